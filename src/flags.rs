@@ -6,6 +6,7 @@
 
 pub mod archiver;
 mod building;
+mod http3;
 pub mod releases;
 pub mod server;
 pub mod site;

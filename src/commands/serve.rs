@@ -15,7 +15,7 @@ use super::interrupt::Interrupt;
 use super::reachable::LocalAddresses;
 use super::temporary_dir::TemporaryDir;
 use super::{archiver, server, summary};
-use crate::flags::site::Serve;
+use crate::flags::site::{Serve, internet_addresses};
 use crate::output::{self, Failure, Paint};
 use crate::progress::ProgressDisplay;
 
@@ -41,6 +41,10 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
 
     let mut config = flags.config(archive);
     config.listen = listen;
+    if let Some(http3) = &mut config.http3 {
+        // The same ports, so that a person has one address for all versions of HTTP.
+        http3.listen = internet_addresses(&listen_tls);
+    }
     config.listen_tls = listen_tls;
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls));
     let server = Server::start(&config).map_err(|error| server::start_failure(&error))?;

@@ -15,6 +15,7 @@ use cannery_server::config::{
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
+use super::http3::Http3Flags;
 use super::tls::TlsFlags;
 use super::{About, AboutFlags, end_sentences, examples, one_of, unsupported};
 use crate::output::Failure;
@@ -26,11 +27,9 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Flags of kawipiko's server that are refused by name, each with an alternative.
-const UNSUPPORTED: [(&str, &str); 7] = [
+const UNSUPPORTED: [(&str, &str); 5] = [
     ("sources-md5", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("sources-cpio", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
-    ("bind-quic", "there is no HTTP/3 yet; `--bind-tls` serves the same clients by HTTP/2"),
-    ("http3-alt-svc", "there is no HTTP/3 yet, so the server does not advertise it"),
     ("dummy-delay", "there is no delay; `--dummy` answers at once"),
     ("profile-cpu", "profile the process from outside: `perf record -p PID`, with `--sandbox off`"),
     ("profile-mem", "profile the process from outside, with `--sandbox off`"),
@@ -92,6 +91,8 @@ pub struct Flags {
     listening: ListeningFlags,
     #[command(flatten, next_help_heading = "TLS")]
     tls: TlsFlags,
+    #[command(flatten, next_help_heading = "HTTP/3")]
+    http3: Http3Flags,
     #[command(flatten, next_help_heading = "Responses")]
     responses: ResponseFlags,
     #[command(flatten, next_help_heading = "Logs and metrics")]
@@ -343,7 +344,7 @@ struct OutputFlags {
     debug: bool,
 }
 
-/// Flags of kawipiko's server that built tables in memory, or disabled features that this server does not have.
+/// Flags of kawipiko's server that built tables in memory.
 #[derive(Debug, Args)]
 struct IgnoredFlags {
     #[arg(long, help = NO_EFFECT)]
@@ -354,11 +355,9 @@ struct IgnoredFlags {
     index_data_meta: bool,
     #[arg(long, help = NO_EFFECT)]
     index_data_content: bool,
-    #[arg(long, help = NO_EFFECT)]
-    http3_disable: bool,
 }
 
-const NO_EFFECT: &str = "No effect: the server needs no tables in memory, and has no HTTP/3";
+const NO_EFFECT: &str = "No effect: the server needs no tables in memory";
 
 /// Returns the command that parses the flags.
 #[must_use]
@@ -395,22 +394,28 @@ impl Flags {
     }
 
     fn into_config(self) -> Result<Config, Failure> {
-        let Flags { content, listening, tls, responses, monitoring, sandbox, output, .. } = self;
+        let Flags { content, listening, tls, http3, responses, monitoring, sandbox, output, .. } = self;
         let threads = thread_count(listening.threads, listening.processes);
         let mut listen = [listening.bind, listening.bind_2].concat();
         let listen_tls = tls.addresses();
         if listen.is_empty() && listen_tls.is_empty() {
             listen.push(DEFAULT_ADDRESS.parse().expect("the default address is valid"));
         }
+        let http2 = !tls.http2_disable;
+        let http1 = !tls.http1_disable;
+        let https_redirect = tls.https_redirect();
+        let tls = tls.into_tls()?;
+        let http3 = http3.into_http3(tls.is_some())?;
         let special_pages =
             (!responses.special_pages_disable).then(|| special_pages(responses.special_pages_version));
         Ok(Config {
             listen,
             listen_tls,
-            http1: !tls.http1_disable,
-            http2: !tls.http2_disable,
-            https_redirect: tls.https_redirect(),
-            tls: tls.into_tls()?,
+            http1,
+            http2,
+            http3,
+            https_redirect,
+            tls,
             local_mode: listening.bind_unix_mode,
             defer_accept: listening.defer_accept,
             inherited: Vec::new(),
@@ -509,7 +514,6 @@ impl IgnoredFlags {
             ("index-paths", self.index_paths),
             ("index-data-meta", self.index_data_meta),
             ("index-data-content", self.index_data_content),
-            ("http3-disable", self.http3_disable),
         ];
         flags.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect()
     }

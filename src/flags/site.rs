@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use cannery_archiver::{Encoder, Levels, Options};
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Address, Content, Loading, LogFormat, LogTarget, NamedArchive, SelfSigned, Tls,
+    AccessLog, Address, Content, Http3, Loading, LogFormat, LogTarget, NamedArchive, SelfSigned, Tls,
 };
 use clap::{Parser, value_parser};
 
@@ -105,6 +105,8 @@ impl Serve {
         };
         if self.tls {
             config.listen_tls = std::mem::take(&mut config.listen);
+            let listen = internet_addresses(&config.listen_tls);
+            config.http3 = (!listen.is_empty()).then(|| Http3 { listen, ..Http3::default() });
             config.tls =
                 Some(Tls { certificates: Vec::new(), self_signed: Some(SelfSigned::Ecdsa), seed: None });
         }
@@ -114,6 +116,11 @@ impl Serve {
         }
         config
     }
+}
+
+/// Returns the addresses that UDP can have: all except those of local sockets.
+pub(crate) fn internet_addresses(addresses: &[Address]) -> Vec<Address> {
+    addresses.iter().filter(|address| !matches!(address, Address::Local(_))).cloned().collect()
 }
 
 #[cfg(test)]

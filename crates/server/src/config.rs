@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub use cannery_archive::Loading;
 pub use cannery_eventloop::Address;
+pub use cannery_secure::quic::ServerId;
 pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 
 use crate::notice::Notice;
@@ -30,6 +31,8 @@ pub struct Config {
     pub http1: bool,
     /// Enables HTTP/2: over TLS if negotiated by ALPN, over TCP with prior knowledge.
     pub http2: bool,
+    /// HTTP/3 with the certificates of `tls`, or `None` if it is not served.
+    pub http3: Option<Http3>,
     /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,
     /// File mode of Unix sockets, as for `chmod`. Without it, the umask applies.
@@ -96,6 +99,7 @@ impl Config {
             tls: None,
             http1: true,
             http2: true,
+            http3: None,
             https_redirect: None,
             local_mode: None,
             defer_accept: false,
@@ -124,10 +128,11 @@ impl Config {
         }
     }
 
-    /// Returns `true` if there is a TLS listener.
+    /// Returns `true` if a listener or HTTP/3 uses TLS.
     #[must_use]
     pub fn has_tls(&self) -> bool {
-        !self.listen_tls.is_empty() || self.inherited.iter().any(|(kind, _)| *kind == ListenerKind::Tls)
+        let is_tls = |(kind, _): &(ListenerKind, i32)| *kind == ListenerKind::Tls;
+        self.http3.is_some() || !self.listen_tls.is_empty() || self.inherited.iter().any(is_tls)
     }
 
     /// Returns `true` if operators can query memory, descriptors and CPU time of the process.
@@ -177,6 +182,19 @@ pub struct Tls {
     /// Inherited descriptor from which the seed of the ticket keys is read. Processes with the same seed accept each other's
     /// session tickets. Without it, the process generates its own seed.
     pub seed: Option<i32>,
+}
+
+/// Settings of HTTP/3.
+#[derive(Debug, Clone, Default)]
+pub struct Http3 {
+    /// Addresses of UDP sockets. Port 0 selects a free port.
+    pub listen: Vec<Address>,
+    /// Inherited UDP sockets, by descriptor, which replace `listen`.
+    pub inherited: Vec<i32>,
+    /// The host and port to which `Alt-Svc` refers clients, or `None` for the port of the first socket.
+    pub alternative: Option<String>,
+    /// The number of this server in the connection IDs, by which a load balancer routes datagrams.
+    pub server_id: Option<ServerId>,
 }
 
 /// The port of the `https` URLs to which requests without TLS are redirected.

@@ -28,7 +28,7 @@ mod transport;
 pub(crate) use close::LINGER;
 #[cfg(test)]
 pub(crate) use context::DRAIN_GRACE;
-pub(crate) use context::{AddedFields, Policy, WorkerContext};
+pub(crate) use context::{AddedFields, Http3Context, Policy, WorkerContext};
 
 use std::io;
 use std::net::SocketAddr;

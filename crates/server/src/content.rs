@@ -6,7 +6,7 @@ pub(crate) mod open;
 mod releases;
 mod sites;
 
-pub(crate) use exchange::{OnH1, OnH2};
+pub(crate) use exchange::{OnH1, OnH2, OnH3};
 pub(crate) use releases::{OpenRelease, Releases, Trigger};
 pub(crate) use sites::{Entry, Sites};
 
@@ -169,6 +169,14 @@ impl Content {
         match self {
             Content::Sites(sites) => sites.get(archive).is_some_and(|site| site.archive().is_in_memory()),
             Content::Admin(_) | Content::Dummy { .. } => false,
+        }
+    }
+
+    /// Returns the bytes of an archive.
+    pub(crate) fn archive(&self, number: u16) -> &[u8] {
+        match self {
+            Content::Sites(sites) => sites.get(number).map_or(&[], |site| site.archive().bytes()),
+            Content::Admin(_) | Content::Dummy(_) => &[],
         }
     }
 

@@ -42,6 +42,14 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
+    /// The address cannot be bound for HTTP/3.
+    #[error("cannot receive datagrams at {address}: {source}")]
+    ListenUdp {
+        /// The address.
+        address: Address,
+        /// The cause.
+        source: io::Error,
+    },
     /// An inherited descriptor is no listening socket.
     #[error("cannot listen with inherited descriptor {descriptor}: {source}")]
     Inherited {

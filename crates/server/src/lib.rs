@@ -13,7 +13,10 @@ mod startup;
 // One serving thread: its event loop, its listeners, its connections.
 mod worker;
 
-// One connection: TLS, HTTP/1 or HTTP/2, deadlines, sending.
+// HTTP/3 of a worker: UDP sockets, QUIC connections, requests and responses.
+mod http3;
+
+// One TCP connection: TLS, HTTP/1 or HTTP/2, deadlines, sending.
 mod connection;
 
 // Replaces archives and certificates while the server runs.
@@ -82,6 +85,7 @@ use crate::worker::StopFlag;
 #[derive(Debug)]
 pub struct Server {
     addresses: Vec<(ListenerKind, Address)>,
+    quic_addresses: Vec<Address>,
     workers: Vec<JoinHandle<()>>,
     stop: StopHandle,
     reload: Option<ReloadHandle>,
@@ -151,6 +155,12 @@ impl Server {
                 paths: facts.paths,
             });
         }
+    }
+
+    /// Returns the addresses at which HTTP/3 is served.
+    #[must_use]
+    pub fn quic_addresses(&self) -> &[Address] {
+        &self.quic_addresses
     }
 
     /// Returns the address of the admin server, or `None` if there is none.

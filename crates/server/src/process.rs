@@ -1,5 +1,6 @@
 //! Process management: listening sockets, supervisor, takeover by a new program, service manager.
 
+mod datagrams;
 mod down_processes;
 pub mod inheritance;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
@@ -11,6 +12,7 @@ mod portable;
 pub mod supervisor;
 pub mod takeover;
 
+pub use datagrams::Datagrams;
 pub(crate) use down_processes::{DownProcesses, Standby};
 pub use listening::Listening;
 pub use platform::end_with_parent;

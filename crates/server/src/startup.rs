@@ -2,6 +2,7 @@
 
 mod admin_process;
 mod admin_server;
+mod http3_resources;
 mod resources;
 mod signals;
 

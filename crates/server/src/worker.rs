@@ -34,6 +34,7 @@ use self::slab::Slab;
 use self::standby::Standbys;
 use crate::config::ListenerKind;
 use crate::connection::{Connection, Next, WorkerContext};
+use crate::http3::{Http3, Http3Plan};
 use crate::observe::Closed;
 use crate::process::Standby;
 use crate::reload::Current;
@@ -53,6 +54,8 @@ pub(crate) struct Worker<L: EventLoop> {
     /// Which of the other processes' listeners are watched.
     standbys: Standbys,
     connections: Slab<Connection<L::Socket>>,
+    /// HTTP/3, if it is served.
+    http3: Option<Http3<L::Datagrams>>,
     /// The connection that is being served, or was served last.
     current: Option<Token>,
     cx: WorkerContext,
@@ -80,10 +83,14 @@ impl<L: EventLoop> Worker<L> {
     ///
     /// # Errors
     /// The event loop can't watch a listener.
-    pub(crate) fn new(mut events: L, plan: Plan<L::Listener>) -> io::Result<Worker<L>> {
+    pub(crate) fn new(mut events: L, plan: Plan<L::Listener, L::Datagrams>) -> io::Result<Worker<L>> {
         events.set_peer_addresses_needed(plan.observer.needs_peer_addresses());
         for (number, (_, listener)) in (0..).zip(&plan.listeners) {
             events.add_listener(listener, number)?;
+        }
+        let http3 = plan.http3.map(Http3Plan::start);
+        if let Some(http3) = &http3 {
+            http3.watch(&mut events)?;
         }
 
         let Plan { mut listeners, standby, .. } = plan;
@@ -101,6 +108,7 @@ impl<L: EventLoop> Worker<L> {
             listeners,
             standbys,
             connections: Slab::new(),
+            http3,
             current: None,
             cx,
             releases: plan.current,
@@ -131,7 +139,7 @@ impl<L: EventLoop> Worker<L> {
         let end = self.begin_drain();
         if let Some(draining) = self.draining.take() {
             // Sending fails if the receiver was dropped, as in tests.
-            let _ = draining.send(self.connections.len());
+            let _ = draining.send(self.open_connections());
         }
         while !self.is_idle() && self.now() < end {
             self.run_guarded_iteration(Some(end));
@@ -143,6 +151,12 @@ impl<L: EventLoop> Worker<L> {
     /// cause a panic; if a fault of ours makes it possible nevertheless, other clients must not suffer from it.
     pub(crate) fn run_guarded_iteration(&mut self, end: Option<Instant>) {
         let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_iteration(end))) else { return };
+        if let Some(http3) = &mut self.http3
+            && http3.recover(&mut self.cx)
+        {
+            self.cx.recover();
+            return;
+        }
         // Without a connection as its cause, the panic would only repeat. The panic hook has reported it.
         let Some(token) = self.current.take() else { resume_unwind(panic) };
         self.cx.recover();
@@ -152,7 +166,12 @@ impl<L: EventLoop> Worker<L> {
 
     /// Returns `true` if there is no connection.
     pub(crate) fn is_idle(&self) -> bool {
-        self.connections.is_empty()
+        self.open_connections() == 0
+    }
+
+    /// Returns the number of connections of all protocols.
+    fn open_connections(&self) -> usize {
+        self.connections.len() + self.http3.as_ref().map_or(0, Http3::len)
     }
 
     /// Returns the number of connections.
@@ -198,6 +217,10 @@ impl<L: EventLoop> Worker<L> {
             self.apply(token, next, true, Closed::InOrder);
         }
         self.send_batch();
+        if let Some(http3) = &mut self.http3 {
+            http3.begin_drain(&mut self.cx);
+            http3.run(&mut self.events, &mut self.cx);
+        }
         self.events.now().instant + self.drain
     }
 
@@ -206,7 +229,9 @@ impl<L: EventLoop> Worker<L> {
         let accepts_more = self.backlog == Backlog::Limit;
         let deferred = self.deferred.len();
         let has_handshakes = !self.handshakes.is_empty();
-        let is_busy = accepts_more || deferred > 0 || has_handshakes || self.next_check.is_some();
+        let has_datagrams = self.http3.as_ref().is_some_and(Http3::is_busy);
+        let is_busy =
+            accepts_more || deferred > 0 || has_handshakes || has_datagrams || self.next_check.is_some();
         if self.wait(is_busy, end).is_err() {
             // Only a fault of ours makes waiting fail, and it would fail again.
             self.stop.set();
@@ -223,8 +248,11 @@ impl<L: EventLoop> Worker<L> {
                     self.send_batch();
                     self.accept(number, ACCEPTED_MAX);
                 }
-                // No worker watches a socket for datagrams.
-                Event::Datagrams(_) => {}
+                Event::Datagrams(number) => {
+                    if let Some(http3) = &mut self.http3 {
+                        http3.resume(number, &mut self.cx);
+                    }
+                }
                 Event::Woken => {
                     self.send_batch();
                     self.adopt_release();
@@ -242,6 +270,9 @@ impl<L: EventLoop> Worker<L> {
             self.run_handshakes();
         }
         self.send_batch();
+        if let Some(http3) = &mut self.http3 {
+            http3.run(&mut self.events, &mut self.cx);
+        }
 
         self.cx.memory.set_received(self.events.kept_bytes());
         self.check_memory();
@@ -264,13 +295,14 @@ impl<L: EventLoop> Worker<L> {
     /// Waits for events: not at all if the worker `is_busy`, else until the next tick or `end`.
     fn wait(&mut self, is_busy: bool, end: Option<Instant>) -> io::Result<()> {
         // A worker without connections and other work sleeps until an event.
-        let has_ticks = !self.connections.is_empty()
+        let has_ticks = !self.is_idle()
             || self.backlog != Backlog::Empty
             || self.cx.observer.has_log_lines()
             || self.cx.memory.has_memory_to_release();
         let tick = has_ticks.then_some(self.next_tick);
         let now = is_busy.then_some(self.cx.clock.now);
-        let until = now.into_iter().chain(tick).chain(end).min();
+        let timer = self.http3.as_ref().and_then(Http3::next_timeout);
+        let until = now.into_iter().chain(tick).chain(timer).chain(end).min();
         // Relative to the previous iteration: waking up a moment late is cheaper than reading the clock twice.
         let timeout = until.map(|until| until.saturating_duration_since(self.cx.clock.now));
         self.events.wait(timeout)
@@ -415,6 +447,9 @@ impl<L: EventLoop> Worker<L> {
         self.next_tick = self.cx.clock.now + TICK;
         self.cx.observer.tick();
         self.next_check = Some(0);
+        if let Some(http3) = &mut self.http3 {
+            http3.tick(&mut self.cx);
+        }
         self.tick_memory();
     }
 

@@ -13,7 +13,7 @@ use crate::output::{Exit, Failure};
 pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
     match error {
         StartError::Archive { path, source } => open::failure(path, source),
-        StartError::Listen { address, source } => {
+        StartError::Listen { address, source } | StartError::ListenUdp { address, source } => {
             listen_hint(Failure::failed(error.to_string()), address, source.kind())
         }
         StartError::NoCertificate => Failure::failed(error.to_string())

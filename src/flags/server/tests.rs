@@ -96,8 +96,8 @@ fn second_addresses_are_addresses() {
 
 #[test]
 fn flags_without_effect_are_accepted_and_listed() {
-    let server = server("--archive a --index-all --index-data-meta --http3-disable --threads 2").unwrap();
-    assert_eq!(server.without_effect, ["index-all", "index-data-meta", "http3-disable"]);
+    let server = server("--archive a --index-all --index-data-meta --threads 2").unwrap();
+    assert_eq!(server.without_effect, ["index-all", "index-data-meta"]);
     assert_eq!(server.config.threads.get(), 2);
 }
 
@@ -139,4 +139,17 @@ fn wrong_values_are_refused() {
     ] {
         assert!(server(&format!("--archive a {line}")).is_err(), "{line}");
     }
+}
+
+#[test]
+fn http3_needs_an_ip_address_and_a_certificate() {
+    let http3 = |line: &str| server(&format!("--archive a {line}")).map(|server| server.config.http3);
+    assert!(http3("--bind-quic :443").is_err(), "no certificate");
+    assert!(http3("--bind-quic unix:/run/s --tls-self-ecdsa").is_err());
+    assert!(http3("--bind-quic :443 --tls-self-ecdsa --http3-disable").unwrap().is_none());
+    assert!(http3("--quic-server-id 0123456789abcdef").is_err(), "there is no `--bind-quic`");
+
+    let http3 = http3("--bind-quic :443 --bind-quic 127.0.0.1:8443 --tls-self-ecdsa --http3-alt-svc :443");
+    let http3 = http3.unwrap().unwrap();
+    assert_eq!((http3.listen.len(), http3.alternative.as_deref()), (2, Some(":443")));
 }

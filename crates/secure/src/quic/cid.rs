@@ -89,7 +89,9 @@ pub struct ConnectionIdLayout {
 }
 
 impl ConnectionIdLayout {
-    pub(super) const fn new(server_id: Option<ServerId>) -> Self {
+    /// Returns the layout of connection IDs with or without the number of a server.
+    #[must_use]
+    pub const fn new(server_id: Option<ServerId>) -> Self {
         Self { server_id }
     }
 

@@ -27,7 +27,7 @@ pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// State of a worker that its connections use in turn.
 pub(crate) struct WorkerContext {
-    pub(super) policy: Policy,
+    pub(crate) policy: Policy,
     pub(crate) clock: Clock,
     pub(crate) release: CurrentRelease,
     pub(super) responder: Responder,
@@ -64,9 +64,9 @@ pub(crate) struct Clock {
     /// The same in seconds since 1970.
     unix_seconds: u64,
     /// The idle deadline of a connection that becomes idle now.
-    pub(super) idle_until: Option<Instant>,
-    /// Whether a graceful shutdown is under way: each connection closes after its next response.
-    pub(super) is_draining: bool,
+    pub(crate) idle_until: Option<Instant>,
+    /// When a graceful shutdown began, if one is under way: each connection closes after its next response.
+    draining_since: Option<Instant>,
 }
 
 /// The release that is served.
@@ -97,7 +97,7 @@ impl WorkerContext {
                 now: now.instant,
                 unix_seconds: now.unix_seconds,
                 idle_until: None,
-                is_draining: false,
+                draining_since: None,
             },
             release: CurrentRelease { content, since: now.instant },
             responder: Responder {
@@ -126,7 +126,7 @@ impl WorkerContext {
     pub(crate) fn begin_iteration(&mut self, now: Now) {
         self.clock.now = now.instant;
         self.observer.begin_iteration(now.instant);
-        let idle = if self.clock.is_draining {
+        let idle = if self.is_draining() {
             Some(DRAIN_GRACE)
         } else {
             self.policy.timeouts.map(|timeouts| timeouts.idle)
@@ -153,9 +153,32 @@ impl WorkerContext {
         self.budget.bytes = self.policy.iteration_bytes_max;
     }
 
+    /// Returns `true` while a graceful shutdown is under way.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.clock.draining_since.is_some()
+    }
+
+    /// Returns `true` if a graceful shutdown began long enough ago that every client must know of it.
+    pub(crate) fn is_drain_known(&self) -> bool {
+        self.clock.draining_since.is_some_and(|since| self.clock.now >= since + DRAIN_GRACE)
+    }
+
+    /// Returns everything that an HTTP/3 request needs for its response.
+    pub(crate) fn http3(&mut self) -> Http3Context<'_> {
+        let Responder { fields, scratch, heads, output } = &mut self.responder;
+        Http3Context {
+            content: &self.release.content,
+            fields: &fields.http3,
+            scratch,
+            heads,
+            output,
+            observer: &mut self.observer,
+        }
+    }
+
     /// Begins a graceful shutdown: idle connections stay open for [`DRAIN_GRACE`].
     pub(crate) fn begin_drain(&mut self) {
-        self.clock.is_draining = true;
+        self.clock.draining_since = Some(self.clock.now);
         self.clock.idle_until = Some(self.clock.now + DRAIN_GRACE);
     }
 
@@ -170,10 +193,21 @@ impl WorkerContext {
     }
 }
 
+/// Everything that an HTTP/3 request needs for its response.
+pub(crate) struct Http3Context<'a> {
+    pub(crate) content: &'a Arc<Content>,
+    pub(crate) fields: &'a ServerFields,
+    pub(crate) scratch: &'a mut Scratch,
+    pub(crate) heads: &'a mut HeadStore,
+    pub(crate) output: &'a mut Output,
+    pub(crate) observer: &'a mut Observer,
+}
+
 /// The last fields of every response head.
 pub(super) struct Fields {
     plain: ServerFields,
     tls: ServerFields,
+    http3: ServerFields,
 }
 
 /// The fields that the server adds to every response: names and values.
@@ -183,6 +217,8 @@ pub(crate) struct AddedFields {
     pub(crate) plain: Vec<(&'static str, &'static str)>,
     /// With TLS.
     pub(crate) tls: Vec<(&'static str, &'static str)>,
+    /// The value of `Alt-Svc` on connections of HTTP/1 and HTTP/2 with TLS (RFC 7838), if HTTP/3 is served.
+    pub(crate) alt_svc: Option<String>,
     /// Whether clients may cache permanent redirects.
     pub(crate) keeps_redirects: bool,
 }
@@ -190,14 +226,19 @@ pub(crate) struct AddedFields {
 impl Fields {
     /// Returns the fields at a time in seconds since 1970.
     fn new(added: &AddedFields, seconds: u64) -> Fields {
-        let [plain, tls] = [&added.plain, &added.tls]
+        let mut tls: Vec<(&str, &str)> = added.tls.clone();
+        if let Some(alt_svc) = &added.alt_svc {
+            tls.push(("Alt-Svc", alt_svc));
+        }
+        let [plain, tls, http3] = [&added.plain, &tls, &added.tls]
             .map(|fields| ServerFields::new(fields, seconds).with_kept_redirects(added.keeps_redirects));
-        Fields { plain, tls }
+        Fields { plain, tls, http3 }
     }
 
     fn set_time(&mut self, seconds: u64) {
         self.plain.set_time(seconds);
         self.tls.set_time(seconds);
+        self.http3.set_time(seconds);
     }
 
     /// Returns the fields for a connection with or without TLS.

@@ -71,7 +71,7 @@ impl<S: Socket> Connection<S> {
             self.protocol = Protocol::h2();
         }
         self.count_memory(cx);
-        if cx.clock.is_draining {
+        if cx.is_draining() {
             self.protocol.close_after_next();
         }
 

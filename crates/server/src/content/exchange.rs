@@ -3,7 +3,7 @@
 //! The code that selects the response does not depend on the protocol.
 
 use cannery_site::{Answer, Method};
-use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields, Version, h1, h2};
+use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields, Version, h1, h2, h3};
 
 use super::dummy::Dummy;
 use crate::pages::Page;
@@ -99,27 +99,73 @@ impl<'a> Exchange<'a> for OnH2<'a, '_> {
     }
 
     fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
-        let status = page.status.to_string();
-        let length = page.body.len().to_string();
-        let server_fields = String::from_utf8_lossy(fields.lines(0)).into_owned();
-        let server_fields = parse_lines(&server_fields);
-        let mut all: Vec<(&str, &[u8])> = vec![
-            (":status", status.as_bytes()),
-            ("content-type", page.media_type.as_bytes()),
-            ("content-length", length.as_bytes()),
-            ("cache-control", b"no-store"),
-        ];
-        let page_fields: Vec<_> =
-            page.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        all.extend(page_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
-        all.extend(server_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
-        self.http.respond_with_fields(self.stream, &all, &page.body, output);
+        with_page_fields(page, fields, |all| {
+            self.http.respond_with_fields(self.stream, all, &page.body, output);
+        });
     }
 
     fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
-        let fields = [(":status", b"200".as_slice()), ("content-length", dummy.length.as_bytes())];
-        self.http.respond_with_fields(self.stream, &fields, dummy.body, output);
+        self.http.respond_with_fields(self.stream, &dummy_fields(dummy), dummy.body, output);
     }
+}
+
+/// A request on an HTTP/3 stream.
+pub(crate) struct OnH3<'a, 'c> {
+    pub(crate) http: &'c mut h3::Connection,
+    pub(crate) stream: u64,
+    pub(crate) head: &'a RequestHead<'a>,
+}
+
+impl<'a> Exchange<'a> for OnH3<'a, '_> {
+    #[inline]
+    fn head(&self) -> &'a RequestHead<'a> {
+        self.head
+    }
+
+    #[inline]
+    fn answer(
+        &mut self,
+        answer: &Answer<'_>,
+        archive: ArchiveRef<'_>,
+        fields: &ServerFields,
+        output: &mut Output,
+    ) {
+        self.http.respond(self.stream, answer, archive, fields, output);
+    }
+
+    fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
+        with_page_fields(page, fields, |all| {
+            self.http.respond_with_fields(self.stream, all, &page.body, output);
+        });
+    }
+
+    fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
+        self.http.respond_with_fields(self.stream, &dummy_fields(dummy), dummy.body, output);
+    }
+}
+
+/// Passes all fields of the response with a built-in page to `respond`.
+fn with_page_fields(page: &Page<'_>, fields: &ServerFields, respond: impl FnOnce(&[(&str, &[u8])])) {
+    let status = page.status.to_string();
+    let length = page.body.len().to_string();
+    let server_fields = String::from_utf8_lossy(fields.lines(0)).into_owned();
+    let server_fields = parse_lines(&server_fields);
+    let mut all: Vec<(&str, &[u8])> = vec![
+        (":status", status.as_bytes()),
+        ("content-type", page.media_type.as_bytes()),
+        ("content-length", length.as_bytes()),
+        ("cache-control", b"no-store"),
+    ];
+    let page_fields: Vec<_> =
+        page.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+    all.extend(page_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+    all.extend(server_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+    respond(&all);
+}
+
+/// Returns the fields of the response of `--dummy`.
+fn dummy_fields(dummy: &Dummy) -> [(&'static str, &[u8]); 2] {
+    [(":status", b"200".as_slice()), ("content-length", dummy.length.as_bytes())]
 }
 
 /// Splits HTTP/1 field lines into lowercase names and values.

@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 use cannery_eventloop::{Balancer, Claim, Waker};
 
 use super::admin_server::AdminListener;
+use super::http3_resources::{Http3Plans, Http3Resources};
 use crate::admin::{Admin, Source, collect};
 use crate::config::{self, Config, LogTarget};
 use crate::connection::memory_budget;
@@ -35,6 +36,7 @@ pub(crate) struct Resources {
     /// The socket on which the admin process queries statistics.
     stats_socket: Option<UnixDatagram>,
     listening: Listening,
+    http3: Option<Http3Resources>,
     /// The standby listeners of each worker.
     standby: Vec<Vec<Standby>>,
     wakers: Vec<Waker>,
@@ -63,6 +65,13 @@ impl Resources {
 
         let listening = Listening::open(config, config.threads.get())?;
         let standby = Listening::standby(config, config.threads.get())?;
+        let http3 = match (&config.http3, &certificates) {
+            (Some(http3), Some(certificates)) => {
+                Some(Http3Resources::open(http3, &certificates.context, config.threads.get())?)
+            }
+            (Some(_), None) => return Err(StartError::NoCertificate),
+            (None, _) => None,
+        };
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
         let balancers = Balancer::for_loops(&wakers).map_err(StartError::EventLoop)?;
@@ -80,6 +89,7 @@ impl Resources {
             admin,
             stats_socket,
             listening,
+            http3,
             standby,
             wakers,
             balancers,
@@ -150,6 +160,7 @@ impl Resources {
             admin,
             stats_socket,
             listening,
+            http3,
             standby,
             wakers,
             balancers,
@@ -185,6 +196,8 @@ impl Resources {
         // The workers.
         let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
         let (by_worker, mut claims) = listening.into_parts();
+        let quic_addresses = http3.as_ref().map(|http3| http3.addresses().to_vec()).unwrap_or_default();
+        let mut http3 = http3.map(Http3Resources::into_plans).transpose()?;
         let stop_flag = Arc::new(StopFlag::default());
         let (drains, draining) = channel();
         let mut plans = Vec::new();
@@ -203,6 +216,10 @@ impl Resources {
                 .with_tls(tls)
                 .with_memory_bytes_max(memory_bytes_max)
                 .with_drain_report(drains.clone());
+            let plan = match http3.as_mut().and_then(Http3Plans::next) {
+                Some((http3, alt_svc)) => plan.with_http3(http3, alt_svc),
+                None => plan,
+            };
             plans.push((plan, waker.clone()));
         }
         // Each worker has a sender of its own.
@@ -228,6 +245,7 @@ impl Resources {
 
         Ok(Server {
             addresses,
+            quic_addresses,
             workers,
             stop,
             reload,

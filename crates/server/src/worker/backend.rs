@@ -9,7 +9,7 @@ mod portable;
 
 use std::io;
 
-use cannery_eventloop::{EventLoop, Listener};
+use cannery_eventloop::{EventLoop, Listener, UdpSocket};
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 use linux as platform;
@@ -23,5 +23,5 @@ pub use platform::{Backend, BackendChoice};
 /// A task that runs on any event loop.
 pub(crate) trait LoopTask {
     /// Runs the task, or reports why there is no event loop.
-    fn run<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>);
+    fn run<L: EventLoop<Listener = Listener, Datagrams = UdpSocket>>(self, events: io::Result<L>);
 }

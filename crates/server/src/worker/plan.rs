@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use cannery_eventloop::{Balancer, Listener};
+use cannery_eventloop::{Balancer, Listener, UdpSocket};
 use cannery_secure::Context;
 use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
 use crate::config::{Config, ListenerKind};
 use crate::connection::{AddedFields, ITERATION_BYTES_MAX, Policy};
+use crate::http3::Http3Plan;
 use crate::observe::Observer;
 use crate::process::{DownProcesses, Standby};
 use crate::reload::Current;
@@ -31,9 +32,10 @@ impl StopFlag {
 }
 
 /// Everything that a worker needs to start.
-pub(crate) struct Plan<L = Listener> {
+pub(crate) struct Plan<L = Listener, D = UdpSocket> {
     pub(super) policy: Policy,
     pub(super) listeners: Vec<(ListenerKind, L)>,
+    pub(super) http3: Option<Http3Plan<D>>,
     pub(super) current: Arc<Current>,
     pub(super) fields: AddedFields,
     pub(super) drain: Duration,
@@ -51,14 +53,14 @@ pub(crate) struct Plan<L = Listener> {
     pub(super) down_processes: DownProcesses,
 }
 
-impl<L> Plan<L> {
+impl<L, D> Plan<L, D> {
     pub(crate) fn new(
         config: &Config,
         listeners: impl IntoIterator<Item = (ListenerKind, L)>,
         current: Arc<Current>,
         stop: Arc<StopFlag>,
         observer: Observer,
-    ) -> Plan<L> {
+    ) -> Plan<L, D> {
         let headers = config.security_headers;
         let plain_headers = if config.has_tls() { headers.without_tls() } else { headers };
         let connections_max = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
@@ -74,10 +76,12 @@ impl<L> Plan<L> {
                 memory_bytes_max: CONNECTIONS_BYTES_MAX,
             },
             listeners: listeners.into_iter().collect(),
+            http3: None,
             current,
             fields: AddedFields {
                 plain: plain_headers.fields(),
                 tls: headers.fields(),
+                alt_svc: None,
                 keeps_redirects: config.keeps_redirects,
             },
             drain: config.drain,
@@ -93,50 +97,57 @@ impl<L> Plan<L> {
     }
 
     /// Balances connections with other workers.
-    pub(crate) fn with_balancer(self, balancer: Balancer) -> Plan<L> {
+    pub(crate) fn with_balancer(self, balancer: Balancer) -> Plan<L, D> {
         Plan { balancer: Some(balancer), ..self }
     }
 
     /// Serves the listeners of other processes while these are down.
-    pub(crate) fn with_standby(self, standby: Vec<Standby<L>>, down_processes: DownProcesses) -> Plan<L> {
+    pub(crate) fn with_standby(self, standby: Vec<Standby<L>>, down_processes: DownProcesses) -> Plan<L, D> {
         Plan { standby, down_processes, ..self }
     }
 
     /// Redirects requests without TLS to this port of `https`.
-    pub(crate) fn with_https_port(self, https_port: Option<u16>) -> Plan<L> {
+    pub(crate) fn with_https_port(self, https_port: Option<u16>) -> Plan<L, D> {
         Plan { policy: Policy { https_port, ..self.policy }, ..self }
     }
 
     /// Reports the number of connections that are open when the worker stops.
-    pub(crate) fn with_drain_report(self, draining: Sender<usize>) -> Plan<L> {
+    pub(crate) fn with_drain_report(self, draining: Sender<usize>) -> Plan<L, D> {
         Plan { draining: Some(draining), ..self }
     }
 
+    /// Serves HTTP/3, unless the worker has no socket for it, and refers clients to it by `alt_svc`.
+    pub(crate) fn with_http3(self, http3: Http3Plan<D>, alt_svc: String) -> Plan<L, D> {
+        let fields = AddedFields { alt_svc: Some(alt_svc), ..self.fields };
+        let http3 = Some(http3).filter(|http3| !http3.sockets.is_empty());
+        Plan { http3, fields, ..self }
+    }
+
     /// Makes TLS sessions from this context.
-    pub(crate) fn with_tls(self, tls: Option<Context>) -> Plan<L> {
+    pub(crate) fn with_tls(self, tls: Option<Context>) -> Plan<L, D> {
         Plan { policy: Policy { tls, ..self.policy }, ..self }
     }
 
     /// Limits the memory that all connections together may take, in bytes.
-    pub(crate) fn with_memory_bytes_max(self, memory_bytes_max: u64) -> Plan<L> {
+    pub(crate) fn with_memory_bytes_max(self, memory_bytes_max: u64) -> Plan<L, D> {
         Plan { policy: Policy { memory_bytes_max, ..self.policy }, ..self }
     }
 
     /// Limits the bytes that a connection may receive and send in one loop iteration.
     #[cfg(test)]
-    pub(crate) fn with_iteration_bytes_max(self, iteration_bytes_max: u64) -> Plan<L> {
+    pub(crate) fn with_iteration_bytes_max(self, iteration_bytes_max: u64) -> Plan<L, D> {
         Plan { policy: Policy { iteration_bytes_max, ..self.policy }, ..self }
     }
 
     /// Reports to this observer.
     #[cfg(test)]
-    pub(crate) fn with_observer(self, observer: Observer) -> Plan<L> {
+    pub(crate) fn with_observer(self, observer: Observer) -> Plan<L, D> {
         Plan { observer, ..self }
     }
 
     /// Serves the admin pages. Operators connect without a proxy in between. A worker that collects statistics of other
     /// processes needs their sockets, which are in the process's descriptor table.
-    pub(crate) fn for_admin(self, collects_stats: bool) -> Plan<L> {
+    pub(crate) fn for_admin(self, collects_stats: bool) -> Plan<L, D> {
         let policy = Policy { expects_proxy_header: false, ..self.policy };
         Plan { policy, owns_descriptors: !collects_stats, ..self }
     }

@@ -20,7 +20,7 @@ fn class(bytes: u32) -> usize {
 impl<L: EventLoop> Worker<L> {
     /// Returns `true` if one more connection may be accepted.
     pub(super) fn has_place(&self) -> bool {
-        self.connections.len() < self.connections_max && !self.cx.memory.is_tight()
+        self.open_connections() < self.connections_max && !self.cx.memory.is_tight()
     }
 
     /// Closes connections if they keep more memory than they may.
@@ -73,6 +73,9 @@ impl<L: EventLoop> Worker<L> {
                 self.end(token, Closed::Shed);
                 self.cx.memory.set_received(self.events.kept_bytes());
             }
+        }
+        if let Some(http3) = &mut self.http3 {
+            http3.shed(&mut self.cx);
         }
     }
 }

@@ -33,10 +33,6 @@ impl<T> Slab<T> {
         self.len
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Puts the value that `make` returns into a free slot. `make` receives its token.
     pub(super) fn insert<E>(&mut self, make: impl FnOnce(Token) -> Result<T, E>) -> Result<Token, E> {
         let slot = self.first_free.unwrap_or_else(|| {

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use cannery_eventloop::{Balancer, EventLoop, Listener, Waker};
+use cannery_eventloop::{Balancer, EventLoop, Listener, UdpSocket, Waker};
 
 use super::backend::{Backend, LoopTask};
 use super::{Plan, Worker};
@@ -49,7 +49,8 @@ fn run_thread(
         let balancer_descriptors = balancer.iter().flat_map(Balancer::descriptors);
         let standby = plan.standby.iter().map(|standby| standby.listener.as_fd());
         let own = plan.listeners.iter().map(|(_, listener)| listener.as_fd());
-        let kept = own.chain(standby).chain([waker.as_fd()]).chain(balancer_descriptors);
+        let datagrams = plan.http3.iter().flat_map(|http3| http3.sockets.iter().map(UdpSocket::as_fd));
+        let kept = own.chain(standby).chain(datagrams).chain([waker.as_fd()]).chain(balancer_descriptors);
         // For speed only. If a sandbox forbids it, the thread uses the shared table.
         let _ = cannery_eventloop::unshare_descriptor_table(kept);
     }
@@ -66,7 +67,7 @@ struct Task<'a> {
 
 impl LoopTask for Task<'_> {
     /// Serves on the event loop. From then on the sandbox allows only that.
-    fn run<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>) {
+    fn run<L: EventLoop<Listener = Listener, Datagrams = UdpSocket>>(self, events: io::Result<L>) {
         let Task { plan, sandbox, started } = self;
         let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
         let worker = worker.and_then(|worker| {

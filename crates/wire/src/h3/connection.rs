@@ -11,7 +11,7 @@ use super::settings;
 use super::varint;
 use crate::abuse::Budget;
 use crate::head_store::{HeadStore, RequestInfo, Trailers, Verdict};
-use crate::limits::PRIORITIES_REMEMBERED_MAX;
+use crate::limits::{CONTENT_SKIPPED_BYTES_MAX, PRIORITIES_REMEMBERED_MAX};
 use crate::priority::Priority;
 use crate::qpack::EncoderTable;
 use crate::refusal::Refusal;
@@ -53,6 +53,8 @@ struct Request {
     frames: RequestStream,
     /// The announced length of the content that is left, in bytes.
     content_left: Option<u64>,
+    /// The length of the content so far, in bytes.
+    content_bytes: u64,
 }
 
 /// A request that was not answered yet.
@@ -69,6 +71,8 @@ pub enum Step {
     Request(Priority),
     /// A request that must be answered by [`Connection::refuse`].
     Refused(Priority, Refusal),
+    /// The rest of the request is not worth reading: the peer should stop sending, with [`ErrorCode::None`] (RFC 9114 §4.1).
+    Stop,
     /// The stream must be reset with this code, in both directions.
     Reset(ErrorCode),
     /// The input is read.
@@ -154,7 +158,12 @@ impl Connection {
     /// Opens a request stream. Streams are opened in order.
     pub fn open(&mut self, stream: u64) {
         self.next_stream = self.next_stream.max(stream + REQUEST_STREAM_STEP);
-        self.requests.push(Request { stream, frames: RequestStream::default(), content_left: None });
+        self.requests.push(Request {
+            stream,
+            frames: RequestStream::default(),
+            content_left: None,
+            content_bytes: 0,
+        });
     }
 
     /// Reads the next bytes of a request stream, up to the next request, and removes them from `input`.
@@ -190,6 +199,11 @@ impl Connection {
                         // RFC 9114 §4.1.2: more content than announced.
                         let Some(rest) = left.checked_sub(bytes) else { return self.malformed(index) };
                         *left = rest;
+                    }
+                    request.content_bytes += bytes;
+                    if request.content_bytes > CONTENT_SKIPPED_BYTES_MAX {
+                        self.requests.swap_remove(index);
+                        return Ok(Step::Stop);
                     }
                 }
                 Some(Event::Head(Section::Whole(section))) => {

@@ -22,9 +22,9 @@ fn token_of_removed_value_finds_none() {
 fn failed_insert_takes_no_slot() {
     let mut slab = Slab::<char>::new();
     assert_eq!(slab.insert(|_| Err("no")), Err("no"));
-    assert!(slab.is_empty());
+    assert_eq!(slab.len(), 0);
     let token = insert(&mut slab, 'a');
-    assert_eq!((token.slot, slab.is_empty()), (0, false));
+    assert_eq!((token.slot, slab.len()), (0, 1));
 }
 
 #[test]

@@ -1,0 +1,430 @@
+//! HTTP/3 of a worker: its UDP sockets, its QUIC endpoint, and the connections of that.
+//!
+//! ```text
+//! socket ──▶ endpoint ──▶ connection ──▶ request ──▶ response ──▶ connection ──▶ socket
+//! ```
+//!
+//! All datagrams of an iteration are received before a connection runs, and a connection runs once for all of them. So the
+//! responses of an iteration share packets, and the packets of a connection leave with one call.
+
+mod bodies;
+mod connection;
+mod limits;
+mod outlet;
+mod own_stream;
+mod timers;
+
+use std::collections::VecDeque;
+use std::io;
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+use cannery_eventloop::{Backlog, DatagramSocket, EventLoop, ReceiveBatch, Train};
+use cannery_secure::quic::{
+    AcceptError, Arrival, ConnectionKey, Context, Endpoint, Generation, Incoming, Received, Transmit,
+};
+
+use self::bodies::Bodies;
+use self::connection::{Connection, Late};
+use self::limits::{
+    BATCHES_PER_ITERATION_MAX, INCOMING_WAITING_MAX, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX,
+};
+use self::outlet::Outlet;
+use self::timers::Timers;
+use crate::connection::WorkerContext;
+use crate::observe::Closed;
+
+/// Everything that a worker needs to serve HTTP/3.
+pub(crate) struct Http3Plan<D> {
+    pub(crate) context: Context,
+    /// The number of the worker, which is a part of connection IDs.
+    pub(crate) worker: u8,
+    /// Distinguishes the connection IDs of two programs of which one takes over from the other.
+    pub(crate) generation: Generation,
+    /// Random, and used only once.
+    pub(crate) seed: [u8; 32],
+    pub(crate) sockets: Vec<D>,
+}
+
+impl<D: DatagramSocket> Http3Plan<D> {
+    /// Creates the HTTP/3 of the worker.
+    pub(crate) fn start(self) -> Http3<D> {
+        let Http3Plan { context, worker, generation, seed, sockets } = self;
+        Http3::new(Endpoint::new(&context, worker, generation, seed), sockets)
+    }
+}
+
+/// HTTP/3 of one worker.
+pub(crate) struct Http3<D> {
+    endpoint: Endpoint,
+    /// The sockets. Their index is their number in the event loop.
+    outlets: Vec<Outlet<D>>,
+    batch: ReceiveBatch,
+    /// The connections, by the index of their key.
+    connections: Vec<Option<Connection>>,
+    /// The number of connections that neither side has closed.
+    open: usize,
+    /// Connections that run in this iteration, each once.
+    changed: Vec<ConnectionKey>,
+    /// Sockets with more datagrams than one iteration receives, by number.
+    backlogged: Vec<usize>,
+    /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
+    incoming: VecDeque<(Incoming, usize)>,
+    timers: Timers,
+    bodies: Bodies,
+    /// Buffer for a reply of the endpoint.
+    reply: Vec<u8>,
+    /// Buffer for the datagrams of a connection.
+    train: Vec<u8>,
+    running: Running,
+}
+
+/// The code that runs, so that a panic is attributed to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Running {
+    /// None of HTTP/3.
+    Nothing,
+    Endpoint,
+    Connection(ConnectionKey),
+}
+
+impl<D: DatagramSocket> Http3<D> {
+    /// Creates the HTTP/3 of a worker with these sockets.
+    pub(crate) fn new(endpoint: Endpoint, sockets: Vec<D>) -> Http3<D> {
+        Http3 {
+            endpoint,
+            outlets: sockets.into_iter().map(Outlet::new).collect(),
+            batch: ReceiveBatch::new(),
+            connections: Vec::new(),
+            open: 0,
+            changed: Vec::new(),
+            backlogged: Vec::new(),
+            incoming: VecDeque::new(),
+            timers: Timers::default(),
+            bodies: Bodies::default(),
+            reply: Vec::new(),
+            train: Vec::new(),
+            running: Running::Nothing,
+        }
+    }
+
+    /// Watches the sockets.
+    ///
+    /// # Errors
+    /// The event loop can't watch a socket.
+    pub(crate) fn watch<L: EventLoop<Datagrams = D>>(&self, events: &mut L) -> io::Result<()> {
+        let mut numbered = (0..).zip(&self.outlets);
+        numbered.try_for_each(|(number, outlet)| events.add_datagrams(outlet.socket(), number))
+    }
+
+    /// Returns the number of connections that neither side has closed.
+    pub(crate) fn len(&self) -> usize {
+        self.open
+    }
+
+    /// Returns `true` if there is work that no event announces.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.changed.is_empty() || !self.backlogged.is_empty() || !self.incoming.is_empty()
+    }
+
+    /// Returns when the next timer expires.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Handles an event of a socket: receives its datagrams, and sends those that it had no room for.
+    pub(crate) fn resume(&mut self, number: u32, cx: &mut WorkerContext) {
+        let number = number as usize;
+        let Some(outlet) = self.outlets.get_mut(number) else { return };
+        for key in outlet.unblock() {
+            self.mark(key);
+        }
+        self.receive(number, cx);
+    }
+
+    /// Runs everything that is due in this iteration: connections that have received something, timers, and the connection
+    /// attempts for which there is budget.
+    pub(crate) fn run<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L, cx: &mut WorkerContext) {
+        for number in std::mem::take(&mut self.backlogged) {
+            self.receive(number, cx);
+        }
+        self.expire_timers(cx.clock.now);
+        while cx.budget.handshakes > 0
+            && let Some((incoming, number)) = self.incoming.pop_front()
+        {
+            self.accept(incoming, number, cx);
+        }
+
+        // A connection that has used up its budget is marked again, for the next iteration.
+        for key in std::mem::take(&mut self.changed) {
+            self.run_connection(key, cx);
+        }
+        for (number, outlet) in (0..).zip(&mut self.outlets) {
+            if outlet.must_await_room() {
+                // If this fails, the next received datagram resumes the connections.
+                let _ = events.await_room(outlet.socket(), number);
+            }
+        }
+    }
+
+    /// Ends the connection that has panicked. Returns `false` if the panic was not in HTTP/3.
+    pub(crate) fn recover(&mut self, cx: &mut WorkerContext) -> bool {
+        match std::mem::replace(&mut self.running, Running::Nothing) {
+            Running::Nothing => return false,
+            Running::Endpoint => self.endpoint.recover(),
+            Running::Connection(key) => {
+                let connection = self.connections.get_mut(key.index()).and_then(Option::take);
+                if let Some(mut connection) = connection {
+                    self.timers.disarm(key, &mut connection.timer);
+                    self.open -= usize::from(!connection.is_closed());
+                    cx.memory.change(connection.memory(), 0);
+                    cx.observer.connection_closed(Closed::Broken);
+                    self.endpoint.remove(connection.into_quic());
+                }
+            }
+        }
+        true
+    }
+
+    /// Begins the graceful shutdown of all connections.
+    pub(crate) fn begin_drain(&mut self, cx: &mut WorkerContext) {
+        for (incoming, _) in std::mem::take(&mut self.incoming) {
+            self.endpoint.ignore(incoming);
+        }
+        self.for_each(cx, |connection, cx| connection.begin_drain(cx));
+    }
+
+    /// Runs the work of every second: ends connections that are late.
+    pub(crate) fn tick(&mut self, cx: &mut WorkerContext) {
+        self.for_each(cx, |connection, cx| match connection.late(cx) {
+            Late::No => {}
+            Late::Idle => connection.end_idle(cx),
+            Late::Slow => connection.time_out(cx),
+        });
+    }
+
+    /// Ends the connections that keep most memory, until there is room.
+    pub(crate) fn shed(&mut self, cx: &mut WorkerContext) {
+        let mut sizes: Vec<_> = self
+            .connections
+            .iter()
+            .flatten()
+            .filter(|connection| !connection.is_closed())
+            .map(|connection| (connection.memory(), connection.key()))
+            .collect();
+        sizes.sort_unstable_by_key(|(memory, _)| std::cmp::Reverse(*memory));
+        for (_, key) in sizes {
+            if cx.memory.excess() == 0 {
+                return;
+            }
+            if let Some(Some(connection)) = self.connections.get_mut(key.index()) {
+                connection.shed(cx);
+                self.run_connection(key, cx);
+            }
+        }
+    }
+
+    fn for_each(&mut self, cx: &mut WorkerContext, mut act: impl FnMut(&mut Connection, &mut WorkerContext)) {
+        let keys: Vec<_> = self.connections.iter().flatten().map(Connection::key).collect();
+        for key in keys {
+            self.running = Running::Connection(key);
+            if let Some(Some(connection)) = self.connections.get_mut(key.index()) {
+                act(connection, cx);
+            }
+            self.running = Running::Nothing;
+            self.mark(key);
+        }
+    }
+
+    /// Receives datagrams from a socket, until none is left or the budget of an iteration is used up.
+    fn receive(&mut self, number: usize, cx: &mut WorkerContext) {
+        for _ in 0..BATCHES_PER_ITERATION_MAX {
+            // Without memory the kernel may refuse; an event follows the next datagram.
+            let Ok(backlog) = self.outlets[number].socket().receive(&mut self.batch) else { return };
+            self.route(number, cx);
+            if backlog == Backlog::Empty {
+                return;
+            }
+        }
+        self.backlogged.push(number);
+    }
+
+    /// Passes the datagrams of the batch to their connections.
+    fn route(&mut self, number: usize, cx: &mut WorkerContext) {
+        // The batch is taken out, because its datagrams borrow it.
+        let mut batch = std::mem::take(&mut self.batch);
+        for datagram in batch.datagrams() {
+            let arrival = Arrival {
+                source: datagram.source,
+                destination: datagram.destination,
+                ecn: datagram.ecn.map_or(0, |ecn| ecn as u8),
+                bytes: datagram.bytes,
+            };
+            self.running = Running::Endpoint;
+            let received = self.endpoint.receive(cx.clock.now, &arrival, &mut self.reply);
+            self.running = Running::Nothing;
+            match received {
+                Received::Connection(key, event) => {
+                    self.running = Running::Connection(key);
+                    if let Some(Some(connection)) = self.connections.get_mut(key.index()) {
+                        connection.receive(event, number);
+                    }
+                    self.running = Running::Nothing;
+                    self.mark(key);
+                }
+                Received::Incoming(incoming) => self.admit(incoming, number, cx),
+                Received::Reply(transmit) => self.reply(number, &transmit),
+                Received::Dropped => {}
+            }
+        }
+        self.batch = batch;
+    }
+
+    /// Accepts a connection attempt if there is budget, and otherwise keeps it for later iterations.
+    fn admit(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
+        if cx.is_draining() || cx.memory.is_tight() {
+            let transmit = self.endpoint.refuse(incoming, &mut self.reply);
+            self.reply(number, &transmit);
+        } else if cx.budget.handshakes > 0 && self.incoming.is_empty() {
+            self.accept(incoming, number, cx);
+        } else if self.incoming.len() < INCOMING_WAITING_MAX {
+            self.incoming.push_back((incoming, number));
+        } else {
+            self.endpoint.ignore(incoming);
+        }
+    }
+
+    fn accept(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
+        cx.budget.handshakes -= 1;
+        self.running = Running::Endpoint;
+        let accepted = self.endpoint.accept(cx.clock.now, incoming, &mut self.reply);
+        self.running = Running::Nothing;
+        match accepted {
+            Ok(quic) => {
+                let key = quic.key();
+                if self.connections.len() <= key.index() {
+                    self.connections.resize_with(key.index() + 1, || None);
+                }
+                let connection = Connection::new(quic, number, cx);
+                cx.memory.change(0, connection.memory());
+                cx.observer.connection_accepted();
+                self.connections[key.index()] = Some(connection);
+                self.open += 1;
+                self.mark(key);
+            }
+            Err(AcceptError { reply, .. }) => {
+                cx.observer.tls_failed();
+                if let Some(transmit) = reply {
+                    self.reply(number, &transmit);
+                }
+            }
+        }
+    }
+
+    /// Sends a reply of the endpoint. It is lost if there is no room for it, as it might be on the network.
+    fn reply(&mut self, number: usize, transmit: &Transmit) {
+        let _ = self.outlets[number].socket().send(&train(transmit, &self.reply));
+    }
+
+    /// Runs a connection in this iteration, or in the next one if it runs at the moment.
+    fn mark(&mut self, key: ConnectionKey) {
+        if let Some(Some(connection)) = self.connections.get_mut(key.index())
+            && !std::mem::replace(&mut connection.is_marked, true)
+        {
+            self.changed.push(key);
+        }
+    }
+
+    /// Runs a connection: its events, its datagrams and its timer.
+    fn run_connection(&mut self, key: ConnectionKey, cx: &mut WorkerContext) {
+        let Some(Some(connection)) = self.connections.get_mut(key.index()) else { return };
+        self.running = Running::Connection(key);
+        connection.is_marked = false;
+        let was_closed = connection.is_closed();
+        let memory_before = connection.memory();
+
+        connection.run(cx, &mut self.bodies);
+        self.endpoint.maintain(connection.quic());
+        let sending = send(connection, &mut self.outlets, &mut self.train, cx.clock.now);
+        self.endpoint.maintain(connection.quic());
+
+        connection.count_memory();
+        cx.memory.change(memory_before, connection.memory());
+        if connection.is_closed() && !was_closed {
+            self.open -= 1;
+            cx.observer.connection_closed(connection.close_reason());
+        }
+        if connection.quic().is_drained() {
+            self.timers.disarm(key, &mut connection.timer);
+            cx.memory.change(connection.memory(), 0);
+            self.connections[key.index()] = None;
+        } else {
+            let timeout = connection.quic().timeout();
+            self.timers.arm(key, timeout, &mut connection.timer);
+            if sending == Sending::Continues {
+                self.mark(key);
+            }
+        }
+        self.running = Running::Nothing;
+    }
+
+    fn expire_timers(&mut self, now: Instant) {
+        while let Some(key) = self.timers.pop_expired(now) {
+            let Some(Some(connection)) = self.connections.get_mut(key.index()) else { continue };
+            self.running = Running::Connection(key);
+            connection.timer = None;
+            let timeout = connection.quic().timeout();
+            if timeout.is_some_and(|timeout| timeout <= now) {
+                connection.quic().handle_timeout(now);
+                self.mark(key);
+            } else {
+                self.timers.arm(key, timeout, &mut connection.timer);
+            }
+            self.running = Running::Nothing;
+        }
+    }
+}
+
+/// Whether a connection has more to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    /// It waits for a datagram, a timer, or room in the socket.
+    Waits,
+    /// It continues in the next iteration.
+    Continues,
+}
+
+/// Sends the datagrams of a connection, until it has none or the budget of an iteration is used up.
+fn send<D: DatagramSocket>(
+    connection: &mut Connection,
+    outlets: &mut [Outlet<D>],
+    buffer: &mut Vec<u8>,
+    now: Instant,
+) -> Sending {
+    const SEGMENTS: NonZeroUsize = NonZeroUsize::new(TRAIN_SEGMENTS_MAX).expect("a train has segments");
+
+    let key = connection.key();
+    let outlet = &mut outlets[connection.socket()];
+    for _ in 0..TRAINS_PER_ITERATION_MAX {
+        if outlet.is_blocked() {
+            outlet.resume_later(key);
+            return Sending::Waits;
+        }
+        let Some(transmit) = connection.quic().poll_transmit(now, SEGMENTS, buffer) else {
+            return Sending::Waits;
+        };
+        outlet.send(&train(&transmit, buffer));
+    }
+    Sending::Continues
+}
+
+/// Returns the train for datagrams at the start of a buffer.
+fn train<'a>(transmit: &Transmit, buffer: &'a [u8]) -> Train<'a> {
+    Train {
+        destination: transmit.destination,
+        source: transmit.source,
+        ecn: cannery_eventloop::Ecn::from_traffic_class(transmit.ecn),
+        bytes: &buffer[..transmit.bytes],
+        segment_bytes: transmit.segment_bytes,
+    }
+}

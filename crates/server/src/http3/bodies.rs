@@ -1,0 +1,92 @@
+//! Response bytes that QUIC keeps until the client has acknowledged them: copies of heads, and ranges of archives.
+//!
+//! A range of an archive is not copied: the archive is mapped for as long as a client may need it again.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use cannery_archive::Extent;
+use cannery_wire::{Output, Segment};
+
+use super::limits::BLOCK_BYTES;
+use crate::content::Content;
+
+/// Makes the bytes of responses.
+#[derive(Debug, Default)]
+pub(super) struct Bodies {
+    /// The rest of a block of memory, of which responses take their parts one after the other.
+    block: BytesMut,
+    /// The archives of the release that was used last. One owner for all ranges, because each counts its references.
+    archives: Vec<(u16, Bytes)>,
+    /// The release that `archives` belong to.
+    content: Option<Arc<Content>>,
+    /// The pieces of the response that is written.
+    pieces: Vec<Bytes>,
+}
+
+/// An archive of a release, as the owner of its bytes.
+struct Archive {
+    content: Arc<Content>,
+    number: u16,
+}
+
+impl AsRef<[u8]> for Archive {
+    fn as_ref(&self) -> &[u8] {
+        self.content.archive(self.number)
+    }
+}
+
+impl Bodies {
+    /// Returns the pieces of a response, which `output` holds, and clears the output.
+    pub(super) fn pieces(&mut self, output: &mut Output, content: &Arc<Content>) -> &mut Vec<Bytes> {
+        self.pieces.clear();
+        let (inline, segments) = output.parts();
+        let mut inline = self.copy(inline);
+        for segment in segments {
+            let piece = match *segment {
+                Segment::Inline(bytes) => inline.split_to(bytes),
+                Segment::Archive(number, extent) => self.range(content, number, extent),
+            };
+            self.pieces.push(piece);
+        }
+        output.clear();
+        &mut self.pieces
+    }
+
+    /// Copies bytes into the current block.
+    fn copy(&mut self, bytes: &[u8]) -> Bytes {
+        if self.block.capacity() < bytes.len() {
+            self.block = BytesMut::with_capacity(bytes.len().max(BLOCK_BYTES));
+        }
+        self.block.extend_from_slice(bytes);
+        self.block.split().freeze()
+    }
+
+    /// Returns a range of an archive.
+    fn range(&mut self, content: &Arc<Content>, number: u16, extent: Extent) -> Bytes {
+        if !self.content.as_ref().is_some_and(|current| Arc::ptr_eq(current, content)) {
+            self.content = Some(Arc::clone(content));
+            self.archives.clear();
+        }
+        let archive = match self.archives.iter().find(|(known, _)| *known == number) {
+            Some((_, archive)) => archive,
+            None => {
+                let owner = Archive { content: Arc::clone(content), number };
+                self.archives.push((number, Bytes::from_owner(owner)));
+                &self.archives[self.archives.len() - 1].1
+            }
+        };
+        let start = usize::try_from(extent.position).unwrap_or(usize::MAX);
+        let end = usize::try_from(extent.position + extent.length).unwrap_or(usize::MAX);
+        debug_assert!(end <= archive.len(), "`site` has checked that the range lies within the archive");
+        if end <= archive.len() { archive.slice(start..end) } else { Bytes::new() }
+    }
+
+    /// Drops the references to a release that was replaced, so that it can be closed once no client needs it.
+    pub(super) fn release(&mut self, current: &Arc<Content>) {
+        if self.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, current)) {
+            self.content = None;
+            self.archives.clear();
+        }
+    }
+}

@@ -1,0 +1,593 @@
+//! One HTTP/3 connection: the streams of QUIC to requests, and responses to streams.
+//!
+//! ```text
+//! Handshake ──▶ Open ──▶ Closed
+//! ```
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use bytes::Bytes;
+use cannery_secure::Version;
+use cannery_secure::quic::{
+    self, CloseReason, ConnectionEvent, ConnectionKey, Direction, Event, ReadOutcome, StreamId, WriteOutcome,
+};
+use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
+use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
+use cannery_wire::{Priority, RequestLine};
+
+use super::bodies::Bodies;
+use super::own_stream::OwnStream;
+use crate::connection::{Http3Context, WorkerContext};
+use crate::content::{IncomingRequest, OnH3};
+use crate::observe::{Closed, RefusedRequest};
+
+/// Memory of an idle connection in bytes: mostly the state of `quinn-proto`.
+const IDLE_BYTES: u32 = 18 * 1024;
+
+/// Memory of a response that is not written to its end, in bytes, in addition to its pieces.
+const RESPONSE_BYTES: usize = 256;
+
+/// One HTTP/3 connection.
+pub(super) struct Connection {
+    quic: quic::Connection,
+    http: h3::Connection,
+    phase: Phase,
+    /// The number of the socket at which the client's last datagram arrived.
+    socket: usize,
+    /// Responses that the client's windows have no room for.
+    responses: Vec<Response>,
+    wait: Wait,
+    /// When the wait must be over.
+    deadline: Option<Instant>,
+    /// Bytes that were sent when the wait began.
+    sent_bytes_before: u64,
+    close_reason: Closed,
+    memory: u32,
+    /// Whether the connection is among those that run next.
+    pub(super) is_marked: bool,
+    /// When its timer expires, if it has one.
+    pub(super) timer: Option<Instant>,
+}
+
+/// Progress of a connection.
+enum Phase {
+    Handshake,
+    Open(OwnStreams),
+    Closed,
+}
+
+/// Our unidirectional streams.
+struct OwnStreams {
+    control: OwnStream,
+    qpack_encoder: OwnStream,
+    qpack_decoder: OwnStream,
+    shutdown: Shutdown,
+}
+
+/// Progress of a graceful shutdown (RFC 9114 §5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shutdown {
+    NotBegun,
+    /// The client was notified. Requests that it has sent are still answered.
+    Announced,
+    /// Requests that have not arrived are not answered.
+    Final,
+}
+
+/// A response of which a part is not written.
+struct Response {
+    stream: StreamId,
+    pieces: Vec<Bytes>,
+}
+
+/// The reason why a connection waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    /// The rest of the handshake.
+    Handshake,
+    /// The next request, if the client has one.
+    Request,
+    /// The rest of a request.
+    Rest,
+    /// Room in the client's windows, or acknowledgments.
+    Window,
+}
+
+/// Whether a connection is late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Late {
+    No,
+    /// It has had no request for long.
+    Idle,
+    /// Its client is too slow with the handshake, a request, or a response.
+    Slow,
+}
+
+impl Connection {
+    pub(super) fn new(quic: quic::Connection, socket: usize, cx: &WorkerContext) -> Connection {
+        Connection {
+            quic,
+            http: h3::Connection::new(),
+            phase: Phase::Handshake,
+            socket,
+            responses: Vec::new(),
+            wait: Wait::Handshake,
+            deadline: cx.policy.timeouts.map(|timeouts| cx.clock.now + timeouts.head),
+            sent_bytes_before: 0,
+            close_reason: Closed::InOrder,
+            memory: IDLE_BYTES,
+            is_marked: false,
+            timer: None,
+        }
+    }
+
+    pub(super) fn key(&self) -> ConnectionKey {
+        self.quic.key()
+    }
+
+    pub(super) fn quic(&mut self) -> &mut quic::Connection {
+        &mut self.quic
+    }
+
+    pub(super) fn into_quic(self) -> quic::Connection {
+        self.quic
+    }
+
+    /// Returns the number of the socket that reaches the client.
+    pub(super) fn socket(&self) -> usize {
+        self.socket
+    }
+
+    /// Returns `true` once either side has closed the connection.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Returns why the connection was closed.
+    pub(super) fn close_reason(&self) -> Closed {
+        self.close_reason
+    }
+
+    /// Returns the memory of the connection, as last counted, in bytes.
+    pub(super) fn memory(&self) -> u32 {
+        self.memory
+    }
+
+    /// Counts the memory of the connection.
+    pub(super) fn count_memory(&mut self) {
+        let own = match &self.phase {
+            Phase::Open(own) => own.qpack_encoder.pending_bytes() + own.qpack_decoder.pending_bytes(),
+            Phase::Handshake | Phase::Closed => 0,
+        };
+        let bytes = self.http.memory() + own + self.responses.len() * RESPONSE_BYTES;
+        self.memory = IDLE_BYTES.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    /// Processes a datagram that arrived at this socket.
+    pub(super) fn receive(&mut self, event: ConnectionEvent, socket: usize) {
+        self.socket = socket;
+        self.quic.receive(event);
+    }
+
+    /// Handles the events of the connection.
+    pub(super) fn run(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
+        bodies.release(&cx.release.content);
+        while let Some(event) = self.quic.next_event() {
+            if let Err(code) = self.handle(event, cx, bodies) {
+                self.fail(code, cx);
+            }
+        }
+        self.flush_qpack();
+        self.set_deadline(cx);
+    }
+
+    fn handle(&mut self, event: Event, cx: &mut WorkerContext, bodies: &mut Bodies) -> Result<(), ErrorCode> {
+        match event {
+            Event::Established => self.begin(cx),
+            Event::StreamsOpened(direction) => {
+                while let Some(stream) = self.quic.accept(direction) {
+                    if direction == Direction::Bidirectional {
+                        self.http.open(stream.number());
+                    }
+                    self.read(stream, cx, bodies)?;
+                }
+                Ok(())
+            }
+            Event::Readable(stream) => self.read(stream, cx, bodies),
+            Event::Writable(stream) => {
+                self.resume_response(stream);
+                Ok(())
+            }
+            Event::Stopped(stream, _) => self.stop_response(stream),
+            Event::Finished(_) => {
+                self.http.finish_response();
+                Ok(())
+            }
+            Event::StreamsAvailable(_) => Ok(()),
+            Event::Closed(reason) => {
+                self.phase = Phase::Closed;
+                self.responses = Vec::new();
+                self.close_reason = match reason {
+                    CloseReason::TimedOut => Closed::TimedOut,
+                    CloseReason::ByApplication(_) => Closed::InOrder,
+                    _ => Closed::Broken,
+                };
+                Ok(())
+            }
+        }
+    }
+
+    /// Opens our streams, after the handshake.
+    fn begin(&mut self, cx: &mut WorkerContext) -> Result<(), ErrorCode> {
+        cx.observer.handshake_done(self.quic.is_resumed());
+        let mut open = |start| OwnStream::open(&mut self.quic, start).ok_or(ErrorCode::StreamCreation);
+        let streams = OwnStreams {
+            control: open(h3::Connection::control_stream_start())?,
+            qpack_encoder: open(h3::Connection::encoder_stream_start())?,
+            qpack_decoder: open(h3::Connection::decoder_stream_start())?,
+            shutdown: Shutdown::NotBegun,
+        };
+        self.phase = Phase::Open(streams);
+        if cx.is_draining() {
+            self.announce_end();
+        }
+        Ok(())
+    }
+
+    /// Reads a stream of the client.
+    fn read(
+        &mut self,
+        stream: StreamId,
+        cx: &mut WorkerContext,
+        bodies: &mut Bodies,
+    ) -> Result<(), ErrorCode> {
+        match stream.direction() {
+            Direction::Bidirectional => self.read_request(stream, cx, bodies),
+            Direction::Unidirectional => self.read_unidirectional(stream, cx),
+        }
+    }
+
+    /// Reads a request stream, and writes the response once the request's head is complete.
+    fn read_request(
+        &mut self,
+        stream: StreamId,
+        cx: &mut WorkerContext,
+        bodies: &mut Bodies,
+    ) -> Result<(), ErrorCode> {
+        let number = stream.number();
+        let client = cx.observer.needs_peer_addresses().then(|| self.quic.remote_address());
+        let http = &mut self.http;
+        let mut progress = Ok(RequestProgress::Continues);
+        let mut answered = None;
+        let outcome = self.quic.read(stream, |mut bytes| {
+            while progress == Ok(RequestProgress::Continues) {
+                match http.next_request(number, &mut bytes, cx.http3().heads) {
+                    Ok(Step::More) => return,
+                    Ok(Step::Request(priority)) => {
+                        answer(http, number, &client, cx);
+                        answered = Some(priority);
+                    }
+                    Ok(Step::Refused(priority, refusal)) => {
+                        refuse(http, number, refusal, &client, cx);
+                        answered = Some(priority);
+                    }
+                    Ok(Step::Stop) => progress = Ok(RequestProgress::Stopped),
+                    Ok(Step::Reset(code)) => progress = Ok(RequestProgress::Reset(code)),
+                    Err(code) => progress = Err(code),
+                }
+            }
+        });
+
+        if let Some(priority) = answered {
+            self.set_priority(stream, priority);
+            self.write_response(stream, cx, bodies);
+        }
+        match progress? {
+            RequestProgress::Continues => {}
+            RequestProgress::Stopped => {
+                self.stop(stream, ErrorCode::None);
+                return Ok(());
+            }
+            RequestProgress::Reset(code) => {
+                self.reset(stream, code);
+                return Ok(());
+            }
+        }
+        match outcome {
+            ReadOutcome::Blocked | ReadOutcome::Closed => Ok(()),
+            ReadOutcome::Finished => {
+                if let RequestEnd::Reset(code) = self.http.end_request(number)? {
+                    self.reset(stream, code);
+                }
+                Ok(())
+            }
+            ReadOutcome::Reset(_) => {
+                self.reset(stream, ErrorCode::RequestCancelled);
+                self.http.cancel_request(number)
+            }
+        }
+    }
+
+    fn read_unidirectional(&mut self, stream: StreamId, cx: &mut WorkerContext) -> Result<(), ErrorCode> {
+        let number = stream.number();
+        let http = &mut self.http;
+        let mut reading = Ok(Reading::Continues);
+        let outcome = self.quic.read(stream, |bytes| {
+            if reading == Ok(Reading::Continues) {
+                reading = http.read_unidirectional(number, bytes, cx.http3().heads);
+            }
+        });
+        if let Reading::Stops(code) = reading? {
+            self.stop(stream, code);
+            return Ok(());
+        }
+        while let Some((stream, priority)) = self.http.take_priority() {
+            self.set_priority(StreamId::new(stream), priority);
+        }
+        match outcome {
+            ReadOutcome::Blocked | ReadOutcome::Closed => Ok(()),
+            ReadOutcome::Finished | ReadOutcome::Reset(_) => self.http.end_unidirectional(number),
+        }
+    }
+
+    /// Writes the response that the worker's output holds, as far as the client's windows have room.
+    fn write_response(&mut self, stream: StreamId, cx: &mut WorkerContext, bodies: &mut Bodies) {
+        let Http3Context { output, content, .. } = cx.http3();
+        let pieces = bodies.pieces(output, content);
+        match self.quic.write(stream, pieces) {
+            WriteOutcome::Complete => self.finish(stream),
+            WriteOutcome::Blocked => {
+                pieces.retain(|piece| !piece.is_empty());
+                self.responses.push(Response { stream, pieces: std::mem::take(pieces) });
+            }
+            WriteOutcome::Stopped(_) => self.reset(stream, ErrorCode::RequestCancelled),
+            WriteOutcome::Closed => {}
+        }
+        pieces.clear();
+    }
+
+    /// Continues a response when the client's windows have room again.
+    fn resume_response(&mut self, stream: StreamId) {
+        let Some(index) = self.responses.iter().position(|response| response.stream == stream) else {
+            return self.flush_own(stream);
+        };
+        let response = &mut self.responses[index];
+        match self.quic.write(stream, &mut response.pieces) {
+            WriteOutcome::Complete => self.finish(stream),
+            WriteOutcome::Blocked => {
+                response.pieces.retain(|piece| !piece.is_empty());
+                return;
+            }
+            WriteOutcome::Stopped(_) => self.reset(stream, ErrorCode::RequestCancelled),
+            WriteOutcome::Closed => {}
+        }
+        self.responses.retain(|response| response.stream != stream);
+    }
+
+    /// Ends a response that was written.
+    fn finish(&mut self, stream: StreamId) {
+        // If it fails, the client wants no more of it.
+        let _ = self.quic.finish(stream);
+    }
+
+    /// Handles that the client wants no more of a response.
+    fn stop_response(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
+        if stream.direction() == Direction::Unidirectional {
+            // RFC 9114 §6.2.1, RFC 9204 §4.2: our streams must stay open.
+            return Err(ErrorCode::ClosedCriticalStream);
+        }
+        self.reset(stream, ErrorCode::RequestCancelled);
+        self.http.stop_response()
+    }
+
+    /// Ends a request stream early, in both directions.
+    fn reset(&mut self, stream: StreamId, code: ErrorCode) {
+        self.responses.retain(|response| response.stream != stream);
+        // Each fails if that direction has ended already.
+        let _ = self.quic.reset(stream, code.number());
+        self.stop(stream, code);
+    }
+
+    /// Stops reading a stream.
+    fn stop(&mut self, stream: StreamId, code: ErrorCode) {
+        // It fails if the stream was read to its end.
+        let _ = self.quic.stop(stream, code.number());
+        self.http.stop_reading(stream.number());
+    }
+
+    fn set_priority(&mut self, stream: StreamId, priority: Priority) {
+        // Higher numbers come first in QUIC. Streams of the same number take turns, incremental or not. It fails if the
+        // response is complete.
+        let _ = self.quic.set_priority(stream, -i32::from(priority.urgency));
+    }
+
+    /// Writes the instructions of QPACK that requests and responses have caused.
+    fn flush_qpack(&mut self) {
+        if let Phase::Open(own) = &mut self.phase {
+            own.qpack_encoder.write(&mut self.quic, self.http.take_encoder_stream());
+            own.qpack_decoder.write(&mut self.quic, self.http.take_decoder_stream());
+        }
+    }
+
+    fn flush_own(&mut self, stream: StreamId) {
+        if let Phase::Open(own) = &mut self.phase {
+            for own in [&mut own.control, &mut own.qpack_encoder, &mut own.qpack_decoder] {
+                if own.id() == stream {
+                    own.flush(&mut self.quic);
+                }
+            }
+        }
+    }
+
+    /// Closes the connection for an error of the client's (RFC 9114 §8).
+    #[cold]
+    fn fail(&mut self, code: ErrorCode, cx: &mut WorkerContext) {
+        cx.http3().output.clear();
+        self.close(code, Closed::Broken, cx);
+    }
+
+    fn close(&mut self, code: ErrorCode, reason: Closed, cx: &WorkerContext) {
+        if !self.is_closed() {
+            self.quic.close(cx.clock.now, code.number(), b"");
+            self.phase = Phase::Closed;
+            self.responses = Vec::new();
+            self.close_reason = reason;
+        }
+    }
+
+    /// Sets the reason to wait, and its deadline.
+    fn set_deadline(&mut self, cx: &WorkerContext) {
+        let Some(timeouts) = cx.policy.timeouts else { return };
+        let (wait, timeout) = match &self.phase {
+            Phase::Handshake => return,
+            Phase::Closed => {
+                self.deadline = None;
+                return;
+            }
+            Phase::Open(_) if !self.responses.is_empty() => (Wait::Window, timeouts.send),
+            Phase::Open(_) if self.http.has_incomplete_requests() => (Wait::Rest, timeouts.head),
+            Phase::Open(_) => (Wait::Request, timeouts.idle),
+        };
+        // A byte from time to time does not extend the deadline of a request or of a response.
+        if wait == self.wait && wait != Wait::Request {
+            return;
+        }
+        self.wait = wait;
+        self.sent_bytes_before = self.quic.stats().sent_bytes;
+        self.deadline = match wait {
+            Wait::Request => cx.clock.idle_until,
+            _ => Some(cx.clock.now + timeout),
+        };
+    }
+
+    /// Returns whether the connection is late.
+    pub(super) fn late(&mut self, cx: &WorkerContext) -> Late {
+        self.continue_drain(cx);
+        if !self.deadline.is_some_and(|deadline| cx.clock.now >= deadline) {
+            return Late::No;
+        }
+        match self.wait {
+            // The client has not acknowledged all of a response.
+            Wait::Request if self.quic.unacknowledged_streams() > OWN_STREAMS => Late::No,
+            Wait::Request => Late::Idle,
+            Wait::Handshake | Wait::Rest => Late::Slow,
+            Wait::Window => {
+                if self.is_receiving(cx) {
+                    Late::No
+                } else {
+                    Late::Slow
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if the client has received enough of a response since the wait began, and begins another wait.
+    fn is_receiving(&mut self, cx: &WorkerContext) -> bool {
+        let Some(timeouts) = cx.policy.timeouts else { return true };
+        let sent_bytes = self.quic.stats().sent_bytes;
+        let received_bytes = sent_bytes - self.sent_bytes_before;
+        self.sent_bytes_before = sent_bytes;
+        self.deadline = Some(cx.clock.now + timeouts.send);
+        received_bytes >= SEND_BYTES_PER_SECOND_MIN * timeouts.send.as_secs().max(1)
+    }
+
+    /// Closes a connection without requests.
+    pub(super) fn end_idle(&mut self, cx: &WorkerContext) {
+        let reason = if cx.is_draining() { Closed::InOrder } else { Closed::TimedOut };
+        self.close(ErrorCode::None, reason, cx);
+    }
+
+    /// Closes a connection whose client is too slow.
+    pub(super) fn time_out(&mut self, cx: &WorkerContext) {
+        self.close(ErrorCode::None, Closed::TimedOut, cx);
+    }
+
+    /// Closes a connection because all of them keep too much memory.
+    pub(super) fn shed(&mut self, cx: &WorkerContext) {
+        self.close(ErrorCode::ExcessiveLoad, Closed::Shed, cx);
+    }
+
+    /// Begins a graceful shutdown: requests that the client has sent are answered.
+    pub(super) fn begin_drain(&mut self, cx: &WorkerContext) {
+        self.announce_end();
+        if self.wait == Wait::Request {
+            self.deadline = cx.clock.idle_until;
+        }
+    }
+
+    fn announce_end(&mut self) {
+        if let Phase::Open(own) = &mut self.phase
+            && own.shutdown == Shutdown::NotBegun
+        {
+            own.shutdown = Shutdown::Announced;
+            let mut goaway = Vec::new();
+            self.http.announce_end(&mut goaway);
+            own.control.write(&mut self.quic, goaway);
+        }
+    }
+
+    /// Refuses further requests, a second after the shutdown was announced.
+    fn continue_drain(&mut self, cx: &WorkerContext) {
+        if let Phase::Open(own) = &mut self.phase
+            && own.shutdown == Shutdown::Announced
+            && cx.is_drain_known()
+        {
+            own.shutdown = Shutdown::Final;
+            let mut goaway = Vec::new();
+            self.http.stop_requests(&mut goaway);
+            own.control.write(&mut self.quic, goaway);
+        }
+    }
+}
+
+/// The number of our unidirectional streams.
+const OWN_STREAMS: usize = 3;
+
+/// How far reading a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestProgress {
+    /// More of it may come.
+    Continues,
+    /// Its content is not worth reading.
+    Stopped,
+    /// Its stream must be reset with this code.
+    Reset(ErrorCode),
+}
+
+/// Writes the response to a request into the worker's output.
+fn answer(http: &mut h3::Connection, stream: u64, client: &Option<SocketAddr>, cx: &mut WorkerContext) {
+    let parts = cx.http3();
+    let head = parts.heads.head();
+    let incoming = IncomingRequest {
+        exchange: OnH3 { http, stream, head: &head },
+        peer: client,
+        tls: Some(Version::Tls13),
+        https_port: None,
+        fields: parts.fields,
+    };
+    parts.content.answer(incoming, parts.scratch, parts.output, parts.observer);
+}
+
+/// Writes the response to a request that is refused into the worker's output.
+#[cold]
+fn refuse(
+    http: &mut h3::Connection,
+    stream: u64,
+    refusal: cannery_wire::Refusal,
+    client: &Option<SocketAddr>,
+    cx: &mut WorkerContext,
+) {
+    let parts = cx.http3();
+    let (answer, archive) = parts.content.refusal(refusal);
+    let content_bytes = http.refuse(stream, &answer, archive, parts.fields, parts.output);
+    let head = parts.heads.head();
+    parts.observer.request_refused(&RefusedRequest {
+        peer: *client,
+        tls: Some(Version::Tls13),
+        refusal,
+        line: RequestLine::from_refused_head(&head),
+        head: Some(&head),
+        content_bytes,
+    });
+}

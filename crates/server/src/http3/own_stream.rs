@@ -1,0 +1,46 @@
+//! A unidirectional stream of ours: the control stream, or one of QPACK.
+
+use bytes::Bytes;
+use cannery_secure::quic::{Connection, Direction, StreamId};
+
+/// A stream that the server has opened, with the bytes that the client's windows have no room for.
+#[derive(Debug)]
+pub(super) struct OwnStream {
+    id: StreamId,
+    pending: Vec<Bytes>,
+}
+
+impl OwnStream {
+    /// Opens a stream that starts with these bytes. Returns `None` if the client does not allow one.
+    pub(super) fn open(quic: &mut Connection, start: Vec<u8>) -> Option<OwnStream> {
+        let id = quic.open(Direction::Unidirectional)?;
+        // Requests can't be answered without these streams, so that they come first. If it fails, the stream is closed.
+        let _ = quic.set_priority(id, i32::MAX);
+        let mut stream = OwnStream { id, pending: Vec::new() };
+        stream.write(quic, start);
+        Some(stream)
+    }
+
+    pub(super) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Appends bytes.
+    pub(super) fn write(&mut self, quic: &mut Connection, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            self.pending.push(bytes.into());
+            self.flush(quic);
+        }
+    }
+
+    /// Writes the bytes that are left. The client must not close these streams; if it does, the connection ends.
+    pub(super) fn flush(&mut self, quic: &mut Connection) {
+        quic.write(self.id, &mut self.pending);
+        self.pending.retain(|piece| !piece.is_empty());
+    }
+
+    /// Returns the length of the bytes that are left.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.pending.iter().map(Bytes::len).sum()
+    }
+}

@@ -1,0 +1,44 @@
+//! Timers of connections: one each, in the order of their expiry.
+//!
+//! Almost every packet moves the timeout of its connection, mostly to a later time. The entry then stays, and is corrected
+//! when it expires.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use cannery_secure::quic::ConnectionKey;
+
+/// The timers of all connections.
+#[derive(Debug, Default)]
+pub(super) struct Timers(BTreeMap<(Instant, usize), ConnectionKey>);
+
+impl Timers {
+    /// Returns when the next timer expires.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.0.first_key_value().map(|((instant, _), _)| *instant)
+    }
+
+    /// Sets the timer of a connection, which is in `armed`, unless it expires earlier anyway.
+    pub(super) fn arm(&mut self, key: ConnectionKey, timeout: Option<Instant>, armed: &mut Option<Instant>) {
+        let Some(timeout) = timeout else { return };
+        if armed.is_some_and(|armed| armed <= timeout) {
+            return;
+        }
+        self.disarm(key, armed);
+        self.0.insert((timeout, key.index()), key);
+        *armed = Some(timeout);
+    }
+
+    /// Removes the timer of a connection.
+    pub(super) fn disarm(&mut self, key: ConnectionKey, armed: &mut Option<Instant>) {
+        if let Some(armed) = armed.take() {
+            self.0.remove(&(armed, key.index()));
+        }
+    }
+
+    /// Removes the next timer that has expired, and returns its connection.
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<ConnectionKey> {
+        let first = self.0.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+}

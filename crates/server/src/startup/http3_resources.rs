@@ -1,0 +1,84 @@
+//! Resources of HTTP/3: the context of QUIC, and UDP sockets.
+
+use std::time::SystemTime;
+
+use cannery_eventloop::{Address, UdpSocket};
+use cannery_secure::quic::{self, Generation};
+use cannery_secure::{SEED_BYTES, Seed};
+
+use crate::config::Http3;
+use crate::error::StartError;
+use crate::http3::Http3Plan;
+use crate::process::Datagrams;
+
+/// How long clients may remember that HTTP/3 is served, in seconds: a day, as most servers say.
+const ALT_SVC_SECONDS: u32 = 86_400;
+
+/// The open resources of HTTP/3.
+pub(super) struct Http3Resources {
+    context: quic::Context,
+    datagrams: Datagrams,
+    /// The value of `Alt-Svc` (RFC 7838 §3).
+    alt_svc: String,
+}
+
+/// The plans of the workers, in their order.
+pub(super) struct Http3Plans {
+    plans: std::vec::IntoIter<Http3Plan<UdpSocket>>,
+    alt_svc: String,
+}
+
+impl Http3Resources {
+    /// Opens the UDP sockets of this number of workers.
+    pub(super) fn open(
+        http3: &Http3,
+        tls: &cannery_secure::Context,
+        workers: usize,
+    ) -> Result<Http3Resources, StartError> {
+        let context = quic::Context::new(tls, http3.server_id)?;
+        let datagrams = Datagrams::open(http3, workers)?;
+        let own_port = || datagrams.addresses().first().and_then(Address::port).unwrap_or(443);
+        let authority = http3.alternative.clone().unwrap_or_else(|| format!(":{}", own_port()));
+        let alt_svc = format!("h3=\"{authority}\"; ma={ALT_SVC_SECONDS}");
+        Ok(Http3Resources { context, datagrams, alt_svc })
+    }
+
+    /// Returns the addresses of the sockets.
+    pub(super) fn addresses(&self) -> &[Address] {
+        self.datagrams.addresses()
+    }
+
+    /// Returns a plan for each worker.
+    ///
+    /// # Errors
+    /// The system's random number generator fails.
+    pub(super) fn into_plans(self) -> Result<Http3Plans, StartError> {
+        let Http3Resources { context, datagrams, alt_svc } = self;
+        let mut plans = Vec::new();
+        for (worker, sockets) in (0..=u8::MAX).zip(datagrams.into_sockets()) {
+            plans.push(Http3Plan {
+                context: context.clone(),
+                worker,
+                generation: Generation::new(0),
+                seed: random_seed()?,
+                sockets,
+            });
+        }
+        Ok(Http3Plans { plans: plans.into_iter(), alt_svc })
+    }
+}
+
+impl Http3Plans {
+    /// Returns the plan of the next worker, and the value of `Alt-Svc`.
+    pub(super) fn next(&mut self) -> Option<(Http3Plan<UdpSocket>, String)> {
+        Some((self.plans.next()?, self.alt_svc.clone()))
+    }
+}
+
+/// Returns 32 random bytes.
+fn random_seed() -> Result<[u8; 32], StartError> {
+    let seed = Seed::generate(SystemTime::now())?.to_bytes();
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(&seed[SEED_BYTES - 32..]);
+    Ok(bytes)
+}

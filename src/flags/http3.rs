@@ -1,0 +1,95 @@
+//! The flags of HTTP/3.
+//!
+//! Opens no socket.
+
+use cannery_server::config::{Address, Http3, ServerId};
+use clap::Args;
+
+use crate::output::Failure;
+
+#[derive(Debug, Args)]
+pub(super) struct Http3Flags {
+    /// Listen here for HTTP/3, by UDP, with the certificates of `--bind-tls`. Addresses as for `--bind`, except `unix:`.
+    /// Repeatable. Responses over TLS tell clients of it (`Alt-Svc`).
+    #[arg(long, value_name = "ADDRESS")]
+    bind_quic: Vec<Address>,
+
+    /// The host and port at which clients reach HTTP/3, if a router or a load balancer maps them: `HOST:PORT`, or
+    /// `:PORT` for the host of the request. The default is the port of the first `--bind-quic`.
+    #[arg(long, value_name = "[HOST]:PORT", value_parser = parse_alternative)]
+    http3_alt_svc: Option<String>,
+
+    /// Serve no HTTP/3, even if there is a `--bind-quic`.
+    #[arg(long)]
+    http3_disable: bool,
+
+    /// The number of this server, by which a load balancer for QUIC routes datagrams: 16 hexadecimal digits, which become
+    /// a part of connection IDs.
+    #[arg(long, value_name = "HEX", value_parser = parse_server_id, requires = "bind_quic")]
+    quic_server_id: Option<ServerId>,
+}
+
+impl Http3Flags {
+    /// Returns the settings, or `None` if HTTP/3 is not served.
+    ///
+    /// # Errors
+    /// There is no certificate, or an address is that of a local socket.
+    pub(super) fn into_http3(self, has_certificate: bool) -> Result<Option<Http3>, Failure> {
+        if self.bind_quic.is_empty() || self.http3_disable {
+            return Ok(None);
+        }
+        if self.bind_quic.iter().any(|address| matches!(address, Address::Local(_))) {
+            return Err(Failure::usage("`--bind-quic` needs an IP address: UDP has no local sockets"));
+        }
+        if !has_certificate {
+            return Err(Failure::usage("`--bind-quic` needs a certificate")
+                .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` creates one for tests"));
+        }
+        Ok(Some(Http3 {
+            listen: self.bind_quic,
+            inherited: Vec::new(),
+            alternative: self.http3_alt_svc,
+            server_id: self.quic_server_id,
+        }))
+    }
+}
+
+/// Parses an authority for `Alt-Svc` (RFC 7838 §3): an optional host, and a port.
+fn parse_alternative(text: &str) -> Result<String, String> {
+    let is_valid = text.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
+        host.bytes().all(is_host_byte) && port.parse::<u16>().is_ok_and(|port| port > 0)
+    });
+    if is_valid { Ok(text.to_owned()) } else { Err("write `HOST:PORT`, or `:PORT`".to_owned()) }
+}
+
+/// Parses eight bytes in hexadecimal digits.
+fn parse_server_id(text: &str) -> Result<ServerId, String> {
+    let is_hexadecimal = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = u64::from_str_radix(text, 16).ok().filter(|_| is_hexadecimal);
+    let number = number.ok_or_else(|| "write 16 hexadecimal digits".to_owned())?;
+    Ok(number.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternatives_have_a_port() {
+        for text in [":443", "example.com:8443", "[2001:db8::1]:443"] {
+            assert_eq!(parse_alternative(text).as_deref(), Ok(text));
+        }
+        for text in ["443", "example.com", ":0", ":65536", "a\"b:443", "a b:443"] {
+            assert!(parse_alternative(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn server_ids_have_eight_bytes() {
+        assert!(parse_server_id("0123456789abcdef").is_ok());
+        for text in ["", "0123456789abcde", "0123456789abcdef0", "+123456789abcdef", "0123456789abcdeg"] {
+            assert!(parse_server_id(text).is_err(), "{text}");
+        }
+    }
+}
