@@ -67,6 +67,13 @@ pub(crate) const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
 /// Bytes that a client is sent before its address is validated, per byte that it has sent (RFC 9000 §8.1).
 pub(crate) const QUIC_AMPLIFICATION_MAX: u64 = 3;
 
+/// Datagrams of a connection that come from other addresses than the client's, in one burst. Each may cause one of full
+/// length to an address that may be forged. A client that moves needs a few, and more if its last ones are overtaken.
+pub(crate) const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 64;
+
+/// Refill of this budget per second. No client moves more often.
+pub(crate) const QUIC_FOREIGN_DATAGRAMS_PER_SECOND: u32 = 1;
+
 /// The longest datagram of a handshake, in bytes of UDP payload: the size that every path of QUIC carries (RFC 9000 §14).
 pub(crate) const QUIC_HANDSHAKE_DATAGRAM_BYTES: u16 = 1200;
 

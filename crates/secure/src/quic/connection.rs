@@ -13,7 +13,10 @@ use quinn_proto::{ConnectionError, ConnectionHandle, ReadError, StreamEvent, Wri
 use super::datagram::Transmit;
 use super::session::SessionState;
 use super::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
-use crate::limits::{QUIC_AMPLIFICATION_MAX, QUIC_HANDSHAKE_DATAGRAM_BYTES};
+use crate::limits::{
+    QUIC_AMPLIFICATION_MAX, QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND,
+    QUIC_HANDSHAKE_DATAGRAM_BYTES,
+};
 
 /// A connection that an endpoint accepted.
 ///
@@ -28,6 +31,7 @@ pub struct Connection {
     pub(super) is_registered: bool,
     /// `None` once the peer's address is validated.
     unvalidated: Option<Unvalidated>,
+    foreign: ForeignBudget,
     migrations: u32,
 }
 
@@ -46,7 +50,11 @@ pub struct ConnectionKey(pub(super) usize);
 
 /// A datagram for a connection.
 #[derive(Debug)]
-pub struct ConnectionEvent(pub(super) quinn_proto::ConnectionEvent);
+pub struct ConnectionEvent {
+    pub(super) quinn: quinn_proto::ConnectionEvent,
+    pub(super) source: SocketAddr,
+    pub(super) now: Instant,
+}
 
 impl ConnectionKey {
     /// Returns the key as an index: those of an endpoint are dense.
@@ -56,6 +64,40 @@ impl ConnectionKey {
 
     pub(super) fn to_quinn(self) -> ConnectionHandle {
         ConnectionHandle(self.0)
+    }
+}
+
+/// A token bucket for datagrams from addresses other than that of the peer.
+///
+/// Such a datagram may be the first after a migration, or a probe of a new path (RFC 9000 §8.2, §9.3). `quinn-proto` answers
+/// each with up to a datagram of full length, although the address may be forged.
+#[derive(Default)]
+struct ForeignBudget {
+    used: u32,
+    /// When `used` was last reduced.
+    refilled: Option<Instant>,
+}
+
+/// Whether a datagram may be processed.
+#[derive(PartialEq)]
+enum Verdict {
+    Process,
+    Drop,
+}
+
+impl ForeignBudget {
+    fn charge(&mut self, now: Instant) -> Verdict {
+        let seconds = now.saturating_duration_since(*self.refilled.get_or_insert(now)).as_secs();
+        if seconds > 0 {
+            let refill = u32::try_from(seconds).unwrap_or(u32::MAX);
+            self.used = self.used.saturating_sub(refill.saturating_mul(QUIC_FOREIGN_DATAGRAMS_PER_SECOND));
+            self.refilled = Some(now);
+        }
+        if self.used == QUIC_FOREIGN_DATAGRAMS_MAX {
+            return Verdict::Drop;
+        }
+        self.used += 1;
+        Verdict::Process
     }
 }
 
@@ -146,7 +188,14 @@ impl Connection {
             let has_opened_handshake = session_state(&quinn)?.has_opened_handshake;
             Some(Unvalidated { first_bytes: first_bytes as u64, has_opened_handshake })
         });
-        Self { quinn, key, is_registered: true, unvalidated, migrations: 0 }
+        Self {
+            quinn,
+            key,
+            is_registered: true,
+            unvalidated,
+            foreign: ForeignBudget::default(),
+            migrations: 0,
+        }
     }
 
     /// Returns the key by which the endpoint refers to this connection.
@@ -157,7 +206,10 @@ impl Connection {
     /// Processes a datagram that the endpoint has routed to this connection.
     pub fn receive(&mut self, event: ConnectionEvent) {
         let address = self.remote_address();
-        self.quinn.handle_event(event.0);
+        if event.source != address && self.foreign.charge(event.now) == Verdict::Drop {
+            return;
+        }
+        self.quinn.handle_event(event.quinn);
         self.migrations += u32::from(self.remote_address() != address);
     }
 

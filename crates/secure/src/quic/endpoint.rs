@@ -139,9 +139,10 @@ impl Endpoint {
         );
         match event {
             None => Received::Dropped,
-            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                Received::Connection(ConnectionKey(handle.0), ConnectionEvent(event))
-            }
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => Received::Connection(
+                ConnectionKey(handle.0),
+                ConnectionEvent { quinn: event, source: arrival.source, now },
+            ),
             Some(DatagramEvent::Response(_)) if self.is_limited(now, reply) => Received::Dropped,
             Some(DatagramEvent::Response(transmit)) => Received::Reply(transmit.into()),
             Some(DatagramEvent::NewConnection(incoming)) => {

@@ -63,6 +63,33 @@ fn spoofed_migration_returns_to_the_old_address() {
 }
 
 #[test]
+fn forged_addresses_are_sent_little() {
+    let (mut network, handle) = Network::connected();
+    let mut port = 1;
+    network.path = Box::new(move |packet| {
+        if packet.is_for_server() {
+            port += 1;
+            packet.source = SocketAddr::new("203.0.113.66".parse().unwrap(), port);
+        }
+        Fate::Deliver
+    });
+    for _ in 0..2000 {
+        network.remote(handle).connection.ping();
+        network.run(Duration::from_millis(2));
+    }
+    let forged = network.sent.iter().filter(|packet| packet.destination.ip().to_string() == "203.0.113.66");
+    let forged: Vec<_> = forged.map(|packet| packet.bytes.len()).collect();
+    assert!((10..100).contains(&forged.len()), "{} datagrams", forged.len());
+
+    network.path = Box::new(|_| Fate::Deliver);
+    network.run(20 * SECOND);
+    network.remote(handle).connection.ping();
+    network.run(5 * SECOND);
+    assert!(network.remote(handle).loss().is_none());
+    assert_eq!(network.server.only().connection.remote_address(), CLIENT);
+}
+
+#[test]
 fn datagrams_go_back_to_where_they_were_sent() {
     let mut network = Network::new(Server::new(&context(&random_seed())));
     network.server.acceptance = Acceptance::Held;
