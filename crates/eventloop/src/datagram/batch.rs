@@ -14,12 +14,17 @@ pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The distance between buffers. The first lines, all that a single datagram needs, then map to different sets of the
 /// processor's cache.
-pub(crate) const BUFFER_STRIDE: usize = BUFFER_BYTES + 33 * 64;
+pub(crate) const BUFFER_STRIDE: usize = BUFFER_BYTES + 33 * CACHE_LINE_BYTES;
+
+const CACHE_LINE_BYTES: usize = 64;
 
 /// Datagrams received by one call. Each worker has one batch and uses it for all its sockets.
 pub struct ReceiveBatch {
     /// Zeroed, so that the system provides a page only when a datagram first reaches it.
     memory: Vec<u8>,
+    /// The position of the first buffer. Buffers begin with a cache line: Linux takes up to seven times as long to copy 64 KB
+    /// to another address (`rep movsb` on an AMD EPYC: 25 µs instead of 3.6 µs).
+    start: usize,
     envelopes: Vec<Envelope>,
     /// One for each buffer in use.
     messages: Vec<Message>,
@@ -80,8 +85,10 @@ impl ReceiveBatch {
             bytes: 0,
             is_truncated: false,
         };
+        let memory = vec![0; MESSAGES_MAX * BUFFER_STRIDE + CACHE_LINE_BYTES];
         ReceiveBatch {
-            memory: vec![0; MESSAGES_MAX * BUFFER_STRIDE],
+            start: memory.as_ptr().align_offset(CACHE_LINE_BYTES),
+            memory,
             envelopes: vec![envelope; MESSAGES_MAX],
             messages: Vec::with_capacity(MESSAGES_MAX),
         }
@@ -89,7 +96,7 @@ impl ReceiveBatch {
 
     /// Returns the datagrams in the order in which they were received. Empty ones are left out.
     pub fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
-        let buffers = self.memory.chunks_exact_mut(BUFFER_STRIDE);
+        let buffers = self.memory[self.start..].chunks_exact_mut(BUFFER_STRIDE);
         self.messages.iter().zip(buffers).flat_map(|(message, buffer)| {
             let Message { source, destination, ecn, bytes, segment_bytes } = *message;
             let segments = buffer[..bytes.min(BUFFER_BYTES)].chunks_mut(segment_bytes);
@@ -99,7 +106,7 @@ impl ReceiveBatch {
 
     /// Returns the memory of the buffers and the envelopes, for a system call to fill.
     pub(super) fn targets(&mut self) -> (&mut [u8], &mut [Envelope]) {
-        (&mut self.memory, &mut self.envelopes)
+        (&mut self.memory[self.start..], &mut self.envelopes)
     }
 
     /// Adds a message with its bytes, which a simulated network has received.
@@ -107,7 +114,7 @@ impl ReceiveBatch {
     /// # Panics
     /// The batch is full, or the message longer than a buffer.
     pub(crate) fn push(&mut self, message: Message, bytes: &[u8]) {
-        let start = self.messages.len() * BUFFER_STRIDE;
+        let start = self.start + self.messages.len() * BUFFER_STRIDE;
         self.memory[start..][..BUFFER_BYTES][..bytes.len()].copy_from_slice(bytes);
         self.messages.push(message);
     }
@@ -172,6 +179,14 @@ mod tests {
             let datagrams = batch.datagrams().map(|datagram| (datagram.source, datagram.bytes.to_vec()));
             prop_assert_eq!(datagrams.collect::<Vec<_>>(), expected);
         }
+    }
+
+    #[test]
+    fn buffers_begin_with_a_cache_line() {
+        let mut batch = ReceiveBatch::new();
+        let (memory, envelopes) = batch.targets();
+        assert_eq!((memory.as_ptr().addr() % 64, BUFFER_STRIDE % 64), (0, 0));
+        assert_eq!(memory.chunks_exact(BUFFER_STRIDE).count(), envelopes.len());
     }
 
     #[test]

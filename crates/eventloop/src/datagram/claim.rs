@@ -3,9 +3,9 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
+use socket2::{SockAddr, Socket as RawSocket};
 
-use super::udp_socket::{DatagramOptions, UdpSocket};
+use super::udp_socket::{DatagramOptions, UdpSocket, new_socket};
 use crate::address::Address;
 use crate::listener::{IpVersions, retry_while_in_use};
 use crate::platform::syscalls;
@@ -79,27 +79,10 @@ impl DatagramClaim {
     /// # Errors
     /// A system call fails.
     pub fn open(self, workers: usize) -> io::Result<Vec<UdpSocket>> {
-        let DatagramClaim { socket, address, versions, options } = self;
-        let mut sockets = vec![UdpSocket::new(socket, options)?];
+        let mut sockets = vec![UdpSocket::new(self.socket, self.options)?];
         for _ in 1..workers {
-            sockets.push(if syscalls::BALANCES_LISTENERS {
-                let socket = new_socket(address, versions)?;
-                socket.set_reuse_port(true)?;
-                socket.bind(&SockAddr::from(address))?;
-                UdpSocket::new(socket, options)?
-            } else {
-                sockets[0].try_clone()?
-            });
+            sockets.push(sockets[0].open_another(self.options)?);
         }
         Ok(sockets)
     }
-}
-
-fn new_socket(address: SocketAddr, versions: IpVersions) -> io::Result<RawSocket> {
-    let socket = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    if address.is_ipv6() {
-        // `[::]` means IPv6 alone, so that a socket at `0.0.0.0` can coexist.
-        socket.set_only_v6(versions == IpVersions::One)?;
-    }
-    Ok(socket)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use socket2::{Socket as RawSocket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
 
 use super::batch::{Envelope, MESSAGES_MAX, Message, ReceiveBatch};
 use super::control::{Report, Request};
@@ -13,6 +13,7 @@ use super::name::Name;
 use super::outgoing::{Outgoing, SENT_MAX};
 use super::{Backlog, DatagramSocket, Progress, SendOutcome, Train};
 use crate::address::Address;
+use crate::listener::IpVersions;
 use crate::platform::{self, syscalls};
 
 /// The most datagrams that the system splits a train into (`UDP_MAX_SEGMENTS` before Linux 6.9).
@@ -91,6 +92,23 @@ impl UdpSocket {
         UdpSocket::new(socket, options)
     }
 
+    /// Opens one more socket at this address, for a further worker. It is the last one by order (see
+    /// [`WorkerRouting::attach`](super::WorkerRouting::attach)). On systems that don't distribute datagrams among several
+    /// sockets, it is another descriptor of this one.
+    ///
+    /// # Errors
+    /// The address is not shared: another program has opened the socket without that option.
+    pub fn open_another(&self, options: DatagramOptions) -> io::Result<UdpSocket> {
+        if !syscalls::BALANCES_LISTENERS {
+            return self.try_clone();
+        }
+        let versions = if self.has_both_versions() { IpVersions::Both } else { IpVersions::One };
+        let socket = new_socket(self.local, versions)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&SockAddr::from(self.local))?;
+        UdpSocket::new(socket, options)
+    }
+
     /// Opens another descriptor of the same socket, which shares its buffers.
     ///
     /// # Errors
@@ -108,9 +126,12 @@ impl UdpSocket {
     /// Returns the address as configured.
     #[must_use]
     pub fn address(&self) -> Address {
-        let is_every = self.local.is_ipv6() && self.local.ip().is_unspecified();
-        let has_both = is_every && matches!(self.socket.only_v6(), Ok(false));
-        if has_both { Address::Every(self.local.port()) } else { Address::Internet(self.local) }
+        let is_every = self.local.ip().is_unspecified() && self.has_both_versions();
+        if is_every { Address::Every(self.local.port()) } else { Address::Internet(self.local) }
+    }
+
+    fn has_both_versions(&self) -> bool {
+        self.local.is_ipv6() && matches!(self.socket.only_v6(), Ok(false))
     }
 
     /// Returns the sizes of the buffers that the system has granted.
@@ -287,3 +308,16 @@ impl DatagramSocket for UdpSocket {
         self.gso_error.take().map(io::Error::from_raw_os_error)
     }
 }
+
+/// Creates a socket that is not bound.
+pub(super) fn new_socket(address: SocketAddr, versions: IpVersions) -> io::Result<RawSocket> {
+    let socket = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        // `[::]` means IPv6 alone, so that a socket at `0.0.0.0` can coexist.
+        socket.set_only_v6(versions == IpVersions::One)?;
+    }
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests;

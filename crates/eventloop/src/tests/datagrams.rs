@@ -412,6 +412,25 @@ fn kernel_routes_datagrams_by_the_worker_byte() {
 }
 
 #[test]
+fn program_is_replaced_and_applies_to_further_sockets() {
+    let claim = DatagramClaim::new(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into(), options()).unwrap();
+    let mut sockets = claim.open(2).unwrap();
+    if let Err(error) = (WorkerRouting { workers: 2, worker_byte: 1 }).attach(&sockets[0]) {
+        return assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+    }
+    sockets.push(sockets[1].open_another(options()).unwrap());
+    let routing = WorkerRouting { workers: 3, worker_byte: 1 };
+    routing.attach(&sockets[2]).unwrap();
+    let peer = peer();
+    let mut batch = ReceiveBatch::new();
+    for worker in 0..3u8 {
+        peer.send_to(&[0x40, 0, worker, 0, 0], sockets[0].local_address()).unwrap();
+        sockets[usize::from(worker)].receive(&mut batch).unwrap();
+        assert_eq!(batch.datagrams().count(), 1, "worker {worker}");
+    }
+}
+
+#[test]
 fn worker_byte_selects_its_worker() {
     let routing = WorkerRouting { workers: 5, worker_byte: 1 };
     for worker in 0..5 {
@@ -430,13 +449,32 @@ fn inherited_socket_works() {
     use std::os::fd::IntoRawFd;
     let socket = Peer::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = socket.local_addr().unwrap();
-    let socket = UdpSocket::inherit(socket.into_raw_fd(), options()).unwrap();
+    let descriptor = socket.into_raw_fd();
+    assert!(crate::is_datagram_socket(descriptor).unwrap());
+    let socket = UdpSocket::inherit(descriptor, options()).unwrap();
     assert_eq!(socket.address(), Address::Internet(address));
     peer().send_to(b"request", address).unwrap();
     let mut batch = ReceiveBatch::new();
     socket.receive(&mut batch).unwrap();
     assert_eq!(batch.datagrams().count(), 1);
 
-    let stream = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    assert!(UdpSocket::inherit(stream.into_raw_fd(), options()).is_err());
+    let stream = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().into_raw_fd();
+    assert!(!crate::is_datagram_socket(stream).unwrap());
+    assert!(UdpSocket::inherit(stream, options()).is_err());
+    assert!(crate::is_datagram_socket(-1).is_err());
+}
+
+#[test]
+fn further_socket_shares_the_address() {
+    for address in [Address::Every(0), SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()] {
+        let first = DatagramClaim::new(&address, options()).unwrap().open(1).unwrap().remove(0);
+        let second = first.open_another(options()).unwrap();
+        assert_eq!(second.address(), first.address());
+    }
+    if cfg!(all(target_os = "linux", not(feature = "portable"))) {
+        use std::os::fd::IntoRawFd;
+        let socket = Peer::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let socket = UdpSocket::inherit(socket.into_raw_fd(), options()).unwrap();
+        assert_eq!(socket.open_another(options()).unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    }
 }

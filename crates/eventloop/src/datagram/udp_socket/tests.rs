@@ -1,0 +1,54 @@
+//! Unit tests of sends that the kernel refuses.
+
+use std::net::{Ipv4Addr, UdpSocket as Peer};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::*;
+
+/// Opens a socket and a peer.
+fn pair(address: Ipv4Addr) -> (UdpSocket, Peer) {
+    let options = DatagramOptions::default();
+    let socket = new_socket(SocketAddr::from((address, 0)), IpVersions::One).unwrap();
+    socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+    let peer = Peer::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    (UdpSocket::new(socket, options).unwrap(), peer)
+}
+
+fn train<'a>(peer: &Peer, bytes: &'a [u8]) -> Train<'a> {
+    let destination = peer.local_addr().unwrap();
+    Train { destination, source: None, ecn: None, bytes, segment_bytes: Some(1000) }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn socket_that_cannot_split_sends_singly() {
+    let (socket, peer) = pair(Ipv4Addr::LOCALHOST);
+    let had_gso = socket.has_gso();
+    // Without checksums, the kernel refuses to split.
+    syscalls::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+    for round in 0..2 {
+        let bytes = [round; 2500];
+        assert_eq!(socket.send(&train(&peer, &bytes)), SendOutcome::Sent);
+        for length in [1000, 1000, 500] {
+            let mut buffer = [0; 2000];
+            assert_eq!(peer.recv(&mut buffer).unwrap(), length);
+            assert!(buffer[..length] == bytes[..length]);
+        }
+        assert!(!socket.has_gso());
+        let error = socket.take_gso_error().and_then(|error| error.raw_os_error());
+        assert_eq!(error, (round == 0 && had_gso).then_some(libc::EINVAL));
+    }
+}
+
+#[test]
+fn foreign_source_address_is_a_loss() {
+    let (socket, peer) = pair(Ipv4Addr::UNSPECIFIED);
+    let has_gso = socket.has_gso();
+    let foreign = Some(Ipv4Addr::new(192, 0, 2, 1).into());
+    let bytes = [7; 2500];
+    assert_eq!(socket.send(&Train { source: foreign, ..train(&peer, &bytes) }), SendOutcome::Lost);
+    assert_eq!(socket.has_gso(), has_gso);
+    assert!(socket.take_gso_error().is_none());
+}
