@@ -20,6 +20,8 @@ mod cid;
 
 // Cryptography: keys of packets, the TLS session, and keys from the seed.
 mod crypto;
+mod header;
+mod initial;
 mod keys;
 mod session;
 mod tokens;

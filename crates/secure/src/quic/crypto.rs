@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use quinn_proto::ConnectionId;
 use quinn_proto::crypto::{self, Keys, UnsupportedVersion};
 use quinn_proto::transport_parameters::TransportParameters;
+use quinn_proto::{ConnectionId, Side};
 use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
-use super::keys::{InitialKeys, TAG_BYTES};
+use super::initial::InitialKeys;
+use super::keys::TAG_BYTES;
 use super::session::Session;
 use crate::Error;
 
@@ -31,18 +31,16 @@ impl ServerCrypto {
     /// # Errors
     /// `rustls` can't serve QUIC with this configuration.
     pub(super) fn new(tls: Arc<ServerConfig>) -> Result<Self, Error> {
-        let suite = TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
-        let suite = suite.ok_or_else(|| Error::Setup("the library has no keys for QUIC".to_owned()))?;
         // `start_session` can't report an error, and fails only because of the configuration.
-        Session::new(tls.clone(), Vec::new(), Arc::new(InitialKeys::new(suite)))
+        Session::new(tls.clone(), Vec::new(), Arc::default())
             .map_err(|error| Error::Setup(error.to_string()))?;
-        Ok(Self { tls, initial_keys: Arc::new(InitialKeys::new(suite)) })
+        Ok(Self { tls, initial_keys: Arc::default() })
     }
 }
 
 impl crypto::ServerConfig for ServerCrypto {
     fn initial_keys(&self, version: u32, id: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        if version == VERSION { Ok(self.initial_keys.of(id)) } else { Err(UnsupportedVersion) }
+        if version == VERSION { Ok(self.initial_keys.of(id, Side::Server)) } else { Err(UnsupportedVersion) }
     }
 
     fn retry_tag(&self, _version: u32, original_id: &ConnectionId, packet: &[u8]) -> [u8; TAG_BYTES] {

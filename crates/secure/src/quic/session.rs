@@ -13,7 +13,8 @@ use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
 use rustls::{AlertDescription, HandshakeKind, ServerConfig};
 
-use super::keys::{HandshakeKeys, InitialKeys, PacketKey, ProtectionKeys};
+use super::initial::InitialKeys;
+use super::keys::{HandshakeKeys, PacketKey, ProtectionKeys};
 use crate::limits::HANDSHAKE_BYTES_MAX;
 
 /// The server's side of a session.
@@ -75,7 +76,7 @@ fn tls_error(alert: Option<AlertDescription>, reason: String) -> TransportError 
 
 impl crypto::Session for Session {
     fn initial_keys(&self, id: &ConnectionId, side: Side) -> Keys {
-        self.initial_keys.for_side(id, side)
+        self.initial_keys.of(id, side)
     }
 
     /// Returns a [`SessionState`].

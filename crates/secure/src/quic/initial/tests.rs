@@ -1,15 +1,12 @@
-//! Unit tests of packet protection with the vectors of RFC 9001, appendix A.
-
-use quinn_proto::crypto::Keys;
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+//! Unit tests of Initial packets with the vectors of RFC 9001, appendix A.
 
 use super::*;
 
 /// The client's first connection ID in all vectors.
 const CLIENT_ID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 
-fn initial_keys() -> InitialKeys {
-    InitialKeys::new(TLS13_AES_128_GCM_SHA256.tls13().unwrap().quic_suite().unwrap())
+fn keys_of(side: Side) -> Keys {
+    InitialKeys::default().of(&client_id(), side)
 }
 
 fn client_id() -> ConnectionId {
@@ -54,11 +51,11 @@ const SERVER_PACKET: &str = "cf000000010008f067a5502a4262b5004075c0d95a482cd0991
 
 #[test]
 fn server_initial_is_that_of_the_rfc() {
-    let keys = initial_keys().of(&client_id());
+    let keys = keys_of(Side::Server);
     let packet = seal(&keys, 1, 18, &hex(SERVER_HEADER), &hex(SERVER_PAYLOAD));
     assert_eq!(packet, hex(SERVER_PACKET));
 
-    let client = initial_keys().for_side(&client_id(), Side::Client);
+    let client = keys_of(Side::Client);
     assert_eq!(open(&client, 1, 18, 2, &packet), Some(hex(SERVER_PAYLOAD)));
 }
 
@@ -72,19 +69,19 @@ fn client_initial_is_that_of_the_rfc() {
         01100f088394c8f03e51570806048000ffff",
     );
     payload.resize(1162, 0);
-    let client = initial_keys().for_side(&client_id(), Side::Client);
+    let client = keys_of(Side::Client);
     let packet = seal(&client, 2, 18, &hex("c300000001088394c8f03e5157080000449e00000002"), &payload);
     assert_eq!(packet.len(), 1200);
     assert_eq!(packet[..22], hex("c000000001088394c8f03e5157080000449e7b9aec34"));
     assert_eq!(packet[1184..], hex("e221af44860018ab0856972e194cd934"));
 
-    let keys = initial_keys().of(&client_id());
+    let keys = keys_of(Side::Server);
     assert_eq!(open(&keys, 2, 18, 4, &packet), Some(payload));
 }
 
 #[test]
 fn damaged_packet_is_refused() {
-    let client = initial_keys().for_side(&client_id(), Side::Client);
+    let client = keys_of(Side::Client);
     let packet = hex(SERVER_PACKET);
     for position in 0..packet.len() {
         let mut damaged = packet.clone();
@@ -94,27 +91,59 @@ fn damaged_packet_is_refused() {
 }
 
 #[test]
-fn last_keys_are_remembered() {
-    let initial_keys = initial_keys();
-    let derived = |keys: &InitialKeys| keys.last.lock().unwrap().as_ref().unwrap().1.local.1.0.clone();
-    initial_keys.of(&client_id());
-    let first = derived(&initial_keys);
-    initial_keys.of(&client_id());
-    assert!(Arc::ptr_eq(&first, &derived(&initial_keys)));
+fn last_secrets_are_remembered() {
+    let initial_keys = InitialKeys::default();
+    let derived = || initial_keys.0.lock().unwrap().as_ref().unwrap().1.clone();
+    initial_keys.of(&client_id(), Side::Server);
+    let first = derived();
+    initial_keys.of(&client_id(), Side::Server);
+    assert!(Arc::ptr_eq(&first, &derived()));
 
-    initial_keys.of(&ConnectionId::new(&[1; 8]));
-    assert!(!Arc::ptr_eq(&first, &derived(&initial_keys)));
-    let packet = seal(&initial_keys.of(&client_id()), 1, 18, &hex(SERVER_HEADER), &hex(SERVER_PAYLOAD));
-    assert_eq!(packet, hex(SERVER_PACKET));
+    initial_keys.of(&ConnectionId::new(&[1; 8]), Side::Server);
+    assert!(!Arc::ptr_eq(&first, &derived()));
+    let keys = initial_keys.of(&client_id(), Side::Server);
+    assert_eq!(seal(&keys, 1, 18, &hex(SERVER_HEADER), &hex(SERVER_PAYLOAD)), hex(SERVER_PACKET));
 }
 
 #[test]
-fn packet_too_short_for_a_sample_has_no_parts() {
-    let key = initial_keys().suite.keys(&CLIENT_ID, rustls::Side::Server, Version::V1).local.header;
-    let key = HeaderKey(key.into());
-    for length in 0..22 + 16 {
-        let mut packet = vec![0; length];
-        assert_eq!(key.split(18, &mut packet).is_some(), length >= 22 + 16, "{length} bytes");
+fn keys_are_derived_when_used() {
+    let initial_keys = InitialKeys::default();
+    let keys = initial_keys.of(&client_id(), Side::Server);
+    keys.header.remote.decrypt(18, &mut [0xc0; 60]);
+    let secrets = initial_keys.0.lock().unwrap().as_ref().unwrap().1.clone();
+    assert!(secrets.client.header.get().is_some() && secrets.client.packet.get().is_none());
+    assert!(secrets.server.secret.get().is_none());
+}
+
+/// `rustls` derives the same keys.
+#[test]
+fn keys_equal_those_of_another_implementation() {
+    let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().unwrap();
+    let suite = suite.quic_suite().unwrap();
+    for id in [&[][..], &[1; 8], &[2; 20]] {
+        let theirs = suite.keys(id, rustls::Side::Client, rustls::quic::Version::V1);
+        let ours = InitialKeys::default().of(&ConnectionId::new(id), Side::Server);
+        for number in [0, 1, 255, 65_536, u64::from(u32::MAX) << 8] {
+            for first in 0xc0..=0xcf {
+                let header = [&[first], &[0; 17][..], &[9; 4]].concat();
+                let mut sent = [&header[..], &[7; 50], &[0; TAG_BYTES]].concat();
+                let (header, payload) = sent.split_at_mut(header.len());
+                let (payload, tag) = payload.split_at_mut(50);
+                tag.copy_from_slice(
+                    theirs.local.packet.encrypt_in_place(number, header, payload).unwrap().as_ref(),
+                );
+                let number_bytes = usize::from(first & 3) + 1;
+                let mut packet = sent.clone();
+                let (start, sample) = packet.split_at_mut(22);
+                let (first_byte, rest) = start.split_first_mut().unwrap();
+                theirs.local.header.encrypt_in_place(&sample[..16], first_byte, &mut rest[17..]).unwrap();
+
+                ours.header.remote.decrypt(18, &mut packet);
+                assert_eq!(packet, sent, "{number_bytes} bytes of number");
+                let mut payload = BytesMut::from(&packet[22..]);
+                ours.packet.remote.decrypt(number, &packet[..22], &mut payload).unwrap();
+                assert_eq!(payload[..], [7; 50]);
+            }
+        }
     }
-    assert!(key.split(0, &mut [0; 64]).is_none());
 }

@@ -1,0 +1,42 @@
+//! The parts of a packet that header protection reads and changes (RFC 9001 §5.4).
+
+/// The length of a sample, the same for all cipher suites of TLS 1.3.
+pub(super) const SAMPLE_BYTES: usize = 16;
+
+/// The bytes from the start of the packet number to the sample.
+const PACKET_NUMBER_BYTES_MAX: usize = 4;
+
+/// The parts of a packet.
+pub(super) struct HeaderParts<'a> {
+    pub(super) first: &'a mut u8,
+    /// As many bytes as a packet number can have.
+    pub(super) packet_number: &'a mut [u8],
+    pub(super) sample: &'a [u8],
+}
+
+impl<'a> HeaderParts<'a> {
+    /// Returns the parts of a packet whose number is at this position, or `None` if it is too short for a sample.
+    /// `quinn-proto` passes no such packet.
+    pub(super) fn split(number_start: usize, packet: &'a mut [u8]) -> Option<Self> {
+        let (header, rest) = packet.split_at_mut_checked(number_start + PACKET_NUMBER_BYTES_MAX)?;
+        let sample = rest.get(..SAMPLE_BYTES)?;
+        let (first, header) = header.split_first_mut()?;
+        let packet_number = header.get_mut(number_start.checked_sub(1)?..)?;
+        Some(Self { first, packet_number, sample })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_too_short_for_a_sample_has_no_parts() {
+        for length in 0..100 {
+            let mut packet = vec![0; length];
+            let parts = HeaderParts::split(18, &mut packet);
+            assert_eq!(parts.is_some(), length >= 18 + 4 + 16, "{length} bytes");
+        }
+        assert!(HeaderParts::split(0, &mut [0; 64]).is_none());
+    }
+}

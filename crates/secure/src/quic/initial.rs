@@ -1,0 +1,217 @@
+//! Keys of Initial packets, which follow from the client's first connection ID (RFC 9001 §5.2).
+//!
+//! Each key is derived when it is first used. An Initial packet that is answered by a Retry packet needs one of the four, and
+//! in a flood that is most of the work.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use aws_lc_rs::aead::quic::{AES_128, HeaderProtectionKey};
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use bytes::BytesMut;
+use quinn_proto::crypto::{self, CryptoError, KeyPair, Keys};
+use quinn_proto::{ConnectionId, Side};
+
+use super::header::{HeaderParts, SAMPLE_BYTES};
+use super::keys::TAG_BYTES;
+
+/// The salt of version 1, which prevents other versions from opening its packets.
+const SALT: [u8; 20] = [
+    0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc,
+    0xbb, 0x7f, 0x0a,
+];
+
+/// The bits of a long header's first byte that are protected.
+const PROTECTED_BITS: u8 = 0x0f;
+
+/// Derives the keys of Initial packets, and remembers the last.
+///
+/// `quinn-proto` requests them twice per connection: to open the first packet, and for the connection. One endpoint uses
+/// this, so its lock is always free.
+#[derive(Default)]
+pub(super) struct InitialKeys(Mutex<Option<(ConnectionId, Arc<Secrets>)>>);
+
+impl InitialKeys {
+    /// Returns the keys of one side of a connection that the client started with this ID.
+    pub(super) fn of(&self, id: &ConnectionId, side: Side) -> Keys {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let secrets = match &*last {
+            Some((last_id, secrets)) if last_id == id => secrets.clone(),
+            _ => Arc::new(Secrets::new(id)),
+        };
+        *last = Some((*id, secrets.clone()));
+
+        let key = |sender| InitialKey { secrets: secrets.clone(), sender };
+        Keys {
+            header: KeyPair { local: Box::new(key(side)), remote: Box::new(key(!side)) },
+            packet: KeyPair { local: Box::new(key(side)), remote: Box::new(key(!side)) },
+        }
+    }
+}
+
+/// The secrets of both senders.
+struct Secrets {
+    initial: Prk,
+    client: SenderKeys,
+    server: SenderKeys,
+}
+
+/// The keys for the packets of one sender.
+#[derive(Default)]
+struct SenderKeys {
+    secret: OnceLock<Prk>,
+    header: OnceLock<HeaderProtectionKey>,
+    packet: OnceLock<PacketKey>,
+}
+
+struct PacketKey {
+    key: LessSafeKey,
+    iv: [u8; NONCE_LEN],
+}
+
+impl Secrets {
+    fn new(id: &[u8]) -> Self {
+        let initial = Salt::new(HKDF_SHA256, &SALT).extract(id);
+        Self { initial, client: SenderKeys::default(), server: SenderKeys::default() }
+    }
+
+    fn keys(&self, sender: Side) -> &SenderKeys {
+        match sender {
+            Side::Client => &self.client,
+            Side::Server => &self.server,
+        }
+    }
+
+    fn secret(&self, sender: Side) -> &Prk {
+        self.keys(sender).secret.get_or_init(|| {
+            let label: &[u8] = match sender {
+                Side::Client => b"client in",
+                Side::Server => b"server in",
+            };
+            Prk::new_less_safe(HKDF_SHA256, &expand_label::<32>(&self.initial, label))
+        })
+    }
+
+    fn header(&self, sender: Side) -> &HeaderProtectionKey {
+        self.keys(sender).header.get_or_init(|| {
+            let key = expand_label::<16>(self.secret(sender), b"quic hp");
+            HeaderProtectionKey::new(&AES_128, &key).expect("the key has the algorithm's length")
+        })
+    }
+
+    fn packet(&self, sender: Side) -> &PacketKey {
+        self.keys(sender).packet.get_or_init(|| {
+            let key = expand_label::<16>(self.secret(sender), b"quic key");
+            let key = UnboundKey::new(&AES_128_GCM, &key).expect("the key has the algorithm's length");
+            PacketKey { key: LessSafeKey::new(key), iv: expand_label(self.secret(sender), b"quic iv") }
+        })
+    }
+}
+
+impl PacketKey {
+    /// Returns the nonce of a packet (RFC 9001 §5.3).
+    fn nonce(&self, number: u64) -> Nonce {
+        let mut nonce = self.iv;
+        for (byte, number) in nonce[NONCE_LEN - 8..].iter_mut().zip(number.to_be_bytes()) {
+            *byte ^= number;
+        }
+        Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+/// Expands a secret (HKDF-Expand-Label, RFC 8446 §7.1). These secrets are public, since anyone can derive them.
+fn expand_label<const BYTES: usize>(secret: &Prk, label: &[u8]) -> [u8; BYTES] {
+    const PREFIX: &[u8] = b"tls13 ";
+    let byte = |length| u8::try_from(length).expect("labels and keys are short");
+    let info = [&[0, byte(BYTES), byte(PREFIX.len() + label.len())], PREFIX, label, &[0]];
+    let mut expanded = [0; BYTES];
+    let filled = secret.expand(&info, Length(BYTES)).and_then(|derived| derived.fill(&mut expanded));
+    filled.expect("at most the length of a hash is requested");
+    expanded
+}
+
+/// The length of the output of HKDF, in the form in which `aws-lc-rs` takes it.
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// Protects the packets of one sender.
+struct InitialKey {
+    secrets: Arc<Secrets>,
+    sender: Side,
+}
+
+impl InitialKey {
+    fn mask(&self, sample: &[u8]) -> [u8; 5] {
+        self.secrets.header(self.sender).new_mask(sample).expect("the sample has the algorithm's length")
+    }
+}
+
+impl crypto::HeaderKey for InitialKey {
+    fn decrypt(&self, number_start: usize, packet: &mut [u8]) {
+        // A packet that remains protected fails authentication.
+        let Some(parts) = HeaderParts::split(number_start, packet) else { return };
+        let [first, number @ ..] = self.mask(parts.sample);
+        *parts.first ^= first & PROTECTED_BITS;
+        xor_number(*parts.first, parts.packet_number, number);
+    }
+
+    fn encrypt(&self, number_start: usize, packet: &mut [u8]) {
+        let parts =
+            HeaderParts::split(number_start, packet).expect("packets that we send are padded for a sample");
+        let [first, number @ ..] = self.mask(parts.sample);
+        xor_number(*parts.first, parts.packet_number, number);
+        *parts.first ^= first & PROTECTED_BITS;
+    }
+
+    fn sample_size(&self) -> usize {
+        SAMPLE_BYTES
+    }
+}
+
+/// Applies a mask to the bytes of a packet number; the unprotected first byte of the packet has their count.
+fn xor_number(first: u8, packet_number: &mut [u8], mask: [u8; 4]) {
+    let number_bytes = usize::from(first & 3) + 1;
+    for (byte, mask) in packet_number.iter_mut().zip(mask).take(number_bytes) {
+        *byte ^= mask;
+    }
+}
+
+impl crypto::PacketKey for InitialKey {
+    fn encrypt(&self, number: u64, packet: &mut [u8], header_bytes: usize) {
+        let (header, rest) = packet.split_at_mut(header_bytes);
+        let (payload, tag) =
+            rest.split_last_chunk_mut::<TAG_BYTES>().expect("a packet that we send has space for its tag");
+        let key = self.secrets.packet(self.sender);
+        let computed = key.key.seal_in_place_separate_tag(key.nonce(number), Aad::from(header), payload);
+        tag.copy_from_slice(computed.expect("a packet is shorter than the algorithm's limit").as_ref());
+    }
+
+    fn decrypt(&self, number: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+        let key = self.secrets.packet(self.sender);
+        let opened = key.key.open_in_place(key.nonce(number), Aad::from(header), payload);
+        let bytes = opened.map_err(|_| CryptoError)?.len();
+        payload.truncate(bytes);
+        Ok(())
+    }
+
+    fn tag_len(&self) -> usize {
+        TAG_BYTES
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        // RFC 9001 §6.6, for AES-128-GCM.
+        1 << 23
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        1 << 52
+    }
+}
+
+#[cfg(test)]
+mod tests;
