@@ -3,7 +3,7 @@
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// The size of `sockaddr_in6`, the longer one.
-pub(crate) const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
+pub(super) const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
 
 /// A socket address. Both kinds start with their family and port; only the place of the family depends on the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

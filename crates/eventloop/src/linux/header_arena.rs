@@ -9,25 +9,25 @@ use std::io::IoSlice;
 use memmap2::MmapMut;
 
 /// The page size of most machines. If pages are larger, spliced data begins within one, which costs a little more.
-pub(crate) const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Memory mapped at a time: room for some hundred heads, so that the mapping has no measurable cost.
 const ARENA_BYTES: usize = 64 * 1024;
 
 /// An arena in which each byte is written once. Maps no memory before its first use.
 #[derive(Debug, Default)]
-pub(crate) struct HeaderArena {
+pub(super) struct HeaderArena {
     memory: Option<MmapMut>,
     used: usize,
 }
 
 impl HeaderArena {
-    pub(crate) fn new() -> HeaderArena {
+    pub(super) fn new() -> HeaderArena {
         HeaderArena::default()
     }
 
     /// Copies the concatenation of `runs` into one page. Returns `None` if it exceeds a page, or if there is no memory.
-    pub(crate) fn copy(&mut self, runs: &[IoSlice<'_>]) -> Option<&[u8]> {
+    pub(super) fn copy(&mut self, runs: &[IoSlice<'_>]) -> Option<&[u8]> {
         let length = runs.iter().map(|run| run.len()).sum::<usize>();
         if length > PAGE_BYTES {
             return None;

@@ -58,7 +58,7 @@ unsafe fn own(descriptor: RawFd) -> OwnedFd {
 }
 
 /// Creates an epoll instance.
-pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
+pub(super) fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: takes a flag and touches no memory of ours.
     let descriptor = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
     // SAFETY: the call above has opened it.
@@ -66,7 +66,7 @@ pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
 }
 
 /// Watches a descriptor; each of its events carries `data`.
-pub(crate) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, data: u64) -> io::Result<()> {
+pub(super) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     let epoll = epoll.as_raw_fd();
     let watched = watched.as_raw_fd();
@@ -76,7 +76,7 @@ pub(crate) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, d
 }
 
 /// Changes the events for which a descriptor is watched. Those that are pending already are reported again.
-pub(crate) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u64) -> io::Result<()> {
+pub(super) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     // SAFETY: `event` lives until the call returns, and the kernel only reads it. A descriptor that is not watched is an
     // error.
@@ -85,7 +85,7 @@ pub(crate) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u
 }
 
 /// Stops watching a descriptor. Closing it has no such effect while another process has it open.
-pub(crate) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Result<()> {
+pub(super) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Result<()> {
     let epoll = epoll.as_raw_fd();
     let watched = watched.as_raw_fd();
     let no_event = std::ptr::null_mut();
@@ -96,7 +96,7 @@ pub(crate) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Resu
 
 /// Waits for events, for at most `timeout_ms` milliseconds (-1 for no limit). Returns their number; 0 if a signal
 /// interrupts the call.
-pub(crate) fn epoll_wait(
+pub(super) fn epoll_wait(
     epoll: &OwnedFd,
     events: &mut [libc::epoll_event],
     timeout_ms: i32,
@@ -179,7 +179,7 @@ pub(crate) fn set_option(
 }
 
 /// Makes the kernel select a socket by a program, among all sockets that share the address of this one.
-pub(crate) fn attach_reuseport_filter(
+pub(super) fn attach_reuseport_filter(
     socket: BorrowedFd<'_>,
     program: &[libc::sock_filter],
 ) -> io::Result<()> {
@@ -334,7 +334,7 @@ pub(crate) fn send_vectored(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io:
 /// Sends several runs of bytes in order. The kernel delays a partial segment, because more data follows at once. Returns
 /// `None` if the call would block.
 #[inline]
-pub(crate) fn send_vectored_more(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+pub(super) fn send_vectored_more(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     sendmsg(socket, runs, libc::MSG_NOSIGNAL | libc::MSG_MORE)
 }
 
@@ -350,7 +350,7 @@ fn sendmsg(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: libc::c_int) -> 
 }
 
 /// Creates a non-blocking pipe. Returns its reading and its writing end.
-pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     // SAFETY: the kernel writes two descriptors into `ends`, and only until the call returns.
     check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) })?;
@@ -359,7 +359,7 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Sets the capacity of a pipe, which the kernel rounds up to a power of two pages.
-pub(crate) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> {
+pub(super) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).expect("less than 2 GiB");
     // SAFETY: takes numbers and touches no memory of ours.
     check(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) })?;
@@ -370,7 +370,7 @@ pub(crate) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> 
 /// full.
 ///
 /// The runs must not change until the data has been read from the pipe, and from the socket it was spliced to.
-pub(crate) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+pub(super) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     let flags = libc::SPLICE_F_NONBLOCK;
     let pipe = pipe.as_raw_fd();
     let start = runs.as_ptr();
@@ -382,7 +382,7 @@ pub(crate) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Optio
 }
 
 /// Moves bytes from a pipe to a socket or a file. Returns `None` if there is no room.
-pub(crate) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::Result<Option<usize>> {
+pub(super) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::Result<Option<usize>> {
     let no_offset = std::ptr::null_mut::<libc::loff_t>();
     let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
     let pipe = pipe.as_raw_fd();
@@ -457,7 +457,7 @@ pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
 }
 
 /// Creates an event counter, which is readable unless it is zero.
-pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+pub(super) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     let descriptor = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
     // SAFETY: the call above has opened it.

@@ -1,7 +1,10 @@
 //! The event loop over a ring (`io_uring(7)`): the kernel accepts and receives on its own, and one call fetches all
 //! completions.
 //!
-//! It behaves like the loop over epoll. The ring is created in the worker's thread. Because system call filters don't see
+//! Datagrams are an exception: the ring reports that they have arrived, and the worker receives them. One call receives a
+//! whole batch anyway, and buffers of 64 KB, which merged datagrams need, stay few this way.
+//!
+//! The loop behaves like the one over epoll. The ring is created in the worker's thread. Because system call filters don't see
 //! its operations, we restrict the ring to those that serving needs. The restriction cannot be changed afterwards.
 
 mod accept_queue;

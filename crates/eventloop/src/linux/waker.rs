@@ -30,7 +30,7 @@ impl Waker {
     }
 
     /// Consumes pending wake-ups, so that the next one makes the descriptor readable again.
-    pub(crate) fn clear(&self) {
+    pub(super) fn clear(&self) {
         // Fails only if none is pending.
         let _ = (&*self.0).read(&mut [0; 8]);
     }

@@ -34,7 +34,7 @@ impl Waker {
     }
 
     /// Consumes pending wake-ups, so that the next one makes the descriptor readable again.
-    pub(crate) fn clear(&self) {
+    pub(super) fn clear(&self) {
         let mut wakeups = [0; 64];
         while (&self.0.receiver).read(&mut wakeups).is_ok_and(|count| count > 0) {}
     }
