@@ -19,6 +19,7 @@ pub(crate) const BUFFER_STRIDE: usize = BUFFER_BYTES + 33 * CACHE_LINE_BYTES;
 const CACHE_LINE_BYTES: usize = 64;
 
 /// Datagrams received by one call. Each worker has one batch and uses it for all its sockets.
+#[derive(Default)]
 pub struct ReceiveBatch {
     /// Zeroed, so that the system provides a page only when a datagram first reaches it.
     memory: Vec<u8>,
@@ -75,9 +76,15 @@ pub struct Datagram<'a> {
 }
 
 impl ReceiveBatch {
-    /// Creates an empty batch. Takes about a megabyte of address space, most of which no page backs before it is used.
+    /// Creates an empty batch, which allocates its memory when it receives first: about a megabyte of address space, most of
+    /// which no page backs before it is used.
     #[must_use]
     pub fn new() -> ReceiveBatch {
+        ReceiveBatch::default()
+    }
+
+    #[cold]
+    fn allocate(&mut self) {
         let envelope = Envelope {
             name: [0; NAME_BYTES],
             control: Control([0; CONTROL_BYTES]),
@@ -85,13 +92,10 @@ impl ReceiveBatch {
             bytes: 0,
             is_truncated: false,
         };
-        let memory = vec![0; MESSAGES_MAX * BUFFER_STRIDE + CACHE_LINE_BYTES];
-        ReceiveBatch {
-            start: memory.as_ptr().align_offset(CACHE_LINE_BYTES),
-            memory,
-            envelopes: vec![envelope; MESSAGES_MAX],
-            messages: Vec::with_capacity(MESSAGES_MAX),
-        }
+        self.memory = vec![0; MESSAGES_MAX * BUFFER_STRIDE + CACHE_LINE_BYTES];
+        self.start = self.memory.as_ptr().align_offset(CACHE_LINE_BYTES);
+        self.envelopes = vec![envelope; MESSAGES_MAX];
+        self.messages.reserve(MESSAGES_MAX);
     }
 
     /// Returns the datagrams in the order in which they were received. Empty ones are left out.
@@ -106,6 +110,9 @@ impl ReceiveBatch {
 
     /// Returns the memory of the buffers and the envelopes, for a system call to fill.
     pub(super) fn targets(&mut self) -> (&mut [u8], &mut [Envelope]) {
+        if self.memory.is_empty() {
+            self.allocate();
+        }
         (&mut self.memory[self.start..], &mut self.envelopes)
     }
 
@@ -114,8 +121,8 @@ impl ReceiveBatch {
     /// # Panics
     /// The batch is full, or the message longer than a buffer.
     pub(crate) fn push(&mut self, message: Message, bytes: &[u8]) {
-        let start = self.start + self.messages.len() * BUFFER_STRIDE;
-        self.memory[start..][..BUFFER_BYTES][..bytes.len()].copy_from_slice(bytes);
+        let start = self.messages.len() * BUFFER_STRIDE;
+        self.targets().0[start..][..BUFFER_BYTES][..bytes.len()].copy_from_slice(bytes);
         self.messages.push(message);
     }
 
@@ -135,12 +142,6 @@ impl Envelope {
     /// Returns the control messages.
     pub(super) fn control(&self) -> &[u8] {
         self.control.0.get(..self.control_bytes).unwrap_or_default()
-    }
-}
-
-impl Default for ReceiveBatch {
-    fn default() -> Self {
-        ReceiveBatch::new()
     }
 }
 
@@ -179,6 +180,15 @@ mod tests {
             let datagrams = batch.datagrams().map(|datagram| (datagram.source, datagram.bytes.to_vec()));
             prop_assert_eq!(datagrams.collect::<Vec<_>>(), expected);
         }
+    }
+
+    #[test]
+    fn batch_can_be_taken_without_its_memory() {
+        let mut batch = ReceiveBatch::new();
+        let start = batch.targets().0.as_ptr();
+        let mut taken = std::mem::take(&mut batch);
+        assert_eq!((taken.targets().0.as_ptr(), batch.memory.capacity()), (start, 0));
+        assert_eq!(batch.datagrams().count(), 0);
     }
 
     #[test]
