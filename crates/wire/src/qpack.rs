@@ -17,7 +17,7 @@ mod static_table;
 
 pub use decoder::{Decoder, FieldSection, InsertCount};
 pub use encoder::put_field;
-pub(crate) use encoder::{is_status, put_literal_name, put_name_index, static_name};
+pub(crate) use encoder::{is_status, put_literal_name, put_name_index, put_status, static_name};
 pub use encoder_table::EncoderTable;
 pub use error::{Error, Fault};
 pub use line::{encode_head, encode_line};

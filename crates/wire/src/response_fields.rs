@@ -279,7 +279,7 @@ impl<E: FieldEncoder> Section<'_, E> {
     }
 
     fn put_status(&mut self, status: u16) {
-        E::put_field(self.bytes, ":status", Decimal::new(status.into()).digits());
+        E::put_status(self.bytes, status);
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! Stateless QPACK encoder: field lines that need no dynamic table, so they are valid on every connection.
 
 use super::{integer, static_table};
+use crate::decimal::Decimal;
 use crate::hpack::{put_integer, put_string};
 
 /// Appends a field line: as an index if the static table has it, otherwise as a literal (RFC 9204 §4.5.2, §4.5.4, §4.5.6). The
@@ -17,6 +18,17 @@ pub fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {
             put_string(section, 0x20, 3, name.as_bytes());
             put_string(section, 0, 7, value);
         }
+    }
+}
+
+/// Appends `:status`. The table is not searched for the usual statuses.
+#[inline]
+pub(crate) fn put_status(section: &mut Vec<u8>, status: u16) {
+    match status {
+        206 => section.extend_from_slice(&[0xff, 65 - 63]),
+        304 => section.push(0xc0 | 26),
+        404 => section.push(0xc0 | 27),
+        status => put_field(section, ":status", Decimal::new(status.into()).digits()),
     }
 }
 
@@ -99,6 +111,9 @@ mod tests {
             let mut line = Vec::new();
             put_field(&mut line, ":status", status.to_string().as_bytes());
             assert!(is_status(&line), "{status}");
+            let mut usual = Vec::new();
+            put_status(&mut usual, status);
+            assert_eq!(usual, line, "{status}");
         }
     }
 }

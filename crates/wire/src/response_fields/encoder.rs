@@ -42,6 +42,9 @@ pub(crate) trait FieldEncoder {
     /// Appends `date`, then the server's other fields, except those whose bits are set in `overrides`.
     fn put_server_fields(&mut self, section: &mut Vec<u8>, fields: &ServerFields, overrides: u8);
 
+    /// Appends `:status`.
+    fn put_status(section: &mut Vec<u8>, status: u16);
+
     /// Appends a field whose name is in lower case.
     fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]);
 

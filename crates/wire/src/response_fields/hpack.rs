@@ -45,7 +45,7 @@ impl FieldEncoder for EncoderTable {
             }
             // A damaged archive: a block without a status would be a connection error.
             _ => {
-                put_field(section, ":status", Decimal::new(head.status.into()).digits());
+                Self::put_status(section, head.status);
                 self.put_lines(section, head.hpack.lines());
             }
         }
@@ -69,6 +69,10 @@ impl FieldEncoder for EncoderTable {
         for line in fields.hpack_lines(overrides) {
             self.put_server_line(section, line);
         }
+    }
+
+    fn put_status(section: &mut Vec<u8>, status: u16) {
+        put_field(section, ":status", Decimal::new(status.into()).digits());
     }
 
     fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {

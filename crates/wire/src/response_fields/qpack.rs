@@ -4,9 +4,8 @@ use cannery_archive::{Head, QpackLine, QpackLines};
 
 use super::encoder::{FieldEncoder, FieldName};
 use crate::archive_ref::ArchiveRef;
-use crate::decimal::Decimal;
 use crate::qpack::{
-    EncoderTable, index, is_status, put_field, put_literal_name, put_name_index, static_name,
+    EncoderTable, index, is_status, put_field, put_literal_name, put_name_index, put_status, static_name,
 };
 use crate::server_fields::ServerFields;
 
@@ -45,7 +44,7 @@ impl FieldEncoder for EncoderTable {
             self.put_archive_lines(section, lines);
         } else {
             // A damaged archive: a section without a status would be malformed.
-            put_field(section, ":status", Decimal::new(head.status.into()).digits());
+            put_status(section, head.status);
             self.put_archive_lines(section, head.qpack().lines());
         }
     }
@@ -66,6 +65,10 @@ impl FieldEncoder for EncoderTable {
         for line in fields.qpack_lines(overrides) {
             self.put_server_line(section, line);
         }
+    }
+
+    fn put_status(section: &mut Vec<u8>, status: u16) {
+        put_status(section, status);
     }
 
     fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {

@@ -8,6 +8,7 @@ use cannery_archive::{
     NewRule, NewScope, Origin, Piece, Writer,
 };
 use cannery_site::{Body, Scratch, Site};
+use proptest::prelude::*;
 
 use super::*;
 use crate::h1;
@@ -64,6 +65,36 @@ fn fields_match_those_of_http1() {
                 exchange(&mut qpack_table, &mut qpack_decoder);
             }
             _ => {}
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn delayed_acknowledgments_never_block(
+        steps in prop::collection::vec((0..REQUESTS.len(), 0_usize..60, 0_usize..8, 1_u64..3), 0..80),
+        capacity in 0_u64..600,
+    ) {
+        let site = site();
+        let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
+        let (mut table, mut decoder) = (qpack::EncoderTable::new(), qpack::Decoder::new());
+        let (mut instructions, mut acknowledgments) = (Vec::new(), Vec::new());
+        table.set_peer_settings(capacity);
+        for (number, instruction_bytes, acknowledgment_bytes, release) in steps {
+            let (request, _) = REQUESTS[number];
+            let section = section_of_release(&site, request, &fields, &mut table, release);
+            let decoded = qpack_decoded(&decoder, &section);
+            prop_assert_eq!(decoded, h1_fields(&site, request, &fields).0, "{}", request);
+
+            // Some bytes of each stream arrive.
+            instructions.extend(table.take_encoder_stream());
+            let bytes = instruction_bytes.min(instructions.len());
+            let arrived: Vec<u8> = instructions.drain(..bytes).collect();
+            decoder.read_encoder_stream(&arrived, &mut Vec::new()).unwrap();
+            decoder.acknowledge_insertions(&mut acknowledgments);
+            let bytes = acknowledgment_bytes.min(acknowledgments.len());
+            let arrived: Vec<u8> = acknowledgments.drain(..bytes).collect();
+            table.read_decoder_stream(&arrived).unwrap();
         }
     }
 }
@@ -143,9 +174,20 @@ fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
 
 /// Returns the encoded field section of the response over HTTP/2 or HTTP/3.
 fn section(site: &Site, request: &str, fields: &ServerFields, encoder: &mut impl FieldEncoder) -> Vec<u8> {
+    section_of_release(site, request, fields, encoder, 1)
+}
+
+/// Returns the same for an archive with this identity.
+fn section_of_release(
+    site: &Site,
+    request: &str,
+    fields: &ServerFields,
+    encoder: &mut impl FieldEncoder,
+    identity: u64,
+) -> Vec<u8> {
     let mut section = Vec::new();
     with_answer(site, request, |answer, archive| {
-        field_section(encoder, answer, archive, fields, &mut section);
+        field_section(encoder, answer, ArchiveRef { identity, ..archive }, fields, &mut section);
     });
     section
 }
