@@ -32,78 +32,78 @@ pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 
 /// Connections of one endpoint whose handshake is not done, before each further client must prove its address by a Retry
 /// packet. That costs the client a round trip, so it is for floods; 100 handshakes take an endpoint 10 milliseconds.
-pub(crate) const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 100;
+pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 100;
 
 /// Connections of one endpoint whose handshake is not done, before further Initial packets are dropped. Each has about
 /// 20 KB. Clients repeat the packet after a second, when more handshakes are done.
-pub(crate) const QUIC_HALF_OPEN_MAX: usize = 1024;
+pub const QUIC_HALF_OPEN_MAX: usize = 1024;
 
 /// Datagrams that are kept for a connection until the caller accepts it, in bytes: a few beyond the first, since a hello
 /// with a post-quantum key share takes two.
-pub(crate) const QUIC_EARLY_BYTES_MAX: u64 = 16 * 1024;
+pub const QUIC_EARLY_BYTES_MAX: u64 = 16 * 1024;
 
 /// The same for all connections of an endpoint together, in bytes: the full share of a quarter of the connections that may
 /// be half open.
-pub(crate) const QUIC_EARLY_BYTES_TOTAL_MAX: u64 = 4 * 1024 * 1024;
+pub const QUIC_EARLY_BYTES_TOTAL_MAX: u64 = 4 * 1024 * 1024;
 
 /// Bidirectional streams that a client may have open at once: one for each request. RFC 9114 §6.1 recommends at least 100.
 /// The library allocates the state of all of them with the connection.
-pub(crate) const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
+pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 
 /// Unidirectional streams that a client may have open at once: the three of HTTP/3 and QPACK, and some of reserved types
 /// that clients open to test servers (RFC 9114 §6.2.3).
-pub(crate) const QUIC_UNIDIRECTIONAL_STREAMS_MAX: u32 = 8;
+pub const QUIC_UNIDIRECTIONAL_STREAMS_MAX: u32 = 8;
 
 /// Bytes that a client may send on a stream beyond those that were read: a request head of the largest size.
-pub(crate) const QUIC_STREAM_WINDOW_BYTES: u32 = 16 * 1024;
+pub const QUIC_STREAM_WINDOW_BYTES: u32 = 16 * 1024;
 
 /// Bytes that a client may send on all streams beyond those that were read: several large heads, many ordinary ones.
-pub(crate) const QUIC_CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
+pub const QUIC_CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
 
 /// Handshake messages that are kept until earlier ones arrive, in bytes: clients may send them in any order. Nearly the
 /// same as [`HANDSHAKE_BYTES_MAX`].
-pub(crate) const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
+pub const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes that a client is sent before its address is validated, per byte that it has sent (RFC 9000 §8.1).
-pub(crate) const QUIC_AMPLIFICATION_MAX: u64 = 3;
+pub const QUIC_AMPLIFICATION_MAX: u64 = 3;
 
 /// Datagrams of a connection that come from other addresses than the client's, in one burst. Each may cause one of full
 /// length to an address that may be forged. A client that moves needs a few, and more if its last ones are overtaken.
-pub(crate) const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 64;
+pub const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 64;
 
 /// Refill of this budget per second. No client moves more often.
-pub(crate) const QUIC_FOREIGN_DATAGRAMS_PER_SECOND: u32 = 1;
+pub const QUIC_FOREIGN_DATAGRAMS_PER_SECOND: u32 = 1;
 
 /// The longest datagram of a handshake, in bytes of UDP payload: the size that every path of QUIC carries (RFC 9000 §14).
-pub(crate) const QUIC_HANDSHAKE_DATAGRAM_BYTES: u16 = 1200;
+pub const QUIC_HANDSHAKE_DATAGRAM_BYTES: u16 = 1200;
 
 /// How long a connection lasts without a datagram of the client, in milliseconds. Longer is of little use, because many
 /// routers forget a UDP flow after 30 seconds (RFC 9308 §3.2).
-pub(crate) const QUIC_IDLE_MS: u32 = 30_000;
+pub const QUIC_IDLE_MS: u32 = 30_000;
 
 /// The longest datagram that is sent, in bytes of UDP payload: 1,500 bytes with the headers of IPv6 and UDP. The path is
 /// probed from 1,200 bytes up to this size (RFC 8899).
-pub(crate) const QUIC_DATAGRAM_BYTES_MAX: u16 = 1452;
+pub const QUIC_DATAGRAM_BYTES_MAX: u16 = 1452;
 
 /// The least time between two stateless resets of an endpoint, in milliseconds. Only clients of a connection that was lost
 /// in a crash need one.
-pub(crate) const QUIC_RESET_INTERVAL_MS: u64 = 100;
+pub const QUIC_RESET_INTERVAL_MS: u64 = 100;
 
 /// The least time between two version negotiations of an endpoint, in milliseconds. No client in use begins with a version
 /// that we don't have.
-pub(crate) const QUIC_VERSION_NEGOTIATION_INTERVAL_MS: u64 = 10;
+pub const QUIC_VERSION_NEGOTIATION_INTERVAL_MS: u64 = 10;
 
 /// How long the token of a Retry packet is valid, in seconds: a client returns it at once.
-pub(crate) const QUIC_RETRY_TOKEN_SECONDS: u64 = 15;
+pub const QUIC_RETRY_TOKEN_SECONDS: u64 = 15;
 
 /// How long a token for a later connection is valid, in seconds. A day covers most visits that are followed by another.
-pub(crate) const QUIC_TOKEN_SECONDS: u64 = 24 * 60 * 60;
+pub const QUIC_TOKEN_SECONDS: u64 = 24 * 60 * 60;
 
 /// Tokens that a client gets for later connections: browsers open two at times, and each token is for one.
-pub(crate) const QUIC_TOKENS_PER_CONNECTION: u32 = 2;
+pub const QUIC_TOKENS_PER_CONNECTION: u32 = 2;
 
 /// Bits of a filter that remembers used tokens: with 20,000 tokens a day, it refuses one in 25 by mistake.
-pub(crate) const QUIC_USED_TOKENS_BITS: usize = 1 << 17;
+pub const QUIC_USED_TOKENS_BITS: usize = 1 << 17;
 
 const _: () = assert!(QUIC_USED_TOKENS_BITS.is_power_of_two() && QUIC_USED_TOKENS_BITS >= 32);
 const _: () = assert!(QUIC_HALF_OPEN_BEFORE_RETRY < QUIC_HALF_OPEN_MAX);
