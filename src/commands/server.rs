@@ -15,11 +15,12 @@ use std::process::Command;
 use std::sync::Arc;
 
 use cannery_server::config::{ListenerKind, NoticeHandler};
+use cannery_server::process::Datagrams;
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
-use cannery_server::process::supervisor::{ExitReason, Supervisor};
+use cannery_server::process::supervisor::{ExitReason, ProcessSockets, Supervisor};
 use cannery_server::process::takeover::Predecessor;
 use cannery_server::{
-    Address, AdminProcess, Claim, Config, Listener, Listening, Notice, Server, end_with_parent,
+    Address, AdminProcess, Claim, Config, Listener, Listening, Notice, Server, StartError, end_with_parent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -65,6 +66,13 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     let quiet = options.quiet;
     config.on_notice = NoticeHandler(Arc::new(move |notice| print_notice(notice, quiet)));
     config.inherited = inherited::listeners()?;
+    let datagrams = inherited::datagrams()?;
+    if !datagrams.is_empty() && config.tls.is_some() && !options.http3_disabled {
+        config.http3.get_or_insert_default().inherited = datagrams;
+    }
+    if let Some(http3) = &mut config.http3 {
+        http3.generation = inherited::generation();
+    }
 
     match (options.processes, process_number()) {
         (None, _) => serve(options, &config),
@@ -78,6 +86,9 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
             config.standby = inherited::standby_listeners()?;
             config.admin = None;
             config.stats_socket = inherited::stats_sockets()?.first().copied();
+            if let Some(http3) = &mut config.http3 {
+                http3.part = inherited::http3_part()?;
+            }
             let seed = inherited::ticket_seed()?;
             if let Some(tls) = &mut config.tls {
                 tls.seed = seed;
@@ -148,8 +159,19 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
     }
     claims.extend(admin_claim.flatten());
     let mut worker_listeners = worker_listeners.into_iter();
-    let process_listeners =
-        (0..processes).map(|_| worker_listeners.by_ref().take(threads).flatten().collect()).collect();
+    let datagrams = config.http3.as_ref().map(|http3| {
+        Ok::<_, StartError>(
+            Datagrams::open(http3, threads * processes)?.into_processes(threads, http3.generation),
+        )
+    });
+    let mut datagrams =
+        datagrams.transpose().map_err(|error| start_failure(&error))?.unwrap_or_default().into_iter();
+    let process_sockets = (0..processes)
+        .map(|_| ProcessSockets {
+            listeners: worker_listeners.by_ref().take(threads).flatten().collect(),
+            datagrams: datagrams.next(),
+        })
+        .collect();
 
     let command = |number: usize| {
         let mut command = Command::new(&program);
@@ -177,7 +199,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
             }
         }
     };
-    let ended = supervisor.run(process_listeners, admin_listener, on_ready);
+    let ended = supervisor.run(process_sockets, admin_listener, on_ready);
 
     // Another process still uses the addresses: the successor, or the predecessor if this one could not take over.
     if matches!(ended, Ok(ExitReason::Replaced)) || ended.is_err() && predecessor.is_some() {

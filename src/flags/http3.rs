@@ -21,7 +21,7 @@ pub(super) struct Http3Flags {
 
     /// Serve no HTTP/3, even if there is a `--bind-quic`.
     #[arg(long)]
-    http3_disable: bool,
+    pub(super) http3_disable: bool,
 
     /// The number of this server, by which a load balancer for QUIC routes datagrams: 16 hexadecimal digits, which become
     /// a part of connection IDs.
@@ -47,9 +47,9 @@ impl Http3Flags {
         }
         Ok(Some(Http3 {
             listen: self.bind_quic,
-            inherited: Vec::new(),
             alternative: self.http3_alt_svc,
             server_id: self.quic_server_id,
+            ..Http3::default()
         }))
     }
 }

@@ -189,12 +189,28 @@ pub struct Tls {
 pub struct Http3 {
     /// Addresses of UDP sockets. Port 0 selects a free port.
     pub listen: Vec<Address>,
-    /// Inherited UDP sockets, by descriptor, which replace `listen`.
+    /// Inherited UDP sockets, by descriptor, which replace `listen`. Those of an address are in the order in which they were
+    /// bound.
     pub inherited: Vec<i32>,
+    /// The part of this process, if it is one of several.
+    pub part: Option<Http3Part>,
+    /// Distinguishes the connection IDs of a program and of the one that takes over from it: from 0 to 3.
+    pub generation: u8,
     /// The host and port to which `Alt-Svc` refers clients, or `None` for the port of the first socket.
     pub alternative: Option<String>,
     /// The number of this server in the connection IDs, by which a load balancer routes datagrams.
     pub server_id: Option<ServerId>,
+}
+
+/// The part of HTTP/3 that one of several processes serves. The supervisor has opened the sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http3Part {
+    /// The number of the process's first worker among the workers of all processes.
+    pub first_worker: u8,
+    /// The port of the first address.
+    pub port: u16,
+    /// The sockets: the number of a worker of this process, and a descriptor.
+    pub sockets: Vec<(usize, i32)>,
 }
 
 /// The port of the `https` URLs to which requests without TLS are redirected.

@@ -58,6 +58,14 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
+    /// An inherited descriptor is no UDP socket.
+    #[error("cannot receive datagrams from inherited descriptor {descriptor}: {source}")]
+    InheritedUdp {
+        /// The descriptor.
+        descriptor: i32,
+        /// The cause.
+        source: io::Error,
+    },
     /// The admin process has inherited no listener.
     #[error("this process has inherited no listening socket")]
     NoAdminListener,

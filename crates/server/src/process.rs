@@ -12,7 +12,7 @@ mod portable;
 pub mod supervisor;
 pub mod takeover;
 
-pub use datagrams::Datagrams;
+pub use datagrams::{Datagrams, ProcessDatagrams};
 pub(crate) use down_processes::{DownProcesses, Standby};
 pub use listening::Listening;
 pub use platform::end_with_parent;

@@ -26,6 +26,7 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
         StartError::AccessLog { .. } => Failure::new(Exit::Output, error.to_string()),
         StartError::Tls(_) | StartError::Webroot { .. } => Failure::input(error.to_string()),
         StartError::Inherited { .. }
+        | StartError::InheritedUdp { .. }
         | StartError::Seed { .. }
         | StartError::NoAdminListener
         | StartError::EventLoop(_)

@@ -1,10 +1,10 @@
 //! Sockets and other descriptors that this process inherits: from the supervisor, from a predecessor that it
 //! replaces, or from a service manager.
 
-use cannery_server::config::ListenerKind;
+use cannery_server::config::{Http3Part, ListenerKind};
 use cannery_server::process::inheritance::{
-    ADMIN_VARIABLE, LISTENERS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE,
-    TLS_LISTENERS_VARIABLE,
+    ADMIN_VARIABLE, DATAGRAMS_VARIABLE, GENERATION_VARIABLE, LISTENERS_VARIABLE, PART_VARIABLE,
+    PLACE_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE, TLS_LISTENERS_VARIABLE,
 };
 use cannery_server::{Address, Claim, Listener, StartError};
 
@@ -22,14 +22,53 @@ pub(super) fn listeners() -> Result<Vec<(ListenerKind, i32)>, Failure> {
         return Ok(descriptors.into_iter().map(with_kind).collect());
     }
 
+    let is_listener = |(_, name): &(i32, String)| !name.starts_with("quic");
+    let with_kind = |(descriptor, name): (i32, String)| (kind(name.starts_with("tls")), descriptor);
+    Ok(passed().filter(is_listener).map(with_kind).collect())
+}
+
+/// Returns the sockets that a service manager passes, with their names (`sd_listen_fds(3)`).
+fn passed() -> impl Iterator<Item = (i32, String)> {
     let variable = |name| std::env::var(name).ok().and_then(|value| value.parse::<i32>().ok());
     let is_for_us = variable("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
     let count = variable("LISTEN_FDS").filter(|_| is_for_us).unwrap_or(0);
     // A socket unit names its descriptors with `FileDescriptorName=`.
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-    let names = names.split(':').chain(std::iter::repeat(""));
-    let passed = (FIRST_PASSED..FIRST_PASSED + count).zip(names);
-    Ok(passed.map(|(descriptor, name)| (kind(name.starts_with("tls")), descriptor)).collect())
+    let names: Vec<_> = names.split(':').map(str::to_owned).collect();
+    (FIRST_PASSED..FIRST_PASSED + count).zip(names.into_iter().chain(std::iter::repeat(String::new())))
+}
+
+/// Returns the UDP sockets from a predecessor or, by `sd_listen_fds(3)`, from a service manager.
+pub(super) fn datagrams() -> Result<Vec<i32>, Failure> {
+    if let Some(descriptors) = descriptors(DATAGRAMS_VARIABLE)? {
+        return Ok(descriptors);
+    }
+    let is_quic = |(_, name): &(i32, String)| name.starts_with("quic");
+    Ok(passed().filter(is_quic).map(|(descriptor, _)| descriptor).collect())
+}
+
+/// Returns the generation of connection IDs: a supervisor that takes over has another one than its predecessor.
+pub(super) fn generation() -> u8 {
+    std::env::var(GENERATION_VARIABLE).ok().and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the part of HTTP/3 that this process serves, or `None` if HTTP/3 is not served.
+pub(super) fn http3_part() -> Result<Option<Http3Part>, Failure> {
+    let Ok(place) = std::env::var(PLACE_VARIABLE) else { return Ok(None) };
+    let sockets = std::env::var(PART_VARIABLE).unwrap_or_default();
+    let invalid =
+        || Failure::failed(format!("{PLACE_VARIABLE} and {PART_VARIABLE} are no lists of NUMBER:NUMBER"));
+    let (first_worker, port) = place.split_once(':').ok_or_else(invalid)?;
+    let parse = |entry: &str| {
+        let (worker, descriptor) = entry.split_once(':')?;
+        Some((worker.parse().ok()?, descriptor.parse().ok()?))
+    };
+    let entries = sockets.split(',').filter(|entry| !entry.is_empty());
+    Ok(Some(Http3Part {
+        first_worker: first_worker.parse().map_err(|_| invalid())?,
+        port: port.parse().map_err(|_| invalid())?,
+        sockets: entries.map(parse).collect::<Option<Vec<_>>>().ok_or_else(invalid)?,
+    }))
 }
 
 /// Returns the listening sockets of the other processes, each with the process's number. This process serves them while

@@ -1,13 +1,13 @@
 //! UDP sockets of a server, opened or inherited, and their assignment to workers.
 //!
 //! Each worker has a socket at each address, and the kernel passes a datagram to the worker whose number is in its connection
-//! ID. Where that is not possible, because there are fewer sockets than workers or the system has no such routing, the first
-//! worker serves HTTP/3 alone.
+//! ID. On systems that can't do that, the first worker serves HTTP/3 alone. The supervisor of several processes keeps the
+//! sockets open: closing one would change the order by which the kernel selects them.
 
 use cannery_eventloop::{Address, DatagramClaim, DatagramOptions, UdpSocket, WorkerRouting};
 use cannery_secure::quic::ConnectionIdLayout;
 
-use crate::config::Http3;
+use crate::config::{Http3, Http3Part};
 use crate::error::StartError;
 
 /// The UDP sockets of a server.
@@ -19,18 +19,49 @@ pub struct Datagrams {
     by_worker: Vec<Vec<UdpSocket>>,
 }
 
+/// The sockets of an address, in the order in which they were bound.
+struct Group {
+    address: Address,
+    sockets: Vec<UdpSocket>,
+}
+
+/// The UDP sockets of one of several processes.
+#[derive(Debug)]
+pub struct ProcessDatagrams {
+    /// The number of the process's first worker among the workers of all processes.
+    pub(super) first_worker: u8,
+    /// The port of the first address.
+    pub(super) port: u16,
+    pub(super) generation: u8,
+    /// Each with the number of its worker in the process.
+    pub(super) sockets: Vec<(usize, UdpSocket)>,
+}
+
 impl Datagrams {
     /// Opens the sockets for this number of workers, or uses the inherited ones.
     ///
     /// # Errors
     /// An address is not available, or an inherited descriptor is no UDP socket.
     pub fn open(http3: &Http3, workers: usize) -> Result<Datagrams, StartError> {
-        let groups = if http3.inherited.is_empty() { bind(http3, workers)? } else { inherit(http3)? };
         let mut datagrams =
             Datagrams { addresses: Vec::new(), by_worker: (0..workers).map(|_| Vec::new()).collect() };
-        for (address, sockets) in groups {
-            datagrams.addresses.push(address);
-            datagrams.assign(sockets, http3);
+        if let Some(part) = &http3.part {
+            datagrams.inherit_part(part)?;
+            return Ok(datagrams);
+        }
+
+        let is_inherited = !http3.inherited.is_empty();
+        for group in if is_inherited { inherit(http3)? } else { bind(http3, workers)? } {
+            datagrams.addresses.push(group.address);
+            if route(&group.sockets, http3) {
+                for (number, socket) in group.sockets.into_iter().enumerate() {
+                    datagrams.by_worker[number % workers].push(socket);
+                }
+            } else {
+                // An inherited socket must not be closed, because its owner goes on receiving datagrams at it.
+                let kept = if is_inherited { group.sockets.len() } else { 1 };
+                datagrams.by_worker[0].extend(group.sockets.into_iter().take(kept));
+            }
         }
         Ok(datagrams)
     }
@@ -47,18 +78,41 @@ impl Datagrams {
         self.by_worker
     }
 
-    /// Assigns the sockets of an address to the workers.
-    fn assign(&mut self, sockets: Vec<UdpSocket>, http3: &Http3) {
-        let workers = self.by_worker.len();
-        let has_routing = sockets.len() == workers && is_routed(&sockets, http3);
-        for (number, socket) in sockets.into_iter().enumerate() {
-            self.by_worker[if has_routing { number } else { 0 }].push(socket);
+    /// Returns the sockets of each process with this number of workers.
+    #[must_use]
+    pub fn into_processes(self, workers: usize, generation: u8) -> Vec<ProcessDatagrams> {
+        let port = self.addresses.first().and_then(Address::port).unwrap_or(443);
+        let mut processes: Vec<ProcessDatagrams> = Vec::new();
+        for (number, sockets) in self.by_worker.into_iter().enumerate() {
+            if number % workers == 0 {
+                // More workers than a byte can count have no sockets.
+                let first_worker = u8::try_from(number).unwrap_or(u8::MAX);
+                processes.push(ProcessDatagrams { first_worker, port, generation, sockets: Vec::new() });
+            }
+            if let Some(process) = processes.last_mut() {
+                process.sockets.extend(sockets.into_iter().map(|socket| (number % workers, socket)));
+            }
         }
+        processes
+    }
+
+    /// Uses the sockets that the supervisor has assigned to the workers of this process.
+    fn inherit_part(&mut self, part: &Http3Part) -> Result<(), StartError> {
+        let workers = self.by_worker.len();
+        for (worker, descriptor) in &part.sockets {
+            let socket = inherit_socket(*descriptor)?;
+            let address = socket.address();
+            if !self.addresses.contains(&address) {
+                self.addresses.push(address);
+            }
+            self.by_worker[worker % workers].push(socket);
+        }
+        Ok(())
     }
 }
 
 /// Makes the kernel route datagrams to the sockets by their connection IDs. Returns `false` if it can't.
-fn is_routed(sockets: &[UdpSocket], http3: &Http3) -> bool {
+fn route(sockets: &[UdpSocket], http3: &Http3) -> bool {
     let layout = ConnectionIdLayout::new(http3.server_id);
     let (Ok(workers), Ok(worker_byte)) = (u8::try_from(sockets.len()), u8::try_from(layout.worker_offset()))
     else {
@@ -68,26 +122,30 @@ fn is_routed(sockets: &[UdpSocket], http3: &Http3) -> bool {
     sockets.first().is_some_and(|socket| routing.attach(socket).is_ok())
 }
 
-fn bind(http3: &Http3, workers: usize) -> Result<Vec<(Address, Vec<UdpSocket>)>, StartError> {
+fn bind(http3: &Http3, workers: usize) -> Result<Vec<Group>, StartError> {
     let open = |address: &Address| {
         let failed = |source| StartError::ListenUdp { address: address.clone(), source };
         let claim = DatagramClaim::new(address, DatagramOptions::default()).map_err(failed)?;
-        Ok((claim.address(), claim.open(workers).map_err(failed)?))
+        Ok(Group { address: claim.address(), sockets: claim.open(workers).map_err(failed)? })
     };
     http3.listen.iter().map(open).collect()
 }
 
-/// Groups the inherited sockets by address. Those of an address are in the order in which they were bound.
-fn inherit(http3: &Http3) -> Result<Vec<(Address, Vec<UdpSocket>)>, StartError> {
-    let mut groups: Vec<(Address, Vec<UdpSocket>)> = Vec::new();
+/// Groups the inherited sockets by address.
+fn inherit(http3: &Http3) -> Result<Vec<Group>, StartError> {
+    let mut groups: Vec<Group> = Vec::new();
     for descriptor in &http3.inherited {
-        let failed = |source| StartError::Inherited { descriptor: *descriptor, source };
-        let socket = UdpSocket::inherit(*descriptor, DatagramOptions::default()).map_err(failed)?;
+        let socket = inherit_socket(*descriptor)?;
         let address = socket.address();
-        match groups.iter_mut().find(|(known, _)| *known == address) {
-            Some((_, sockets)) => sockets.push(socket),
-            None => groups.push((address, vec![socket])),
+        match groups.iter_mut().find(|group| group.address == address) {
+            Some(group) => group.sockets.push(socket),
+            None => groups.push(Group { address, sockets: vec![socket] }),
         }
     }
     Ok(groups)
+}
+
+fn inherit_socket(descriptor: i32) -> Result<UdpSocket, StartError> {
+    UdpSocket::inherit(descriptor, DatagramOptions::default())
+        .map_err(|source| StartError::InheritedUdp { descriptor, source })
 }

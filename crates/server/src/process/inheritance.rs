@@ -6,10 +6,11 @@ use std::io::{self, PipeReader, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::{Child, Command};
 
-use cannery_eventloop::Listener;
+use cannery_eventloop::{Listener, UdpSocket};
 use cannery_secure::Seed;
 use rustix::io::{FdFlags, fcntl_setfd};
 
+use super::datagrams::ProcessDatagrams;
 use crate::config::ListenerKind;
 
 /// Environment variable with the descriptors of inherited listeners, separated by commas.
@@ -34,6 +35,19 @@ pub const SUPERVISOR_VARIABLE: &str = "CANNERY_SUPERVISOR";
 
 /// Environment variable with the descriptor of a pipe that contains the seed of the ticket keys.
 pub const SEED_VARIABLE: &str = "CANNERY_TICKET_SEED";
+
+/// Environment variable with the UDP sockets of a program that takes over: their descriptors in the order in which they were
+/// bound, separated by commas.
+pub const DATAGRAMS_VARIABLE: &str = "CANNERY_DATAGRAMS";
+
+/// Environment variable with the UDP sockets of a process: `WORKER:DESCRIPTOR` for each, separated by commas.
+pub const PART_VARIABLE: &str = "CANNERY_DATAGRAMS_OF_WORKERS";
+
+/// Environment variable with the place of a process in HTTP/3: `FIRST_WORKER:PORT`.
+pub const PLACE_VARIABLE: &str = "CANNERY_QUIC_PLACE";
+
+/// Environment variable with the generation of connection IDs.
+pub const GENERATION_VARIABLE: &str = "CANNERY_QUIC_GENERATION";
 
 /// Returns a pipe that contains the seed, for a single process.
 pub(super) fn seed_pipe(seed: &Seed) -> io::Result<PipeReader> {
@@ -64,6 +78,16 @@ pub(super) fn set_listener_variables(
         format!("{process}:{}", listener.as_fd().as_raw_fd())
     };
     command.env(STANDBY_VARIABLE, standby.iter().map(named).collect::<Vec<_>>().join(","));
+}
+
+/// Sets the environment variables that name the UDP sockets of a process.
+pub(super) fn set_datagram_variables(command: &mut Command, part: &ProcessDatagrams) {
+    let entry = |(worker, socket): &(usize, UdpSocket)| format!("{worker}:{}", socket.as_fd().as_raw_fd());
+    command.env(PART_VARIABLE, part.sockets.iter().map(entry).collect::<Vec<_>>().join(","));
+    command.env(PLACE_VARIABLE, format!("{}:{}", part.first_worker, part.port));
+    command.env(GENERATION_VARIABLE, part.generation.to_string());
+    // Those of the predecessor are the supervisor's.
+    command.env_remove(DATAGRAMS_VARIABLE);
 }
 
 /// Starts a program that inherits these descriptors.

@@ -16,15 +16,16 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use cannery_eventloop::Listener;
+use cannery_eventloop::{Listener, UdpSocket};
 use cannery_secure::Seed;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use super::datagrams::ProcessDatagrams;
 use super::inheritance::{
-    SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe, set_listener_variables,
-    spawn,
+    SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe, set_datagram_variables,
+    set_listener_variables, spawn,
 };
 use super::notify::{Notify, READY, SOCKET_VARIABLE};
 use super::takeover::{Predecessor, Successor};
@@ -43,6 +44,15 @@ const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 const SEED_INTERVAL: Duration = Duration::from_secs(3600);
 /// Time after the drain timeout before processes are killed.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// The sockets of a process.
+#[derive(Debug)]
+pub struct ProcessSockets {
+    /// The listeners.
+    pub listeners: Vec<(ListenerKind, Listener)>,
+    /// The UDP sockets, if HTTP/3 is served.
+    pub datagrams: Option<ProcessDatagrams>,
+}
 
 /// Configuration of a supervisor.
 pub struct Supervisor<'a> {
@@ -82,6 +92,8 @@ enum StartOutcome {
 struct ProcessSlot {
     number: usize,
     listeners: Vec<(ListenerKind, Listener)>,
+    /// The UDP sockets, if HTTP/3 is served.
+    datagrams: Option<ProcessDatagrams>,
     /// Ends of socket pairs for statistics. They outlive the processes, so the admin process keeps its ends.
     stats: Vec<UnixDatagram>,
     child: Option<Child>,
@@ -100,20 +112,20 @@ struct ProcessSlot {
 }
 
 impl Supervisor<'_> {
-    /// Starts a process for each set of listeners, and keeps them running until SIGINT, SIGTERM or SIGQUIT. If there is an
+    /// Starts a process for each set of sockets, and keeps them running until SIGINT, SIGTERM or SIGQUIT. If there is an
     /// admin listener, one more process with the next number serves it. Calls `ready` when all processes serve.
     ///
     /// # Errors
     /// No process can serve.
     pub fn run(
         &self,
-        listeners: Vec<Vec<(ListenerKind, Listener)>>,
+        sockets: Vec<ProcessSockets>,
         admin: Option<Listener>,
         ready: impl FnOnce(),
     ) -> io::Result<ExitReason> {
         let signals = signals()?;
-        let serving = listeners.len();
-        let mut slots = slots(listeners, admin)?;
+        let serving = sockets.len();
+        let mut slots = slots(sockets, admin)?;
         let seed = self.has_tls.then(|| Seed::generate(SystemTime::now())).transpose();
         let mut inherited = Inherited { seed: seed.map_err(io::Error::other)? };
 
@@ -264,7 +276,12 @@ impl Supervisor<'_> {
         let (serving, admin) = slots.split_at(serving);
         let listeners: Vec<_> = serving.iter().flat_map(ProcessSlot::listeners).collect();
         let admin = admin.iter().flat_map(ProcessSlot::listeners).map(|(_, listener)| listener).next();
-        match Successor::start((self.successor)(), &listeners, admin) {
+        // Bound in the order of the workers, over all processes.
+        let datagrams: Vec<_> =
+            serving.iter().flat_map(ProcessSlot::datagrams).map(|(_, socket)| socket).collect();
+        let generation =
+            serving.iter().find_map(|slot| slot.datagrams.as_ref()).map_or(0, |part| part.generation + 1);
+        match Successor::start((self.successor)(), &listeners, admin, &datagrams, generation & 3) {
             Ok(successor) => {
                 (self.on_notice)(&Notice::SuccessorStarted { process: successor.process() });
                 Some(successor)
@@ -293,14 +310,11 @@ impl Inherited {
 }
 
 /// Returns the slots of the serving processes, followed by that of the admin process.
-fn slots(
-    by_process: Vec<Vec<(ListenerKind, Listener)>>,
-    admin: Option<Listener>,
-) -> io::Result<Vec<ProcessSlot>> {
+fn slots(by_process: Vec<ProcessSockets>, admin: Option<Listener>) -> io::Result<Vec<ProcessSlot>> {
     let mut slots = Vec::new();
     let mut admin_ends = Vec::new();
-    for (number, listeners) in by_process.into_iter().enumerate() {
-        let mut slot = ProcessSlot::new(number, listeners);
+    for (number, sockets) in by_process.into_iter().enumerate() {
+        let mut slot = ProcessSlot::new(number, sockets);
         if admin.is_some() {
             let (ours, theirs) = cannery_eventloop::message_pair()?;
             admin_ends.push(ours);
@@ -309,17 +323,19 @@ fn slots(
         slots.push(slot);
     }
     if let Some(listener) = admin {
-        let slot = ProcessSlot::new(slots.len(), vec![(ListenerKind::Plain, listener)]);
+        let listeners = vec![(ListenerKind::Plain, listener)];
+        let slot = ProcessSlot::new(slots.len(), ProcessSockets { listeners, datagrams: None });
         slots.push(ProcessSlot { stats: admin_ends, ..slot });
     }
     Ok(slots)
 }
 
 impl ProcessSlot {
-    fn new(number: usize, listeners: Vec<(ListenerKind, Listener)>) -> ProcessSlot {
+    fn new(number: usize, sockets: ProcessSockets) -> ProcessSlot {
         ProcessSlot {
             number,
-            listeners,
+            listeners: sockets.listeners,
+            datagrams: sockets.datagrams,
             stats: Vec::new(),
             child: None,
             socket: None,
@@ -336,6 +352,10 @@ impl ProcessSlot {
         self.listeners.iter().map(|(kind, listener)| (*kind, listener))
     }
 
+    fn datagrams(&self) -> impl Iterator<Item = &(usize, UdpSocket)> {
+        self.datagrams.iter().flat_map(|part| &part.sockets)
+    }
+
     /// Returns the listeners that only this process accepts from. All processes share Unix sockets.
     fn exclusive_listeners(&self) -> impl Iterator<Item = (usize, ListenerKind, &Listener)> {
         let is_own = |listener: &Listener| listener.address().is_ok_and(|address| address.port().is_some());
@@ -347,6 +367,7 @@ impl ProcessSlot {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.listeners()
             .map(|(_, listener)| listener.as_fd())
+            .chain(self.datagrams().map(|(_, socket)| socket.as_fd()))
             .chain(self.stats.iter().map(AsFd::as_fd))
             .collect()
     }
@@ -442,6 +463,9 @@ fn spawn_process(
 
     let mut command = command(number);
     set_listener_variables(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
+    if let Some(part) = &slot.datagrams {
+        set_datagram_variables(&mut command, part);
+    }
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     // Only the supervisor notifies the service manager.
@@ -450,7 +474,7 @@ fn spawn_process(
     command.env(STATS_VARIABLE, descriptor_list(&slot.stats));
 
     inherited.advance();
-    let uses_tls = slot.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
+    let uses_tls = slot.datagrams.is_some() || slot.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
     let seed = inherited.seed.as_ref().filter(|_| uses_tls).map(seed_pipe).transpose()?;
     if let Some(pipe) = &seed {
         command.env(SEED_VARIABLE, descriptor_list(&[pipe]));

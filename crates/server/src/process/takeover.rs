@@ -8,10 +8,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
 
-use cannery_eventloop::Listener;
+use cannery_eventloop::{Listener, UdpSocket};
 use rustix::process::{Pid, Signal, getppid, kill_process};
 
-use super::inheritance::{ADMIN_VARIABLE, descriptor_list, set_listener_variables, spawn};
+use super::inheritance::{
+    ADMIN_VARIABLE, DATAGRAMS_VARIABLE, GENERATION_VARIABLE, descriptor_list, set_listener_variables, spawn,
+};
 use crate::config::ListenerKind;
 
 /// Environment variable with the process ID of the supervisor that the program takes over from, which is its parent.
@@ -66,9 +68,13 @@ impl Successor {
         mut command: Command,
         listeners: &[(ListenerKind, &Listener)],
         admin: Option<&Listener>,
+        datagrams: &[&UdpSocket],
+        generation: u8,
     ) -> io::Result<Successor> {
         set_listener_variables(&mut command, listeners, &[]);
         command.env(ADMIN_VARIABLE, admin.map(|listener| descriptor_list(&[listener])).unwrap_or_default());
+        command.env(DATAGRAMS_VARIABLE, descriptor_list(datagrams));
+        command.env(GENERATION_VARIABLE, generation.to_string());
         command.env(PREDECESSOR_VARIABLE, std::process::id().to_string());
         if listeners.iter().any(|(_, listener)| listener.is_inherited()) {
             command.env_remove(OWNED_VARIABLE);
@@ -76,7 +82,8 @@ impl Successor {
             command.env(OWNED_VARIABLE, "1");
         }
         let listeners = listeners.iter().map(|(_, listener)| *listener);
-        let descriptors: Vec<_> = listeners.chain(admin).map(AsFd::as_fd).collect();
+        let datagrams = datagrams.iter().map(|socket| socket.as_fd());
+        let descriptors: Vec<_> = listeners.chain(admin).map(AsFd::as_fd).chain(datagrams).collect();
         spawn(&mut command, &descriptors).map(Successor)
     }
 

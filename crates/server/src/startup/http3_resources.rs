@@ -20,6 +20,9 @@ pub(super) struct Http3Resources {
     datagrams: Datagrams,
     /// The value of `Alt-Svc` (RFC 7838 §3).
     alt_svc: String,
+    /// The number of the first worker among those of all processes.
+    first_worker: u8,
+    generation: u8,
 }
 
 /// The plans of the workers, in their order.
@@ -37,10 +40,14 @@ impl Http3Resources {
     ) -> Result<Http3Resources, StartError> {
         let context = quic::Context::new(tls, http3.server_id)?;
         let datagrams = Datagrams::open(http3, workers)?;
-        let own_port = || datagrams.addresses().first().and_then(Address::port).unwrap_or(443);
+        // The supervisor knows the port even if no socket is this process's.
+        let port_of_part = http3.part.as_ref().map(|part| part.port);
+        let own_port =
+            || datagrams.addresses().first().and_then(Address::port).or(port_of_part).unwrap_or(443);
         let authority = http3.alternative.clone().unwrap_or_else(|| format!(":{}", own_port()));
         let alt_svc = format!("h3=\"{authority}\"; ma={ALT_SVC_SECONDS}");
-        Ok(Http3Resources { context, datagrams, alt_svc })
+        let first_worker = http3.part.as_ref().map_or(0, |part| part.first_worker);
+        Ok(Http3Resources { context, datagrams, alt_svc, first_worker, generation: http3.generation })
     }
 
     /// Returns the addresses of the sockets.
@@ -53,13 +60,13 @@ impl Http3Resources {
     /// # Errors
     /// The system's random number generator fails.
     pub(super) fn into_plans(self) -> Result<Http3Plans, StartError> {
-        let Http3Resources { context, datagrams, alt_svc } = self;
+        let Http3Resources { context, datagrams, alt_svc, first_worker, generation } = self;
         let mut plans = Vec::new();
-        for (worker, sockets) in (0..=u8::MAX).zip(datagrams.into_sockets()) {
+        for (worker, sockets) in (first_worker..=u8::MAX).zip(datagrams.into_sockets()) {
             plans.push(Http3Plan {
                 context: context.clone(),
                 worker,
-                generation: Generation::new(0),
+                generation: Generation::new(generation),
                 seed: random_seed()?,
                 sockets,
             });
