@@ -177,3 +177,6 @@ impl crypto::Session for Session {
         Err(ExportKeyingMaterialError)
     }
 }
+
+#[cfg(test)]
+mod tests;
