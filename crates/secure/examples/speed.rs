@@ -12,7 +12,7 @@ use std::io::{IoSlice, Read, Write};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use cannery_secure::{Context, Seed, SelfSigned, Session, Settings, Version};
+use cannery_secure::{Context, HandshakeKind, HandshakePermit, Seed, SelfSigned, Session, Settings, Version};
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
@@ -105,7 +105,7 @@ fn ours(suite: CipherSuite, body: &[u8]) -> f64 {
     for request in &mut requests {
         plain.clear();
         sealed.clear();
-        pair.session.open(request, &mut plain, &mut sealed, true).unwrap();
+        pair.session.open(request, &mut plain, &mut sealed, HandshakePermit::Granted).unwrap();
         assert_eq!(plain.len(), REQUEST.len());
         pair.session.seal(&[IoSlice::new(&head), IoSlice::new(body)], &mut sealed).unwrap();
     }
@@ -227,7 +227,7 @@ fn handshakes(kind: SelfSigned, version: Version, is_resumed: bool) -> f64 {
             spent += microseconds(start, 1);
             pair.read_in_client().unwrap();
         }
-        assert_eq!(pair.session.is_resumed(), is_resumed);
+        assert_eq!(pair.session.handshake_kind() == HandshakeKind::Resumed, is_resumed);
     }
     spent / f64::from(count)
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
-use rustls::{AlertDescription, HandshakeKind, PeerMisbehaved, ProtocolVersion, ServerConfig};
+use rustls::{AlertDescription, PeerMisbehaved, ProtocolVersion, ServerConfig};
 
 use crate::established::Established;
 use crate::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEADER_BYTES, RecordProtection};
-use crate::{Failure, HandshakeStep, OpenOutcome, Protocol, Version, limits};
+use crate::{Failure, HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome, Protocol, Version, limits};
 
 /// A handshake in progress.
 pub(crate) struct Handshake {
@@ -37,7 +37,7 @@ pub(crate) struct HandshakeResult {
     pub(crate) established: Established,
     pub(crate) protocol: Option<Protocol>,
     pub(crate) version: Version,
-    pub(crate) is_resumed: bool,
+    pub(crate) kind: HandshakeKind,
 }
 
 impl Handshake {
@@ -56,7 +56,7 @@ impl Handshake {
         input: &mut [u8],
         outcome: &mut OpenOutcome,
         sealed: &mut Vec<u8>,
-        may_handshake: bool,
+        permit: HandshakePermit,
     ) -> Result<Progress, Failure> {
         self.check_start(input, sealed)?;
         loop {
@@ -75,7 +75,7 @@ impl Handshake {
             if unseen.len() < length && !is_too_long {
                 break;
             }
-            if kind == HANDSHAKE && !may_handshake {
+            if kind == HANDSHAKE && permit == HandshakePermit::Withheld {
                 outcome.handshake_step = HandshakeStep::Deferred;
                 return Ok(Progress::Pending);
             }
@@ -196,7 +196,7 @@ impl Handshake {
             Some(ProtocolVersion::TLSv1_3) => Version::Tls13,
             _ => Version::Tls12,
         };
-        let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
+        let kind = HandshakeKind::from(connection.handshake_kind());
         let protocol = connection.alpn_protocol().map(Protocol::from_alpn_name);
 
         let (secrets, keys) = connection.dangerous_into_kernel_connection()?;
@@ -211,7 +211,7 @@ impl Handshake {
         if self.pending_bytes > 0 {
             return Err(established.refuse_fragment(sealed));
         }
-        Ok(HandshakeResult { established, protocol, version, is_resumed })
+        Ok(HandshakeResult { established, protocol, version, kind })
     }
 }
 

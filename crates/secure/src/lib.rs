@@ -59,7 +59,7 @@ pub use certificates::{Certificates, Source, Summary};
 pub use context::{Context, Settings};
 pub use error::Error;
 pub use failure::Failure;
-pub use outcome::{HandshakeStep, OpenOutcome};
+pub use outcome::{HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome};
 pub use protocol::{Protocol, Version};
 pub use seed::{SEED_BYTES, Seed};
 pub use self_signed::SelfSigned;

@@ -11,14 +11,14 @@ use rustls::ServerConfig;
 
 use crate::established::Established;
 use crate::handshake::{Handshake, HandshakeResult, Progress};
-use crate::{Failure, OpenOutcome, Protocol, Version};
+use crate::{Failure, HandshakeKind, HandshakePermit, OpenOutcome, Protocol, Version};
 
 /// The server's side of one session.
 pub struct Session {
     stage: Stage,
     protocol: Option<Protocol>,
     version: Option<Version>,
-    is_resumed: bool,
+    handshake_kind: HandshakeKind,
     /// The peer sent its close_notify, or the session failed: later input is discarded.
     read_closed: bool,
 }
@@ -36,7 +36,7 @@ impl Session {
             stage: Stage::Handshake(Box::new(Handshake::new(config)?)),
             protocol: None,
             version: None,
-            is_resumed: false,
+            handshake_kind: HandshakeKind::default(),
             read_closed: false,
         })
     }
@@ -56,9 +56,9 @@ impl Session {
         self.version
     }
 
-    /// Returns `true` if this session resumed an earlier one by a ticket.
-    pub fn is_resumed(&self) -> bool {
-        self.is_resumed
+    /// Returns the kind of the handshake; `Full` before it is done.
+    pub fn handshake_kind(&self) -> HandshakeKind {
+        self.handshake_kind
     }
 
     /// Limits the key that seals to `records` more records, in place of millions.
@@ -72,7 +72,7 @@ impl Session {
     /// Opens the records at the start of `input`, which it overwrites.
     ///
     /// Appends their content to `plain`. Appends the records to send (handshake, ticket or alert) to `sealed`, on failure
-    /// too. Unless `may_handshake`, it stops before it processes a handshake message, because that is expensive.
+    /// too. Without a `permit` it stops before it processes a handshake message, because that is expensive.
     ///
     /// # Errors
     /// The peer violated the protocol or sent a fatal alert. Later calls discard their input.
@@ -81,7 +81,7 @@ impl Session {
         input: &mut [u8],
         plain: &mut Vec<u8>,
         sealed: &mut Vec<u8>,
-        may_handshake: bool,
+        permit: HandshakePermit,
     ) -> Result<OpenOutcome, Failure> {
         if self.read_closed {
             return Ok(OpenOutcome {
@@ -91,7 +91,7 @@ impl Session {
             });
         }
         let mut outcome = OpenOutcome::default();
-        let result = self.open_records(input, &mut outcome, plain, sealed, may_handshake);
+        let result = self.open_records(input, &mut outcome, plain, sealed, permit);
         self.read_closed = outcome.peer_has_closed || result.is_err();
         result.map(|()| outcome)
     }
@@ -102,17 +102,17 @@ impl Session {
         outcome: &mut OpenOutcome,
         plain: &mut Vec<u8>,
         sealed: &mut Vec<u8>,
-        may_handshake: bool,
+        permit: HandshakePermit,
     ) -> Result<(), Failure> {
         if let Stage::Handshake(handshake) = &mut self.stage
-            && let Progress::Done = handshake.advance(input, outcome, sealed, may_handshake)?
+            && let Progress::Done = handshake.advance(input, outcome, sealed, permit)?
             && let Stage::Handshake(handshake) = std::mem::replace(&mut self.stage, Stage::Failed)
         {
-            let HandshakeResult { established, protocol, version, is_resumed } = handshake.finish(sealed)?;
+            let HandshakeResult { established, protocol, version, kind } = handshake.finish(sealed)?;
             self.stage = Stage::Established(established);
             self.protocol = protocol;
             self.version = Some(version);
-            self.is_resumed = is_resumed;
+            self.handshake_kind = kind;
         }
         match &mut self.stage {
             Stage::Established(established) => established.open(input, outcome, plain, sealed),

@@ -8,7 +8,7 @@ mod support;
 use std::io::{IoSlice, Write};
 use std::sync::Arc;
 
-use cannery_secure::SelfSigned;
+use cannery_secure::{HandshakePermit, SelfSigned};
 use support::{Pair, VERSIONS, client_config, context, settings};
 
 #[test]
@@ -32,7 +32,7 @@ fn requests_and_responses_allocate_nothing() {
             for (number, request) in requests.iter_mut().enumerate() {
                 plain.clear();
                 sealed.clear();
-                pair.session.open(request, &mut plain, &mut sealed, true).unwrap();
+                pair.session.open(request, &mut plain, &mut sealed, HandshakePermit::Granted).unwrap();
                 let body = if number % 2 == 0 { &small[..] } else { &large };
                 pair.session.seal(&[IoSlice::new(&head), IoSlice::new(body)], &mut sealed).unwrap();
             }

@@ -7,7 +7,7 @@ mod support;
 
 use std::sync::Arc;
 
-use cannery_secure::{Context, Failure, HandshakeStep, SelfSigned, Version, limits};
+use cannery_secure::{Context, Failure, HandshakePermit, HandshakeStep, SelfSigned, Version, limits};
 use support::{Pair, VERSIONS, client_config, context, record_lengths, settings};
 
 fn pair(context: &Context, version: Version) -> Pair {
@@ -31,7 +31,7 @@ fn damaged_hello_never_panics_nor_yields_data() {
             damaged[position] ^= 0x55;
             let (mut plain, mut sealed) = (Vec::new(), Vec::new());
             let mut session = context.session().unwrap();
-            let result = session.open(&mut damaged, &mut plain, &mut sealed, true);
+            let result = session.open(&mut damaged, &mut plain, &mut sealed, HandshakePermit::Granted);
             assert!(plain.is_empty() && session.is_handshaking(), "{version:?} byte {position}: {result:?}");
         }
     }
@@ -78,7 +78,11 @@ fn incomplete_hello_waits_for_more() {
         for end in 0..hello.len() {
             let (mut plain, mut sealed) = (Vec::new(), Vec::new());
             let mut cut = hello[..end].to_vec();
-            let opened = context.session().unwrap().open(&mut cut, &mut plain, &mut sealed, true).unwrap();
+            let opened = context
+                .session()
+                .unwrap()
+                .open(&mut cut, &mut plain, &mut sealed, HandshakePermit::Granted)
+                .unwrap();
             assert_eq!(
                 (opened.consumed, opened.handshake_step, sealed.len()),
                 (0, HandshakeStep::None, 0),
@@ -104,7 +108,7 @@ fn endless_hello_is_refused_at_the_limit() {
             let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
             input.extend_from_slice(&[22, 3, 1, high, low]);
             input.append(&mut content);
-            match session.open(&mut input, &mut plain, &mut sealed, true) {
+            match session.open(&mut input, &mut plain, &mut sealed, HandshakePermit::Granted) {
                 Ok(opened) => drop(input.drain(..opened.consumed)),
                 Err(failure) => break failure,
             }
@@ -122,8 +126,12 @@ fn header_of_an_oversized_plaintext_record_is_refused() {
     for (length, is_too_long) in [(1 << 14, false), ((1 << 14) + 1, true), (u16::MAX, true)] {
         let [high, low] = u16::to_be_bytes(length);
         let (mut plain, mut sealed) = (Vec::new(), Vec::new());
-        let result =
-            context.session().unwrap().open(&mut [22, 3, 1, high, low], &mut plain, &mut sealed, true);
+        let result = context.session().unwrap().open(
+            &mut [22, 3, 1, high, low],
+            &mut plain,
+            &mut sealed,
+            HandshakePermit::Granted,
+        );
         assert_eq!(result.is_err(), is_too_long, "{length}: {result:?}");
         assert_eq!(sealed, if is_too_long { &[21, 3, 3, 0, 2, 2, 22][..] } else { &[] }, "{length}");
     }
@@ -205,12 +213,16 @@ fn failed_session_ignores_later_input() {
         let mut pair = Pair::connected(&context, &Arc::new(client_config(version, &[])));
         let mut forged = vec![23, 3, 3, 0, 40];
         forged.resize(45, 7);
-        let result = pair.session.open(&mut forged, &mut pair.plain, &mut pair.to_client, true);
+        let result =
+            pair.session.open(&mut forged, &mut pair.plain, &mut pair.to_client, HandshakePermit::Granted);
         assert!(matches!(result, Err(Failure::Damaged)));
         let alert = pair.read_in_client().unwrap_err();
         assert!(alert.to_string().contains("BadRecordMac"), "{alert}");
         let mut more = forged.clone();
-        let opened = pair.session.open(&mut more, &mut pair.plain, &mut pair.to_client, true).unwrap();
+        let opened = pair
+            .session
+            .open(&mut more, &mut pair.plain, &mut pair.to_client, HandshakePermit::Granted)
+            .unwrap();
         assert!(opened.peer_has_closed && opened.consumed == more.len() && pair.plain.is_empty());
         pair.session.close(&mut pair.to_client);
         assert!(pair.to_client.is_empty(), "nothing follows a fatal alert");
@@ -240,7 +252,8 @@ fn random_bytes_never_panic() {
             context.session().unwrap()
         };
         let (mut plain, mut sealed) = (Vec::new(), Vec::new());
-        failures += usize::from(session.open(&mut input, &mut plain, &mut sealed, true).is_err());
+        failures +=
+            usize::from(session.open(&mut input, &mut plain, &mut sealed, HandshakePermit::Granted).is_err());
         assert!(plain.is_empty());
     }
     assert!(failures > 500, "only {failures} were refused");

@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use cannery_secure::{Certificates, Context, Seed, Settings, Source, Version};
+use cannery_secure::{Certificates, Context, HandshakePermit, Seed, Settings, Source, Version};
 use support::certs::{bundle, issued, write};
 use support::{KINDS, VERSIONS, settings};
 
@@ -56,7 +56,7 @@ fn respond(context: &Context, mut stream: TcpStream) {
     loop {
         let Ok(received @ 1..) = stream.read(&mut buffer) else { return };
         input.extend_from_slice(&buffer[..received]);
-        let opened = session.open(&mut input, &mut plain, &mut sealed, true);
+        let opened = session.open(&mut input, &mut plain, &mut sealed, HandshakePermit::Granted);
         let has_closed = opened.as_ref().map_or(true, |opened| opened.peer_has_closed);
         input.drain(..opened.map_or(0, |opened| opened.consumed));
         // A request ends with an empty line.

@@ -6,7 +6,9 @@ mod support;
 
 use std::sync::Arc;
 
-use cannery_secure::{Failure, HandshakeStep, OpenOutcome, Protocol, SelfSigned, Version, limits};
+use cannery_secure::{
+    Failure, HandshakePermit, HandshakeStep, OpenOutcome, Protocol, SelfSigned, Version, limits,
+};
 use rustls::crypto::aws_lc_rs;
 use rustls::{NamedGroup, ProtocolVersion};
 use support::{KINDS, Pair, VERSIONS, client_config, client_options, context, record_lengths, settings};
@@ -176,11 +178,14 @@ fn handshake_step_is_deferred_until_permitted() {
     pair.flush_client();
     let hello = pair.to_session.len();
     let (head, tail) = pair.to_session.split_at_mut(hello - 1);
-    let opened = pair.session.open(head, &mut pair.plain, &mut pair.to_client, false).unwrap();
+    let opened =
+        pair.session.open(head, &mut pair.plain, &mut pair.to_client, HandshakePermit::Withheld).unwrap();
     assert_eq!((opened.consumed, opened.handshake_step), (0, HandshakeStep::None));
     assert_eq!(tail.len(), 1);
-    let deferred =
-        pair.session.open(&mut pair.to_session, &mut pair.plain, &mut pair.to_client, false).unwrap();
+    let deferred = pair
+        .session
+        .open(&mut pair.to_session, &mut pair.plain, &mut pair.to_client, HandshakePermit::Withheld)
+        .unwrap();
     assert_eq!((deferred.consumed, deferred.handshake_step), (0, HandshakeStep::Deferred));
     assert!(pair.to_client.is_empty());
     pair.open_in_session().unwrap();
@@ -193,7 +198,12 @@ fn plain_http_and_other_protocols_are_recognized() {
     let context = context(settings(SelfSigned::Ecdsa));
     let open = |bytes: &[u8]| {
         let (mut plain, mut sealed) = (Vec::new(), Vec::new());
-        context.session().unwrap().open(&mut bytes.to_vec(), &mut plain, &mut sealed, true)
+        context.session().unwrap().open(
+            &mut bytes.to_vec(),
+            &mut plain,
+            &mut sealed,
+            HandshakePermit::Granted,
+        )
     };
     assert!(matches!(open(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Err(Failure::PlainHttp)));
     assert!(matches!(open(b"SSH-2.0-client\r\n"), Err(Failure::NotTls)));
@@ -212,8 +222,12 @@ fn unexpected_first_record_gets_an_alert() {
     let context = context(settings(SelfSigned::Ecdsa));
     for kind in [0, 19, 23, 24, 255] {
         let (mut plain, mut sealed) = (Vec::new(), Vec::new());
-        let result =
-            context.session().unwrap().open(&mut [kind, 3, 3, 0, 1, 1], &mut plain, &mut sealed, true);
+        let result = context.session().unwrap().open(
+            &mut [kind, 3, 3, 0, 1, 1],
+            &mut plain,
+            &mut sealed,
+            HandshakePermit::Granted,
+        );
         assert!(matches!(result, Err(Failure::Misbehaved(_))), "{kind}");
         assert_eq!(sealed, [21, 3, 3, 0, 2, 2, 10], "{kind}");
     }

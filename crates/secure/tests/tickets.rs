@@ -9,7 +9,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use cannery_secure::{Context, Seed, SelfSigned, Settings, Version};
+use cannery_secure::{Context, HandshakeKind, Seed, SelfSigned, Settings, Version};
 use rustls::ClientConfig;
 use support::{Pair, VERSIONS, client_options, settings};
 
@@ -32,10 +32,10 @@ fn session_resumes_in_another_process_with_the_seed() {
     for version in VERSIONS {
         let config = client(version);
         let first = Pair::connected(&context(Some(&seed)), &config);
-        assert!(!first.session.is_resumed());
+        assert_eq!(first.session.handshake_kind(), HandshakeKind::Full);
         let received = Seed::from_bytes(&seed.to_bytes());
         let mut second = Pair::connected(&context(Some(&received)), &config);
-        assert!(second.session.is_resumed(), "{version:?}");
+        assert_eq!(second.session.handshake_kind(), HandshakeKind::Resumed, "{version:?}");
         second.send_from_client(b"again").unwrap();
         assert_eq!(second.plain, b"again");
         assert_eq!(second.send_from_session(&[b"welcome"]), b"welcome");
@@ -49,10 +49,18 @@ fn other_seed_or_none_means_a_full_handshake() {
         let config = client(version);
         let seeds = [Seed::generate(now).unwrap(), Seed::generate(now).unwrap()];
         Pair::connected(&context(Some(&seeds[0])), &config);
-        assert!(!Pair::connected(&context(Some(&seeds[1])), &config).session.is_resumed(), "{version:?}");
+        assert_eq!(
+            Pair::connected(&context(Some(&seeds[1])), &config).session.handshake_kind(),
+            HandshakeKind::Full,
+            "{version:?}"
+        );
         let config = client(version);
         Pair::connected(&context(None), &config);
-        assert!(!Pair::connected(&context(None), &config).session.is_resumed(), "{version:?}");
+        assert_eq!(
+            Pair::connected(&context(None), &config).session.handshake_kind(),
+            HandshakeKind::Full,
+            "{version:?}"
+        );
     }
 }
 
@@ -64,9 +72,17 @@ fn ticket_is_valid_for_its_period_and_the_next() {
         let config = client(version);
         Pair::connected(&context, &config);
         context.advance(now + PERIOD);
-        assert!(Pair::connected(&context, &config).session.is_resumed(), "{version:?}");
+        assert_eq!(
+            Pair::connected(&context, &config).session.handshake_kind(),
+            HandshakeKind::Resumed,
+            "{version:?}"
+        );
         context.advance(now + 3 * PERIOD);
-        assert!(!Pair::connected(&context, &config).session.is_resumed(), "{version:?}");
+        assert_eq!(
+            Pair::connected(&context, &config).session.handshake_kind(),
+            HandshakeKind::Full,
+            "{version:?}"
+        );
     }
 }
 
@@ -78,7 +94,7 @@ fn ticket_does_not_resume_under_another_name() {
         Pair::connected(&context, &config);
         let mut other = Pair::new(&context, &config, "other.example");
         other.handshake().unwrap();
-        assert!(!other.session.is_resumed(), "{version:?}");
+        assert_eq!(other.session.handshake_kind(), HandshakeKind::Full, "{version:?}");
     }
 }
 
@@ -99,7 +115,7 @@ fn early_data_is_not_accepted() {
     let mut pair = Pair::new(&context, &config, "localhost");
     assert!(pair.client.early_data().is_none(), "the ticket allows none");
     pair.handshake().unwrap();
-    assert!(pair.session.is_resumed());
+    assert_eq!(pair.session.handshake_kind(), HandshakeKind::Resumed);
     assert!(!pair.client.is_early_data_accepted());
 }
 
@@ -144,7 +160,8 @@ fn early_data_for_a_previous_server_is_skipped() {
         pair.flush_client();
     }
     pair.handshake().unwrap();
-    assert!(!pair.client.is_early_data_accepted() && !pair.session.is_resumed());
+    assert!(!pair.client.is_early_data_accepted());
+    assert_eq!(pair.session.handshake_kind(), HandshakeKind::Full);
     assert_eq!(pair.plain, b"", "early data is discarded");
     pair.send_from_client(b"sent again").unwrap();
     assert_eq!(pair.plain, b"sent again");

@@ -13,6 +13,7 @@ use quinn_proto::{ConnectionError, ConnectionHandle, ReadError, StreamEvent, Wri
 use super::datagram::Transmit;
 use super::session::SessionState;
 use super::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
+use crate::HandshakeKind;
 use crate::limits::{
     QUIC_AMPLIFICATION_MAX, QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND,
     QUIC_HANDSHAKE_DATAGRAM_BYTES,
@@ -397,9 +398,9 @@ impl Connection {
         session_state(&self.quinn)?.server_name
     }
 
-    /// Returns `true` if the handshake resumed an earlier session by a ticket.
-    pub fn is_resumed(&self) -> bool {
-        session_state(&self.quinn).is_some_and(|state| state.is_resumed)
+    /// Returns the kind of the handshake; `Full` before it is done.
+    pub fn handshake_kind(&self) -> HandshakeKind {
+        session_state(&self.quinn).map(|state| state.handshake_kind).unwrap_or_default()
     }
 
     /// Returns measurements.

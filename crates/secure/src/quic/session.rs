@@ -11,10 +11,11 @@ use quinn_proto::crypto::{self, ExportKeyingMaterialError, KeyPair, Keys};
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
-use rustls::{AlertDescription, HandshakeKind, ServerConfig};
+use rustls::{AlertDescription, ServerConfig};
 
 use super::initial::InitialKeys;
 use super::keys::{HandshakeKeys, PacketKey, ProtectionKeys};
+use crate::HandshakeKind;
 use crate::limits::HANDSHAKE_BYTES_MAX;
 
 /// The server's side of a session.
@@ -30,13 +31,13 @@ pub(super) struct Session {
 
 enum Stage {
     Handshake(Box<ServerConnection>),
-    Established { server_name: Option<Box<str>>, is_resumed: bool },
+    Established { server_name: Option<Box<str>>, handshake_kind: HandshakeKind },
 }
 
 /// The properties of a session, which `quinn-proto` passes on without knowing them.
 pub(super) struct SessionState {
     pub(super) server_name: Option<String>,
-    pub(super) is_resumed: bool,
+    pub(super) handshake_kind: HandshakeKind,
     /// Whether the peer has sent a packet that only the receiver of ours can send.
     pub(super) has_opened_handshake: Arc<AtomicBool>,
 }
@@ -62,10 +63,6 @@ impl Session {
     }
 }
 
-fn is_resumed(tls: &ServerConnection) -> bool {
-    tls.handshake_kind() == Some(HandshakeKind::Resumed)
-}
-
 fn tls_error(alert: Option<AlertDescription>, reason: String) -> TransportError {
     let code = match alert {
         Some(alert) => TransportErrorCode::crypto(alert.into()),
@@ -81,13 +78,13 @@ impl crypto::Session for Session {
 
     /// Returns a [`SessionState`].
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        let (server_name, is_resumed) = match &self.stage {
-            Stage::Handshake(tls) => (tls.server_name(), is_resumed(tls)),
-            Stage::Established { server_name, is_resumed } => (server_name.as_deref(), *is_resumed),
+        let (server_name, handshake_kind) = match &self.stage {
+            Stage::Handshake(tls) => (tls.server_name(), tls.handshake_kind().into()),
+            Stage::Established { server_name, handshake_kind } => (server_name.as_deref(), *handshake_kind),
         };
         Some(Box::new(SessionState {
             server_name: server_name.map(str::to_owned),
-            is_resumed,
+            handshake_kind,
             has_opened_handshake: self.has_opened_handshake.clone(),
         }))
     }
@@ -148,7 +145,8 @@ impl crypto::Session for Session {
             None => {
                 if messages.len() == written && !tls.is_handshaking() {
                     let server_name = tls.server_name().map(Box::from);
-                    self.stage = Stage::Established { server_name, is_resumed: is_resumed(tls) };
+                    let handshake_kind = tls.handshake_kind().into();
+                    self.stage = Stage::Established { server_name, handshake_kind };
                 }
                 None
             }

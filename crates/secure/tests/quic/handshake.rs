@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use cannery_secure::quic::Context;
-use cannery_secure::{Certificates, SelfSigned};
+use cannery_secure::{Certificates, HandshakeKind, SelfSigned};
 use rustls::pki_types::CertificateDer;
 
 use super::network::{
@@ -15,7 +15,8 @@ use super::network::{
 fn handshake_establishes_both_sides() {
     let (mut network, handle) = Network::connected();
     let served = network.server.only();
-    assert!(!served.connection.is_handshaking() && !served.connection.is_resumed());
+    assert!(!served.connection.is_handshaking());
+    assert_eq!(served.connection.handshake_kind(), HandshakeKind::Full);
     assert_eq!(served.connection.server_name().as_deref(), Some("localhost"));
     assert_eq!(network.server.endpoint.half_open(), 0);
     assert_eq!(network.server.endpoint.connections(), 1);
@@ -36,18 +37,18 @@ fn client_without_http3_is_refused() {
 fn session_resumes_at_another_process_with_the_seed() {
     let seed = random_seed();
     let tls = tls_client(&["h3"]);
-    for is_resumed in [false, true] {
+    for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
         let mut network = Network::new(Server::new(&context(&seed)));
         let handle = network.connect(client_config(&tls));
         assert!(!network.remote(handle).connection.has_0rtt(), "early data is not offered");
         network.run(Duration::from_secs(1));
-        assert_eq!(network.server.only().connection.is_resumed(), is_resumed);
+        assert_eq!(network.server.only().connection.handshake_kind(), kind);
     }
 
     let mut other = Network::new(Server::new(&context(&random_seed())));
     other.connect(client_config(&tls));
     other.run(Duration::from_secs(1));
-    assert!(!other.server.only().connection.is_resumed());
+    assert_eq!(other.server.only().connection.handshake_kind(), HandshakeKind::Full);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cannery_secure::{
-    Certificates, Context, Failure, OpenOutcome, Protocol, SelfSigned, Session, Settings, Version,
+    Certificates, Context, Failure, HandshakePermit, OpenOutcome, Protocol, SelfSigned, Session, Settings,
+    Version,
 };
 use cannery_testkit::tls::ClientOptions;
 use rustls::pki_types::ServerName;
@@ -122,7 +123,12 @@ impl Pair {
 
     /// Passes the bytes in flight to the session. An incomplete record stays there.
     pub(crate) fn open_in_session(&mut self) -> Result<(), Failure> {
-        let result = self.session.open(&mut self.to_session, &mut self.plain, &mut self.to_client, true);
+        let result = self.session.open(
+            &mut self.to_session,
+            &mut self.plain,
+            &mut self.to_client,
+            HandshakePermit::Granted,
+        );
         self.outcome = result?;
         self.to_session.drain(..self.outcome.consumed);
         Ok(())

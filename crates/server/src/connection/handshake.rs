@@ -66,7 +66,7 @@ impl<S: Socket> Connection<S> {
         let Some(tls) = self.transport.tls().filter(|tls| tls.is_established()) else {
             return Ok(Flow::Done);
         };
-        cx.observer.handshake_done(tls.is_resumed());
+        cx.observer.handshake_done(tls.handshake_kind());
         if tls.protocol() == Some(cannery_secure::Protocol::Http2) {
             self.protocol = Protocol::h2();
         }

@@ -7,7 +7,9 @@ use std::io::{self, IoSlice};
 
 use cannery_eventloop::{Received, Socket};
 use cannery_secure::limits::RECORD_BYTES_MAX;
-use cannery_secure::{Failure, HandshakeStep, OpenOutcome, Protocol, Session};
+use cannery_secure::{
+    Failure, HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome, Protocol, Session,
+};
 use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
 
 use super::ack_tracker::AckTracker;
@@ -72,9 +74,9 @@ impl TlsStream {
         self.is_handshake_deferred
     }
 
-    /// Returns `true` if the handshake has resumed an earlier session.
-    pub(super) fn is_resumed(&self) -> bool {
-        self.session.is_resumed()
+    /// Returns the kind of the handshake.
+    pub(super) fn handshake_kind(&self) -> HandshakeKind {
+        self.session.handshake_kind()
     }
 
     /// Returns the negotiated version of TLS once the handshake is complete.
@@ -179,7 +181,8 @@ impl TlsStream {
         buffers.plaintext.clear();
         buffers.records.clear();
         let TlsBuffers { received, plaintext, records } = buffers;
-        let outcome = self.session.open(&mut received[..len], plaintext, records, budget.handshakes > 0);
+        let permit = if budget.handshakes > 0 { HandshakePermit::Granted } else { HandshakePermit::Withheld };
+        let outcome = self.session.open(&mut received[..len], plaintext, records, permit);
         if let Ok(opened) = &outcome {
             let has_taken_step = opened.handshake_step == HandshakeStep::Taken;
             budget.handshakes = budget.handshakes.saturating_sub(u32::from(has_taken_step));

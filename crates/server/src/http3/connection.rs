@@ -220,7 +220,7 @@ impl Connection {
 
     /// Opens our streams, after the handshake.
     fn begin(&mut self, cx: &mut WorkerContext) -> Result<(), ErrorCode> {
-        cx.observer.handshake_done(self.quic.is_resumed());
+        cx.observer.handshake_done(self.quic.handshake_kind());
         let mut open = |start| OwnStream::open(&mut self.quic, start).ok_or(ErrorCode::StreamCreation);
         let streams = OwnStreams {
             control: open(h3::Connection::control_stream_start())?,

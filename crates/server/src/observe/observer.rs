@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use cannery_secure::HandshakeKind;
 use cannery_site::Method;
 
 use super::access_log::LogBuffer;
@@ -93,9 +94,12 @@ impl Observer {
 
     /// Records a full or resumed TLS handshake.
     #[cold]
-    pub(crate) fn handshake_done(&mut self, is_resumed: bool) {
+    pub(crate) fn handshake_done(&mut self, kind: HandshakeKind) {
         if let Some(counters) = &self.counters {
-            let counter = if is_resumed { &counters.handshakes_resumed } else { &counters.handshakes_full };
+            let counter = match kind {
+                HandshakeKind::Full => &counters.handshakes_full,
+                HandshakeKind::Resumed => &counters.handshakes_resumed,
+            };
             counter.add(1);
         }
     }
