@@ -19,6 +19,7 @@ test_on_each_loop! {
     merged_datagrams_are_split => merged_datagrams;
     more_datagrams_than_a_batch_holds_are_received => more_than_a_batch;
     ecn_codepoints_are_sent_and_received => ecn;
+    ecn_codepoints_pass_from_ipv4_to_a_socket_of_both_versions => ecn_of_both_versions;
     answer_comes_from_the_requested_address => source_address;
     datagram_beyond_the_limit_is_lost => too_long;
     room_is_reported_once_on_request => room;
@@ -233,6 +234,31 @@ fn ecn<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     }
 }
 
+fn ecn_of_both_versions<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
+    let mut events = make(Waker::new().unwrap());
+    let mut batch = ReceiveBatch::new();
+    let both = DatagramClaim::new(&Address::Every(0), options()).unwrap().open(1).unwrap().remove(0);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, both.local_address().port()));
+    events.add_datagrams(&both, NUMBER).unwrap();
+    for ecn in [None, Some(Ecn::Ect0), Some(Ecn::Ce)] {
+        let client = open(Ipv4Addr::LOCALHOST);
+        let bytes = numbered(3000);
+        let train = Train { ecn, segment_bytes: Some(1000), ..train(address, &bytes) };
+        assert_eq!(client.send(&train), SendOutcome::Sent);
+        let arrivals = receive(&mut events, &both, &mut batch, 3);
+        assert!(arrivals.iter().all(|arrival| arrival.ecn == ecn), "{arrivals:?}");
+
+        let Arrival { source, destination, .. } = arrivals[0];
+        assert_eq!(
+            both.send(&Train { destination: source, source: destination, ..train }),
+            SendOutcome::Sent
+        );
+        assert_eq!(client.receive(&mut batch).unwrap(), Backlog::Empty);
+        assert_eq!(batch.datagrams().count(), 3);
+        assert!(batch.datagrams().all(|datagram| (datagram.source, datagram.ecn) == (address, ecn)));
+    }
+}
+
 fn source_address<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     // Of these, only the loopback interface of Linux has more than one address.
     let targets: &[[u8; 4]] =
@@ -409,6 +435,22 @@ fn kernel_routes_datagrams_by_the_worker_byte() {
         }
         assert!(used.iter().all(|count| *count > 20), "{used:?}");
     }
+}
+
+#[test]
+fn merged_datagrams_follow_the_first() {
+    let claim = DatagramClaim::new(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into(), options()).unwrap();
+    let sockets = claim.open(2).unwrap();
+    if let Err(error) = (WorkerRouting { workers: 2, worker_byte: 1 }).attach(&sockets[0]) {
+        return assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+    }
+    let mut batch = ReceiveBatch::new();
+    // The datagrams are merged from the start, as by a network card.
+    let bytes = [[0x40, 0, 1, 0], [0x40, 0, 0, 0]].concat();
+    let train = Train { segment_bytes: Some(4), ..train(sockets[0].local_address(), &bytes) };
+    assert_eq!(open(Ipv4Addr::LOCALHOST).send(&train), SendOutcome::Sent);
+    sockets[1].receive(&mut batch).unwrap();
+    assert_eq!(batch.datagrams().count(), 2);
 }
 
 #[test]
