@@ -8,9 +8,9 @@ use std::str::FromStr;
 /// The address of a listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// TCP. Port 0 lets the kernel choose a free one.
+    /// An IP address and a port. Port 0 lets the kernel choose a free one.
     Internet(SocketAddr),
-    /// TCP at this port of all addresses, IPv6 and IPv4, with one socket. Without IPv6 in the kernel, IPv4 alone.
+    /// This port of all addresses, IPv6 and IPv4, with one socket. Without IPv6 in the kernel, IPv4 alone.
     Every(u16),
     /// A local (Unix) socket with this path.
     Local(PathBuf),

@@ -1,6 +1,6 @@
 //! Unit tests of sends that the kernel refuses.
 
-use std::net::{Ipv4Addr, UdpSocket as Peer};
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket as Peer};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -39,6 +39,25 @@ fn socket_that_cannot_split_sends_singly() {
         assert!(!socket.has_gso());
         let error = socket.take_gso_error().and_then(|error| error.raw_os_error());
         assert_eq!(error, (round == 0 && had_gso).then_some(libc::EINVAL));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn datagrams_beyond_the_mtu_leave_gso_on() {
+    let address = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
+    let Ok(peer) = Peer::bind(address) else { return println!("skipped: this kernel has no IPv6") };
+    let socket = new_socket(address, IpVersions::One).unwrap();
+    socket.bind(&address.into()).unwrap();
+    let socket = UdpSocket::new(socket, DatagramOptions::default()).unwrap();
+    let has_gso = socket.has_gso();
+    syscalls::set_option(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_MTU, 1280).unwrap();
+    // With a header of 48 bytes.
+    for (segment_bytes, outcome) in [(1232, SendOutcome::Sent), (1233, SendOutcome::Lost)] {
+        let bytes = [7; 4000];
+        let train = Train { segment_bytes: Some(segment_bytes), ..train(&peer, &bytes) };
+        assert_eq!(socket.send(&train), outcome);
+        assert_eq!(socket.has_gso(), has_gso);
     }
 }
 
