@@ -162,7 +162,7 @@ fn tests_named_by_the_conformance_page_exist() {
 #[test]
 fn requirements_of_the_conformance_page_have_tests() {
     let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page exists");
-    let texts = ["RFC 9110", "RFC 9112", "RFC 9111", "RFC 9113", "RFC 7541", "RFC 9218", "TLS"];
+    let texts = ["RFC 9110", "RFC 9112", "RFC 9111", "RFC 9113", "RFC 7541", "RFC 9218", "TLS", "QUIC"];
     let untested = table::without_test(&page, &[&texts[..], &["Our choices", "Deviations"]].concat());
     let findings: Vec<_> = untested.iter().map(|line| format!("docs/conformance.md:{line}")).collect();
     report("Write a test that fails if the requirement is broken, and name it in the row.", &findings);
