@@ -101,7 +101,8 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
 /// Serves until a signal ends the server.
 fn serve(options: &ServerOptions, config: &Config) -> Result<(), Failure> {
     let notify = service_manager()?;
-    let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls));
+    let listen_quic = config.http3.iter().flat_map(|http3| &http3.listen);
+    let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls).chain(listen_quic));
     let server = Server::start(config)
         .map_err(|error| failure::memory_hint(start_failure(&error), &error, options.memory_max))?;
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
@@ -112,6 +113,7 @@ fn serve(options: &ServerOptions, config: &Config) -> Result<(), Failure> {
     if process_number().is_none() && !options.quiet {
         print_ignored_flags(options);
         print_addresses(server.addresses(), local);
+        print_quic_addresses(server.quic_addresses(), local);
         if let Some(address) = server.admin_address() {
             print_admin_address(&address);
         }
@@ -274,6 +276,14 @@ fn print_addresses(addresses: &[(ListenerKind, Address)], local: LocalAddresses)
     for (kind, address) in addresses {
         for address in local.reachable(address) {
             note(format_args!("listening at {}", url(*kind, &address)));
+        }
+    }
+}
+
+fn print_quic_addresses(addresses: &[Address], local: LocalAddresses) {
+    for address in addresses {
+        for address in local.reachable(address) {
+            note(format_args!("listening at {} (HTTP/3)", url(ListenerKind::Tls, &address)));
         }
     }
 }
