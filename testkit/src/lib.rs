@@ -1,4 +1,5 @@
-//! HTTP/1.1, HTTP/2 and TLS clients for tests, over any stream or in memory, and a generated site of many files.
+//! HTTP/1.1, HTTP/2, HTTP/3 and TLS clients for tests, a relay that impairs the path of datagrams, and a generated site of many
+//! files.
 //!
 //! The clients check each response strictly: one that violates the protocol fails the test with a panic. They send any bytes,
 //! because we also test how the server handles violations. We import no crate of the product, so that an error of the product
@@ -11,9 +12,12 @@ mod response;
 
 pub mod http1;
 pub mod http2;
+#[cfg(feature = "http3")]
+pub mod http3;
 #[cfg(feature = "tls")]
 pub mod tls;
 
+pub mod relay;
 pub mod tiles;
 
 pub use response::{Ended, Response};

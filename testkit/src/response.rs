@@ -27,12 +27,47 @@ impl Response {
         assert!(values.next().is_none(), "several fields {name}: {:?}", self.fields);
         value
     }
+
+    /// Converts the fields of a response in HTTP/2 or HTTP/3. The response has no content.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a response must not have these fields.
+    pub(crate) fn from_fields(fields: impl IntoIterator<Item = (String, String)>) -> Response {
+        let mut fields = fields.into_iter();
+        let (name, status) = fields.next().expect("a response has a status");
+        assert_eq!(name, ":status", "pseudo-header fields come first");
+        let fields: Vec<_> = fields.collect();
+        for (name, value) in &fields {
+            assert!(is_valid_field(name, value), "{name}: {value}");
+        }
+        Response { status: status.parse().unwrap(), fields, body: Vec::new() }
+    }
+
+    /// Panics unless the content has the length that the response states, or none where it must have none.
+    pub(crate) fn check_length(&self, is_head: bool) {
+        if is_head || matches!(self.status, 204 | 304) {
+            assert!(self.body.is_empty(), "content in a response without content: {self:?}");
+            return;
+        }
+        let length = self.field("content-length").expect("content-length is always sent");
+        assert_eq!(length, self.body.len().to_string(), "content-length is not the content's length");
+    }
+}
+
+/// Returns `true` if a response may have this field (RFC 9113, section 8.2; RFC 9114, section 4.2).
+fn is_valid_field(name: &str, value: &str) -> bool {
+    const CONNECTION_SPECIFIC: [&str; 5] =
+        ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+    let is_token = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'z') || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let is_name = !name.is_empty() && name.bytes().all(is_token) && !CONNECTION_SPECIFIC.contains(&name);
+    is_name && value == value.trim()
 }
 
 /// The reason for which a client has no response.
 #[derive(Debug)]
 pub enum Ended {
-    /// The server reset the stream with this error code (RFC 9113, section 6.4).
+    /// The server reset the stream with this error code (RFC 9113, section 6.4; RFC 9114, section 8.1).
     Reset(u32),
     /// The server sent GOAWAY with this error code and did not process the request (RFC 9113, section 6.8).
     GoneAway(u32),

@@ -1,0 +1,454 @@
+//! HTTP/3 client over UDP. It blocks the calling thread, and does nothing between calls.
+//!
+//! It has no dynamic table of QPACK and checks each response strictly. Tests also use its streams directly, to send what no
+//! correct client sends.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use quinn_proto::crypto::rustls::{HandshakeData, QuicClientConfig};
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
+    EndpointConfig, Event, ReadError, StreamEvent, StreamId, TransportConfig, VarInt,
+};
+use rustls::pki_types::CertificateDer;
+
+use super::frame::{
+    CONTROL_STREAM, DATA, DECODER_STREAM, ENCODER_STREAM, GOAWAY, HEADERS, PUSH_PROMISE, SETTINGS, frame,
+    take_frame, take_varint, varint,
+};
+use super::qpack::{decode, field_section};
+use crate::tls::ClientOptions;
+use crate::{Ended, Response};
+
+/// Maximum length of a datagram that is received, in bytes.
+const DATAGRAM_BYTES_MAX: usize = 65_536;
+
+/// Properties of a client.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The TLS client, which must offer the protocol `h3`.
+    pub tls: Arc<rustls::ClientConfig>,
+    /// The name of the server in TLS.
+    pub server_name: String,
+    /// Limit for each operation.
+    pub timeout: Duration,
+    /// Bytes that the server may send on a stream before the client reads them.
+    pub stream_window: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            tls: Arc::new(ClientOptions::default().tls13().protocols(&["h3"]).build()),
+            server_name: "localhost".to_owned(),
+            timeout: Duration::from_secs(20),
+            stream_window: 1 << 20,
+        }
+    }
+}
+
+/// A connection to a server.
+pub struct Client {
+    socket: UdpSocket,
+    server: SocketAddr,
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    connection: Connection,
+    timeout: Duration,
+    /// The streams on which the client may receive.
+    streams: BTreeMap<StreamId, Received>,
+    is_established: bool,
+    /// The reason for which the connection was lost.
+    lost: Option<ConnectionError>,
+}
+
+/// Data of a stream.
+#[derive(Debug, Default)]
+struct Received {
+    bytes: Vec<u8>,
+    progress: Progress,
+}
+
+/// Progress of the receiving part of a stream.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    #[default]
+    Open,
+    Finished,
+    /// Reset by the server with this error code.
+    Reset(u64),
+}
+
+impl Client {
+    /// Connects to a server with the default options.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the handshake fails.
+    pub fn connect(server: SocketAddr) -> Result<Client, Ended> {
+        Client::connect_with(server, &Options::default())
+    }
+
+    /// Connects to a server, and begins HTTP/3 with SETTINGS.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the handshake fails.
+    pub fn connect_with(server: SocketAddr, options: &Options) -> Result<Client, Ended> {
+        let mut client = Client::handshake(server, options)?;
+        let control = client.open_stream(Dir::Uni);
+        client.send(control, &[varint(CONTROL_STREAM), frame(SETTINGS, &[])].concat());
+        Ok(client)
+    }
+
+    /// Connects to a server, without HTTP/3.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the handshake fails.
+    pub fn handshake(server: SocketAddr, options: &Options) -> Result<Client, Ended> {
+        let mut transport = TransportConfig::default();
+        transport.stream_receive_window(options.stream_window.into());
+        let tls = QuicClientConfig::try_from(Arc::clone(&options.tls)).expect("the client offers TLS 1.3");
+        let mut config = ClientConfig::new(Arc::new(tls));
+        config.transport_config(Arc::new(transport));
+
+        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
+        let (handle, connection) =
+            endpoint.connect(Instant::now(), config, server, &options.server_name).unwrap();
+        let mut client = Client {
+            socket: UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?,
+            server,
+            endpoint,
+            handle,
+            connection,
+            timeout: options.timeout,
+            streams: BTreeMap::new(),
+            is_established: false,
+            lost: None,
+        };
+        client.run_until(|client| client.is_established)?;
+        Ok(client)
+    }
+
+    /// Sends a request without content and reads its response.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server resets the stream or ends the connection first.
+    pub fn request<N: AsRef<str>>(&mut self, fields: &[(N, N)]) -> Result<Response, Ended> {
+        let stream = self.send_request(fields)?;
+        self.receive(stream, fields.iter().any(|(_, value)| value.as_ref() == "HEAD"))
+    }
+
+    /// Sends a request without content. Returns its stream.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection has ended.
+    pub fn send_request<N: AsRef<str>>(&mut self, fields: &[(N, N)]) -> Result<StreamId, Ended> {
+        // The server may allow no further stream until earlier ones are done.
+        let mut opened = None;
+        self.run_until(|client| {
+            opened = opened.or_else(|| client.connection.streams().open(Dir::Bi));
+            opened.is_some()
+        })?;
+        let stream = opened.expect("the condition was met");
+        self.streams.insert(stream, Received::default());
+        self.send(stream, &frame(HEADERS, &field_section(fields)));
+        self.finish(stream);
+        Ok(stream)
+    }
+
+    /// Reads the response on a stream to its end.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server resets the stream or ends the connection first.
+    pub fn receive(&mut self, stream: StreamId, is_head: bool) -> Result<Response, Ended> {
+        self.run_until(|client| client.streams[&stream].progress != Progress::Open)?;
+        let received = self.streams.remove(&stream).expect("the stream of a request");
+        if let Progress::Reset(code) = received.progress {
+            return Err(Ended::Reset(u32::try_from(code).unwrap()));
+        }
+        self.check_own_streams();
+        Ok(parse_response(&received.bytes, is_head))
+    }
+
+    /// Reads until the response on a stream is complete or has this number of bytes, including frame headers.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server ends the connection first.
+    pub fn receive_part(&mut self, stream: StreamId, bytes: usize) -> Result<(), Ended> {
+        self.run_until(|client| {
+            let received = &client.streams[&stream];
+            received.bytes.len() >= bytes || received.progress != Progress::Open
+        })
+    }
+
+    /// Returns `true` if the response on a stream has been received, or the server has reset it.
+    #[must_use]
+    pub fn is_complete(&self, stream: StreamId) -> bool {
+        self.streams[&stream].progress != Progress::Open
+    }
+
+    /// Waits until the server has sent GOAWAY, and returns the stream ID in its last one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection ends first.
+    pub fn await_goaway(&mut self) -> Result<u64, Ended> {
+        self.run_until(|client| client.goaway().is_some())?;
+        Ok(self.goaway().expect("the condition was met"))
+    }
+
+    /// Waits until the connection has ended, and returns the reason.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it doesn't end in time.
+    pub fn await_end(&mut self) -> ConnectionError {
+        let ended = self.run_until(|_| false).expect_err("the condition is never met");
+        self.lost.clone().unwrap_or_else(|| panic!("the connection doesn't end: {ended}"))
+    }
+
+    /// Opens a stream of the client. The server has allowed one of this direction.
+    pub fn open_stream(&mut self, direction: Dir) -> StreamId {
+        let stream = self.connection.streams().open(direction).expect("the server allows another stream");
+        if direction == Dir::Bi {
+            self.streams.insert(stream, Received::default());
+        }
+        stream
+    }
+
+    /// Sends bytes on a stream of the client, all of which must fit the server's windows.
+    pub fn send(&mut self, stream: StreamId, bytes: &[u8]) {
+        let mut chunks = [Bytes::copy_from_slice(bytes)];
+        // If the server wants no more, the next read shows it.
+        if let Ok(written) = self.connection.send_stream(stream).write_chunks(&mut chunks) {
+            assert_eq!(written.bytes, bytes.len(), "the server's windows are too small");
+        }
+        self.transmit();
+    }
+
+    /// Ends the sending part of a stream.
+    pub fn finish(&mut self, stream: StreamId) {
+        let _ = self.connection.send_stream(stream).finish();
+        self.transmit();
+    }
+
+    /// Resets the sending part of a stream.
+    pub fn reset(&mut self, stream: StreamId, code: u32) {
+        let _ = self.connection.send_stream(stream).reset(VarInt::from_u32(code));
+        self.transmit();
+    }
+
+    /// Returns the certificate of the server.
+    #[must_use]
+    pub fn certificate(&self) -> CertificateDer<'static> {
+        let identity = self.connection.crypto_session().peer_identity().expect("after the handshake");
+        identity.downcast::<Vec<CertificateDer<'static>>>().expect("of rustls").remove(0)
+    }
+
+    /// Returns the protocol that the server has selected by ALPN.
+    #[must_use]
+    pub fn protocol(&self) -> Option<Vec<u8>> {
+        let data = self.connection.crypto_session().handshake_data().expect("after the handshake");
+        data.downcast::<HandshakeData>().expect("of rustls").protocol
+    }
+
+    /// Sends from another port of this address from now on, as after a change of network.
+    ///
+    /// # Errors
+    ///
+    /// Fails if this machine doesn't have the address.
+    pub fn rebind(&mut self, address: IpAddr) -> io::Result<()> {
+        self.socket = UdpSocket::bind((address, 0))?;
+        self.connection.local_address_changed();
+        self.transmit();
+        Ok(())
+    }
+
+    /// Closes the connection with NO_ERROR of HTTP/3.
+    pub fn close(mut self) {
+        self.connection.close(Instant::now(), VarInt::from_u32(0x100), Bytes::new());
+        self.transmit();
+    }
+
+    /// Sends and receives until the condition is met.
+    fn run_until(&mut self, mut is_met: impl FnMut(&mut Client) -> bool) -> Result<(), Ended> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            self.advance();
+            if is_met(self) {
+                self.transmit();
+                return Ok(());
+            }
+            if let Some(lost) = &self.lost {
+                return Err(Ended::Closed(io::Error::other(lost.clone())));
+            }
+            self.transmit();
+
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(Ended::Closed(io::ErrorKind::TimedOut.into()));
+            }
+            let wake_up = self.connection.poll_timeout().unwrap_or(deadline).min(deadline);
+            self.wait(wake_up.saturating_duration_since(now))?;
+        }
+    }
+
+    /// Waits for datagrams, and passes those that have arrived to the connection.
+    fn wait(&mut self, timeout: Duration) -> io::Result<()> {
+        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        // Zero would mean no limit.
+        self.socket.set_read_timeout(Some(timeout.max(Duration::from_micros(100))))?;
+        let mut received = self.socket.recv_from(&mut buffer);
+        self.socket.set_nonblocking(true)?;
+        while let Ok((bytes, source)) = received {
+            self.process(source, &buffer[..bytes]);
+            received = self.socket.recv_from(&mut buffer);
+        }
+        self.socket.set_nonblocking(false)
+    }
+
+    fn process(&mut self, source: SocketAddr, datagram: &[u8]) {
+        let bytes = BytesMut::from(datagram);
+        let event = self.endpoint.handle(Instant::now(), source, None, None, bytes, &mut Vec::new());
+        if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+            self.connection.handle_event(event);
+        }
+    }
+
+    /// Handles timeouts and events, and reads all streams.
+    fn advance(&mut self) {
+        let now = Instant::now();
+        if self.connection.poll_timeout().is_some_and(|timeout| timeout <= now) {
+            self.connection.handle_timeout(now);
+        }
+        while let Some(event) = self.connection.poll() {
+            match event {
+                Event::Connected => self.is_established = true,
+                Event::ConnectionLost { reason } => self.lost = Some(reason),
+                Event::Stream(StreamEvent::Opened { dir }) => {
+                    assert_eq!(dir, Dir::Uni, "a server of HTTP/3 opens no bidirectional stream");
+                    while let Some(stream) = self.connection.streams().accept(Dir::Uni) {
+                        self.streams.insert(stream, Received::default());
+                    }
+                }
+                Event::Stream(_)
+                | Event::HandshakeDataReady
+                | Event::DatagramReceived
+                | Event::DatagramsUnblocked => {}
+            }
+        }
+        for (stream, received) in &mut self.streams {
+            if received.progress == Progress::Open {
+                read(&mut self.connection, *stream, received);
+            }
+        }
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
+                self.connection.handle_event(event);
+            }
+        }
+    }
+
+    /// Sends the datagrams of the connection.
+    fn transmit(&mut self) {
+        let mut datagram = Vec::new();
+        while self.connection.poll_transmit(Instant::now(), 1, &mut datagram).is_some() {
+            // A datagram that can't be sent is lost, as it might be on the network.
+            let _ = self.socket.send_to(&datagram, self.server);
+            datagram.clear();
+        }
+    }
+
+    /// Returns the stream ID in the server's last GOAWAY.
+    fn goaway(&self) -> Option<u64> {
+        let (_, mut frames) = self.own_streams().find(|(kind, _)| *kind == CONTROL_STREAM)?;
+        let mut last = None;
+        while let Some((kind, mut payload)) = take_frame(&mut frames) {
+            if kind == GOAWAY {
+                last = take_varint(&mut payload);
+            }
+        }
+        last
+    }
+
+    /// Returns the unidirectional streams of the server by their types, as far as those have arrived.
+    fn own_streams(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.streams.iter().filter(|(stream, _)| stream.dir() == Dir::Uni).filter_map(|(_, received)| {
+            assert_eq!(received.progress, Progress::Open, "the server ended one of its streams");
+            let mut bytes = received.bytes.as_slice();
+            take_varint(&mut bytes).map(|kind| (kind, bytes))
+        })
+    }
+
+    /// Checks the streams of the server (RFC 9114, section 6.2): its control stream begins with SETTINGS, there is one stream
+    /// of each type, and the encoder of QPACK uses no dynamic table.
+    fn check_own_streams(&self) {
+        let mut kinds = Vec::new();
+        for (kind, mut bytes) in self.own_streams() {
+            assert!(!kinds.contains(&kind), "two streams of type {kind}");
+            kinds.push(kind);
+            match kind {
+                CONTROL_STREAM => {
+                    if let Some((first, _)) = take_frame(&mut bytes) {
+                        assert_eq!(first, SETTINGS, "SETTINGS come first");
+                    }
+                }
+                ENCODER_STREAM | DECODER_STREAM => {
+                    assert!(bytes.is_empty(), "no dynamic table: {bytes:02x?}")
+                }
+                _ => assert_eq!(kind % 0x1f, 0x21 % 0x1f, "a stream of an unknown type: {kind}"),
+            }
+        }
+    }
+}
+
+/// Reads the data of a stream that has arrived.
+fn read(connection: &mut Connection, stream: StreamId, received: &mut Received) {
+    let mut incoming = connection.recv_stream(stream);
+    let Ok(mut chunks) = incoming.read(true) else { return };
+    received.progress = loop {
+        match chunks.next(usize::MAX) {
+            Ok(Some(chunk)) => received.bytes.extend_from_slice(&chunk.bytes),
+            Ok(None) => break Progress::Finished,
+            Err(ReadError::Blocked) => break Progress::Open,
+            Err(ReadError::Reset(code)) => break Progress::Reset(code.into_inner()),
+        }
+    };
+    // The caller transmits in any case.
+    let _ = chunks.finalize();
+}
+
+/// Parses the frames of a response (RFC 9114, section 4.1).
+fn parse_response(mut frames: &[u8], is_head: bool) -> Response {
+    let mut response: Option<Response> = None;
+    while !frames.is_empty() {
+        let (kind, payload) = take_frame(&mut frames).expect("the stream ends with a complete frame");
+        match (kind, &mut response) {
+            (HEADERS, None) => {
+                let head = Response::from_fields(decode(payload));
+                // Skips interim responses.
+                response = (head.status >= 200).then_some(head);
+            }
+            (DATA, Some(response)) => response.body.extend_from_slice(payload),
+            (HEADERS | DATA | SETTINGS | GOAWAY | PUSH_PROMISE, _) => {
+                panic!("not a frame of a response: {kind}")
+            }
+            // Reserved types are ignored (RFC 9114, section 9).
+            _ => {}
+        }
+    }
+    let response = response.expect("the stream has a response");
+    response.check_length(is_head);
+    response
+}
