@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -22,6 +22,9 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Flags for a TLS listener with a self-signed certificate.
 pub(crate) const TLS_FLAGS: [&str; 3] = ["--bind-tls", "127.0.0.1:0", "--tls-self-ecdsa"];
+
+/// Flags for an HTTP/3 listener, in addition to those of TLS.
+pub(crate) const QUIC_FLAGS: [&str; 2] = ["--bind-quic", "127.0.0.1:0"];
 
 /// A running server.
 pub(crate) struct Server {
@@ -111,11 +114,12 @@ impl Server {
         Server::run(command)
     }
 
-    /// Starts `cannery-server` on two free ports, one of them for TLS. `request` and `get` then send each request over all
-    /// transports and compare the responses.
+    /// Starts `cannery-server` on three free ports, one of them for TLS and one for HTTP/3. `request` and `get` then send
+    /// each request over all transports and compare the responses.
     pub(crate) fn start_on_all_transports(arguments: &[&str]) -> Server {
-        let mut server = Server::start(&[arguments, &TLS_FLAGS].concat());
-        server.transports = Some(Transports::new(&server.address, &server.read_tls_address()));
+        let mut server = Server::start(&[arguments, &TLS_FLAGS, &QUIC_FLAGS].concat());
+        let (tls, quic) = (server.read_tls_address(), server.read_quic_address());
+        server.transports = Some(Transports::new(&server.address, &tls, quic));
         server
     }
 
@@ -127,6 +131,13 @@ impl Server {
     /// Reads the address of the TLS listener from the server's messages.
     pub(crate) fn read_tls_address(&self) -> String {
         self.await_line("https://").split("https://").nth(1).unwrap().trim_end_matches('/').to_owned()
+    }
+
+    /// Reads the address of the HTTP/3 listener from the server's messages.
+    pub(crate) fn read_quic_address(&self) -> SocketAddr {
+        let line = self.await_line("(HTTP/3)");
+        let address = line.split("https://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+        address.parse().unwrap()
     }
 
     /// Starts a command that serves, and waits until it reports its address.

@@ -19,6 +19,7 @@ mod range;
 mod routes;
 
 mod http2;
+mod http3;
 mod tls;
 
 mod access_log;

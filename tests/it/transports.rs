@@ -1,14 +1,14 @@
-//! The four transports of one server: HTTP/1.1 and HTTP/2, each over TCP and over TLS.
+//! The five transports of one server: HTTP/1.1 and HTTP/2, each over TCP and over TLS, and HTTP/3.
 //!
-//! A response must not depend on the transport. A test that requests something from a server with all four transports
-//! sends the request over each of them, and fails if the responses differ. We reuse connections. A request that HTTP/2
+//! A response must not depend on the transport. A test that requests something from a server with all transports sends the
+//! request over each of them, and fails if the responses differ. We reuse connections. A request that HTTP/2 and HTTP/3
 //! cannot express is compared over HTTP/1.1 only.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_testkit::tls::{self, ClientOptions, TlsStream};
-use cannery_testkit::{Ended, Response, http1, http2};
+use cannery_testkit::{Ended, Response, http1, http2, http3};
 
 use crate::harness::TIMEOUT;
 
@@ -19,9 +19,11 @@ type Reused<C> = Mutex<Option<C>>;
 pub(crate) struct Transports {
     plain: String,
     tls: String,
+    quic: SocketAddr,
     http1_over_tls: Reused<http1::Client<TlsStream>>,
     http2: Reused<http2::Client<TcpStream>>,
     http2_over_tls: Reused<http2::Client<TlsStream>>,
+    http3: Reused<http3::Client>,
 }
 
 /// A request of a test.
@@ -34,14 +36,16 @@ pub(crate) struct Request<'a> {
 }
 
 impl Transports {
-    /// Connects to a server that listens at these addresses without and with TLS.
-    pub(crate) fn new(plain: &str, tls: &str) -> Transports {
+    /// Connects to a server that listens at these addresses: without TLS, with TLS, and for HTTP/3.
+    pub(crate) fn new(plain: &str, tls: &str, quic: SocketAddr) -> Transports {
         Transports {
             plain: plain.to_owned(),
             tls: tls.to_owned(),
+            quic,
             http1_over_tls: Mutex::default(),
             http2: Mutex::default(),
             http2_over_tls: Mutex::default(),
+            http3: Mutex::default(),
         }
     }
 
@@ -50,13 +54,17 @@ impl Transports {
         &self.tls
     }
 
-    /// Panics unless the other three transports give the response that HTTP/1.1 over TCP gave.
+    /// Panics unless the other transports give the response that HTTP/1.1 over TCP gave, and those over TLS name the HTTP/3
+    /// listener in addition.
     pub(crate) fn assert_equal(&self, request: &Request<'_>, expected: &Response) {
         let Request { host, method, target, lines } = *request;
         let compare = |response: &Response, transport: &str| {
             let context = format!("{method} {target}, host {host}, {lines:?}, {transport} against HTTP/1.1");
             assert_eq!(comparable(response), comparable(expected), "{context}");
             assert!(response.body == expected.body, "other content: {context}");
+            let alternative = format!("h3=\":{}\"; ma=86400", self.quic.port());
+            let is_named = response.field("Alt-Svc").is_some_and(|value| value == alternative);
+            assert_eq!(is_named, transport.ends_with("over TLS"), "{:?}: {context}", response.fields);
         };
 
         let Some(https_target) = with_scheme(target, "https") else { return };
@@ -75,6 +83,9 @@ impl Transports {
             &request_reused(&self.http2_over_tls, open, |client| client.request(&fields)),
             "HTTP/2 over TLS",
         );
+
+        let open = || http3::Client::connect(self.quic).unwrap_or_else(|ended| panic!("no HTTP/3: {ended}"));
+        compare(&request_reused(&self.http3, open, |client| client.request(&fields)), "HTTP/3");
     }
 }
 
@@ -125,7 +136,7 @@ pub(crate) fn connect_tls_with(address: &str, name: &str, options: ClientOptions
 }
 
 /// Returns the parts that must be equal over every transport in addition to the content: the status and the fields, without
-/// those of the connection. The current time may differ by a second.
+/// those of the connection and `Alt-Svc`. The current time may differ by a second.
 fn comparable(response: &Response) -> (u16, Vec<(String, String)>) {
     let date = response.field("Date");
     let normalize =
@@ -134,7 +145,7 @@ fn comparable(response: &Response) -> (u16, Vec<(String, String)>) {
         .fields
         .iter()
         .map(|(name, value)| (name.to_ascii_lowercase(), normalize(value)))
-        .filter(|(name, _)| !["connection", "keep-alive"].contains(&name.as_str()))
+        .filter(|(name, _)| !["alt-svc", "connection", "keep-alive"].contains(&name.as_str()))
         .collect();
     fields.sort();
     (response.status, fields)
@@ -150,7 +161,7 @@ fn with_scheme(target: &str, scheme: &str) -> Option<String> {
     }
 }
 
-/// Connection-specific fields, which HTTP/2 doesn't have (RFC 9113, section 8.2.2), and fields of framing and host.
+/// Connection-specific fields, which HTTP/2 and HTTP/3 don't have (RFC 9113, section 8.2.2), and fields of framing and host.
 const HTTP1_FIELDS: [&str; 9] = [
     "connection",
     "content-length",
