@@ -20,7 +20,7 @@ use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::process::supervisor::{ExitReason, ProcessSockets, Supervisor};
 use cannery_server::process::takeover::Predecessor;
 use cannery_server::{
-    Address, AdminProcess, Claim, Config, Listener, Listening, Notice, Server, StartError, end_with_parent,
+    Address, AdminProcess, Claim, Config, Listener, Listening, Notice, Server, end_with_parent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -88,6 +88,7 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
             config.stats_socket = inherited::stats_sockets()?.first().copied();
             if let Some(http3) = &mut config.http3 {
                 http3.part = inherited::http3_part()?;
+                http3.predecessors = inherited::forwarding_predecessors();
             }
             let seed = inherited::ticket_seed()?;
             if let Some(tls) = &mut config.tls {
@@ -161,11 +162,10 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
     }
     claims.extend(admin_claim.flatten());
     let mut worker_listeners = worker_listeners.into_iter();
-    let datagrams = config.http3.as_ref().map(|http3| {
-        Ok::<_, StartError>(
-            Datagrams::open(http3, threads * processes)?.into_processes(threads, http3.generation),
-        )
-    });
+    let datagrams = config
+        .http3
+        .as_ref()
+        .map(|http3| Datagrams::open(http3, threads * processes)?.into_processes(threads, http3.generation));
     let mut datagrams =
         datagrams.transpose().map_err(|error| start_failure(&error))?.unwrap_or_default().into_iter();
     let process_sockets = (0..processes)
@@ -188,6 +188,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
             command
         },
         predecessor,
+        predecessor_seed: inherited::ticket_seed()?,
         has_tls: config.has_tls(),
         drain: config.drain,
         on_notice: &|notice| print_notice(notice, options.quiet),

@@ -4,6 +4,7 @@
 
 mod trusted_proxies;
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -194,6 +195,8 @@ pub struct Http3 {
     pub inherited: Vec<i32>,
     /// The part of this process, if it is one of several.
     pub part: Option<Http3Part>,
+    /// The forwarding sockets of the program that this one takes over from, by the number of its worker.
+    pub predecessors: Vec<SocketAddr>,
     /// Distinguishes the connection IDs of a program and of the one that takes over from it: from 0 to 3.
     pub generation: u8,
     /// The host and port to which `Alt-Svc` refers clients, or `None` for the port of the first socket.
@@ -211,6 +214,8 @@ pub struct Http3Part {
     pub port: u16,
     /// The sockets: the number of a worker of this process, and a descriptor.
     pub sockets: Vec<(usize, i32)>,
+    /// The sockets at which a program that takes over forwards datagrams, one for each worker, in order.
+    pub forwarding: Vec<i32>,
 }
 
 /// The port of the `https` URLs to which requests without TLS are redirected.

@@ -9,6 +9,7 @@
 
 mod bodies;
 mod connection;
+mod forwarding;
 mod limits;
 mod outlet;
 mod own_stream;
@@ -16,8 +17,9 @@ mod timers;
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Backlog, DatagramSocket, EventLoop, ReceiveBatch, Train};
 use cannery_secure::quic::{
@@ -26,8 +28,10 @@ use cannery_secure::quic::{
 
 use self::bodies::Bodies;
 use self::connection::{Connection, Late};
+use self::forwarding::Forwarding;
 use self::limits::{
-    BATCHES_PER_ITERATION_MAX, INCOMING_WAITING_MAX, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX,
+    BATCHES_PER_ITERATION_MAX, INCOMING_WAITING_MAX, PREDECESSOR_GRACE, TRAIN_SEGMENTS_MAX,
+    TRAINS_PER_ITERATION_MAX,
 };
 use self::outlet::Outlet;
 use self::timers::Timers;
@@ -44,13 +48,31 @@ pub(crate) struct Http3Plan<D> {
     /// Random, and used only once.
     pub(crate) seed: [u8; 32],
     pub(crate) sockets: Vec<D>,
+    /// Receives datagrams from a program that takes over.
+    pub(crate) forwarding_socket: Option<D>,
+    /// The addresses of the forwarding sockets of the program that this one takes over from, by the number of the worker.
+    pub(crate) predecessors: Vec<SocketAddr>,
+    /// How long the predecessor drains its connections.
+    pub(crate) drain: Duration,
 }
 
 impl<D: DatagramSocket> Http3Plan<D> {
+    /// Returns all sockets of the worker.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = &D> {
+        self.sockets.iter().chain(&self.forwarding_socket)
+    }
+
     /// Creates the HTTP/3 of the worker.
     pub(crate) fn start(self) -> Http3<D> {
-        let Http3Plan { context, worker, generation, seed, sockets } = self;
-        Http3::new(Endpoint::new(&context, worker, generation, seed), sockets)
+        let Http3Plan { context, worker, generation, seed, .. } = self;
+        let endpoint = Endpoint::new(&context, worker, generation, seed);
+        let key = context.forwarding_key();
+        let forwarding = self.forwarding_socket.map(|socket| Forwarding::new(socket, key, self.predecessors));
+        Http3::new(
+            endpoint,
+            self.sockets,
+            Takeover { context, generation, forwarding, drain: self.drain, ends: None },
+        )
     }
 }
 
@@ -77,6 +99,28 @@ pub(crate) struct Http3<D> {
     /// Buffer for the datagrams of a connection.
     train: Vec<u8>,
     running: Running,
+    takeover: Takeover<D>,
+    receiving: Receiving,
+}
+
+/// Whether the sockets are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Receiving {
+    /// By this program.
+    Own,
+    /// By a program that has taken over, which forwards the datagrams of this one.
+    HandedOver,
+}
+
+/// How datagrams of other programs are handled, of which this one takes over from one or is replaced by the other.
+struct Takeover<D> {
+    context: Context,
+    generation: Generation,
+    forwarding: Option<Forwarding<D>>,
+    /// How long the predecessor drains its connections.
+    drain: Duration,
+    /// When the predecessor has exited. `None` before the first datagram.
+    ends: Option<Instant>,
 }
 
 /// The code that runs, so that a panic is attributed to it.
@@ -90,7 +134,7 @@ enum Running {
 
 impl<D: DatagramSocket> Http3<D> {
     /// Creates the HTTP/3 of a worker with these sockets.
-    pub(crate) fn new(endpoint: Endpoint, sockets: Vec<D>) -> Http3<D> {
+    fn new(endpoint: Endpoint, sockets: Vec<D>, takeover: Takeover<D>) -> Http3<D> {
         Http3 {
             endpoint,
             outlets: sockets.into_iter().map(Outlet::new).collect(),
@@ -105,6 +149,8 @@ impl<D: DatagramSocket> Http3<D> {
             reply: Vec::new(),
             train: Vec::new(),
             running: Running::Nothing,
+            takeover,
+            receiving: Receiving::Own,
         }
     }
 
@@ -114,7 +160,29 @@ impl<D: DatagramSocket> Http3<D> {
     /// The event loop can't watch a socket.
     pub(crate) fn watch<L: EventLoop<Datagrams = D>>(&self, events: &mut L) -> io::Result<()> {
         let mut numbered = (0..).zip(&self.outlets);
-        numbered.try_for_each(|(number, outlet)| events.add_datagrams(outlet.socket(), number))
+        numbered.try_for_each(|(number, outlet)| events.add_datagrams(outlet.socket(), number))?;
+        match &self.takeover.forwarding {
+            Some(forwarding) => events.add_datagrams(forwarding.socket(), self.forwarding_number()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the number of the forwarding socket in the event loop.
+    fn forwarding_number(&self) -> u32 {
+        u32::try_from(self.outlets.len()).expect("an event loop has a number for each socket")
+    }
+
+    /// Leaves the sockets to a program that takes over. It forwards the datagrams of this one's connections.
+    pub(crate) fn hand_over<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L) {
+        if self.takeover.forwarding.is_none() || self.receiving == Receiving::HandedOver {
+            return;
+        }
+        self.receiving = Receiving::HandedOver;
+        self.backlogged.clear();
+        for (number, outlet) in (0..).zip(&self.outlets) {
+            // If this fails, the socket was not watched.
+            let _ = events.remove_datagrams(outlet.socket(), number);
+        }
     }
 
     /// Returns the number of connections that neither side has closed.
@@ -134,6 +202,9 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Handles an event of a socket: receives its datagrams, and sends those that it had no room for.
     pub(crate) fn resume(&mut self, number: u32, cx: &mut WorkerContext) {
+        if number == self.forwarding_number() {
+            return self.receive_forwarded(cx);
+        }
         let number = number as usize;
         let Some(outlet) = self.outlets.get_mut(number) else { return };
         for key in outlet.unblock() {
@@ -238,6 +309,9 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Receives datagrams from a socket, until none is left or the budget of an iteration is used up.
     fn receive(&mut self, number: usize, cx: &mut WorkerContext) {
+        if self.receiving == Receiving::HandedOver {
+            return;
+        }
         for _ in 0..BATCHES_PER_ITERATION_MAX {
             // Without memory the kernel may refuse; an event follows the next datagram.
             let Ok(backlog) = self.outlets[number].socket().receive(&mut self.batch) else { return };
@@ -260,29 +334,64 @@ impl<D: DatagramSocket> Http3<D> {
                 ecn: datagram.ecn.map_or(0, |ecn| ecn as u8),
                 bytes: datagram.bytes,
             };
-            self.running = Running::Endpoint;
-            let received = self.endpoint.receive(cx.clock.now, &arrival, &mut self.reply);
-            self.running = Running::Nothing;
-            match received {
-                Received::Connection(key, event) => {
-                    self.running = Running::Connection(key);
-                    if let Some(Some(connection)) = self.connections.get_mut(key.index()) {
-                        connection.receive(event, number);
-                    }
-                    self.running = Running::Nothing;
-                    self.mark(key);
+            if self.takeover.has_predecessor(cx.clock.now)
+                && self.takeover.forward(number, &arrival) == Forwarded::Yes
+            {
+                continue;
+            }
+            self.pass(number, &arrival, cx);
+        }
+        self.batch = batch;
+    }
+
+    /// Receives datagrams that a program which takes over has forwarded.
+    #[cold]
+    fn receive_forwarded(&mut self, cx: &mut WorkerContext) {
+        let mut batch = std::mem::take(&mut self.batch);
+        for _ in 0..BATCHES_PER_ITERATION_MAX {
+            let Some(forwarding) = &self.takeover.forwarding else { break };
+            let Ok(backlog) = forwarding.socket().receive(&mut batch) else { break };
+            for datagram in batch.datagrams() {
+                let Some(forwarding) = &self.takeover.forwarding else { break };
+                if let Some((number, arrival)) = forwarding.parse(datagram.bytes)
+                    && number < self.outlets.len()
+                {
+                    self.pass(number, &arrival, cx);
                 }
-                Received::Incoming(incoming) => self.admit(incoming, number, cx),
-                Received::Reply(transmit) => self.reply(number, &transmit),
-                Received::Dropped => {}
+            }
+            if backlog == Backlog::Empty {
+                break;
             }
         }
         self.batch = batch;
     }
 
+    /// Passes a datagram to its connection, or to the endpoint if it has none.
+    fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
+        self.running = Running::Endpoint;
+        let received = self.endpoint.receive(cx.clock.now, arrival, &mut self.reply);
+        self.running = Running::Nothing;
+        match received {
+            Received::Connection(key, event) => {
+                self.running = Running::Connection(key);
+                if let Some(Some(connection)) = self.connections.get_mut(key.index()) {
+                    connection.receive(event, number);
+                }
+                self.running = Running::Nothing;
+                self.mark(key);
+            }
+            Received::Incoming(incoming) => self.admit(incoming, number, cx),
+            Received::Reply(transmit) => self.reply(number, &transmit),
+            Received::Dropped => {}
+        }
+    }
+
     /// Accepts a connection attempt if there is budget, and otherwise keeps it for later iterations.
     fn admit(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
-        if cx.is_draining() || cx.memory.is_tight() {
+        if cx.is_draining() {
+            // The client tries again, and a program that takes over gets it.
+            self.endpoint.ignore(incoming);
+        } else if cx.memory.is_tight() {
             let transmit = self.endpoint.refuse(incoming, &mut self.reply);
             self.reply(number, &transmit);
         } else if cx.budget.handshakes > 0 && self.incoming.is_empty() {
@@ -383,6 +492,42 @@ impl<D: DatagramSocket> Http3<D> {
             self.running = Running::Nothing;
         }
     }
+}
+
+impl<D: DatagramSocket> Takeover<D> {
+    /// Returns `true` while a predecessor may have connections.
+    #[inline]
+    fn has_predecessor(&mut self, now: Instant) -> bool {
+        let Some(forwarding) = &mut self.forwarding else { return false };
+        if !forwarding.has_predecessor() {
+            return false;
+        }
+        let ends = *self.ends.get_or_insert(now + self.drain + PREDECESSOR_GRACE);
+        if now >= ends {
+            forwarding.end();
+        }
+        now < ends
+    }
+
+    /// Forwards a datagram if its connection is the predecessor's.
+    #[cold]
+    fn forward(&mut self, number: usize, arrival: &Arrival<'_>) -> Forwarded {
+        let issuer = self.context.issuer_of(arrival.bytes);
+        match (issuer, &mut self.forwarding) {
+            (Some(issuer), Some(forwarding)) if issuer.generation != self.generation => {
+                forwarding.forward(issuer, number, arrival);
+                Forwarded::Yes
+            }
+            _ => Forwarded::No,
+        }
+    }
+}
+
+/// Whether a datagram was forwarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Forwarded {
+    Yes,
+    No,
 }
 
 /// Whether a connection has more to send.

@@ -74,8 +74,8 @@ pub use crate::worker::{Backend, BackendChoice};
 
 use crate::config::ListenerKind;
 use crate::observe::{LogWriter, Report, SiteStatus, Status};
-use crate::process::DownProcesses;
 use crate::process::notify::Notify;
+use crate::process::{DownProcesses, Handover};
 use crate::reload::ReloadHandle;
 use crate::sandbox::{Sandbox, SandboxReport};
 use crate::startup::{AdminServer, Resources, SignalHandler};
@@ -93,6 +93,7 @@ pub struct Server {
     admin: Option<AdminServer>,
     report: Option<Report>,
     down_processes: DownProcesses,
+    handover: Handover,
     /// Removes the paths of local sockets when dropped.
     _claims: Vec<Claim>,
     sandbox: Sandbox,
@@ -211,7 +212,8 @@ impl Server {
     /// Returns an error if a thread or a handler cannot be started.
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         if let Some(supervisor) = notify.supervisor() {
-            self.down_processes.clone().follow(supervisor, self.stop.wakers.clone(), &self.sandbox)?;
+            let wakers = self.stop.wakers.clone();
+            self.down_processes.clone().follow(supervisor, self.handover.clone(), wakers, &self.sandbox)?;
         }
         let reopen = self.log.as_ref().map(LogWriter::reopen_handle);
         let handler = SignalHandler {

@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod down_processes;
+mod handover;
 pub mod inheritance;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
@@ -14,6 +15,7 @@ pub mod takeover;
 
 pub use datagrams::{Datagrams, ProcessDatagrams};
 pub(crate) use down_processes::{DownProcesses, Standby};
+pub(crate) use handover::Handover;
 pub use listening::Listening;
 pub use platform::end_with_parent;
 

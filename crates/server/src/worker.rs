@@ -36,7 +36,7 @@ use crate::config::ListenerKind;
 use crate::connection::{Connection, Next, WorkerContext};
 use crate::http3::{Http3, Http3Plan};
 use crate::observe::Closed;
-use crate::process::Standby;
+use crate::process::{Handover, Standby};
 use crate::reload::Current;
 
 /// The interval between checks of deadlines. A peer may be late by as much.
@@ -56,6 +56,8 @@ pub(crate) struct Worker<L: EventLoop> {
     connections: Slab<Connection<L::Socket>>,
     /// HTTP/3, if it is served.
     http3: Option<Http3<L::Datagrams>>,
+    /// The order to leave the UDP sockets to a program that takes over.
+    handover: Handover,
     /// The connection that is being served, or was served last.
     current: Option<Token>,
     cx: WorkerContext,
@@ -109,6 +111,7 @@ impl<L: EventLoop> Worker<L> {
             standbys,
             connections: Slab::new(),
             http3,
+            handover: plan.handover,
             current: None,
             cx,
             releases: plan.current,
@@ -257,6 +260,7 @@ impl<L: EventLoop> Worker<L> {
                     self.send_batch();
                     self.adopt_release();
                     self.update_standbys();
+                    self.obey_handover();
                     self.accept_handed_over();
                 }
             }
@@ -306,6 +310,15 @@ impl<L: EventLoop> Worker<L> {
         // Relative to the previous iteration: waking up a moment late is cheaper than reading the clock twice.
         let timeout = until.map(|until| until.saturating_duration_since(self.cx.clock.now));
         self.events.wait(timeout)
+    }
+
+    /// Leaves the UDP sockets to a program that takes over, if that was ordered.
+    fn obey_handover(&mut self) {
+        if self.handover.is_ordered()
+            && let Some(http3) = &mut self.http3
+        {
+            http3.hand_over(&mut self.events);
+        }
     }
 
     /// Sends the batched responses.

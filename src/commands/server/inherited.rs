@@ -1,10 +1,13 @@
 //! Sockets and other descriptors that this process inherits: from the supervisor, from a predecessor that it
 //! replaces, or from a service manager.
 
+use std::net::SocketAddr;
+
 use cannery_server::config::{Http3Part, ListenerKind};
 use cannery_server::process::inheritance::{
-    ADMIN_VARIABLE, DATAGRAMS_VARIABLE, GENERATION_VARIABLE, LISTENERS_VARIABLE, PART_VARIABLE,
-    PLACE_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE, TLS_LISTENERS_VARIABLE,
+    ADMIN_VARIABLE, DATAGRAMS_VARIABLE, FORWARDING_VARIABLE, GENERATION_VARIABLE, LISTENERS_VARIABLE,
+    PART_VARIABLE, PLACE_VARIABLE, PREDECESSORS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE,
+    TLS_LISTENERS_VARIABLE,
 };
 use cannery_server::{Address, Claim, Listener, StartError};
 
@@ -52,6 +55,12 @@ pub(super) fn generation() -> u8 {
     std::env::var(GENERATION_VARIABLE).ok().and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
+/// Returns the forwarding sockets of the program that this one takes over from.
+pub(super) fn forwarding_predecessors() -> Vec<SocketAddr> {
+    let value = std::env::var(PREDECESSORS_VARIABLE).unwrap_or_default();
+    value.split(',').filter_map(|address| address.parse().ok()).collect()
+}
+
 /// Returns the part of HTTP/3 that this process serves, or `None` if HTTP/3 is not served.
 pub(super) fn http3_part() -> Result<Option<Http3Part>, Failure> {
     let Ok(place) = std::env::var(PLACE_VARIABLE) else { return Ok(None) };
@@ -68,6 +77,7 @@ pub(super) fn http3_part() -> Result<Option<Http3Part>, Failure> {
         first_worker: first_worker.parse().map_err(|_| invalid())?,
         port: port.parse().map_err(|_| invalid())?,
         sockets: entries.map(parse).collect::<Option<Vec<_>>>().ok_or_else(invalid)?,
+        forwarding: descriptors_or_none(FORWARDING_VARIABLE)?,
     }))
 }
 

@@ -19,8 +19,12 @@ pub struct Context {
     ids: Arc<ConnectionIds>,
     reset_key: Arc<ResetKey>,
     token_key: Arc<TokenKey>,
+    forwarding_key: [u8; FORWARDING_KEY_BYTES],
     clock: Clock,
 }
+
+/// The length of a key for forwarded datagrams, in bytes.
+pub const FORWARDING_KEY_BYTES: usize = 16;
 
 impl Context {
     /// Builds a context for HTTP/3 with the certificates, the ticket secret and the clock of `tls`, which go on changing
@@ -32,7 +36,10 @@ impl Context {
     /// `rustls` refuses the settings.
     pub fn new(tls: &crate::Context, server_id: Option<ServerId>) -> Result<Self, Error> {
         let secret = tls.static_secret();
+        let mut forwarding_key = [0; FORWARDING_KEY_BYTES];
+        secret.derive(b"cannery quic: forwarding", &mut forwarding_key);
         let context = Self {
+            forwarding_key,
             tls: Arc::new(tls.quic_config()?),
             ids: Arc::new(ConnectionIds::new(ConnectionIdLayout::new(server_id), secret)),
             reset_key: Arc::new(ResetKey::new(secret)),
@@ -42,6 +49,11 @@ impl Context {
         // Reports an error that an endpoint could not.
         ServerCrypto::new(context.tls.clone())?;
         Ok(context)
+    }
+
+    /// Returns the key by which the programs of this server recognize the datagrams that they forward to each other.
+    pub fn forwarding_key(&self) -> [u8; FORWARDING_KEY_BYTES] {
+        self.forwarding_key
     }
 
     /// Returns the layout of connection IDs.
@@ -81,4 +93,10 @@ impl fmt::Debug for Context {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Context").field("id_layout", &self.id_layout()).finish_non_exhaustive()
     }
+}
+
+/// Returns `true` if two keys are equal. Takes the same time for all keys of a length.
+#[must_use]
+pub fn are_equal(key: &[u8], other: &[u8]) -> bool {
+    aws_lc_rs::constant_time::verify_slices_are_equal(key, other).is_ok()
 }

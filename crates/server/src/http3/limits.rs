@@ -1,5 +1,7 @@
 //! Limits on the work of one loop iteration, so that no connection delays the others.
 
+use std::time::Duration;
+
 /// Calls that receive datagrams from a socket in one iteration. Each returns up to sixteen messages of up to 64 KiB.
 pub(super) const BATCHES_PER_ITERATION_MAX: usize = 4;
 
@@ -11,6 +13,9 @@ pub(super) const TRAINS_PER_ITERATION_MAX: usize = 4;
 
 /// Connection attempts that wait for the handshake budget. Clients repeat those that are dropped.
 pub(super) const INCOMING_WAITING_MAX: usize = 256;
+
+/// How long after its drain time a predecessor may still run: it starts to drain later than this program serves.
+pub(super) const PREDECESSOR_GRACE: Duration = Duration::from_secs(10);
 
 /// Bytes of response heads and small contents in one block of memory. A response that a client doesn't acknowledge keeps its
 /// block.

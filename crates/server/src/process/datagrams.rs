@@ -4,6 +4,9 @@
 //! ID. On systems that can't do that, the first worker serves HTTP/3 alone. The supervisor of several processes keeps the
 //! sockets open: closing one would change the order by which the kernel selects them.
 
+use std::io;
+use std::net::Ipv4Addr;
+
 use cannery_eventloop::{Address, DatagramClaim, DatagramOptions, UdpSocket, WorkerRouting};
 use cannery_secure::quic::ConnectionIdLayout;
 
@@ -17,6 +20,8 @@ pub struct Datagrams {
     addresses: Vec<Address>,
     /// The sockets of each worker.
     by_worker: Vec<Vec<UdpSocket>>,
+    /// The forwarding socket of each worker; none if no program can take over.
+    forwarding: Vec<UdpSocket>,
 }
 
 /// The sockets of an address, in the order in which they were bound.
@@ -35,6 +40,8 @@ pub struct ProcessDatagrams {
     pub(super) generation: u8,
     /// Each with the number of its worker in the process.
     pub(super) sockets: Vec<(usize, UdpSocket)>,
+    /// One for each worker.
+    pub(super) forwarding: Vec<UdpSocket>,
 }
 
 impl Datagrams {
@@ -43,8 +50,8 @@ impl Datagrams {
     /// # Errors
     /// An address is not available, or an inherited descriptor is no UDP socket.
     pub fn open(http3: &Http3, workers: usize) -> Result<Datagrams, StartError> {
-        let mut datagrams =
-            Datagrams { addresses: Vec::new(), by_worker: (0..workers).map(|_| Vec::new()).collect() };
+        let by_worker = (0..workers).map(|_| Vec::new()).collect();
+        let mut datagrams = Datagrams { addresses: Vec::new(), by_worker, forwarding: Vec::new() };
         if let Some(part) = &http3.part {
             datagrams.inherit_part(part)?;
             return Ok(datagrams);
@@ -72,28 +79,32 @@ impl Datagrams {
         &self.addresses
     }
 
-    /// Returns the sockets of each worker.
-    #[must_use]
-    pub fn into_sockets(self) -> Vec<Vec<UdpSocket>> {
-        self.by_worker
+    /// Returns the sockets of each worker, and its forwarding socket.
+    pub(crate) fn into_sockets(self) -> impl Iterator<Item = (Vec<UdpSocket>, Option<UdpSocket>)> {
+        let forwarding = self.forwarding.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        self.by_worker.into_iter().zip(forwarding)
     }
 
-    /// Returns the sockets of each process with this number of workers.
-    #[must_use]
-    pub fn into_processes(self, workers: usize, generation: u8) -> Vec<ProcessDatagrams> {
+    /// Returns the sockets of each process with this number of workers, among them new forwarding sockets.
+    ///
+    /// # Errors
+    /// A forwarding socket cannot be opened.
+    pub fn into_processes(self, workers: usize, generation: u8) -> Result<Vec<ProcessDatagrams>, StartError> {
         let port = self.addresses.first().and_then(Address::port).unwrap_or(443);
         let mut processes: Vec<ProcessDatagrams> = Vec::new();
         for (number, sockets) in self.by_worker.into_iter().enumerate() {
             if number % workers == 0 {
                 // More workers than a byte can count have no sockets.
                 let first_worker = u8::try_from(number).unwrap_or(u8::MAX);
-                processes.push(ProcessDatagrams { first_worker, port, generation, sockets: Vec::new() });
+                let forwarding = (0..workers).map(|_| forwarding_socket()).collect::<Result<_, _>>()?;
+                let sockets = Vec::new();
+                processes.push(ProcessDatagrams { first_worker, port, generation, sockets, forwarding });
             }
             if let Some(process) = processes.last_mut() {
                 process.sockets.extend(sockets.into_iter().map(|socket| (number % workers, socket)));
             }
         }
-        processes
+        Ok(processes)
     }
 
     /// Uses the sockets that the supervisor has assigned to the workers of this process.
@@ -107,6 +118,8 @@ impl Datagrams {
             }
             self.by_worker[worker % workers].push(socket);
         }
+        self.forwarding =
+            part.forwarding.iter().map(|descriptor| inherit_socket(*descriptor)).collect::<Result<_, _>>()?;
         Ok(())
     }
 }
@@ -143,6 +156,14 @@ fn inherit(http3: &Http3) -> Result<Vec<Group>, StartError> {
         }
     }
     Ok(groups)
+}
+
+/// Opens a socket that only this machine reaches.
+fn forwarding_socket() -> Result<UdpSocket, StartError> {
+    let address = Address::Internet((Ipv4Addr::LOCALHOST, 0).into());
+    let failed = |source| StartError::ListenUdp { address: address.clone(), source };
+    let claim = DatagramClaim::new(&address, DatagramOptions::default()).map_err(failed)?;
+    claim.open(1).map_err(failed)?.pop().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
 }
 
 fn inherit_socket(descriptor: i32) -> Result<UdpSocket, StartError> {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cannery_eventloop::{Listener, Waker};
 
+use super::handover::{HAND_OVER, Handover};
 use crate::config::ListenerKind;
 use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
@@ -52,12 +53,17 @@ impl DownProcesses {
     pub(crate) fn follow(
         self,
         supervisor: Arc<UnixStream>,
+        handover: Handover,
         wakers: Vec<Waker>,
         sandbox: &Sandbox,
     ) -> Result<(), StartError> {
         thread::start("supervisor", sandbox, ThreadRole::Coordinator, move || {
             for line in BufReader::new(&*supervisor).lines().map_while(Result::ok) {
-                self.set(&line);
+                if line == HAND_OVER {
+                    handover.order();
+                } else {
+                    self.set(&line);
+                }
                 for waker in &wakers {
                     waker.wake();
                 }

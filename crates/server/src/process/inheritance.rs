@@ -46,6 +46,13 @@ pub const PART_VARIABLE: &str = "CANNERY_DATAGRAMS_OF_WORKERS";
 /// Environment variable with the place of a process in HTTP/3: `FIRST_WORKER:PORT`.
 pub const PLACE_VARIABLE: &str = "CANNERY_QUIC_PLACE";
 
+/// Environment variable with the descriptors of a process's forwarding sockets, one for each worker, separated by commas.
+pub const FORWARDING_VARIABLE: &str = "CANNERY_FORWARDING";
+
+/// Environment variable with the addresses of the predecessor's forwarding sockets, in the order of its workers, separated by
+/// commas. The processes of a supervisor inherit it.
+pub const PREDECESSORS_VARIABLE: &str = "CANNERY_FORWARDING_OF_PREDECESSOR";
+
 /// Environment variable with the generation of connection IDs.
 pub const GENERATION_VARIABLE: &str = "CANNERY_QUIC_GENERATION";
 
@@ -85,6 +92,7 @@ pub(super) fn set_datagram_variables(command: &mut Command, part: &ProcessDatagr
     let entry = |(worker, socket): &(usize, UdpSocket)| format!("{worker}:{}", socket.as_fd().as_raw_fd());
     command.env(PART_VARIABLE, part.sockets.iter().map(entry).collect::<Vec<_>>().join(","));
     command.env(PLACE_VARIABLE, format!("{}:{}", part.first_worker, part.port));
+    command.env(FORWARDING_VARIABLE, descriptor_list(&part.forwarding));
     command.env(GENERATION_VARIABLE, part.generation.to_string());
     // Those of the predecessor are the supervisor's.
     command.env_remove(DATAGRAMS_VARIABLE);

@@ -9,6 +9,7 @@
 //! start if none of them can serve. A program that takes over fails if any of its processes fails, and its predecessor
 //! continues to serve.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -18,17 +19,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cannery_eventloop::{Listener, UdpSocket};
 use cannery_secure::Seed;
+use cannery_secure::quic::Generation;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::datagrams::ProcessDatagrams;
+use super::handover::HAND_OVER;
 use super::inheritance::{
     SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe, set_datagram_variables,
     set_listener_variables, spawn,
 };
 use super::notify::{Notify, READY, SOCKET_VARIABLE};
-use super::takeover::{Predecessor, Successor};
+use super::takeover::{Http3Handover, Predecessor, Successor};
 use crate::config::ListenerKind;
 use crate::notice::Notice;
 
@@ -62,6 +65,8 @@ pub struct Supervisor<'a> {
     pub successor: &'a dyn Fn() -> Command,
     /// The supervisor that this one takes over from.
     pub predecessor: Option<Predecessor>,
+    /// The descriptor from which the predecessor's seed of ticket keys is read, if it has one.
+    pub predecessor_seed: Option<i32>,
     /// `true` if there are TLS listeners, so that the processes must share ticket keys.
     pub has_tls: bool,
     /// Drain timeout: how long connections may complete their responses.
@@ -126,8 +131,7 @@ impl Supervisor<'_> {
         let signals = signals()?;
         let serving = sockets.len();
         let mut slots = slots(sockets, admin)?;
-        let seed = self.has_tls.then(|| Seed::generate(SystemTime::now())).transpose();
-        let mut inherited = Inherited { seed: seed.map_err(io::Error::other)? };
+        let mut inherited = Inherited { seed: self.seed()? };
 
         for number in 0..slots.len() {
             // After an error, the slot is scheduled for a retry.
@@ -158,6 +162,7 @@ impl Supervisor<'_> {
             // The successor has the listeners. Ending them here would refuse connections.
             for slot in &mut slots {
                 slot.listeners.clear();
+                slot.hand_over();
             }
             ended = ExitReason::Replaced;
         } else {
@@ -169,6 +174,18 @@ impl Supervisor<'_> {
         stop_all(serving, self.drain + GRACE, &signals);
         stop_all(admin, GRACE, &signals);
         Ok(ended)
+    }
+
+    /// Returns the seed of the ticket keys: that of the predecessor, so that its tickets and connection IDs remain valid, or
+    /// a new one.
+    fn seed(&self) -> io::Result<Option<Seed>> {
+        match self.predecessor_seed {
+            _ if !self.has_tls => Ok(None),
+            Some(descriptor) => {
+                Seed::read(File::from(cannery_eventloop::inherit_descriptor(descriptor)?)).map(Some)
+            }
+            None => Seed::generate(SystemTime::now()).map(Some).map_err(io::Error::other),
+        }
     }
 
     /// Waits until every process serves, or at least one serves and all others have failed.
@@ -248,7 +265,9 @@ impl Supervisor<'_> {
                 }
                 Ok(SIGHUP) => signal_all(slots, Signal::HUP),
                 Ok(SIGUSR1) => signal_all(slots, Signal::USR1),
-                Ok(SIGUSR2) if successor.is_none() => successor = self.start_successor(slots, serving),
+                Ok(SIGUSR2) if successor.is_none() => {
+                    successor = self.start_successor(slots, serving, inherited)
+                }
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
 
@@ -272,16 +291,25 @@ impl Supervisor<'_> {
     }
 
     /// Starts the program that now has our file name, with all listeners.
-    fn start_successor(&self, slots: &[ProcessSlot], serving: usize) -> Option<Successor> {
+    fn start_successor(
+        &self,
+        slots: &[ProcessSlot],
+        serving: usize,
+        inherited: &Inherited,
+    ) -> Option<Successor> {
         let (serving, admin) = slots.split_at(serving);
         let listeners: Vec<_> = serving.iter().flat_map(ProcessSlot::listeners).collect();
         let admin = admin.iter().flat_map(ProcessSlot::listeners).map(|(_, listener)| listener).next();
-        // Bound in the order of the workers, over all processes.
-        let datagrams: Vec<_> =
-            serving.iter().flat_map(ProcessSlot::datagrams).map(|(_, socket)| socket).collect();
         let generation =
-            serving.iter().find_map(|slot| slot.datagrams.as_ref()).map_or(0, |part| part.generation + 1);
-        match Successor::start((self.successor)(), &listeners, admin, &datagrams, generation & 3) {
+            serving.iter().find_map(|slot| slot.datagrams.as_ref()).map_or(0, |part| part.generation);
+        let http3 = Http3Handover {
+            // Bound in the order of the workers, over all processes.
+            sockets: serving.iter().flat_map(ProcessSlot::datagrams).map(|(_, socket)| socket).collect(),
+            forwarding: serving.iter().flat_map(ProcessSlot::forwarding_sockets).collect(),
+            generation: Generation::new(generation).next(),
+        };
+        let seed = inherited.seed.as_ref();
+        match Successor::start((self.successor)(), &listeners, admin, &http3, seed) {
             Ok(successor) => {
                 (self.on_notice)(&Notice::SuccessorStarted { process: successor.process() });
                 Some(successor)
@@ -348,12 +376,24 @@ impl ProcessSlot {
         }
     }
 
+    /// Orders the process to leave its UDP sockets to the successor.
+    fn hand_over(&mut self) {
+        if let Some(socket) = &mut self.socket {
+            // This fails only if the process has exited.
+            let _ = socket.write_all(format!("{HAND_OVER}\n").as_bytes());
+        }
+    }
+
     fn listeners(&self) -> impl Iterator<Item = (ListenerKind, &Listener)> {
         self.listeners.iter().map(|(kind, listener)| (*kind, listener))
     }
 
     fn datagrams(&self) -> impl Iterator<Item = &(usize, UdpSocket)> {
         self.datagrams.iter().flat_map(|part| &part.sockets)
+    }
+
+    fn forwarding_sockets(&self) -> impl Iterator<Item = &UdpSocket> {
+        self.datagrams.iter().flat_map(|part| &part.forwarding)
     }
 
     /// Returns the listeners that only this process accepts from. All processes share Unix sockets.
@@ -368,6 +408,7 @@ impl ProcessSlot {
         self.listeners()
             .map(|(_, listener)| listener.as_fd())
             .chain(self.datagrams().map(|(_, socket)| socket.as_fd()))
+            .chain(self.forwarding_sockets().map(AsFd::as_fd))
             .chain(self.stats.iter().map(AsFd::as_fd))
             .collect()
     }

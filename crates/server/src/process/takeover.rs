@@ -8,11 +8,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
 
-use cannery_eventloop::{Listener, UdpSocket};
+use cannery_eventloop::{DatagramSocket, Listener, UdpSocket};
+use cannery_secure::Seed;
+use cannery_secure::quic::Generation;
 use rustix::process::{Pid, Signal, getppid, kill_process};
 
 use super::inheritance::{
-    ADMIN_VARIABLE, DATAGRAMS_VARIABLE, GENERATION_VARIABLE, descriptor_list, set_listener_variables, spawn,
+    ADMIN_VARIABLE, DATAGRAMS_VARIABLE, GENERATION_VARIABLE, PREDECESSORS_VARIABLE, SEED_VARIABLE,
+    descriptor_list, seed_pipe, set_listener_variables, spawn,
 };
 use crate::config::ListenerKind;
 
@@ -58,6 +61,16 @@ impl Predecessor {
     }
 }
 
+/// The sockets of HTTP/3 for a program that takes over.
+pub(super) struct Http3Handover<'a> {
+    /// In the order in which they were bound.
+    pub(super) sockets: Vec<&'a UdpSocket>,
+    /// The forwarding sockets of the workers, which this program keeps.
+    pub(super) forwarding: Vec<&'a UdpSocket>,
+    /// The generation of the new program's connection IDs.
+    pub(super) generation: Generation,
+}
+
 /// A program that has been started to take over.
 #[derive(Debug)]
 pub(super) struct Successor(Child);
@@ -68,13 +81,19 @@ impl Successor {
         mut command: Command,
         listeners: &[(ListenerKind, &Listener)],
         admin: Option<&Listener>,
-        datagrams: &[&UdpSocket],
-        generation: u8,
+        http3: &Http3Handover<'_>,
+        seed: Option<&Seed>,
     ) -> io::Result<Successor> {
         set_listener_variables(&mut command, listeners, &[]);
         command.env(ADMIN_VARIABLE, admin.map(|listener| descriptor_list(&[listener])).unwrap_or_default());
-        command.env(DATAGRAMS_VARIABLE, descriptor_list(datagrams));
-        command.env(GENERATION_VARIABLE, generation.to_string());
+        command.env(DATAGRAMS_VARIABLE, descriptor_list(&http3.sockets));
+        command.env(GENERATION_VARIABLE, http3.generation.number().to_string());
+        let forwarding = http3.forwarding.iter().map(|socket| socket.local_address().to_string());
+        command.env(PREDECESSORS_VARIABLE, forwarding.collect::<Vec<_>>().join(","));
+        let seed = seed.map(seed_pipe).transpose()?;
+        if let Some(pipe) = &seed {
+            command.env(SEED_VARIABLE, descriptor_list(&[pipe]));
+        }
         command.env(PREDECESSOR_VARIABLE, std::process::id().to_string());
         if listeners.iter().any(|(_, listener)| listener.is_inherited()) {
             command.env_remove(OWNED_VARIABLE);
@@ -82,8 +101,10 @@ impl Successor {
             command.env(OWNED_VARIABLE, "1");
         }
         let listeners = listeners.iter().map(|(_, listener)| *listener);
-        let datagrams = datagrams.iter().map(|socket| socket.as_fd());
-        let descriptors: Vec<_> = listeners.chain(admin).map(AsFd::as_fd).chain(datagrams).collect();
+        let datagrams = http3.sockets.iter().map(AsFd::as_fd);
+        let seed = seed.iter().map(AsFd::as_fd);
+        let descriptors: Vec<_> =
+            listeners.chain(admin).map(AsFd::as_fd).chain(datagrams).chain(seed).collect();
         spawn(&mut command, &descriptors).map(Successor)
     }
 

@@ -1,6 +1,7 @@
 //! Resources of HTTP/3: the context of QUIC, and UDP sockets.
 
-use std::time::SystemTime;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
 
 use cannery_eventloop::{Address, UdpSocket};
 use cannery_secure::quic::{self, Generation};
@@ -23,6 +24,9 @@ pub(super) struct Http3Resources {
     /// The number of the first worker among those of all processes.
     first_worker: u8,
     generation: u8,
+    /// The forwarding sockets of the program that this one takes over from.
+    predecessors: Vec<SocketAddr>,
+    drain: Duration,
 }
 
 /// The plans of the workers, in their order.
@@ -37,6 +41,7 @@ impl Http3Resources {
         http3: &Http3,
         tls: &cannery_secure::Context,
         workers: usize,
+        drain: Duration,
     ) -> Result<Http3Resources, StartError> {
         let context = quic::Context::new(tls, http3.server_id)?;
         let datagrams = Datagrams::open(http3, workers)?;
@@ -47,7 +52,9 @@ impl Http3Resources {
         let authority = http3.alternative.clone().unwrap_or_else(|| format!(":{}", own_port()));
         let alt_svc = format!("h3=\"{authority}\"; ma={ALT_SVC_SECONDS}");
         let first_worker = http3.part.as_ref().map_or(0, |part| part.first_worker);
-        Ok(Http3Resources { context, datagrams, alt_svc, first_worker, generation: http3.generation })
+        let predecessors = http3.predecessors.clone();
+        let generation = http3.generation;
+        Ok(Http3Resources { context, datagrams, alt_svc, first_worker, generation, predecessors, drain })
     }
 
     /// Returns the addresses of the sockets.
@@ -60,15 +67,19 @@ impl Http3Resources {
     /// # Errors
     /// The system's random number generator fails.
     pub(super) fn into_plans(self) -> Result<Http3Plans, StartError> {
-        let Http3Resources { context, datagrams, alt_svc, first_worker, generation } = self;
+        let Http3Resources { context, datagrams, alt_svc, first_worker, generation, predecessors, drain } =
+            self;
         let mut plans = Vec::new();
-        for (worker, sockets) in (first_worker..=u8::MAX).zip(datagrams.into_sockets()) {
+        for (worker, (sockets, forwarding_socket)) in (first_worker..=u8::MAX).zip(datagrams.into_sockets()) {
             plans.push(Http3Plan {
                 context: context.clone(),
                 worker,
                 generation: Generation::new(generation),
                 seed: random_seed()?,
                 sockets,
+                forwarding_socket,
+                predecessors: predecessors.clone(),
+                drain,
             });
         }
         Ok(Http3Plans { plans: plans.into_iter(), alt_svc })

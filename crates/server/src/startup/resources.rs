@@ -17,7 +17,7 @@ use crate::content::{ArchiveResources, Content};
 use crate::error::StartError;
 use crate::observe::{Counters, LogFile, LogWriter, Observer, ProcessSampler, Report};
 use crate::pages::challenges::{self, Webroot};
-use crate::process::{DownProcesses, Listening, Standby};
+use crate::process::{DownProcesses, Handover, Listening, Standby};
 use crate::reload::{Current, Reloader, Served, WatchedCertificates};
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopFlag};
@@ -67,7 +67,8 @@ impl Resources {
         let standby = Listening::standby(config, config.threads.get())?;
         let http3 = match (&config.http3, &certificates) {
             (Some(http3), Some(certificates)) => {
-                Some(Http3Resources::open(http3, &certificates.context, config.threads.get())?)
+                let workers = config.threads.get();
+                Some(Http3Resources::open(http3, &certificates.context, workers, config.drain)?)
             }
             (Some(_), None) => return Err(StartError::NoCertificate),
             (None, _) => None,
@@ -172,6 +173,7 @@ impl Resources {
         // State that the threads share.
         let last = config.standby.iter().map(|(process, ..)| *process).max();
         let down_processes = last.map(DownProcesses::with_last).unwrap_or_default();
+        let handover = Handover::default();
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
@@ -217,7 +219,7 @@ impl Resources {
                 .with_memory_bytes_max(memory_bytes_max)
                 .with_drain_report(drains.clone());
             let plan = match http3.as_mut().and_then(Http3Plans::next) {
-                Some((http3, alt_svc)) => plan.with_http3(http3, alt_svc),
+                Some((http3, alt_svc)) => plan.with_http3(http3, alt_svc).with_handover(handover.clone()),
                 None => plan,
             };
             plans.push((plan, waker.clone()));
@@ -253,6 +255,7 @@ impl Resources {
             admin,
             report,
             down_processes,
+            handover,
             _claims: claims,
             sandbox,
             sandbox_report,

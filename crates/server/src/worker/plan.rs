@@ -14,7 +14,7 @@ use crate::config::{Config, ListenerKind};
 use crate::connection::{AddedFields, ITERATION_BYTES_MAX, Policy};
 use crate::http3::Http3Plan;
 use crate::observe::Observer;
-use crate::process::{DownProcesses, Standby};
+use crate::process::{DownProcesses, Handover, Standby};
 use crate::reload::Current;
 
 /// Stops workers. Each checks the flag after it was woken up.
@@ -36,6 +36,8 @@ pub(crate) struct Plan<L = Listener, D = UdpSocket> {
     pub(super) policy: Policy,
     pub(super) listeners: Vec<(ListenerKind, L)>,
     pub(super) http3: Option<Http3Plan<D>>,
+    /// The order to leave the UDP sockets to a program that takes over.
+    pub(super) handover: Handover,
     pub(super) current: Arc<Current>,
     pub(super) fields: AddedFields,
     pub(super) drain: Duration,
@@ -77,6 +79,7 @@ impl<L, D> Plan<L, D> {
             },
             listeners: listeners.into_iter().collect(),
             http3: None,
+            handover: Handover::default(),
             current,
             fields: AddedFields {
                 plain: plain_headers.fields(),
@@ -121,6 +124,11 @@ impl<L, D> Plan<L, D> {
         let fields = AddedFields { alt_svc: Some(alt_svc), ..self.fields };
         let http3 = Some(http3).filter(|http3| !http3.sockets.is_empty());
         Plan { http3, fields, ..self }
+    }
+
+    /// Leaves the UDP sockets to another program when this is ordered.
+    pub(crate) fn with_handover(self, handover: Handover) -> Plan<L, D> {
+        Plan { handover, ..self }
     }
 
     /// Makes TLS sessions from this context.

@@ -10,6 +10,7 @@ use cannery_eventloop::{Balancer, EventLoop, Listener, UdpSocket, Waker};
 use super::backend::{Backend, LoopTask};
 use super::{Plan, Worker};
 use crate::error::StartError;
+use crate::http3::Http3Plan;
 use crate::sandbox::{Sandbox, ThreadRole};
 
 /// Starts a thread for each plan and waits until all of them serve.
@@ -49,7 +50,7 @@ fn run_thread(
         let balancer_descriptors = balancer.iter().flat_map(Balancer::descriptors);
         let standby = plan.standby.iter().map(|standby| standby.listener.as_fd());
         let own = plan.listeners.iter().map(|(_, listener)| listener.as_fd());
-        let datagrams = plan.http3.iter().flat_map(|http3| http3.sockets.iter().map(UdpSocket::as_fd));
+        let datagrams = plan.http3.iter().flat_map(Http3Plan::sockets).map(UdpSocket::as_fd);
         let kept = own.chain(standby).chain(datagrams).chain([waker.as_fd()]).chain(balancer_descriptors);
         // For speed only. If a sandbox forbids it, the thread uses the shared table.
         let _ = cannery_eventloop::unshare_descriptor_table(kept);

@@ -1,0 +1,172 @@
+//! Forwarding of datagrams from a program that takes over to the one that it replaces.
+//!
+//! The new program receives all datagrams at the shared sockets, and the connection IDs tell which belong to connections of
+//! the old one. It passes these on to a socket of the worker that has the connection. That worker answers from the shared
+//! socket, so that the client notices nothing.
+//!
+//! A forwarded datagram is the content of another datagram, over the loopback interface, after a header with the addresses
+//! and a key that only the programs of this server have.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use cannery_eventloop::{DatagramSocket, Train};
+use cannery_secure::quic::{Arrival, FORWARDING_KEY_BYTES, Issuer};
+
+/// The length of an address in a header: an IPv6 address, and whether it stands for an IPv4 address.
+const ADDRESS_BYTES: usize = 17;
+
+/// The length of a header: the key, the number of the socket, ECN, the source with its port, and the destination.
+const HEADER_BYTES: usize = FORWARDING_KEY_BYTES + 2 + ADDRESS_BYTES + 2 + 1 + ADDRESS_BYTES;
+
+/// Forwards the datagrams of a worker, and receives those that were forwarded to it.
+#[derive(Debug)]
+pub(super) struct Forwarding<D> {
+    /// Receives datagrams from the program that takes over.
+    socket: D,
+    key: [u8; FORWARDING_KEY_BYTES],
+    /// The addresses of the predecessor's workers, by number. Empty without a predecessor.
+    predecessors: Vec<SocketAddr>,
+    buffer: Vec<u8>,
+}
+
+impl<D: DatagramSocket> Forwarding<D> {
+    pub(super) fn new(
+        socket: D,
+        key: [u8; FORWARDING_KEY_BYTES],
+        predecessors: Vec<SocketAddr>,
+    ) -> Forwarding<D> {
+        Forwarding { socket, key, predecessors, buffer: Vec::new() }
+    }
+
+    pub(super) fn socket(&self) -> &D {
+        &self.socket
+    }
+
+    /// Returns `true` if there is a predecessor.
+    pub(super) fn has_predecessor(&self) -> bool {
+        !self.predecessors.is_empty()
+    }
+
+    /// Forgets the predecessor, which has exited.
+    pub(super) fn end(&mut self) {
+        self.predecessors = Vec::new();
+    }
+
+    /// Forwards a datagram that arrived at the socket of this number to the worker that has issued its connection ID. It is
+    /// lost if there is no room for it.
+    pub(super) fn forward(&mut self, issuer: Issuer, number: usize, arrival: &Arrival<'_>) {
+        let Some(destination) = self.predecessors.get(usize::from(issuer.worker)) else { return };
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&self.key);
+        self.buffer.extend_from_slice(&[u8::try_from(number).unwrap_or(0), arrival.ecn]);
+        put_address(&mut self.buffer, arrival.source.ip());
+        self.buffer.extend_from_slice(&arrival.source.port().to_be_bytes());
+        self.buffer.push(arrival.destination.is_some().into());
+        put_address(&mut self.buffer, arrival.destination.unwrap_or(Ipv6Addr::UNSPECIFIED.into()));
+        self.buffer.extend_from_slice(arrival.bytes);
+
+        let train = Train {
+            destination: *destination,
+            source: None,
+            ecn: None,
+            bytes: &self.buffer,
+            segment_bytes: None,
+        };
+        let _ = self.socket.send(&train);
+    }
+
+    /// Parses a forwarded datagram: the number of its socket, and the datagram. Returns `None` if it is not one.
+    pub(super) fn parse<'d>(&self, bytes: &'d [u8]) -> Option<(usize, Arrival<'d>)> {
+        let (header, content) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let (key, rest) = header.split_first_chunk::<FORWARDING_KEY_BYTES>()?;
+        if !cannery_secure::quic::are_equal(key, &self.key) {
+            return None;
+        }
+        let ([number, ecn], rest) = rest.split_first_chunk()?;
+        let (source, rest) = rest.split_first_chunk()?;
+        let (port, rest) = rest.split_first_chunk()?;
+        let ([has_destination], rest) = rest.split_first_chunk()?;
+        let destination = rest.first_chunk().filter(|_| *has_destination != 0);
+        let arrival = Arrival {
+            source: SocketAddr::new(read_address(source), u16::from_be_bytes(*port)),
+            destination: destination.map(read_address),
+            ecn: *ecn,
+            bytes: content,
+        };
+        Some((usize::from(*number), arrival))
+    }
+}
+
+fn put_address(out: &mut Vec<u8>, address: IpAddr) {
+    let (is_ipv4, address) = match address {
+        IpAddr::V4(address) => (1, address.to_ipv6_mapped()),
+        IpAddr::V6(address) => (0, address),
+    };
+    out.push(is_ipv4);
+    out.extend_from_slice(&address.octets());
+}
+
+fn read_address([is_ipv4, octets @ ..]: &[u8; ADDRESS_BYTES]) -> IpAddr {
+    let address = Ipv6Addr::from(*octets);
+    match address.to_ipv4_mapped() {
+        Some(address) if *is_ipv4 != 0 => address.into(),
+        _ => address.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io;
+
+    use cannery_eventloop::{Backlog, ReceiveBatch, SendOutcome};
+    use cannery_secure::quic::Generation;
+
+    use super::*;
+
+    /// Records the last datagram.
+    #[derive(Default)]
+    struct Recorder(RefCell<Option<(SocketAddr, Vec<u8>)>>);
+
+    impl DatagramSocket for Recorder {
+        fn receive(&self, _: &mut ReceiveBatch) -> io::Result<Backlog> {
+            Ok(Backlog::Empty)
+        }
+
+        fn send(&self, train: &Train<'_>) -> SendOutcome {
+            *self.0.borrow_mut() = Some((train.destination, train.bytes.to_vec()));
+            SendOutcome::Sent
+        }
+
+        fn local_address(&self) -> SocketAddr {
+            ([127, 0, 0, 1], 1).into()
+        }
+    }
+
+    #[test]
+    fn forwarded_datagrams_are_those_that_arrived() {
+        let predecessors = vec![([127, 0, 0, 1], 7).into(), ([127, 0, 0, 1], 8).into()];
+        let mut forwarding = Forwarding::new(Recorder::default(), [9; FORWARDING_KEY_BYTES], predecessors);
+        for (source, destination) in [
+            ("192.0.2.1:443", Some("198.51.100.1")),
+            ("[2001:db8::1]:5", Some("2001:db8::2")),
+            ("[::ffff:192.0.2.1]:5", None),
+        ] {
+            let source: SocketAddr = source.parse().unwrap();
+            let destination = destination.map(|address| address.parse().unwrap());
+            let arrival = Arrival { source, destination, ecn: 2, bytes: b"datagram" };
+            let issuer = Issuer { worker: 1, generation: Generation::new(0) };
+            forwarding.forward(issuer, 3, &arrival);
+
+            let (to, bytes) = forwarding.socket().0.borrow_mut().take().unwrap();
+            assert_eq!(to.port(), 8);
+            let (number, parsed) = forwarding.parse(&bytes).unwrap();
+            assert_eq!((number, parsed.source, parsed.destination), (3, source, destination));
+            assert_eq!((parsed.ecn, parsed.bytes), (2, b"datagram".as_slice()));
+
+            let other = Forwarding::new(Recorder::default(), [8; FORWARDING_KEY_BYTES], Vec::new());
+            assert!(other.parse(&bytes).is_none(), "another key");
+            assert!(forwarding.parse(&bytes[..HEADER_BYTES - 1]).is_none());
+        }
+    }
+}
