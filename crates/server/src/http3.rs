@@ -36,7 +36,7 @@ use self::limits::{
 use self::outlet::Outlet;
 use self::timers::Timers;
 use crate::connection::WorkerContext;
-use crate::observe::Closed;
+use crate::observe::{Closed, Http3Metric};
 
 /// Everything that a worker needs to serve HTTP/3.
 pub(crate) struct Http3Plan<D> {
@@ -86,6 +86,8 @@ pub(crate) struct Http3<D> {
     connections: Vec<Option<Connection>>,
     /// The number of connections that neither side has closed.
     open: usize,
+    /// How many may be open.
+    open_max: usize,
     /// Connections that run in this iteration, each once.
     changed: Vec<ConnectionKey>,
     /// Sockets with more datagrams than one iteration receives, by number.
@@ -141,6 +143,7 @@ impl<D: DatagramSocket> Http3<D> {
             batch: ReceiveBatch::new(),
             connections: Vec::new(),
             open: 0,
+            open_max: usize::MAX,
             changed: Vec::new(),
             backlogged: Vec::new(),
             incoming: VecDeque::new(),
@@ -188,6 +191,11 @@ impl<D: DatagramSocket> Http3<D> {
     /// Returns the number of connections that neither side has closed.
     pub(crate) fn len(&self) -> usize {
         self.open
+    }
+
+    /// Limits the number of connections, because those of other protocols count too.
+    pub(crate) fn set_open_max(&mut self, open_max: usize) {
+        self.open_max = open_max;
     }
 
     /// Returns `true` if there is work that no event announces.
@@ -267,10 +275,16 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Runs the work of every second: ends connections that are late.
     pub(crate) fn tick(&mut self, cx: &mut WorkerContext) {
-        self.for_each(cx, |connection, cx| match connection.late(cx) {
-            Late::No => {}
-            Late::Idle => connection.end_idle(cx),
-            Late::Slow => connection.time_out(cx),
+        for outlet in &mut self.outlets {
+            outlet.count(&mut cx.observer);
+        }
+        self.for_each(cx, |connection, cx| {
+            connection.count_packets(&mut cx.observer);
+            match connection.late(cx) {
+                Late::No => {}
+                Late::Idle => connection.end_idle(cx),
+                Late::Slow => connection.time_out(cx),
+            }
         });
     }
 
@@ -381,7 +395,10 @@ impl<D: DatagramSocket> Http3<D> {
                 self.mark(key);
             }
             Received::Incoming(incoming) => self.admit(incoming, number, cx),
-            Received::Reply(transmit) => self.reply(number, &transmit),
+            Received::Reply(transmit) => {
+                cx.observer.count_http3(Http3Metric::Retries, is_retry(&self.reply).into());
+                self.reply(number, &transmit);
+            }
             Received::Dropped => {}
         }
     }
@@ -391,7 +408,7 @@ impl<D: DatagramSocket> Http3<D> {
         if cx.is_draining() {
             // The client tries again, and a program that takes over gets it.
             self.endpoint.ignore(incoming);
-        } else if cx.memory.is_tight() {
+        } else if self.open >= self.open_max || cx.memory.is_tight() {
             let transmit = self.endpoint.refuse(incoming, &mut self.reply);
             self.reply(number, &transmit);
         } else if cx.budget.handshakes > 0 && self.incoming.is_empty() {
@@ -461,6 +478,7 @@ impl<D: DatagramSocket> Http3<D> {
         cx.memory.change(memory_before, connection.memory());
         if connection.is_closed() && !was_closed {
             self.open -= 1;
+            connection.count_packets(&mut cx.observer);
             cx.observer.connection_closed(connection.close_reason());
         }
         if connection.quic().is_drained() {
@@ -561,6 +579,11 @@ fn send<D: DatagramSocket>(
         outlet.send(&train(&transmit, buffer));
     }
     Sending::Continues
+}
+
+/// Returns `true` if a datagram is a Retry packet (RFC 9000 §17.2.5). Its version distinguishes it from version negotiation.
+fn is_retry(datagram: &[u8]) -> bool {
+    matches!(datagram, [first, version @ ..] if *first >= 0xf0 && !version.starts_with(&[0; 4]))
 }
 
 /// Returns the train for datagrams at the start of a buffer.

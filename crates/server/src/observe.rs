@@ -9,7 +9,7 @@ mod request_log;
 mod status;
 
 pub(crate) use access_log::{LogFile, LogWriter, ReopenHandle};
-pub(crate) use metrics::{Counters, MethodKind, Snapshot};
+pub(crate) use metrics::{Counters, Http3Metric, MethodKind, Snapshot};
 pub(crate) use observer::{Closed, Observer};
 pub(crate) use process_usage::ProcessSampler;
 pub(crate) use report::Report;

@@ -36,25 +36,25 @@ pub const PROXY_HEADER_BYTES_MAX: usize = 4096;
 pub const HPACK_TABLE_BYTES: usize = 4096;
 
 /// The peer's dynamic table in QPACK, in bytes as defined in RFC 9204 §3.2.1: as in HPACK.
-pub(crate) const QPACK_TABLE_BYTES: usize = 4096;
+pub const QPACK_TABLE_BYTES: usize = 4096;
 
 /// An instruction of a QPACK encoder stream, in bytes: two strings that fit the table even if every byte takes 30 bits in the
 /// Huffman code, and their lengths.
-pub(crate) const QPACK_INSTRUCTION_BYTES_MAX: usize = 4 * QPACK_TABLE_BYTES + 16;
+pub const QPACK_INSTRUCTION_BYTES_MAX: usize = 4 * QPACK_TABLE_BYTES + 16;
 
 /// An encoded field section of an HTTP/3 request, in bytes. One that is larger is not decoded, and refused like a
 /// field list that is too large.
-pub(crate) const FIELD_SECTION_BYTES_MAX: u64 = HEAD_BYTES_MAX as u64;
+pub const FIELD_SECTION_BYTES_MAX: u64 = HEAD_BYTES_MAX as u64;
 
 /// A frame of the peer's control stream, in bytes. SETTINGS of browsers take about 30, and priorities about 10.
-pub(crate) const CONTROL_FRAME_BYTES_MAX: u64 = 1024;
+pub const CONTROL_FRAME_BYTES_MAX: u64 = 1024;
 
 /// Bytes of QPACK instructions that cost one token of [`CREDIT_MAX`]. A browser's table is full after 4 KiB of them.
-pub(crate) const INSTRUCTION_BYTES_PER_TOKEN: usize = 64;
+pub const INSTRUCTION_BYTES_PER_TOKEN: usize = 64;
 
 /// A body of up to this many bytes is copied after its head in HTTP/3, so that QUIC handles one buffer instead of two. It
 /// copies both into packets again.
-pub(crate) const STREAM_BODY_COPIED_BYTES_MAX: u64 = 1024;
+pub const STREAM_BODY_COPIED_BYTES_MAX: u64 = 1024;
 
 /// The field list of an HTTP/2 request, in bytes as defined in RFC 9113 §6.5.2: names, values, and 32 for
 /// each field. A request beyond it is refused; its other fields are decoded and ignored.

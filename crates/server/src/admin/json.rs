@@ -1,8 +1,9 @@
 //! Statistics and facts as JSON.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::stats::Stats;
+use crate::observe::Http3Metric;
 
 /// Limit for the list of missing paths.
 const MISSING_MAX: usize = 20;
@@ -18,6 +19,11 @@ pub(super) fn stats(stats: &Stats) -> String {
         .into_iter()
         .map(|(path, count)| json!({ "path": path.escape_ascii().to_string(), "count": count }))
         .collect();
+    let http3: Map<String, Value> = Http3Metric::ALL
+        .into_iter()
+        .zip(all.http3)
+        .map(|(metric, count)| (metric.name().trim_end_matches("_total").to_owned(), count.into()))
+        .collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "listeners": stats.listeners,
@@ -29,6 +35,7 @@ pub(super) fn stats(stats: &Stats) -> String {
             "broken": all.broken },
         "tls": { "full": all.handshakes_full, "resumed": all.handshakes_resumed,
             "failed": all.tls_failures },
+        "http3": http3,
         "requests": all.requests(),
         "bytes": all.bytes,
         "classes": { "2xx": all.class(2), "3xx": all.class(3), "4xx": all.class(4), "5xx": all.class(5) },

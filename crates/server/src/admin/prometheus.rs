@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use cannery_wire::Refusal;
 
 use super::stats::{ReleaseStats, Stats};
-use crate::observe::{MethodKind, Snapshot};
+use crate::observe::{Http3Metric, MethodKind, Snapshot};
 
 /// Upper bounds of the exported histogram buckets, in seconds.
 const LATENCY_BOUNDS: [f64; 12] =
@@ -51,6 +51,7 @@ pub(super) fn render(stats: &Stats) -> String {
     let mut metrics = Metrics(String::with_capacity(8192));
     let all = &stats.counted;
     connections(&mut metrics, all);
+    http3(&mut metrics, all);
     requests(&mut metrics, all);
     latency(&mut metrics, all);
     releases(&mut metrics, stats);
@@ -139,6 +140,12 @@ fn connections(metrics: &mut Metrics, all: &Snapshot) {
     }
     let help = "Connections with TLS errors: no TLS, no common parameters, or a protocol violation.";
     metrics.single("tls_failures_total", "counter", help, all.tls_failures);
+}
+
+fn http3(metrics: &mut Metrics, all: &Snapshot) {
+    for (metric, count) in Http3Metric::ALL.into_iter().zip(all.http3) {
+        metrics.single(metric.name(), "counter", metric.help(), count);
+    }
 }
 
 fn requests(metrics: &mut Metrics, all: &Snapshot) {

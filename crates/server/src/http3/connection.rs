@@ -10,7 +10,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use cannery_secure::Version;
 use cannery_secure::quic::{
-    self, CloseReason, ConnectionEvent, ConnectionKey, Direction, Event, ReadOutcome, StreamId, WriteOutcome,
+    self, CloseReason, ConnectionEvent, ConnectionKey, Direction, Event, ReadOutcome, Stats, StreamId,
+    WriteOutcome,
 };
 use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
@@ -20,7 +21,7 @@ use super::bodies::Bodies;
 use super::own_stream::OwnStream;
 use crate::connection::{Http3Context, WorkerContext};
 use crate::content::{IncomingRequest, OnH3};
-use crate::observe::{Closed, RefusedRequest};
+use crate::observe::{Closed, Http3Metric, Observer, RefusedRequest};
 
 /// Memory of an idle connection in bytes: mostly the state of `quinn-proto`.
 const IDLE_BYTES: u32 = 18 * 1024;
@@ -43,6 +44,8 @@ pub(super) struct Connection {
     /// Bytes that were sent when the wait began.
     sent_bytes_before: u64,
     close_reason: Closed,
+    /// The part of the measurements that was counted.
+    counted: Stats,
     memory: u32,
     /// Whether the connection is among those that run next.
     pub(super) is_marked: bool,
@@ -116,6 +119,7 @@ impl Connection {
             deadline: cx.policy.timeouts.map(|timeouts| cx.clock.now + timeouts.head),
             sent_bytes_before: 0,
             close_reason: Closed::InOrder,
+            counted: Stats::default(),
             memory: IDLE_BYTES,
             is_marked: false,
             timer: None,
@@ -220,6 +224,7 @@ impl Connection {
 
     /// Opens our streams, after the handshake.
     fn begin(&mut self, cx: &mut WorkerContext) -> Result<(), ErrorCode> {
+        cx.observer.count_http3(Http3Metric::Connections, 1);
         cx.observer.handshake_done(self.quic.handshake_kind());
         let mut open = |start| OwnStream::open(&mut self.quic, start).ok_or(ErrorCode::StreamCreation);
         let streams = OwnStreams {
@@ -459,6 +464,18 @@ impl Connection {
             Wait::Request => cx.clock.idle_until,
             _ => Some(cx.clock.now + timeout),
         };
+    }
+
+    /// Counts the packets since the last call.
+    pub(super) fn count_packets(&mut self, observer: &mut Observer) {
+        let stats = self.quic.stats();
+        let before = std::mem::replace(&mut self.counted, stats);
+        let lost = stats.lost_packets.saturating_sub(before.lost_packets);
+        let migrations = stats.migrations.saturating_sub(before.migrations);
+        observer
+            .count_http3(Http3Metric::PacketsSent, stats.sent_packets.saturating_sub(before.sent_packets));
+        observer.count_http3(Http3Metric::PacketsLost, lost);
+        observer.count_http3(Http3Metric::Migrations, migrations.into());
     }
 
     /// Returns whether the connection is late.

@@ -1,8 +1,11 @@
 //! A UDP socket of a worker, and the connections that wait for room in it.
 
+use std::net::{IpAddr, SocketAddr};
+
 use cannery_eventloop::{DatagramSocket, Ecn, SendOutcome, Train};
 use cannery_secure::quic::ConnectionKey;
-use std::net::{IpAddr, SocketAddr};
+
+use crate::observe::{Http3Metric, Observer};
 
 /// A UDP socket.
 #[derive(Debug)]
@@ -11,6 +14,8 @@ pub(super) struct Outlet<D> {
     room: Room,
     /// Connections that continue when there is room.
     waiting: Vec<ConnectionKey>,
+    /// Discarded datagrams that were counted.
+    discarded: u32,
 }
 
 /// Whether the socket has room to send.
@@ -37,11 +42,19 @@ struct PendingTrain {
 
 impl<D: DatagramSocket> Outlet<D> {
     pub(super) fn new(socket: D) -> Outlet<D> {
-        Outlet { socket, room: Room::Available, waiting: Vec::new() }
+        Outlet { socket, room: Room::Available, waiting: Vec::new(), discarded: 0 }
     }
 
     pub(super) fn socket(&self) -> &D {
         &self.socket
+    }
+
+    /// Counts the datagrams that the kernel has discarded, and the end of GSO.
+    pub(super) fn count(&mut self, observer: &mut Observer) {
+        let discarded = self.socket.discarded();
+        let more = discarded.wrapping_sub(std::mem::replace(&mut self.discarded, discarded));
+        observer.count_http3(Http3Metric::DatagramsDiscarded, more.into());
+        observer.count_http3(Http3Metric::GsoFailures, self.socket.take_gso_error().is_some().into());
     }
 
     /// Returns `true` if the socket has no room.

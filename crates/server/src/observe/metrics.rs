@@ -5,11 +5,13 @@
 
 mod counters;
 mod histogram;
+mod http3;
 mod missing;
 mod snapshot;
 
 pub(crate) use counters::{Counters, MethodKind};
 use histogram::Histogram;
+pub(crate) use http3::Http3Metric;
 pub(crate) use missing::Missing;
 pub(crate) use snapshot::Snapshot;
 

@@ -11,7 +11,7 @@ use cannery_secure::HandshakeKind;
 use cannery_site::Method;
 
 use super::access_log::LogBuffer;
-use super::metrics::{Counters, MethodKind};
+use super::metrics::{Counters, Http3Metric, MethodKind};
 use super::request_log::{LoggedRequest, RefusedRequest};
 
 /// Records the work of one worker in its counters and its log buffer.
@@ -101,6 +101,13 @@ impl Observer {
                 HandshakeKind::Resumed => &counters.handshakes_resumed,
             };
             counter.add(1);
+        }
+    }
+
+    /// Adds to a number of HTTP/3.
+    pub(crate) fn count_http3(&mut self, metric: Http3Metric, more: u64) {
+        if let Some(counters) = &self.counters {
+            counters.http3[metric as usize].add(more);
         }
     }
 

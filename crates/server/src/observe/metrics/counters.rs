@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use cannery_wire::Refusal;
 
-use super::{Counter, Histogram, Missing};
+use super::{Counter, Histogram, Http3Metric, Missing};
 
 /// Statuses from 100 to 599.
 const STATUSES: usize = 500;
@@ -34,6 +34,7 @@ pub(crate) struct Counters {
     pub(crate) log_lines_dropped: Counter,
     pub(crate) methods: [Counter; MethodKind::ALL.len()],
     pub(crate) refusals: [Counter; Refusal::ALL.len()],
+    pub(crate) http3: [Counter; Http3Metric::ALL.len()],
     pub(crate) latency: Histogram,
     statuses: [Counter; STATUSES],
     missing: Mutex<Missing>,
@@ -79,6 +80,7 @@ impl Default for Counters {
             log_lines_dropped: Counter::default(),
             methods: std::array::from_fn(|_| Counter::default()),
             refusals: std::array::from_fn(|_| Counter::default()),
+            http3: std::array::from_fn(|_| Counter::default()),
             latency: Histogram::default(),
             statuses: std::array::from_fn(|_| Counter::default()),
             missing: Mutex::default(),

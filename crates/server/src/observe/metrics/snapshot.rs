@@ -7,7 +7,7 @@ use cannery_wire::Refusal;
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Counts;
-use super::{Counters, MethodKind, Missing};
+use super::{Counters, Http3Metric, MethodKind, Missing};
 
 /// The sum of the counters of all workers.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -25,6 +25,7 @@ pub(crate) struct Snapshot {
     pub(crate) log_lines_dropped: u64,
     pub(crate) methods: [u64; MethodKind::ALL.len()],
     pub(crate) refusals: [u64; Refusal::ALL.len()],
+    pub(crate) http3: [u64; Http3Metric::ALL.len()],
     pub(crate) statuses: BTreeMap<u16, u64>,
     pub(crate) latency: Counts,
     pub(crate) latency_nanoseconds: u64,
@@ -63,6 +64,9 @@ impl Snapshot {
         for (sum, counter) in self.refusals.iter_mut().zip(&counters.refusals) {
             *sum += counter.get();
         }
+        for (sum, counter) in self.http3.iter_mut().zip(&counters.http3) {
+            *sum += counter.get();
+        }
         for (status, count) in counters.statuses() {
             *self.statuses.entry(status).or_default() += count;
         }
@@ -95,6 +99,9 @@ impl Snapshot {
             add(sum, more);
         }
         for (sum, more) in self.refusals.iter_mut().zip(&other.refusals) {
+            add(sum, more);
+        }
+        for (sum, more) in self.http3.iter_mut().zip(&other.http3) {
             add(sum, more);
         }
         for (status, more) in &other.statuses {

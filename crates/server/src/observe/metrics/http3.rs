@@ -1,0 +1,62 @@
+//! Metrics of HTTP/3.
+
+/// A number that HTTP/3 counts in addition to those of all protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Http3Metric {
+    /// Connections whose handshake is done.
+    Connections,
+    /// QUIC packets sent.
+    PacketsSent,
+    /// QUIC packets that were declared lost (RFC 9002 §6).
+    PacketsLost,
+    /// Connections whose client has moved to another address or port (RFC 9000 §9).
+    Migrations,
+    /// Retry packets, by which clients prove their addresses during a flood (RFC 9000 §8.1.2).
+    Retries,
+    /// Datagrams that the kernel discarded, because the receive buffer was full.
+    DatagramsDiscarded,
+    /// Sockets that have stopped using GSO, because the system refused it.
+    GsoFailures,
+}
+
+impl Http3Metric {
+    pub(crate) const ALL: [Http3Metric; 7] = [
+        Http3Metric::Connections,
+        Http3Metric::PacketsSent,
+        Http3Metric::PacketsLost,
+        Http3Metric::Migrations,
+        Http3Metric::Retries,
+        Http3Metric::DatagramsDiscarded,
+        Http3Metric::GsoFailures,
+    ];
+
+    /// Returns the name of the metric, without the prefix of all metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Http3Metric::Connections => "http3_connections_total",
+            Http3Metric::PacketsSent => "quic_packets_sent_total",
+            Http3Metric::PacketsLost => "quic_packets_lost_total",
+            Http3Metric::Migrations => "quic_migrations_total",
+            Http3Metric::Retries => "quic_retries_total",
+            Http3Metric::DatagramsDiscarded => "quic_datagrams_discarded_total",
+            Http3Metric::GsoFailures => "quic_gso_failures_total",
+        }
+    }
+
+    /// Returns the description of the metric.
+    pub(crate) const fn help(self) -> &'static str {
+        match self {
+            Http3Metric::Connections => "HTTP/3 connections whose handshake is done.",
+            Http3Metric::PacketsSent => "QUIC packets sent.",
+            Http3Metric::PacketsLost => "QUIC packets declared lost.",
+            Http3Metric::Migrations => "Changes of a QUIC client's address or port.",
+            Http3Metric::Retries => "Retry packets, by which clients prove their addresses during a flood.",
+            Http3Metric::DatagramsDiscarded => {
+                "Datagrams that the kernel discarded, because the receive buffer of a socket was full."
+            }
+            Http3Metric::GsoFailures => {
+                "Sockets that send datagrams one by one, because the system refused GSO."
+            }
+        }
+    }
+}
