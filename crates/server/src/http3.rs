@@ -255,9 +255,11 @@ impl<D: DatagramSocket> Http3<D> {
                 let connection = self.connections.get_mut(key.index()).and_then(Option::take);
                 if let Some(mut connection) = connection {
                     self.timers.disarm(key, &mut connection.timer);
-                    self.open -= usize::from(!connection.is_closed());
+                    if connection.is_counted {
+                        self.open -= 1;
+                        cx.observer.connection_closed(Closed::Broken);
+                    }
                     cx.memory.change(connection.memory(), 0);
-                    cx.observer.connection_closed(Closed::Broken);
                     self.endpoint.remove(connection.into_quic());
                 }
             }
@@ -466,7 +468,6 @@ impl<D: DatagramSocket> Http3<D> {
         let Some(Some(connection)) = self.connections.get_mut(key.index()) else { return };
         self.running = Running::Connection(key);
         connection.is_marked = false;
-        let was_closed = connection.is_closed();
         let memory_before = connection.memory();
 
         connection.run(cx, &mut self.bodies);
@@ -476,7 +477,8 @@ impl<D: DatagramSocket> Http3<D> {
 
         connection.count_memory();
         cx.memory.change(memory_before, connection.memory());
-        if connection.is_closed() && !was_closed {
+        // A connection may also have been closed between two runs, by a timeout or for its memory.
+        if connection.is_closed() && std::mem::take(&mut connection.is_counted) {
             self.open -= 1;
             connection.count_packets(&mut cx.observer);
             cx.observer.connection_closed(connection.close_reason());

@@ -49,6 +49,8 @@ pub(super) struct Connection {
     memory: u32,
     /// Whether the connection is among those that run next.
     pub(super) is_marked: bool,
+    /// Whether the connection is counted among those that neither side has closed.
+    pub(super) is_counted: bool,
     /// When its timer expires, if it has one.
     pub(super) timer: Option<Instant>,
 }
@@ -122,6 +124,7 @@ impl Connection {
             counted: Stats::default(),
             memory: IDLE_BYTES,
             is_marked: false,
+            is_counted: true,
             timer: None,
         }
     }
