@@ -1,14 +1,25 @@
 //! HTTP/3: where the server announces it, and how it logs, reloads and stops. The responses themselves are compared with those
 //! of the other protocols in all tests (`transports`).
 
+use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use cannery_testkit::http1;
 use cannery_testkit::http3::{Client, Options};
 
-use crate::harness::{QUIC_FLAGS, Server, TIMEOUT, TLS_FLAGS, server_command, signal};
+use crate::authority::Authority;
+use crate::fixture_site::noise;
+use crate::harness::{
+    QUIC_FLAGS, Response, Server, TIMEOUT, TLS_FLAGS, compile, server_command, signal, write_folder,
+};
+use crate::transports::connect_tls;
+
+/// Longer than the window of the client, so that a response remains incomplete while the client doesn't read.
+const LARGE_BYTES: usize = 3_000_000;
 
 /// The fields of a request.
 fn get(path: &str) -> [(&str, &str); 4] {
@@ -18,6 +29,23 @@ fn get(path: &str) -> [(&str, &str); 4] {
 /// Starts a server without a site with these flags and a certificate.
 fn start_dummy(flags: &[&str]) -> Server {
     Server::start(&[&["--dummy"], &TLS_FLAGS[..], flags].concat())
+}
+
+/// Compiles a site with a small and a large file, the content of which depends on the release.
+fn compile_release(folder: &Path, release: usize) -> Vec<u8> {
+    let source = tempfile::tempdir().unwrap();
+    let large = noise(LARGE_BYTES + release);
+    let small = format!("release {release}");
+    write_folder(source.path(), &[(b"large.bin", &large), (b"small.txt", small.as_bytes())]);
+    compile(source.path(), &folder.join("site.cdb"), &["--compress", "identity"]);
+    large
+}
+
+/// Starts a server of the archive in `folder` with these flags.
+fn start_site(folder: &Path, flags: &[&str]) -> Server {
+    let archive = folder.join("site.cdb");
+    let archive = ["--archive", archive.to_str().unwrap()];
+    Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS, flags].concat())
 }
 
 fn connect(address: SocketAddr) -> Client {
@@ -54,4 +82,145 @@ fn quiet_server_prints_no_address() {
     server.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
     assert_eq!(server.wait().unwrap().code(), Some(0));
     assert!(!printed.contains("listening"), "{printed}");
+}
+
+#[test]
+fn alternative_service_is_named_where_it_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_release(folder.path(), 1);
+    let archive = folder.path().join("site.cdb");
+    let archive = ["--archive", archive.to_str().unwrap()];
+    let alternative = |flags: &[&str]| {
+        let server = Server::start(&[&archive, &TLS_FLAGS[..], flags].concat());
+        let mut client = http1::Client::new(connect_tls(&server.read_tls_address(), &["http/1.1"]));
+        let response = client.request(b"GET /small.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", false).unwrap();
+        assert_eq!(server.get("/small.txt").field("Alt-Svc"), None, "without TLS: {flags:?}");
+        response.field("Alt-Svc").map(str::to_owned)
+    };
+    assert_eq!(alternative(&[]), None);
+    assert_eq!(alternative(&["--bind-quic", "127.0.0.1:0", "--http3-disable"]), None);
+    for own in ["cdn.example:8443", ":443"] {
+        let named = alternative(&["--bind-quic", "127.0.0.1:0", "--http3-alt-svc", own]);
+        assert_eq!(named, Some(format!("h3=\"{own}\"; ma=86400")));
+    }
+}
+
+#[test]
+fn access_log_names_the_version() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_release(folder.path(), 1);
+    let log = folder.path().join("access.log");
+    let server = start_site(folder.path(), &["--access-log", log.to_str().unwrap()]);
+    let mut client = connect(server.read_quic_address());
+    assert_eq!(client.request(&get("/small.txt?q=1")).unwrap().body, b"release 1");
+    assert_eq!(client.request(&get("/nothing")).unwrap().status, 404);
+    client.close();
+    assert_eq!(server.stop(), Some(0));
+    let log = fs::read_to_string(log).unwrap();
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(
+        lines[0].starts_with("127.0.0.1 - - [")
+            && lines[0].contains("] \"GET /small.txt?q=1 HTTP/3.0\" 200 9 ")
+    );
+    assert!(lines[1].contains("\"GET /nothing HTTP/3.0\" 404 "), "{log}");
+}
+
+#[test]
+fn new_connections_get_the_new_certificate() {
+    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let bundle = folder.path().join("bundle.pem");
+    let [first, second] = [(); 2].map(|()| authority.certify(&["localhost"]));
+    first.write_bundle(&bundle);
+    let own = ["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", bundle.to_str().unwrap()];
+    let server = Server::start(&[&own[..], &QUIC_FLAGS].concat());
+    let address = server.read_quic_address();
+    let mut before = connect(address);
+    assert_eq!(before.certificate().as_ref(), first.der);
+
+    second.write_bundle(&bundle);
+    server.await_line("new certificates are used");
+    // Each worker has a socket, and a client reaches any of them.
+    for _ in 0..8 {
+        assert_eq!(connect(address).certificate().as_ref(), second.der);
+    }
+    assert_eq!(before.request(&get("/")).unwrap().status, 200, "the connection of the first certificate");
+}
+
+#[test]
+fn response_stays_that_of_its_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = compile_release(folder.path(), 1);
+    let server = start_site(folder.path(), &[]);
+    let address = server.read_quic_address();
+    let (mut slow, mut other) = (connect(address), connect(address));
+    let stream = slow.send_request(&get("/large.bin")).unwrap();
+    slow.receive_part(stream, 100_000).unwrap();
+    assert!(!slow.is_complete(stream));
+
+    let new = compile_release(folder.path(), 2);
+    server.await_line("serves a new release");
+    assert!(other.request(&get("/large.bin")).unwrap().body == new);
+    assert!(slow.receive(stream, false).unwrap().body == old);
+    assert_eq!(slow.request(&get("/small.txt")).unwrap().body, b"release 2");
+}
+
+#[test]
+fn shutdown_completes_responses() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = compile_release(folder.path(), 1);
+    let mut server = start_site(folder.path(), &["--drain", "60"]);
+    let address = server.read_quic_address();
+    let (mut client, mut idle) = (connect(address), connect(address));
+    assert_eq!(idle.request(&get("/small.txt")).unwrap().status, 200);
+    let stream = client.send_request(&get("/large.bin")).unwrap();
+    client.receive_part(stream, 100_000).unwrap();
+
+    server.signal("TERM");
+    client.await_goaway().unwrap();
+    assert!(idle.await_end().to_string().contains("closed"), "an idle connection is closed");
+    assert!(client.receive(stream, false).unwrap().body == large);
+    assert!(client.await_end().to_string().contains("closed"), "the connection is closed after its response");
+    assert_eq!(server.await_end(), Some(0));
+}
+
+#[test]
+fn responses_of_many_streams_are_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = compile_release(folder.path(), 1);
+    let server = start_site(folder.path(), &[]);
+    let mut client = connect(server.read_quic_address());
+    let request = |client: &mut Client, number: usize| {
+        let first = number * 10_000;
+        let range = format!("bytes={first}-{}", first + 9_999);
+        let fields = [&get("/large.bin")[..], &[("range", range.as_str())]].concat();
+        client.send_request(&fields).unwrap()
+    };
+    // More than the server allows at once.
+    let streams: Vec<_> = (0..300).map(|number| request(&mut client, number)).collect();
+    for (number, stream) in streams.into_iter().enumerate() {
+        let Response { status, body, .. } = client.receive(stream, false).unwrap();
+        assert_eq!(status, 206);
+        assert!(body == large[number * 10_000..][..10_000], "range {number}");
+    }
+}
+
+#[test]
+fn urgent_responses_are_sent_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = compile_release(folder.path(), 1);
+    let server = start_site(folder.path(), &[]);
+    // The windows don't limit the server, so that only the priorities decide.
+    let options = Options { stream_window: 8 << 20, ..Options::default() };
+    let mut client = Client::connect_with(server.read_quic_address(), &options).unwrap();
+    let request = |client: &mut Client, priority: &str| {
+        let fields = [&get("/large.bin")[..], &[("priority", priority)]].concat();
+        client.send_request(&fields).unwrap()
+    };
+    let later = request(&mut client, "u=7");
+    let first = request(&mut client, "u=0");
+    assert!(client.receive(first, false).unwrap().body == large);
+    let received_bytes = client.received_bytes(later);
+    assert!(received_bytes < LARGE_BYTES / 2, "{received_bytes} bytes of the less urgent response");
+    assert!(client.receive(later, false).unwrap().body == large);
 }
