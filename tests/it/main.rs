@@ -20,6 +20,7 @@ mod routes;
 
 mod http2;
 mod http3;
+mod http3_paths;
 mod tls;
 
 mod access_log;

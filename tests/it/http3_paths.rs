@@ -1,0 +1,147 @@
+//! HTTP/3 over paths that lose, change, reorder and delay datagrams: every transfer completes, with the right bytes.
+//!
+//! The cases are those of the QUIC interop runner, over a relay instead of a simulated network.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use cannery_testkit::http3::{Client, Options};
+use cannery_testkit::relay::{Impairments, Relay};
+
+use crate::fixture_site::noise;
+use crate::harness::{QUIC_FLAGS, Server, TLS_FLAGS, compile, write_folder};
+
+const REQUEST: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/large.bin")];
+
+/// A server with a large file behind a relay.
+struct Path {
+    content: Vec<u8>,
+    relay: Relay,
+    /// The address of the server itself.
+    server: SocketAddr,
+    _running: Server,
+    _folder: tempfile::TempDir,
+}
+
+impl Path {
+    /// Serves a file of this number of bytes.
+    fn new(bytes: usize, impairments: Impairments) -> Path {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+        let content = noise(bytes);
+        write_folder(&source, &[(b"large.bin", &content)]);
+        compile(&source, &archive, &["--compress", "identity"]);
+        let archive = ["--archive", archive.to_str().unwrap()];
+        let server = Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS].concat());
+        let address = server.read_quic_address();
+        let relay = Relay::start(address, impairments).unwrap();
+        Path { content, relay, server: address, _running: server, _folder: folder }
+    }
+
+    fn connect(&self) -> Client {
+        let options = Options { timeout: Duration::from_secs(60), ..Options::default() };
+        connect(self.relay.address(), &options)
+    }
+
+    /// Panics unless a transfer over the path is complete.
+    fn transfer(&self) {
+        let response = self.connect().request(&REQUEST).unwrap();
+        assert_eq!(response.status, 200);
+        assert!(response.body == self.content, "{} bytes", response.body.len());
+    }
+}
+
+fn connect(address: SocketAddr, options: &Options) -> Client {
+    Client::connect_with(address, options).unwrap_or_else(|ended| panic!("no connection: {ended}"))
+}
+
+#[test]
+fn lost_datagrams_are_sent_again() {
+    let path = Path::new(1_000_000, Impairments { loss_percent: 5, ..Impairments::default() });
+    path.transfer();
+    assert!(path.relay.impaired() > 10);
+}
+
+#[test]
+fn changed_datagrams_are_dropped() {
+    let path = Path::new(1_000_000, Impairments { corruption_percent: 5, ..Impairments::default() });
+    path.transfer();
+    assert!(path.relay.impaired() > 10);
+}
+
+#[test]
+fn reordered_datagrams_form_the_content() {
+    let path = Path::new(1_000_000, Impairments { reordering_percent: 20, ..Impairments::default() });
+    path.transfer();
+    assert!(path.relay.impaired() > 50);
+}
+
+#[test]
+fn handshakes_complete_despite_loss_and_corruption() {
+    for impairments in [
+        Impairments { loss_percent: 20, ..Impairments::default() },
+        Impairments { corruption_percent: 20, ..Impairments::default() },
+    ] {
+        let path = Path::new(1_000, impairments);
+        for _ in 0..10 {
+            path.transfer();
+        }
+        assert!(path.relay.impaired() > 10);
+    }
+}
+
+#[test]
+fn long_round_trips_only_take_time() {
+    // A round trip of 750 ms, as in the interop runner. The windows grow until the file fits.
+    let delay = Duration::from_millis(375);
+    Path::new(300_000, Impairments { delay, ..Impairments::default() }).transfer();
+}
+
+#[test]
+fn transfer_resumes_after_a_blackhole() {
+    let path = Path::new(3_000_000, Impairments::default());
+    let mut client = path.connect();
+    let stream = client.send_request(&REQUEST).unwrap();
+    for part in 1..3 {
+        client.receive_part(stream, part * 500_000).unwrap();
+        assert!(!client.is_complete(stream));
+        path.relay.impair(Impairments { is_blackhole: true, ..Impairments::default() });
+        // The client sends what it can, and receives nothing.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_secs(1));
+                path.relay.impair(Impairments::default());
+            });
+            client.receive_part(stream, (part + 1) * 500_000 - 1).unwrap();
+        });
+    }
+    assert!(client.receive(stream, false).unwrap().body == path.content);
+}
+
+#[test]
+fn transfer_survives_a_forgotten_nat_binding() {
+    let path = Path::new(3_000_000, Impairments::default());
+    let mut client = path.connect();
+    let stream = client.send_request(&REQUEST).unwrap();
+    for part in 1..4 {
+        client.receive_part(stream, part * 500_000).unwrap();
+        assert!(!client.is_complete(stream));
+        path.relay.rebind().unwrap();
+    }
+    assert!(client.receive(stream, false).unwrap().body == path.content);
+}
+
+#[test]
+fn transfer_follows_the_client_to_another_address() {
+    let path = Path::new(3_000_000, Impairments::default());
+    // Directly, because the relay hides the address of the client.
+    let mut client = connect(path.server, &Options::default());
+    let stream = client.send_request(&REQUEST).unwrap();
+    for part in 1..4_u8 {
+        client.receive_part(stream, usize::from(part) * 500_000).unwrap();
+        assert!(!client.is_complete(stream));
+        client.rebind(Ipv4Addr::new(127, 0, 0, 1 + part).into()).unwrap();
+    }
+    assert!(client.receive(stream, false).unwrap().body == path.content);
+}
