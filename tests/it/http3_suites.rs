@@ -1,0 +1,38 @@
+//! aioquic as a client of HTTP/3: the features of QUIC, and the violations of h3spec with their error codes.
+
+use std::process::Command;
+
+use crate::fixture_site::noise;
+use crate::harness::{QUIC_FLAGS, Server, TLS_FLAGS, compile, python, skip_outside, write_folder};
+
+/// Runs a suite of tests/outside, which must have at least this number of cases.
+fn run_suite(suite: &str, cases: usize) {
+    if skip_outside() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    write_folder(&source, &[(b"index.html", b"<title>page</title>"), (b"large.bin", &noise(2_000_000))]);
+    compile(&source, &archive, &["--compress", "identity"]);
+    let archive = ["--archive", archive.to_str().unwrap()];
+    let server = Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS].concat());
+    let address = server.read_quic_address();
+
+    let mut command = Command::new(python());
+    command.args(["tests/outside/quic_cases.py", suite, "127.0.0.1", &address.port().to_string()]);
+    let output = command.arg(source.join("large.bin")).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    let passed = stdout.lines().filter(|line| line.starts_with("passed ")).count();
+    assert!(passed >= cases, "only {passed} cases");
+}
+
+#[test]
+fn aioquic_uses_each_feature_of_quic() {
+    run_suite("interop", 22);
+}
+
+#[test]
+fn violations_get_their_error_codes() {
+    run_suite("errors", 88);
+}
