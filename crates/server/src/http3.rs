@@ -125,6 +125,13 @@ struct Takeover<D> {
     ends: Option<Instant>,
 }
 
+/// Whether a visit has changed a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    Changed,
+    Unchanged,
+}
+
 /// The code that runs, so that a panic is attributed to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Running {
@@ -272,7 +279,10 @@ impl<D: DatagramSocket> Http3<D> {
         for (incoming, _) in std::mem::take(&mut self.incoming) {
             self.endpoint.ignore(incoming);
         }
-        self.for_each(cx, |connection, cx| connection.begin_drain(cx));
+        self.for_each(cx, |connection, cx| {
+            connection.begin_drain(cx);
+            Visit::Changed
+        });
     }
 
     /// Runs the work of every second: ends connections that are late.
@@ -283,10 +293,13 @@ impl<D: DatagramSocket> Http3<D> {
         self.for_each(cx, |connection, cx| {
             connection.count_packets(&mut cx.observer);
             match connection.late(cx) {
-                Late::No => {}
+                Late::No if cx.is_draining() => {}
+                // Thousands of idle connections must cost next to nothing.
+                Late::No => return Visit::Unchanged,
                 Late::Idle => connection.end_idle(cx),
                 Late::Slow => connection.time_out(cx),
             }
+            Visit::Changed
         });
     }
 
@@ -311,15 +324,21 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    fn for_each(&mut self, cx: &mut WorkerContext, mut act: impl FnMut(&mut Connection, &mut WorkerContext)) {
-        let keys: Vec<_> = self.connections.iter().flatten().map(Connection::key).collect();
-        for key in keys {
+    /// Visits all connections. Those that `visit` changes run in the next iteration.
+    fn for_each(
+        &mut self,
+        cx: &mut WorkerContext,
+        mut visit: impl FnMut(&mut Connection, &mut WorkerContext) -> Visit,
+    ) {
+        for index in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[index] else { continue };
+            let key = connection.key();
             self.running = Running::Connection(key);
-            if let Some(Some(connection)) = self.connections.get_mut(key.index()) {
-                act(connection, cx);
-            }
+            let visited = visit(connection, cx);
             self.running = Running::Nothing;
-            self.mark(key);
+            if visited == Visit::Changed {
+                self.mark(key);
+            }
         }
     }
 

@@ -46,6 +46,8 @@ pub(super) struct Connection {
     close_reason: Closed,
     /// The part of the measurements that was counted.
     counted: Stats,
+    /// Whether it has run since its packets were counted.
+    has_run: bool,
     memory: u32,
     /// Whether the connection is among those that run next.
     pub(super) is_marked: bool,
@@ -122,6 +124,7 @@ impl Connection {
             sent_bytes_before: 0,
             close_reason: Closed::InOrder,
             counted: Stats::default(),
+            has_run: false,
             memory: IDLE_BYTES,
             is_marked: false,
             is_counted: true,
@@ -179,6 +182,7 @@ impl Connection {
 
     /// Handles the events of the connection.
     pub(super) fn run(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
+        self.has_run = true;
         bodies.release(&cx.release.content);
         while let Some(event) = self.quic.next_event() {
             if let Err(code) = self.handle(event, cx, bodies) {
@@ -471,6 +475,9 @@ impl Connection {
 
     /// Counts the packets since the last call.
     pub(super) fn count_packets(&mut self, observer: &mut Observer) {
+        if !std::mem::replace(&mut self.has_run, false) {
+            return;
+        }
         let stats = self.quic.stats();
         let before = std::mem::replace(&mut self.counted, stats);
         let lost = stats.lost_packets.saturating_sub(before.lost_packets);
