@@ -147,8 +147,12 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
     // We open all sockets before we start the first process, so that a port in use is an error now.
     let threads = config.threads.get();
     let listening = Listening::open(config, threads * processes).map_err(|error| start_failure(&error))?;
+    let datagrams = config.http3.as_ref().map(|http3| Datagrams::open(http3, threads * processes));
+    let datagrams = datagrams.transpose().map_err(|error| start_failure(&error))?;
     let addresses = listening.addresses().to_vec();
-    let local = LocalAddresses::find(addresses.iter().map(|(_, address)| address));
+    let quic_addresses = datagrams.as_ref().map_or_else(Vec::new, |opened| opened.addresses().to_vec());
+    let tcp_addresses = addresses.iter().map(|(_, address)| address);
+    let local = LocalAddresses::find(tcp_addresses.chain(&quic_addresses));
     let (admin_claim, admin_listener) =
         config.admin.as_ref().map(inherited::admin_listener).transpose()?.unzip();
     let admin_address = admin_listener.as_ref().map(Listener::address).transpose().map_err(unknown)?;
@@ -162,12 +166,12 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
     }
     claims.extend(admin_claim.flatten());
     let mut worker_listeners = worker_listeners.into_iter();
-    let datagrams = config
-        .http3
-        .as_ref()
-        .map(|http3| Datagrams::open(http3, threads * processes)?.into_processes(threads, http3.generation));
-    let mut datagrams =
-        datagrams.transpose().map_err(|error| start_failure(&error))?.unwrap_or_default().into_iter();
+    let mut datagrams = match (datagrams, &config.http3) {
+        (Some(datagrams), Some(http3)) => datagrams.into_processes(threads, http3.generation),
+        _ => Ok(Vec::new()),
+    }
+    .map_err(|error| start_failure(&error))?
+    .into_iter();
     let process_sockets = (0..processes)
         .map(|_| ProcessSockets {
             listeners: worker_listeners.by_ref().take(threads).flatten().collect(),
@@ -197,6 +201,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
         if !options.quiet {
             print_ignored_flags(options);
             print_addresses(&addresses, local);
+            print_quic_addresses(&quic_addresses, local);
             if let Some(address) = &admin_address {
                 print_admin_address(address);
             }

@@ -54,7 +54,18 @@ fn connect(address: SocketAddr) -> Client {
 
 #[test]
 fn start_messages_name_the_address() {
-    let server = start_dummy(&QUIC_FLAGS);
+    check_start_messages(&[]);
+}
+
+#[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux spreads connections over processes")]
+fn start_messages_of_a_supervisor_name_the_address() {
+    check_start_messages(&["--processes", "2"]);
+}
+
+/// Starts a server with these flags, and connects to the address that it prints.
+fn check_start_messages(flags: &[&str]) {
+    let server = start_dummy(&[&QUIC_FLAGS, flags].concat());
     assert!(server.read_tls_address().starts_with("127.0.0.1:"));
     let line = server.await_line("HTTP/3");
     let address = line.strip_prefix("listening at https://").and_then(|rest| rest.strip_suffix("/ (HTTP/3)"));
