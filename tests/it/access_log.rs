@@ -105,9 +105,10 @@ fn json_has_tls_version_and_coding() {
     assert_eq!(server.stop(), Some(0));
     let lines = lines(&log);
     let with = |word: &str| lines.iter().filter(|line| line.contains(word)).count();
-    // Four transports: half of them over TLS, half of them HTTP/2.
-    assert_eq!((lines.len(), with("\"coding\":\"br\""), with("\"coding\"")), (8, 4, 4), "{lines:#?}");
-    assert_eq!((with("\"tls\":\"1.3\""), with("\"version\":\"2.0\"")), (4, 4), "{lines:#?}");
+    // Five transports: three of them over TLS, two of them HTTP/2, one of them HTTP/3.
+    assert_eq!((lines.len(), with("\"coding\":\"br\""), with("\"coding\"")), (10, 5, 5), "{lines:#?}");
+    let versions = (with("\"version\":\"2.0\""), with("\"version\":\"3.0\""));
+    assert_eq!((with("\"tls\":\"1.3\""), versions), (6, (4, 2)), "{lines:#?}");
 }
 
 #[test]

@@ -241,7 +241,7 @@ fn tinycdb_reads_archives() {
         .output()
         .expect("`cargo xtask test` installs tinycdb");
     let manifest: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(manifest["schema"], 3);
+    assert_eq!(manifest["schema"], 4);
     let output = Command::new("cdb").args(["-s", &archive]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
