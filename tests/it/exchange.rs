@@ -14,7 +14,7 @@ use checker::{Failures, Target, check_under_load};
 use releases::{RELEASES, Site};
 
 use crate::authority::Authority;
-use crate::harness::{Server, in_network_namespace, server_command, skip_outside, wait_until};
+use crate::harness::{QUIC_FLAGS, Server, in_network_namespace, server_command, skip_outside, wait_until};
 
 /// The minimum number of responses that the clients check between two exchanges.
 const RESPONSES_BETWEEN: u64 = 150;
@@ -28,14 +28,15 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Starts a server of `site` that listens with and without TLS.
+/// Starts a server of `site` that listens with and without TLS, and for HTTP/3.
 fn start(program: &Path, site: &Site, bundle: &Path, flags: &[&str]) -> (Server, Target) {
     let mut command = Command::new(program);
     command.args(server_command().get_args());
     command.args(["--archive", text(site.archive()), "--tls-bundle", text(bundle)]);
-    command.args(["--bind", "127.0.0.1:0", "--bind-tls", "127.0.0.1:0"]).args(flags);
+    command.args(["--bind", "127.0.0.1:0", "--bind-tls", "127.0.0.1:0"]).args(QUIC_FLAGS).args(flags);
     let server = Server::run(command);
-    let target = Target { plain: server.address.clone(), tls: server.read_tls_address() };
+    let (plain, tls) = (server.address.clone(), server.read_tls_address());
+    let target = Target { plain, tls, quic: server.read_quic_address() };
     (server, target)
 }
 

@@ -198,10 +198,10 @@ impl Client {
         self.streams[&stream].progress != Progress::Open
     }
 
-    /// Returns the number of bytes of a response that have been received, including frame headers.
+    /// Returns the number of bytes of an incomplete response that have been received, including frame headers.
     #[must_use]
     pub fn received_bytes(&self, stream: StreamId) -> usize {
-        self.streams[&stream].bytes.len()
+        self.streams.get(&stream).map_or(0, |received| received.bytes.len())
     }
 
     /// Waits until the server has sent GOAWAY, and returns the stream ID in its last one.

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cannery_testkit::tls::{self, ClientOptions, TlsStream};
-use cannery_testkit::{Ended, Response, http1, http2};
+use cannery_testkit::{Ended, Response, http1, http2, http3};
 
 use super::releases::{MISSING, RESOURCES, Resource, content};
 use crate::harness::{TIMEOUT, decode};
@@ -17,6 +18,7 @@ use crate::transports::connect;
 pub(super) struct Target {
     pub(super) plain: String,
     pub(super) tls: String,
+    pub(super) quic: SocketAddr,
 }
 
 /// The consequence of a connection that breaks before a response is complete.
@@ -116,18 +118,25 @@ enum Transport {
     Http1OverTls,
     Http2,
     Http2OverTls,
+    Http3,
 }
 
 impl Transport {
-    const ALL: [Transport; 4] =
-        [Transport::Http1, Transport::Http1OverTls, Transport::Http2, Transport::Http2OverTls];
+    const ALL: [Transport; 5] = [
+        Transport::Http1,
+        Transport::Http1OverTls,
+        Transport::Http2,
+        Transport::Http2OverTls,
+        Transport::Http3,
+    ];
 }
 
-/// Either protocol, over either kind of connection.
+/// Each protocol, the first two over either kind of connection.
 enum Connection {
     Http1(http1::Client<Box<dyn Stream>>),
     /// With the scheme of its requests.
     Http2(http2::Client<Box<dyn Stream>>, &'static str),
+    Http3(http3::Client),
 }
 
 trait Stream: Read + Write {}
@@ -193,7 +202,20 @@ impl Client<'_> {
             Transport::Http1OverTls => Connection::Http1(http1::Client::new(tls("http/1.1")?)),
             Transport::Http2 => Connection::Http2(http2::Client::new(plain()), "http"),
             Transport::Http2OverTls => Connection::Http2(http2::Client::new(tls("h2")?), "https"),
+            Transport::Http3 => Connection::Http3(self.connect_http3()?),
         })
+    }
+
+    /// Opens an HTTP/3 connection. Returns `None` if the process that it reached was killed during the handshake.
+    fn connect_http3(&self) -> Option<http3::Client> {
+        // A process that is killed sends nothing, so the client finds out by this time.
+        let timeout = if self.failures == Failures::Tolerated { Duration::from_secs(5) } else { TIMEOUT };
+        match http3::Client::connect_with(self.target.quic, &http3::Options { timeout, ..Default::default() })
+        {
+            Ok(client) => Some(client),
+            Err(_) if self.failures == Failures::Tolerated => None,
+            Err(error) => panic!("no HTTP/3 connection: {error}"),
+        }
     }
 
     /// Makes up a request: any resource, coding, method, condition and range.
@@ -302,6 +324,7 @@ impl Connection {
         match self {
             Connection::Http1(connection) => exchange_http1(connection, requests),
             Connection::Http2(connection, scheme) => exchange_http2(connection, scheme, requests),
+            Connection::Http3(connection) => exchange_http3(connection, requests),
         }
     }
 }
@@ -344,6 +367,28 @@ fn exchange_http2(
     (exchanges.into_iter().map_while(http2::Exchange::into_response).collect(), broken)
 }
 
+fn exchange_http3(connection: &mut http3::Client, requests: &[Request]) -> (Vec<Response>, Option<Broken>) {
+    let mut streams = Vec::new();
+    for request in requests {
+        match connection.send_request(&request.to_http2("https")) {
+            Ok(stream) => streams.push(stream),
+            Err(ended) => return (Vec::new(), Some(Broken { ended, is_cut: false })),
+        }
+    }
+
+    let mut responses = Vec::new();
+    for (stream, request) in streams.iter().zip(requests) {
+        match connection.receive(*stream, request.method == "HEAD") {
+            Ok(response) => responses.push(response),
+            Err(ended) => {
+                let is_cut = streams.iter().any(|stream| connection.received_bytes(*stream) > 0);
+                return (responses, Some(Broken { ended, is_cut }));
+            }
+        }
+    }
+    (responses, None)
+}
+
 impl Request {
     /// Returns the bytes of the request in HTTP/1.1.
     fn to_http1(&self) -> String {
@@ -351,7 +396,7 @@ impl Request {
         format!("{} {} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n", self.method, self.path)
     }
 
-    /// Returns the fields of the request in HTTP/2 (RFC 9113 §8.3.1).
+    /// Returns the fields of the request in HTTP/2 and HTTP/3 (RFC 9113 §8.3.1).
     fn to_http2(&self, scheme: &str) -> Vec<(String, String)> {
         let pseudo = [
             (":method", self.method),
