@@ -71,8 +71,16 @@ pub struct Table {
 #[derive(Debug)]
 struct Cell {
     text: String,
-    align_right: bool,
-    faint: bool,
+    style: CellStyle,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum CellStyle {
+    Text,
+    /// Aligned to the right.
+    Number,
+    /// Dim.
+    Faint,
 }
 
 impl Table {
@@ -98,9 +106,14 @@ impl Table {
             let mut line = " ".repeat(indent);
             for (cell, width) in row.iter().zip(&widths) {
                 let padding = " ".repeat(width - cell.text.chars().count());
-                let shown = if cell.faint { paint.faint(&cell.text) } else { cell.text.clone() };
-                let (before, after) =
-                    if cell.align_right { (padding.as_str(), "") } else { ("", padding.as_str()) };
+                let shown = match cell.style {
+                    CellStyle::Faint => paint.faint(&cell.text),
+                    CellStyle::Text | CellStyle::Number => cell.text.clone(),
+                };
+                let (before, after) = match cell.style {
+                    CellStyle::Number => (padding.as_str(), ""),
+                    CellStyle::Text | CellStyle::Faint => ("", padding.as_str()),
+                };
                 // Writing into a string cannot fail.
                 let _ = write!(line, "{before}{shown}{after}  ");
             }
@@ -126,21 +139,21 @@ pub struct Row<'t> {
 impl Row<'_> {
     /// Adds a cell of text, aligned to the left.
     pub fn text(self, text: impl Into<String>) -> Self {
-        self.cell(text.into(), false, false)
+        self.cell(text.into(), CellStyle::Text)
     }
 
     /// Adds a cell with a number, aligned to the right.
     pub fn number(self, text: impl Into<String>) -> Self {
-        self.cell(text.into(), true, false)
+        self.cell(text.into(), CellStyle::Number)
     }
 
     /// Adds a dim cell that explains the others, aligned to the left.
     pub fn faint(self, text: impl Into<String>) -> Self {
-        self.cell(text.into(), false, true)
+        self.cell(text.into(), CellStyle::Faint)
     }
 
-    fn cell(self, text: String, align_right: bool, faint: bool) -> Self {
-        self.cells.push(Cell { text, align_right, faint });
+    fn cell(self, text: String, style: CellStyle) -> Self {
+        self.cells.push(Cell { text, style });
         self
     }
 }

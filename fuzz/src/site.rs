@@ -11,7 +11,7 @@ use cannery_archive::{
     Archive, Coding, Digest, Format, HeadId, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, Origin,
     Writer,
 };
-use cannery_site::Site;
+use cannery_site::{Site, VirtualHosts};
 
 /// The lengths of the resources below `/length/`, in bytes.
 pub(crate) const LENGTHS: [usize; 5] = [0, 1, 10, 300, 5000];
@@ -62,10 +62,10 @@ fn site() -> Site {
     for length in LENGTHS {
         put(&mut writer, head, &format!("length/{length}"), &[(Coding::Identity, numbered(length))]);
     }
-    let (mut file, _) = writer.finish(false).expect("it can be written");
+    let (mut file, _) = writer.finish().expect("it can be written");
     let mut bytes = Vec::new();
     file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("it can be read");
-    Site::new(Archive::from_bytes(bytes).expect("it is an archive"), false)
+    Site::new(Archive::from_bytes(bytes).expect("it is an archive"), VirtualHosts::Ignored)
 }
 
 fn put(writer: &mut Writer, head: HeadId, path: &str, bodies: &[(Coding, Vec<u8>)]) {

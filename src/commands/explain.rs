@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_archive::{Archive, Corrupt, Extent, Key, KeyBuffer, Origin, Record, ScopeEntry};
 use cannery_server::config::SecurityHeaders;
-use cannery_site::{Answer, Body, Fields, Reason, Request, Scratch, Site, Sites, Target};
+use cannery_site::{Answer, Body, Fields, Reason, Request, Scratch, Site, Sites, Target, VirtualHosts};
 use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, Refusal, RequestHead, ServerFields};
 use serde_json::Value;
@@ -31,7 +31,7 @@ const DEFAULT_HOST: &str = "localhost";
 /// The file is not an archive or is damaged, or the request cannot be sent.
 pub fn run(flags: &Explain) -> Result<(), Failure> {
     let request = request_text(flags)?;
-    let site = Site::new(open::open(&flags.archive)?, true);
+    let site = Site::new(open::open(&flags.archive)?, VirtualHosts::Enabled);
     let explained =
         explain(&site, &request, flags.debug, Paint::for_results()).map_err(open::corrupt(&flags.archive))?;
     output::print(explained)

@@ -88,7 +88,7 @@ fn write(file: File) {
     writer
         .manifest(br#"{"tool":"sample","rule_files":["_redirects"],"rule_lines":[[0,1,0],[0,2,"/go"]]}"#)
         .unwrap();
-    writer.finish(true).unwrap();
+    writer.finish().unwrap();
 }
 
 fn head(status: u16, content_type: &[u8], representation: &[u8]) -> NewHead {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use cannery_server::config::{ListenerKind, NoticeHandler};
+use cannery_server::config::{ListenerKind, NoticeHandler, VirtualHosts};
 use cannery_server::process::Datagrams;
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::process::supervisor::{ExitReason, ProcessSockets, Supervisor};
@@ -337,7 +337,7 @@ fn settings(config: &Config) -> String {
     format!(
         "{}, hosts {}, security headers {}, timeouts {}",
         format::counted(config.threads.get() as u64, "thread"),
-        state(config.hosts),
+        state(config.virtual_hosts == VirtualHosts::Enabled),
         state(config.security_headers.basic),
         state(config.timeouts.is_some()),
     )

@@ -11,7 +11,7 @@ use cannery_server::Config;
 use cannery_server::config::{
     AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, Loading,
     LogFormat, LogTarget, NamedArchive, NoticeHandler, ProxySource, ReleaseDirectory, Requirement,
-    SandboxPolicy, SecurityHeaders, SpecialPages, Timeouts, TrustedProxies,
+    SandboxPolicy, SecurityHeaders, SpecialPages, Timeouts, TrustedProxies, VirtualHosts,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
@@ -427,7 +427,11 @@ impl Flags {
             threads,
             connections_max: listening.limit_connections,
             proxy_protocol: listening.proxy_protocol,
-            hosts: !responses.hosts_disable,
+            virtual_hosts: if responses.hosts_disable {
+                VirtualHosts::Ignored
+            } else {
+                VirtualHosts::Enabled
+            },
             security_headers: SecurityHeaders {
                 basic: !responses.security_headers_disable,
                 tls: responses.security_headers_tls,

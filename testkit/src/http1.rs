@@ -18,7 +18,7 @@ impl<S: Read + Write> Client<S> {
         Client { stream, received: Vec::new() }
     }
 
-    /// Sends a request and reads its response. `is_head` is `true` for the method HEAD.
+    /// Sends a request with this method and reads its response.
     ///
     /// # Errors
     ///
@@ -27,9 +27,9 @@ impl<S: Read + Write> Client<S> {
     /// # Panics
     ///
     /// Panics if the response is malformed, or if bytes follow it.
-    pub fn request(&mut self, request: &[u8], is_head: bool) -> Result<Response, Ended> {
+    pub fn request(&mut self, request: &[u8], method: &str) -> Result<Response, Ended> {
         self.send(request)?;
-        let response = self.receive(is_head)?;
+        let response = self.receive(method)?;
         assert!(self.received.is_empty(), "bytes after the response");
         Ok(response)
     }
@@ -48,18 +48,18 @@ impl<S: Read + Write> Client<S> {
         !self.received.is_empty()
     }
 
-    /// Reads the next final response; interim responses are skipped. `is_head` is `true` if it answers a HEAD request.
+    /// Reads the next final response, which is to a request with this method. Interim responses are skipped.
     ///
     /// # Errors
     ///
     /// Fails if the server closes the connection before the end of the response.
-    pub fn receive(&mut self, is_head: bool) -> Result<Response, Ended> {
+    pub fn receive(&mut self, method: &str) -> Result<Response, Ended> {
         let mut chunk = [0; 16_384];
         loop {
-            if let Some(length) = response_length(&self.received, is_head)
+            if let Some(length) = response_length(&self.received, method)
                 && self.received.len() >= length
             {
-                let response = parse(&self.received[..length], is_head).0;
+                let response = parse(&self.received[..length], method).0;
                 self.received.drain(..length);
                 if response.status >= 200 {
                     return Ok(response);
@@ -75,15 +75,15 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// Parses the response at the start of `bytes`. Returns it with the bytes that follow it. `is_head` is `true` if it
-/// answers a HEAD request.
+/// Parses the response at the start of `bytes`, which is to a request with this method. Returns it with the bytes that
+/// follow it.
 ///
 /// # Panics
 ///
 /// Panics unless each line ends with CRLF, a space follows each colon, and `Content-Length` states the length of the
 /// content: the server sends no other framing.
 #[must_use]
-pub fn parse(bytes: &[u8], is_head: bool) -> (Response, &[u8]) {
+pub fn parse<'b>(bytes: &'b [u8], method: &str) -> (Response, &'b [u8]) {
     let end = find_head_end(bytes);
     let end = end.unwrap_or_else(|| panic!("no header section in {:?}", String::from_utf8_lossy(bytes)));
     let head = str::from_utf8(&bytes[..end - 4]).unwrap();
@@ -94,7 +94,7 @@ pub fn parse(bytes: &[u8], is_head: bool) -> (Response, &[u8]) {
     let mut response = Response { status, fields: fields.collect(), body: Vec::new() };
 
     let rest = &bytes[end..];
-    if is_head || matches!(status, 100..=199 | 204 | 304) {
+    if method == "HEAD" || matches!(status, 100..=199 | 204 | 304) {
         return (response, rest);
     }
     let (body, rest) = rest.split_at(content_length(&response));
@@ -103,10 +103,10 @@ pub fn parse(bytes: &[u8], is_head: bool) -> (Response, &[u8]) {
 }
 
 /// Returns the length of the response at the start of `bytes`, or `None` while its head is incomplete.
-fn response_length(bytes: &[u8], is_head: bool) -> Option<usize> {
+fn response_length(bytes: &[u8], method: &str) -> Option<usize> {
     let head = find_head_end(bytes)?;
-    let response = parse(&bytes[..head], true).0;
-    let has_no_content = is_head || matches!(response.status, 100..=199 | 204 | 304);
+    let response = parse(&bytes[..head], "HEAD").0;
+    let has_no_content = method == "HEAD" || matches!(response.status, 100..=199 | 204 | 304);
     let content = if has_no_content { 0 } else { content_length(&response) };
     Some(head + content)
 }

@@ -38,15 +38,15 @@ fn site() -> Server {
     )
 }
 
-/// Sends bytes and parses all responses until the server closes the connection. `is_head` is `true` for each response to a
-/// HEAD request, `false` if missing.
-fn responses(server: &Server, bytes: &[u8], is_head: &[bool]) -> Vec<Response> {
+/// Sends bytes and parses all responses until the server closes the connection. `methods` are those of the first requests;
+/// the others are GET.
+fn responses(server: &Server, bytes: &[u8], methods: &[&str]) -> Vec<Response> {
     let received = server.raw(bytes);
     let mut rest = received.as_slice();
     let mut responses = Vec::new();
     while !rest.is_empty() {
-        let is_head = is_head.get(responses.len()).copied().unwrap_or_default();
-        let (response, others) = parse(rest, is_head);
+        let method = methods.get(responses.len()).copied().unwrap_or("GET");
+        let (response, others) = parse(rest, method);
         responses.push(response);
         rest = others;
     }
@@ -67,7 +67,7 @@ fn status(server: &Server, lines: &str) -> u16 {
 fn exchange(server: &Server, bytes: &[u8], count: usize) -> Vec<Response> {
     let mut client = http1::Client::new(server.connect());
     client.send(bytes).unwrap();
-    let responses = (0..count).map(|_| client.receive(false).unwrap()).collect();
+    let responses = (0..count).map(|_| client.receive("GET").unwrap()).collect();
     assert!(!client.has_received(), "more than {count} responses");
     responses
 }

@@ -89,7 +89,7 @@ fn idle_connection_is_accepted_with_its_request() {
 #[cfg_attr(feature = "portable", ignore = "only Linux has the option")]
 fn idle_tls_connection_is_not_accepted() {
     let request = |address: &str| {
-        let response = http1::Client::new(connect_tls(address, &["http/1.1"])).request(LAST_REQUEST, false);
+        let response = http1::Client::new(connect_tls(address, &["http/1.1"])).request(LAST_REQUEST, "GET");
         assert_eq!(response.unwrap_or_else(|ended| panic!("{ended}")).body, BODY);
     };
     let (server, admin, idle) = connect_idle(|| deferring(&TLS_FLAGS), Server::read_tls_address, request);

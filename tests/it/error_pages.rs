@@ -71,7 +71,7 @@ fn malformed_requests_get_the_page_of_the_root() {
     let server = server();
     let refusal = |bytes: &[u8]| {
         let received = server.raw(bytes);
-        let (response, rest) = parse(&received, false);
+        let (response, rest) = parse(&received, "GET");
         assert!(rest.is_empty());
         assert_eq!(response.field("Connection"), Some("close"));
         response
@@ -95,7 +95,7 @@ fn large_error_page_arrives_complete() {
     let files = [("_400.html", large.clone().leak() as &str), ("_404.html", large.clone().leak())];
     let server = serve(&pages(&files), &["--compress", "identity"]);
     assert_error(&server.get("/none"), 404, &large);
-    assert_error(&parse(&server.raw(b"\x00"), false).0, 400, &large);
+    assert_error(&parse(&server.raw(b"\x00"), "GET").0, 400, &large);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn built_in_pages_are_small_and_reveal_nothing() {
         server.request("BREW", "/a.txt", ""),
         server.request("GET", "/a.txt", "If-Match: \"x\"\r\n"),
         server.request("GET", "/a.txt", "Range: bytes=99-\r\n"),
-        parse(&server.raw(b"GET / HTTP/1.1\r\n\r\n"), false).0,
+        parse(&server.raw(b"GET / HTTP/1.1\r\n\r\n"), "GET").0,
     ];
     for response in errors {
         let page = String::from_utf8(response.body.clone()).unwrap();

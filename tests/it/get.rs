@@ -89,7 +89,7 @@ fn ambiguous_requests_are_refused() {
         ("GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505),
     ] {
         let answer = server.raw(request.as_bytes());
-        let (response, rest) = parse(&answer, false);
+        let (response, rest) = parse(&answer, "GET");
         assert_eq!(response.status, status, "{request:?}");
         assert_eq!(
             (response.field("Connection"), response.field("Cache-Control")),
@@ -98,9 +98,9 @@ fn ambiguous_requests_are_refused() {
         assert!(rest.is_empty());
     }
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(9000));
-    assert_eq!(parse(&server.raw(long.as_bytes()), false).0.status, 414);
+    assert_eq!(parse(&server.raw(long.as_bytes()), "GET").0.status, 414);
     let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(20_000));
-    assert_eq!(parse(&server.raw(large.as_bytes()), false).0.status, 431);
+    assert_eq!(parse(&server.raw(large.as_bytes()), "GET").0.status, 431);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn pipelined_requests_are_answered_in_order() {
     let answer = server.raw(requests.as_bytes());
     let mut rest = answer.as_slice();
     for number in 0..=400 {
-        let (response, others) = parse(rest, false);
+        let (response, others) = parse(rest, "GET");
         let expected: (u16, &[u8]) = match number % 4 {
             0 => (200, b"Hello World!\n"),
             1 => (404, &response.body),
@@ -137,7 +137,7 @@ fn request_may_arrive_byte_by_byte() {
     }
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
-    assert_eq!(parse(&answer, false).0.body, b"Hello World!\n");
+    assert_eq!(parse(&answer, "GET").0.body, b"Hello World!\n");
 }
 
 #[test]
@@ -148,19 +148,19 @@ fn half_closed_connection_is_answered_and_closed() {
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
-    assert_eq!(parse(&answer, false).0.body, b"Hello World!\n");
+    assert_eq!(parse(&answer, "GET").0.body, b"Hello World!\n");
 }
 
 #[test]
 fn http_1_0_closes_unless_keep_alive() {
     let server = hello();
     let answer = server.raw(b"GET /hello.txt HTTP/1.0\r\n\r\n");
-    assert_eq!(parse(&answer, false).0.field("Connection"), Some("close"));
+    assert_eq!(parse(&answer, "GET").0.field("Connection"), Some("close"));
     let answer =
         server.raw(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /hello.txt HTTP/1.0\r\n\r\n");
-    let (first, rest) = parse(&answer, false);
+    let (first, rest) = parse(&answer, "GET");
     assert_eq!(first.field("Connection"), Some("keep-alive"));
-    assert_eq!(parse(rest, false).0.body, b"Hello World!\n");
+    assert_eq!(parse(rest, "GET").0.body, b"Hello World!\n");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn slow_reader_receives_a_large_file() {
             bytes => answer.extend_from_slice(&chunk[..bytes]),
         }
     }
-    assert!(parse(&answer, false).0.body == content, "the bytes differ");
+    assert!(parse(&answer, "GET").0.body == content, "the bytes differ");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn request_content_is_not_parsed_as_a_request() {
     let content = "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n";
     let first = format!("GET / HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{content}", content.len());
     let answer = hello().raw(format!("{first}GET /hello.txt HTTP/1.0\r\n\r\n").as_bytes());
-    let (first, rest) = parse(&answer, false);
+    let (first, rest) = parse(&answer, "GET");
     assert_eq!(first.body, b"<title>home</title>");
-    assert_eq!(parse(rest, false).0.body, b"Hello World!\n");
+    assert_eq!(parse(rest, "GET").0.body, b"Hello World!\n");
 }

@@ -229,7 +229,7 @@ impl Server {
         let request =
             format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{lines}\r\n");
         let received = self.raw(request.as_bytes());
-        let (response, rest) = parse(&received, method == "HEAD");
+        let (response, rest) = parse(&received, method);
         assert!(rest.is_empty(), "bytes after the response: {rest:?}");
         if let Some(transports) = &self.transports {
             transports.assert_equal(&Request { host, method, target, lines }, &response);
@@ -290,7 +290,7 @@ pub(crate) fn request_at(address: &str, method: &str, target: &str, lines: &str)
     write!(stream, "{method} {target} HTTP/1.1\r\n{host}Connection: close\r\n{lines}\r\n").unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
-    parse(&received, method == "HEAD").0
+    parse(&received, method).0
 }
 
 /// Waits until a condition is met, which `description` names in the panic message.

@@ -145,7 +145,7 @@ fn slow_heads_and_contents_time_out() {
     println!("an ordinary request took {alone:?} at most before, {longest:?} with {count} slow ones");
     for (number, trickle) in all.iter().enumerate() {
         let expected = if number % 2 == 1 { 200 } else { 408 };
-        assert_eq!(parse(&trickle.received, false).0.status, expected, "{number}");
+        assert_eq!(parse(&trickle.received, "GET").0.status, expected, "{number}");
     }
     drop(all);
     target.await_descriptors(0);
@@ -162,7 +162,7 @@ fn half_closed_connection_gets_its_responses() {
     stream.read_to_end(&mut received).unwrap();
     let mut rest = received.as_slice();
     for _ in 0..3 {
-        let (response, others) = parse(rest, false);
+        let (response, others) = parse(rest, "GET");
         assert_eq!((response.status, response.body.len()), (200, LARGE_BYTES));
         rest = others;
     }
@@ -272,7 +272,7 @@ fn stalled_readers_are_reset_and_slow_ones_are_not() {
         assert_eq!(end.unwrap_err().kind(), ErrorKind::ConnectionReset);
     }
     slow.read_to_end(&mut received).unwrap();
-    let (response, rest) = parse(&received, false);
+    let (response, rest) = parse(&received, "GET");
     assert_eq!((response.status, response.body.len(), rest.len()), (200, LARGE_BYTES, 0));
     target.await_descriptors(0);
 }
@@ -300,7 +300,7 @@ fn idle_connections_time_out() {
             assert!(began.elapsed() < TIMEOUT, "it is never closed");
             longest = longest.max(target.request());
         }
-        assert_eq!(parse(&received, false).0.body, b"small");
+        assert_eq!(parse(&received, "GET").0.body, b"small");
     }
     println!("an ordinary request took {longest:?} at most");
     target.await_descriptors(0);

@@ -58,7 +58,7 @@ fn concurrent_requests_get_their_responses() {
     for _ in 0..10 {
         let requested: Vec<_> = (0..60).map(|number| paths[number % paths.len()]).collect();
         let ids: Vec<_> = requested.iter().map(|path| connection.send_request(&get(path)).unwrap()).collect();
-        let responses = connection.receive_all(&ids, false).unwrap();
+        let responses = connection.receive_all(&ids, "GET").unwrap();
         for (number, response) in responses.iter().enumerate() {
             let expected = &expected[number % paths.len()];
             assert_eq!(response.status, expected.status, "{}", requested[number]);
@@ -76,7 +76,7 @@ fn targets_and_hosts_follow_the_same_grammar_as_http1() {
     let mut status = |authority: &str, path: &str| {
         let fields = [(":method", "GET"), (":scheme", "http"), (":authority", authority), (":path", path)];
         let id = connection.send_request(&fields).unwrap();
-        connection.receive(id, false).unwrap().status
+        connection.receive(id, "GET").unwrap().status
     };
     for path in ["/a.txt#part", "/a.txt?q#part", "/#"] {
         assert_eq!(status("localhost", path), 400, "{path}");
@@ -139,7 +139,7 @@ fn flow_control_windows_are_respected() {
     let other = connection
         .send_request(&[(":method", "HEAD"), get("/a.txt")[1], get("/")[2], (":path", "/a.txt")])
         .unwrap();
-    assert_eq!(connection.receive(other, true).unwrap().status, 200);
+    assert_eq!(connection.receive(other, "HEAD").unwrap().status, 200);
 }
 
 #[test]
@@ -214,16 +214,16 @@ fn field_section_may_span_many_frames() {
         let is_last = number + 1 == pieces.len();
         connection.send_frame(CONTINUATION, if is_last { END_HEADERS } else { 0 }, 1, piece);
     }
-    assert_eq!(connection.receive(1, false).unwrap().body, b"content");
+    assert_eq!(connection.receive(1, "GET").unwrap().body, b"content");
     // Padding and the deprecated priority fields are ignored (RFC 9113, section 6.2).
     let padded = [&[3], &[0, 0, 0, 0, 15][..], &block, &[0; 3]].concat();
     connection.send_frame(HEADERS, END_STREAM | END_HEADERS | 0x8 | 0x20, 3, &padded);
-    assert_eq!(connection.receive(3, false).unwrap().body, b"content");
+    assert_eq!(connection.receive(3, "GET").unwrap().body, b"content");
     // Cookies may be split, and frames of unknown types may arrive at any time (sections 8.2.3 and 5.5).
     connection.send_frame(0xbe, 0xef, 0, b"unknown");
     let block = field_block(&[&get("/a.txt")[..], &[("cookie", "a=b"), ("cookie", "c=d")]].concat());
     connection.send_frame(HEADERS, END_STREAM | END_HEADERS, 5, &block);
-    assert_eq!(connection.receive(5, false).unwrap().body, b"content");
+    assert_eq!(connection.receive(5, "GET").unwrap().body, b"content");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn request_content_is_ignored() {
         connection.send_frame(HEADERS, END_HEADERS, id, &field_block(&fields));
         connection.send_frame(DATA, 0, id, &[b'x'; 10_000]);
         connection.send_frame(DATA, END_STREAM, id, &[b'x'; 10_000]);
-        assert_eq!(connection.receive(id, false).unwrap().status, expected, "{method}");
+        assert_eq!(connection.receive(id, "GET").unwrap().status, expected, "{method}");
     }
 }
 

@@ -104,7 +104,7 @@ fn alternative_service_is_named_where_it_is_served() {
     let alternative = |flags: &[&str]| {
         let server = Server::start(&[&archive, &TLS_FLAGS[..], flags].concat());
         let mut client = http1::Client::new(connect_tls(&server.read_tls_address(), &["http/1.1"]));
-        let response = client.request(b"GET /small.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", false).unwrap();
+        let response = client.request(b"GET /small.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET").unwrap();
         assert_eq!(server.get("/small.txt").field("Alt-Svc"), None, "without TLS: {flags:?}");
         response.field("Alt-Svc").map(str::to_owned)
     };

@@ -126,7 +126,7 @@ fn draining_processes_are_not_ready() {
     server.signal("TERM");
     wait_until("the server is not ready", || request_at(&admin, "GET", "/ready", "").status == 503);
     busy.read_to_end(&mut received).unwrap();
-    assert_eq!(parse(&received, false).0.body.len(), LARGE_BYTES);
+    assert_eq!(parse(&received, "GET").0.body.len(), LARGE_BYTES);
     assert_eq!(server.wait(), Some(0));
 }
 
@@ -165,7 +165,7 @@ fn unix_socket_is_served_and_removed() {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
-        parse(&answer, false).0.body
+        parse(&answer, "GET").0.body
     };
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", &bind, "--threads", "2"]));
     server.await_line(&bind);
@@ -451,7 +451,7 @@ fn shutdown_completes_responses_and_stops_listening() {
     assert_eq!(idle.read_to_end(&mut Vec::new()).unwrap(), 0);
     wait_until("the listener is closed", || TcpStream::connect(&server.address).is_err());
     busy.read_to_end(&mut received).unwrap();
-    assert_eq!(parse(&received, false).0.body.len(), LARGE_BYTES);
+    assert_eq!(parse(&received, "GET").0.body.len(), LARGE_BYTES);
     assert_eq!(server.wait(), Some(0));
 }
 

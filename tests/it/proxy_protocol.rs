@@ -49,7 +49,7 @@ impl Proxied {
 }
 
 fn is_response(bytes: &[u8]) -> bool {
-    parse(bytes, false).0.body == b"hello world!\n"
+    parse(bytes, "GET").0.body == b"hello world!\n"
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn header_may_arrive_in_pieces() {
         stream.write_all(b"ond HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
         let mut received = Vec::new();
         stream.read_to_end(&mut received).unwrap();
-        let (_, rest) = parse(&received, false);
+        let (_, rest) = parse(&received, "GET");
         assert!(is_response(rest));
     }
     // Two threads serve, so the order of the lines is undefined.
@@ -139,7 +139,7 @@ fn malformed_headers_are_counted_and_not_answered() {
 fn header_without_the_flag_is_a_bad_request() {
     let server = Server::start(&["--dummy"]);
     let answer = server.raw(format!("PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n{REQUEST}").as_bytes());
-    assert_eq!(parse(&answer, false).0.status, 400);
+    assert_eq!(parse(&answer, "GET").0.status, 400);
 }
 
 #[test]

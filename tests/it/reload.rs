@@ -168,7 +168,7 @@ fn assert_served_unchanged(flags: &[&str], notice: &str) {
         server.await_line(notice);
         assert!(server.get("/large.txt").body == whole, "{name}: after the change");
         slow.read_to_end(&mut received).unwrap();
-        assert!(parse(&received, false).0.body == whole, "{name} {flags:?}: during the change");
+        assert!(parse(&received, "GET").0.body == whole, "{name} {flags:?}: during the change");
         if notice != "still served" {
             server.await_line("still served");
         }
@@ -265,7 +265,7 @@ fn one_connection_may_request_several_hosts() {
     let answers = server.raw(requests.as_bytes());
     let mut rest = answers.as_slice();
     for host in hosts {
-        let (response, others) = parse(rest, false);
+        let (response, others) = parse(rest, "GET");
         rest = others;
         assert!(response.body == contents[usize::from(host == "b")].as_bytes());
     }
@@ -325,7 +325,7 @@ fn load(address: &str, pipelined: usize, stop: &AtomicBool, responses: &AtomicUs
     while !stop.load(Ordering::Relaxed) {
         client.send(requests.as_bytes()).unwrap();
         for _ in 0..2 * pipelined {
-            let response = client.receive(false).unwrap();
+            let response = client.receive("GET").unwrap();
             assert_eq!(response.status, 200);
             let text = std::str::from_utf8(&response.body).unwrap();
             let first = text.lines().next().unwrap();

@@ -23,7 +23,7 @@ fn request(mut tls: TlsStream) -> Response {
     tls.write_all(REQUEST).unwrap();
     let mut received = Vec::new();
     tls.read_to_end(&mut received).unwrap();
-    parse(&received, false).0
+    parse(&received, "GET").0
 }
 
 /// Returns the certificate that the server presents for a name or an address.
@@ -218,9 +218,9 @@ fn pipelining_and_slow_readers_work_over_tls() {
     }
     let mut rest = received.as_slice();
     for _ in 0..200 {
-        let (response, others) = parse(rest, false);
+        let (response, others) = parse(rest, "GET");
         assert_eq!(response.body, b"content");
         rest = others;
     }
-    assert!(parse(rest, false).0.body == content);
+    assert!(parse(rest, "GET").0.body == content);
 }

@@ -70,7 +70,7 @@ impl Transports {
         let Some(https_target) = with_scheme(target, "https") else { return };
         let head = format!("{method} {https_target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n");
         let open = || http1::Client::new(connect_tls(&self.tls, &["http/1.1"]));
-        let send = |client: &mut http1::Client<_>| client.request(head.as_bytes(), method == "HEAD");
+        let send = |client: &mut http1::Client<_>| client.request(head.as_bytes(), method);
         compare(&request_reused(&self.http1_over_tls, open, send), "HTTP/1.1 over TLS");
 
         let Some(fields) = http2_fields(request, "http") else { return };

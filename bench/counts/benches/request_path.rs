@@ -13,7 +13,7 @@ use cannery_counts::{
 };
 use cannery_server::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarget, NamedArchive};
 use cannery_server::stepper::{Instrumentation, Stepper};
-use cannery_site::{Fields, Method, Request, Scratch, Site};
+use cannery_site::{Fields, Method, Request, Scratch, Site, VirtualHosts};
 use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, ServerFields};
 use gungraun::{library_benchmark, library_benchmark_group, main};
@@ -44,7 +44,7 @@ fn parse(requests: &'static [u8], count: usize) -> Again {
 
 /// A browser's conditional request for `/hello.txt`.
 fn revalidation() -> Vec<u8> {
-    let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true);
+    let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), VirtualHosts::Enabled);
     let mut scratch = Scratch::default();
     let answer = site.answer(&Request::new(Method::Get, b"/hello.txt"), &mut scratch);
     let Fields::Canned { validators, .. } = answer.fields else { panic!("no file") };
@@ -69,7 +69,7 @@ fn look_up(path: &'static [u8], is_held: bool) -> Again {
 
 /// Answers a parsed request from the small site; the status must match.
 fn answer(request: &'static [u8], status: u16) -> Again {
-    let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true);
+    let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), VirtualHosts::Enabled);
     let mut head = Head::EMPTY;
     let step = Connection::default().next_request(request, &mut head).1;
     assert!(matches!(step, Step::Request));
@@ -83,7 +83,7 @@ fn answer(request: &'static [u8], status: u16) -> Again {
 /// Writes the response for an answer.
 fn encode(request: &'static [u8], status: u16) -> Again {
     let site: &'static Site =
-        Box::leak(Box::new(Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true)));
+        Box::leak(Box::new(Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), VirtualHosts::Enabled)));
     let mut connection = Connection::default();
     let mut head = Head::EMPTY;
     let step = connection.next_request(request, &mut head).1;

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use memmap2::{Mmap, MmapMut};
+use memmap2::{Mmap, MmapMut, MmapOptions};
 
 use crate::lease::{prefer_huge_pages, replace_with_copy};
 
@@ -57,8 +57,8 @@ pub(crate) enum Bytes {
 impl Bytes {
     pub(crate) fn load(file: &mut File, loading: Loading) -> io::Result<Bytes> {
         match loading.resolve(file)? {
-            Loading::Mapped => map(file, false).map(Bytes::Mapped),
-            Loading::Preloaded => map(file, true).map(Bytes::Mapped),
+            Loading::Mapped => map(file, &MmapOptions::new()).map(Bytes::Mapped),
+            Loading::Preloaded => map(file, MmapOptions::new().populate()).map(Bytes::Mapped),
             Loading::InMemory | Loading::Automatic => read(file),
         }
     }
@@ -97,11 +97,7 @@ fn read(file: &mut File) -> io::Result<Bytes> {
     Ok(Bytes::Copied { map: map.make_read_only()?, length })
 }
 
-fn map(file: &File, populate: bool) -> io::Result<Mmap> {
-    let mut options = memmap2::MmapOptions::new();
-    if populate {
-        options.populate();
-    }
+fn map(file: &File, options: &MmapOptions) -> io::Result<Mmap> {
     // SAFETY: the mapped slice must not change while it is borrowed. An archive is replaced by renaming another file over
     // its name and never edited, so the file that we map keeps its bytes as long as it is mapped. A process that writes to
     // it regardless is blocked by the lease until the bytes are copied. Without a lease that promise is all there is, as

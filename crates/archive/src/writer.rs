@@ -79,7 +79,7 @@ impl Writer {
     /// Returns [`WriteError::Io`] if the file cannot be written.
     pub fn new(file: File, format: Format) -> Result<Writer, WriteError> {
         let facts = Facts {
-            slash_redirects: false,
+            slash_redirects: true,
             forced_rules: false,
             hosts: false,
             wildcard_hosts: false,
@@ -116,6 +116,11 @@ impl Writer {
     /// Sets the serial number of the release.
     pub fn set_serial(&mut self, serial: u64) {
         self.facts.serial = serial;
+    }
+
+    /// Disables redirects from a path to the same path with or without a slash at its end, which archives have by default.
+    pub fn disable_slash_redirects(&mut self) {
+        self.facts.slash_redirects = false;
     }
 
     /// Returns the width of the container.
@@ -287,7 +292,7 @@ impl Writer {
     ///
     /// # Errors
     /// Returns [`WriteError`] if the format has no room, the keys collide too much, or the file cannot be written.
-    pub fn finish(mut self, slash_redirects: bool) -> Result<(File, WriteReport), WriteError> {
+    pub fn finish(mut self) -> Result<(File, WriteReport), WriteError> {
         self.require(0, 0)?;
         let format = self.format;
         let slots = std::mem::take(&mut self.slots);
@@ -295,7 +300,6 @@ impl Writer {
         let header = index::build(format, slots, tables_at, |table| self.append(table))?;
 
         // The digest covers the rest of the file first, then the beginning with zeros in place of the digest.
-        self.facts.slash_redirects = slash_redirects;
         self.facts.file_bytes = self.position;
         let mut head = header;
         format.put(&mut head, name::FACTS.len() as u64);

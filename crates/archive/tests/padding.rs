@@ -127,10 +127,10 @@ fn report_counts_padding() {
         support::put_body(&mut writer, &content(0, large()));
         support::put_body(&mut writer, &content(1, 100));
         support::put_body(&mut writer, &content(2, large()));
-        let (_, written) = writer.finish(true).unwrap();
+        let (_, written) = writer.finish().unwrap();
         let mut plain = support::writer(format);
         support::put_body(&mut plain, &content(0, 100));
-        let (_, without) = plain.finish(true).unwrap();
+        let (_, without) = plain.finish().unwrap();
         assert_eq!(without.padding_bytes, 0);
         // Two more bodies and their padding; the tables have four more entries.
         let body_bytes = 2 * (format.record_header_bytes() + 33 + large());

@@ -154,7 +154,10 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     report.add_carried(serial, &carried);
     writer.manifest(&manifest::encode(options, &report, &carried.releases, &routes)).map_err(write_error())?;
     writer.set_serial(serial);
-    let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(write_error())?;
+    if options.exclude_slash_redirects {
+        writer.disable_slash_redirects();
+    }
+    let (file, facts) = writer.finish().map_err(write_error())?;
     report.add_archive(&facts);
     report.diagnostics.append(&mut routes.diagnostics);
 

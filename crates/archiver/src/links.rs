@@ -10,7 +10,7 @@ mod url;
 use std::collections::{HashMap, HashSet};
 
 use cannery_archive::{Archive, Origin};
-use cannery_site::{Fields, Method, Reason, Request, Scratch, Site};
+use cannery_site::{Fields, Method, Reason, Request, Scratch, Site, VirtualHosts};
 
 use self::extract::{Document, Link};
 use self::url::Url;
@@ -96,7 +96,7 @@ impl<'a> Links<'a> {
             let path = percent_encode(path, |byte| is_unreserved(byte) || byte == b'/');
             files.push(LinkingFile { id, is_html, url: Url { host, path: format!("/{path}") } });
         }
-        Links { options, sources, routes, site: Site::new(archive, true), files }
+        Links { options, sources, routes, site: Site::new(archive, VirtualHosts::Enabled), files }
     }
 
     /// Returns the number of files that may have links.

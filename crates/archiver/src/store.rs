@@ -128,7 +128,7 @@ mod tests {
         store.require(u64::from(u32::MAX), 1).unwrap();
         let (writer, staging) = store.into_parts().unwrap();
         assert_eq!((writer.format(), writer.body_length(body)), (Format::Cdb64, 7));
-        let (file, written) = writer.finish(false).unwrap();
+        let (file, written) = writer.finish().unwrap();
         assert_eq!(written.facts.bodies, 1);
         staging.publish(&file).unwrap();
         let archive =

@@ -14,6 +14,7 @@ pub use cannery_archive::Loading;
 pub use cannery_eventloop::Address;
 pub use cannery_secure::quic::ServerId;
 pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
+pub use cannery_site::VirtualHosts;
 
 use crate::notice::Notice;
 pub use crate::sandbox::{Account, Requirement, SandboxPolicy};
@@ -58,7 +59,7 @@ pub struct Config {
     /// Requires a PROXY protocol header on each connection, except on the admin listener.
     pub proxy_protocol: bool,
     /// Selects the site within an archive by the host of the request.
-    pub hosts: bool,
+    pub virtual_hosts: VirtualHosts,
     /// Header fields of every response.
     pub security_headers: SecurityHeaders,
     /// Lets clients cache permanent redirects. Disabled while a site is being edited.
@@ -111,7 +112,7 @@ impl Config {
             io: Io::Auto,
             connections_max: None,
             proxy_protocol: false,
-            hosts: true,
+            virtual_hosts: VirtualHosts::Enabled,
             security_headers: SecurityHeaders { basic: true, tls: false },
             keeps_redirects: true,
             timeouts: Some(Timeouts::default()),

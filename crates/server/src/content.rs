@@ -73,9 +73,11 @@ impl Content {
                         (config.on_notice.0)(&Notice::Unguarded { path: named.path.clone() });
                     }
 
-                    let site = Arc::new(Site::new(opened.archive, config.hosts));
-                    let mut releases =
-                        named.releases.clone().map(|directory| Releases::new(directory, config.hosts));
+                    let site = Arc::new(Site::new(opened.archive, config.virtual_hosts));
+                    let mut releases = named
+                        .releases
+                        .clone()
+                        .map(|directory| Releases::new(directory, config.virtual_hosts));
                     if let Some(releases) = &mut releases {
                         let mut notices = Vec::new();
                         releases.scan(&site.archive().facts().digest, Trigger::Startup, &mut notices);

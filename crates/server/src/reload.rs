@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use cannery_archive::{Archive, Lease, Loading};
 use cannery_base::FileVersion;
 use cannery_eventloop::Waker;
-use cannery_site::Site;
+use cannery_site::{Site, VirtualHosts};
 
 use crate::config::{self, Config, NamedArchive, NoticeHandler};
 use crate::content::{ArchiveResources, Content, OpenRelease, Releases, Trigger, open};
@@ -72,7 +72,7 @@ pub(crate) struct Reloader {
     /// Sites that are no longer served, until no worker refers to them.
     retired: Vec<Retired>,
     loading: Loading,
-    hosts: bool,
+    virtual_hosts: VirtualHosts,
     watch: bool,
     on_notice: NoticeHandler,
     status: Option<Arc<Status>>,
@@ -114,7 +114,7 @@ impl Reloader {
             process: None,
             retired: Vec::new(),
             loading,
-            hosts: config.hosts,
+            virtual_hosts: config.virtual_hosts,
             watch,
             on_notice: config.on_notice.clone(),
             status: None,
@@ -220,7 +220,7 @@ impl Reloader {
                     watched.settled = Some(version);
                     match open(&watched.named.path, self.loading) {
                         Ok((archive, lease, open_notices)) => {
-                            let site = Arc::new(Site::new(archive, self.hosts));
+                            let site = Arc::new(Site::new(archive, self.virtual_hosts));
                             released.push((number, Arc::clone(&site)));
                             let before = std::mem::replace(&mut entry.site, site);
                             let lease = std::mem::replace(&mut watched.lease, lease);

@@ -11,7 +11,7 @@ use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Format, Key, NewRecord, NewRule, NewScope, Piece, Writer};
-use cannery_site::{Method, Request, Scratch, Site};
+use cannery_site::{Method, Request, Scratch, Site, VirtualHosts};
 
 const RULES: usize = 10_000;
 const ROUNDS: usize = 20;
@@ -94,12 +94,12 @@ fn site(patterns: &[String], force: bool, hosts: &[String]) -> (Site, usize) {
     for host in hosts {
         writer.scope(Some(host), Key::ROOT, &scope).unwrap();
     }
-    let (mut file, _) = writer.finish(true).unwrap();
+    let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
     file.rewind().unwrap();
     file.read_to_end(&mut bytes).unwrap();
     let length = bytes.len();
-    (Site::new(Archive::from_bytes(bytes).unwrap(), true), length)
+    (Site::new(Archive::from_bytes(bytes).unwrap(), VirtualHosts::Enabled), length)
 }
 
 /// Parses a pattern: `:` is a capture, and `*` is a splat.

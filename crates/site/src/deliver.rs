@@ -16,8 +16,16 @@ pub(crate) struct Delivery {
     /// The status code of a rewrite, which replaces that of the resource.
     pub(crate) status: Option<u16>,
     pub(crate) reason: Reason,
-    /// `true` if the server applies header rules, so that the head must not include them.
-    pub(crate) applies_rules: bool,
+    pub(crate) head: HeadKind,
+}
+
+/// The fields of a response head that come from the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeadKind {
+    /// All fields, with those of the header rules for the path.
+    Complete,
+    /// The fields without those of header rules, which the server adds.
+    Plain,
 }
 
 /// A representation that is delivered whole, unless a condition or a range applies.
@@ -33,7 +41,7 @@ impl Delivery {
     /// Delivers a resource with its own status code and head.
     #[inline(always)]
     pub(crate) fn new(reason: Reason) -> Delivery {
-        Delivery { status: None, reason, applies_rules: false }
+        Delivery { status: None, reason, head: HeadKind::Complete }
     }
 }
 
@@ -67,8 +75,10 @@ pub(crate) fn choose<'a>(
         return Err(Failure::new(406, Reason::NotAcceptable));
     };
     let status = delivery.status.filter(|status| *status != 200).unwrap_or(resource.status);
-    let head =
-        if delivery.applies_rules { archive.plain_head(chosen.head)? } else { archive.head(chosen.head)? };
+    let head = match delivery.head {
+        HeadKind::Complete => archive.head(chosen.head)?,
+        HeadKind::Plain => archive.plain_head(chosen.head)?,
+    };
     let validators = match status {
         200 => Validators { etag: head.sends_etag.then_some(chosen.etag), modified: resource.modified },
         // Conditions do not apply to other status codes (RFC 9110 §13.2.1), so we send no validators.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cannery_archive::{Archive, Corrupt, Head, Key, Origin, Record, Resource};
 
 use crate::answer::{Answer, Reason};
-use crate::deliver::Delivery;
+use crate::deliver::{Delivery, HeadKind};
 use crate::lookup::Lookup;
 use crate::request::{Method, Request};
 use crate::resolve::{self, Search};
@@ -77,7 +77,7 @@ impl<'a> EarlierReleases<'a> {
         let lookup = Lookup { archive: &self.releases[index].archive, place, query: None, request, now };
         let delivery = Delivery::new(Reason::Path(Origin::Carried));
         let answer = lookup.deliver(resource, delivery, &mut buffers.parts);
-        Some((index, lookup.finish(answer, header_rules, false)))
+        Some((index, lookup.finish(answer, header_rules, HeadKind::Complete)))
     }
 
     /// Returns `true` if a rule of the current release with precedence over exact paths matches, or if its rules are corrupt.

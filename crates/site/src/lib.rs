@@ -48,7 +48,7 @@ pub use multipart::{Multipart, MultipartPiece};
 pub use negotiate::Weights;
 pub use range::RANGES_MAX;
 pub use request::{Conditions, Full, Method, Request, Single, Values};
-pub use site::{Scratch, Site};
+pub use site::{Scratch, Site, VirtualHosts};
 pub use site_fields::{SITE_FIELDS_MAX, SiteFields, SiteLine};
 pub use sites::Sites;
 pub use target::Target;

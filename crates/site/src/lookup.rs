@@ -4,7 +4,7 @@ use cannery_archive::{Archive, Candidates, Corrupt, KeyBuffer, Piece, Record, Re
 
 use crate::answer::{Answer, Reason};
 use crate::captures::{Captures, Runs};
-use crate::deliver::{self, Delivery};
+use crate::deliver::{self, Delivery, HeadKind};
 use crate::failure::Failure;
 use crate::location::{LOCATION_BYTES_MAX, Location};
 use crate::range::Parts;
@@ -50,41 +50,41 @@ impl<'a> Lookup<'a, '_> {
         header_rules: &'a mut HeaderRuleSearch,
     ) -> Answer<'a> {
         let facts = self.archive.facts();
-        let mut applies_rules = facts.header_rules;
+        let mut adds_rules = facts.header_rules;
         // The head of a file includes the header rules for its path, except those that are restricted to a host.
         if let Ok(Found::Record { record: Record::Resource(_), reason: Reason::Path(_), .. }) = found {
-            applies_rules = facts.host_header_rules
+            adds_rules = facts.host_header_rules
                 && self.place.host.is_some()
                 && header_rules.find(self.archive, self.place).unwrap_or(false);
         }
+        let head = if adds_rules { HeadKind::Plain } else { HeadKind::Complete };
 
         let answer = match found {
-            Ok(found) => self.follow(&found, buffers, applies_rules),
+            Ok(found) => self.follow(&found, buffers, head),
             Err(corrupt) => Err(corrupt.into()),
         };
-        self.finish(answer, header_rules, applies_rules)
+        self.finish(answer, header_rules, head)
     }
 
     /// Turns a failure into an error response, and adapts the answer to the method.
     ///
-    /// `applies_rules` means that the head of the answer does not include the header rules for the path. Error responses
-    /// never include them.
+    /// `head` is the kind of the answer's head. That of an error response is always plain.
     #[inline(never)]
     pub(crate) fn finish(
         &self,
         answer: Result<Answer<'a>, Failure>,
         header_rules: &'a mut HeaderRuleSearch,
-        applies_rules: bool,
+        head: HeadKind,
     ) -> Answer<'a> {
-        let (mut answer, applies_rules) = match answer {
-            Ok(answer) => (answer, applies_rules),
+        let (mut answer, head) = match answer {
+            Ok(answer) => (answer, head),
             Err(failure) => {
                 let answer = failure.answer_at(self.archive, self.place, &self.request.accept_encoding);
-                (answer.with_path(self.request.target), true)
+                (answer.with_path(self.request.target), HeadKind::Plain)
             }
         };
 
-        if applies_rules
+        if head == HeadKind::Plain
             && self.archive.facts().header_rules
             && header_rules.find(self.archive, self.place).is_ok()
             && !header_rules.fields.is_empty()
@@ -99,14 +99,14 @@ impl<'a> Lookup<'a, '_> {
         &self,
         found: &Found<'a>,
         buffers: &'a mut Buffers,
-        applies_rules: bool,
+        head: HeadKind,
     ) -> Result<Answer<'a>, Failure> {
         let Buffers { rewritten, search, parts } = buffers;
         let runs = &search.runs;
         match *found {
             Found::Record { record, matched, reason } => {
                 let captures = matched.map_or(Captures::NONE, |path| Captures::new(path, runs));
-                let delivery = Delivery { status: None, reason, applies_rules };
+                let delivery = Delivery { status: None, reason, head };
                 match record {
                     Record::Resource(resource) => self.deliver(resource, delivery, parts),
                     Record::Redirect(redirect) => {

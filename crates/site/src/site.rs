@@ -3,7 +3,7 @@
 use cannery_archive::{Archive, Key, KeyBuffer, Record};
 
 use crate::answer::{Answer, Reason};
-use crate::deliver::{self, Delivery};
+use crate::deliver::{self, Delivery, HeadKind};
 use crate::failure::Failure;
 use crate::lookup::{Buffers, HeaderRuleSearch, Lookup};
 use crate::request::{Method, Request, Values};
@@ -20,6 +20,15 @@ pub struct Site {
     pub(crate) has_hosts: bool,
     /// The fields of header rules for all paths, for responses to malformed requests.
     universal_fields: Box<SiteFields>,
+}
+
+/// Selection of a site within an archive by the host of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VirtualHosts {
+    /// Each host gets its own site, if the archive has one.
+    Enabled,
+    /// All hosts get the default site.
+    Ignored,
 }
 
 /// Buffers that answers borrow from, reused for many requests, and the current time.
@@ -54,10 +63,10 @@ impl Scratch {
 }
 
 impl Site {
-    /// Returns the site in `archive`. If `hosts` is `false`, the host of a request is ignored.
+    /// Returns the site in `archive`.
     #[must_use]
-    pub fn new(archive: Archive, hosts: bool) -> Site {
-        let has_hosts = hosts && archive.facts().hosts;
+    pub fn new(archive: Archive, virtual_hosts: VirtualHosts) -> Site {
+        let has_hosts = virtual_hosts == VirtualHosts::Enabled && archive.facts().hosts;
         let mut header_rules = HeaderRuleSearch::default();
         if header_rules.find(&archive, Place::UNKNOWN).is_err() {
             // The archive is corrupt. Each request that needs the rules reports it.
@@ -127,7 +136,7 @@ impl Site {
             (method, _) => answer_other_method(method, target, request.target),
         };
         let lookup = Lookup { archive: &self.archive, place, query: None, request, now };
-        lookup.finish(answer, header_rules, true)
+        lookup.finish(answer, header_rules, HeadKind::Plain)
     }
 
     /// Answers a `GET` or `HEAD` request for a path.
@@ -155,7 +164,7 @@ impl Site {
                         Err(failure) => Err(failure),
                     };
                     let lookup = Lookup { archive, place, query, request, now };
-                    return lookup.finish(answer, header_rules, false);
+                    return lookup.finish(answer, header_rules, HeadKind::Complete);
                 }
                 Ok(Some(record)) => Ok(Found::path(record)),
                 Ok(None) => resolve::find_fallback(archive, None, place.key, &mut buffers.search),

@@ -13,7 +13,7 @@ fn explained(url: &str, fields: &[&str], method: &str) -> String {
         debug: false,
     };
     let request = request_text(&flags).unwrap();
-    explain(&Site::new(sample.open(), true), &request, false, Paint::none()).unwrap()
+    explain(&Site::new(sample.open(), VirtualHosts::Enabled), &request, false, Paint::none()).unwrap()
 }
 
 #[track_caller]

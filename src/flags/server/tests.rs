@@ -15,7 +15,7 @@ fn an_archive_is_all_that_is_needed() {
     let server = server("--archive site.cdb").unwrap();
     assert_eq!(server.config.listen, [DEFAULT_ADDRESS.parse().unwrap()]);
     assert!(matches!(server.config.content, Content::Archives { loading: Loading::Automatic, .. }));
-    assert!(server.config.hosts && server.config.security_headers.basic);
+    assert!(server.config.virtual_hosts == VirtualHosts::Enabled && server.config.security_headers.basic);
     assert!(!server.config.security_headers.tls && server.config.timeouts.is_some());
 }
 

@@ -48,10 +48,10 @@ enum Progress {
 }
 
 impl Exchange {
-    /// Creates the exchange of a request that was sent on this stream. `is_head` is `true` for the method HEAD.
+    /// Creates the exchange of a request with this method that was sent on this stream.
     #[must_use]
-    pub fn new(stream: u32, is_head: bool) -> Exchange {
-        Exchange { stream, is_head, progress: Progress::Awaited }
+    pub fn new(stream: u32, method: &str) -> Exchange {
+        Exchange { stream, is_head: method == "HEAD", progress: Progress::Awaited }
     }
 
     /// Returns `true` if a part of the response has arrived.
@@ -111,8 +111,8 @@ impl<S: Read + Write> Client<S> {
     /// Fails if the server ends the stream or the connection first.
     pub fn request<N: AsRef<str>>(&mut self, fields: &[(N, N)]) -> Result<Response, Ended> {
         let id = self.send_request(fields)?;
-        let is_head = fields.iter().any(|(_, value)| value.as_ref() == "HEAD");
-        let response = self.receive(id, is_head)?;
+        let method = fields.iter().find(|(name, _)| name.as_ref() == ":method");
+        let response = self.receive(id, method.map_or("GET", |(_, method)| method.as_ref()))?;
 
         // Restores the connection's window.
         if !response.body.is_empty() {
@@ -132,22 +132,22 @@ impl<S: Read + Write> Client<S> {
         self.write(HEADERS, END_STREAM | END_HEADERS, id, &field_block(fields)).map(|()| id)
     }
 
-    /// Reads the response on a stream. No frame of another stream may arrive.
+    /// Reads the response to a request with this method on a stream. No frame of another stream may arrive.
     ///
     /// # Errors
     ///
     /// Fails if the server ends the stream or the connection first.
-    pub fn receive(&mut self, id: u32, is_head: bool) -> Result<Response, Ended> {
-        self.receive_all(&[id], is_head).map(|mut responses| responses.remove(0))
+    pub fn receive(&mut self, id: u32, method: &str) -> Result<Response, Ended> {
+        self.receive_all(&[id], method).map(|mut responses| responses.remove(0))
     }
 
-    /// Reads the responses on these streams, in any order. No frame of another stream may arrive.
+    /// Reads the responses to requests with this method on these streams, in any order. No frame of another stream may arrive.
     ///
     /// # Errors
     ///
     /// Fails if the server ends one of the streams or the connection first.
-    pub fn receive_all(&mut self, ids: &[u32], is_head: bool) -> Result<Vec<Response>, Ended> {
-        let mut exchanges: Vec<_> = ids.iter().map(|id| Exchange::new(*id, is_head)).collect();
+    pub fn receive_all(&mut self, ids: &[u32], method: &str) -> Result<Vec<Response>, Ended> {
+        let mut exchanges: Vec<_> = ids.iter().map(|id| Exchange::new(*id, method)).collect();
         self.receive_into(&mut exchanges)?;
         Ok(exchanges.into_iter().filter_map(Exchange::into_response).collect())
     }

@@ -144,7 +144,7 @@ fn incomplete_content_closes_the_connection() {
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
-    let (response, rest) = parse(&received, false);
+    let (response, rest) = parse(&received, "GET");
     assert_eq!((response.status, rest.len()), (405, 0));
 }
 
@@ -186,7 +186,7 @@ fn refusal_arrives_although_the_client_keeps_sending() {
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
-    let (response, rest) = parse(&received, false);
+    let (response, rest) = parse(&received, "GET");
     assert_eq!((response.status, rest.len()), (400, 0));
 }
 

@@ -340,7 +340,7 @@ fn exchange_http1(
     }
 
     for request in requests {
-        match connection.receive(request.method == "HEAD") {
+        match connection.receive(&request.method) {
             Ok(response) => responses.push(response),
             Err(ended) => return (responses, Some(Broken { ended, is_cut: connection.has_received() })),
         }
@@ -356,7 +356,7 @@ fn exchange_http2(
     let mut exchanges = Vec::new();
     for request in requests {
         match connection.send_request(&request.to_http2(scheme)) {
-            Ok(stream) => exchanges.push(http2::Exchange::new(stream, request.method == "HEAD")),
+            Ok(stream) => exchanges.push(http2::Exchange::new(stream, &request.method)),
             Err(error) => return (Vec::new(), Some(Broken { ended: Ended::Closed(error), is_cut: false })),
         }
     }

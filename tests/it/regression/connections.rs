@@ -13,7 +13,7 @@ use crate::harness::{Response, Server, pages, parse, run, serve, write_folder};
 
 /// Sends a request and reads its response. Fails if the connection ends first.
 fn exchange_on(client: &mut http1::Client<TcpStream>) -> Result<Response, Ended> {
-    client.request(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", false)
+    client.request(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", "GET")
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn request_sent_during_shutdown_is_answered() {
         let next = || exchange_on(client).expect("no request is lost");
         let last = std::iter::repeat_with(next).find(|answer| answer.field("Connection") == Some("close"));
         assert_eq!(last.unwrap().status, 200);
-        let end = client.receive(false);
+        let end = client.receive("GET");
         let is_closed = matches!(&end, Err(Ended::Closed(error)) if error.kind() == ErrorKind::UnexpectedEof);
         assert!(is_closed, "the connection stays open: {end:?}");
     }
@@ -117,7 +117,7 @@ fn plain_http_on_a_tls_port_is_explained() {
     stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
-    let (answer, rest) = parse(&received, false);
+    let (answer, rest) = parse(&received, "GET");
     let page = String::from_utf8(answer.body.clone()).unwrap();
     assert_eq!((answer.status, answer.field("Connection"), rest.len()), (400, Some("close"), 0));
     assert!(page.contains("This port speaks TLS") && page.contains("https://"), "{page}");

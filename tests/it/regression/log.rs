@@ -164,7 +164,7 @@ fn log_of_rejected(folder: &Path, format: &str) -> (Vec<String>, Vec<(String, u1
     let mut expected = Vec::new();
     for (request, status, line) in rejected_over_http1() {
         let received = server.raw(&request);
-        let (response, rest) = parse(&received, request.starts_with(b"HEAD"));
+        let (response, rest) = parse(&received, if request.starts_with(b"HEAD") { "HEAD" } else { "GET" });
         assert_eq!((response.status, rest.len()), (status, 0), "{line}");
         expected.push((line, status, response.body.len()));
     }

@@ -55,6 +55,6 @@ fn write_large() -> Result<(), Box<dyn Error>> {
         )?;
     }
     assert!(is_held, "the path that is looked up is among those that are written");
-    writer.finish(true)?;
+    writer.finish()?;
     Ok(())
 }

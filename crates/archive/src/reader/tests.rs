@@ -12,7 +12,7 @@ fn archive(directories: &[&str]) -> Archive {
         let key = Key::from_target(directory.as_bytes(), &mut buffer).unwrap();
         writer.scope(None, key, &NewScope::default()).unwrap();
     }
-    let (mut file, _) = writer.finish(true).unwrap();
+    let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
     std::io::Seek::rewind(&mut file).unwrap();
     file.read_to_end(&mut bytes).unwrap();

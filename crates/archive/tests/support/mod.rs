@@ -30,7 +30,7 @@ pub(crate) fn writer(format: Format) -> Writer {
 
 /// Returns the bytes of the written archive.
 pub(crate) fn finish(writer: Writer) -> Vec<u8> {
-    let (mut file, _) = writer.finish(true).unwrap();
+    let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
     file.rewind().unwrap();
     file.read_to_end(&mut bytes).unwrap();

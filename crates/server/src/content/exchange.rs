@@ -55,9 +55,12 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
 
     fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
         let keeps = self.http.keeps_open(self.head);
-        let is_head = self.head.common.request.method == Method::Head;
         let option = h1::connection_option(keeps, self.head);
-        self.http.respond_with_bytes(self.head, &page.render(is_head, option, fields.lines(0)), output);
+        let mut bytes = page.head(option, fields.lines(0));
+        if self.head.common.request.method != Method::Head {
+            bytes.extend_from_slice(&page.body);
+        }
+        self.http.respond_with_bytes(self.head, &bytes, output);
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use cannery_archive::{Archive, Digest, Lease, Loading};
 use cannery_base::FileVersion;
-use cannery_site::Site;
+use cannery_site::{Site, VirtualHosts};
 
 use super::open;
 use crate::config::ReleaseDirectory;
@@ -24,8 +24,7 @@ use crate::notice::Notice;
 #[derive(Debug)]
 pub(crate) struct Releases {
     directory: ReleaseDirectory,
-    /// Whether the `Host` of a request can pick a site within an archive.
-    hosts: bool,
+    virtual_hosts: VirtualHosts,
     files: BTreeMap<OsString, File>,
     /// The names of the files that are served, newest first.
     served: Vec<OsString>,
@@ -87,8 +86,8 @@ pub(crate) struct ScanOutcome {
 }
 
 impl Releases {
-    pub(super) fn new(directory: ReleaseDirectory, hosts: bool) -> Releases {
-        Releases { directory, hosts, files: BTreeMap::new(), served: Vec::new(), unreadable: None }
+    pub(super) fn new(directory: ReleaseDirectory, virtual_hosts: VirtualHosts) -> Releases {
+        Releases { directory, virtual_hosts, files: BTreeMap::new(), served: Vec::new(), unreadable: None }
     }
 
     /// Returns the sites of the other releases, newest first.
@@ -217,7 +216,7 @@ impl Releases {
             let path = self.directory.path.join(&name);
             let Some(file) = self.files.get_mut(&name) else { continue };
             if !matches!(file.state, State::Open(..)) {
-                file.state = match open(&path, trigger, self.hosts) {
+                file.state = match open(&path, trigger, self.virtual_hosts) {
                     Ok((release, notice)) => {
                         notices.extend(notice);
                         State::Open(label, release)
@@ -272,7 +271,11 @@ impl Label {
 }
 
 /// Opens a release, and verifies all of it except at startup.
-fn open(path: &Path, trigger: Trigger, hosts: bool) -> Result<(OpenRelease, Option<Notice>), String> {
+fn open(
+    path: &Path,
+    trigger: Trigger,
+    virtual_hosts: VirtualHosts,
+) -> Result<(OpenRelease, Option<Notice>), String> {
     // We map it, because few requests are for it: the page cache keeps the parts in use.
     let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, Loading::Mapped).map_err(|error| error.to_string())?;
@@ -280,6 +283,6 @@ fn open(path: &Path, trigger: Trigger, hosts: bool) -> Result<(OpenRelease, Opti
         archive.verify(|_| {}).map_err(|error| error.to_string())?;
     }
     let notice = is_unguarded.then(|| Notice::Unguarded { path: path.to_owned() });
-    let site = Arc::new(Site::new(archive, hosts));
+    let site = Arc::new(Site::new(archive, virtual_hosts));
     Ok((OpenRelease { path: path.to_owned(), site, lease }, notice))
 }

@@ -25,6 +25,6 @@ impl SpecialPages {
     /// Returns the response head of the page at a path, including the fields of every response, or `None` if there is no page.
     #[must_use]
     pub fn response_head(&self, path: &[u8], fields: &ServerFields) -> Option<Vec<u8>> {
-        Some(self.at(path)?.render(true, None, fields.lines(0)))
+        Some(self.at(path)?.head(None, fields.lines(0)))
     }
 }

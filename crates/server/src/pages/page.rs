@@ -16,8 +16,8 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Renders the complete HTTP/1 response, without content if `is_head`. `server_lines` are the fields of every response.
-    pub(crate) fn render(&self, is_head: bool, connection: Option<&str>, server_lines: &[u8]) -> Vec<u8> {
+    /// Renders the head of the HTTP/1 response. `server_lines` are the fields of every response.
+    pub(crate) fn head(&self, connection: Option<&str>, server_lines: &[u8]) -> Vec<u8> {
         let mut out = status_line(self.status);
         put_field(&mut out, "Content-Type", self.media_type.as_bytes());
         put_field(&mut out, "Content-Length", self.body.len().to_string().as_bytes());
@@ -30,9 +30,6 @@ impl Page<'_> {
         }
         out.extend_from_slice(server_lines);
         out.extend_from_slice(b"\r\n");
-        if !is_head {
-            out.extend_from_slice(&self.body);
-        }
         out
     }
 }

@@ -16,7 +16,8 @@ fn worker_never_drops_the_last_reference() {
     };
     release("first");
     let archive = Archive::open(&path, Loading::Mapped).unwrap();
-    let entry = Entry { host: None, site: Arc::new(Site::new(archive, true)), earlier: Vec::new() };
+    let entry =
+        Entry { host: None, site: Arc::new(Site::new(archive, VirtualHosts::Enabled)), earlier: Vec::new() };
     let site = Arc::downgrade(&entry.site);
     let current =
         Arc::new(Current::new(Arc::new(Content::Sites(Sites::new(vec![entry], BuiltinPages::default())))));
@@ -28,7 +29,7 @@ fn worker_never_drops_the_last_reference() {
         process: None,
         retired: Vec::new(),
         loading: Loading::Mapped,
-        hosts: true,
+        virtual_hosts: VirtualHosts::Enabled,
         watch: true,
         on_notice: NoticeHandler::ignore(),
         status: None,

@@ -7,7 +7,7 @@ use cannery_archive::{
     Archive, Coding, Digest, Format, Key, KeyBuffer, NO_LINE_ID, NewHead, NewRecord, NewRepresentation,
     NewScope, Origin, Writer,
 };
-use cannery_site::Site;
+use cannery_site::{Site, VirtualHosts};
 
 use crate::content::{Content, Entry, Sites};
 use crate::pages::BuiltinPages;
@@ -21,7 +21,7 @@ impl Releases {
     pub(super) fn build() -> Releases {
         let release = |name| {
             let archive = Archive::from_bytes(archive(name)).expect("an archive");
-            let site = Arc::new(Site::new(archive, true));
+            let site = Arc::new(Site::new(archive, VirtualHosts::Enabled));
             Arc::new(Content::Sites(Sites::new(
                 vec![Entry { host: None, site, earlier: Vec::new() }],
                 BuiltinPages::default(),
@@ -76,7 +76,7 @@ pub(crate) fn archive(release: &str) -> Vec<u8> {
     let error_pages = vec![page(400, 9000), page(404, 100), page(405, 100), page(408, 60_000)];
     let scope = NewScope { error_pages, ..NewScope::default() };
     writer.scope(None, Key::ROOT, &scope).expect("a scope");
-    let (mut file, _) = writer.finish(true).expect("an archive");
+    let (mut file, _) = writer.finish().expect("an archive");
     let mut bytes = Vec::new();
     file.rewind().expect("a temporary file");
     file.read_to_end(&mut bytes).expect("a temporary file");

@@ -25,7 +25,7 @@ fn captures(pattern: &str, path: &str) -> Option<Vec<String>> {
     let rules = vec![NewRule { ordinal: 0, force: false, pages_only: false, pattern, record }];
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
     writer.scope(None, Key::ROOT, &NewScope { rules, ..NewScope::default() }).unwrap();
-    let (mut file, _) = writer.finish(true).unwrap();
+    let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
     std::io::Seek::rewind(&mut file).unwrap();
     std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();

@@ -9,15 +9,15 @@ use cannery_archive::{
     Archive, Coding, Digest, Format, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewRule,
     NewScope, Origin, Piece, Writer,
 };
-use cannery_site::Site;
+use cannery_site::{Site, VirtualHosts};
 
 /// Finishes an archive and returns its site.
 pub(crate) fn finished(writer: Writer) -> Site {
-    let (mut file, _) = writer.finish(true).unwrap();
+    let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
     file.rewind().unwrap();
     file.read_to_end(&mut bytes).unwrap();
-    Site::new(Archive::from_bytes(bytes).unwrap(), true)
+    Site::new(Archive::from_bytes(bytes).unwrap(), VirtualHosts::Enabled)
 }
 
 /// Starts an archive.

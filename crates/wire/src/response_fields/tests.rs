@@ -7,7 +7,7 @@ use cannery_archive::{
     Archive, Coding, Digest, Format, Key, KeyBuffer, NO_LINE_ID, NewHead, NewRecord, NewRepresentation,
     NewRule, NewScope, Origin, Piece, Writer,
 };
-use cannery_site::{Body, Scratch, Site};
+use cannery_site::{Body, Scratch, Site, VirtualHosts};
 use proptest::prelude::*;
 
 use super::*;
@@ -275,11 +275,11 @@ fn site() -> Site {
     let error_pages = vec![(404, missing.clone()), (405, page.clone()), (412, page)];
     let scope = NewScope { error_pages, rules, ..NewScope::default() };
     writer.scope(None, Key::ROOT, &scope).unwrap();
-    let (mut file, _) = writer.finish(true).unwrap();
+    let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
     file.rewind().unwrap();
     file.read_to_end(&mut bytes).unwrap();
-    Site::new(Archive::from_bytes(bytes).unwrap(), true)
+    Site::new(Archive::from_bytes(bytes).unwrap(), VirtualHosts::Enabled)
 }
 
 fn new_head(status: u16, coding: Coding, varies: bool) -> NewHead {
