@@ -27,6 +27,11 @@ fn warm(mut again: Again) -> Again {
     again
 }
 
+/// Opens the small site.
+fn open_site() -> Site {
+    Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), VirtualHosts::Enabled)
+}
+
 /// Parses requests that arrive in one piece.
 fn parse(requests: &'static [u8], count: usize) -> Again {
     let mut connection = Connection::default();
@@ -44,7 +49,7 @@ fn parse(requests: &'static [u8], count: usize) -> Again {
 
 /// A browser's conditional request for `/hello.txt`.
 fn revalidation() -> Vec<u8> {
-    let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), VirtualHosts::Enabled);
+    let site = open_site();
     let mut scratch = Scratch::default();
     let answer = site.answer(&Request::new(Method::Get, b"/hello.txt"), &mut scratch);
     let Fields::Canned { validators, .. } = answer.fields else { panic!("no file") };
@@ -69,7 +74,7 @@ fn look_up(path: &'static [u8], is_held: bool) -> Again {
 
 /// Answers a parsed request from the small site; the status must match.
 fn answer(request: &'static [u8], status: u16) -> Again {
-    let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), VirtualHosts::Enabled);
+    let site = open_site();
     let mut head = Head::EMPTY;
     let step = Connection::default().next_request(request, &mut head).1;
     assert!(matches!(step, Step::Request));
@@ -82,8 +87,7 @@ fn answer(request: &'static [u8], status: u16) -> Again {
 
 /// Writes the response for an answer.
 fn encode(request: &'static [u8], status: u16) -> Again {
-    let site: &'static Site =
-        Box::leak(Box::new(Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), VirtualHosts::Enabled)));
+    let site: &'static Site = Box::leak(Box::new(open_site()));
     let mut connection = Connection::default();
     let mut head = Head::EMPTY;
     let step = connection.next_request(request, &mut head).1;
@@ -99,7 +103,7 @@ fn encode(request: &'static [u8], status: u16) -> Again {
     }))
 }
 
-fn of_site() -> Content {
+fn site_content() -> Content {
     let archives = vec![NamedArchive::new(None, site())];
     Content::Archives { archives, loading: Loading::Mapped, watch: false }
 }
@@ -109,7 +113,8 @@ fn dummy() -> Content {
 }
 
 fn metrics_and_log() -> Instrumentation {
-    let log = AccessLog { target: LogTarget::File("/dev/null".into()), format: LogFormat::Combined, proxies: None };
+    let log =
+        AccessLog { target: LogTarget::File("/dev/null".into()), format: LogFormat::Combined, proxies: None };
     Instrumentation { metrics: true, log: Some(log) }
 }
 
@@ -122,7 +127,7 @@ fn iteration(content: Content, instrumentation: Instrumentation, requests: &[u8]
 
 /// A whole loop iteration with HTTP/2 requests, on a connection that has served the same requests before.
 fn iteration_over_http2(requests: Vec<Vec<u8>>) -> Again {
-    let mut stepper = Stepper::new(of_site(), Instrumentation::NONE).unwrap();
+    let mut stepper = Stepper::new(site_content(), Instrumentation::NONE).unwrap();
     stepper.set_request_sequence(requests);
     assert!(stepper.step() > 0);
     warm(Box::new(move || assert!(black_box(stepper.step()) > 0)))
@@ -171,22 +176,22 @@ fn wire_encode(mut again: Again) -> Again {
 
 #[library_benchmark]
 #[bench::dummy(iteration(dummy(), Instrumentation::NONE, PLAIN))]
-#[bench::plain(iteration(of_site(), Instrumentation::NONE, PLAIN))]
-#[bench::plain_counted_and_logged(iteration(of_site(), metrics_and_log(), PLAIN))]
-#[bench::chromium(iteration(of_site(), Instrumentation::NONE, CHROMIUM))]
-#[bench::pipelined_16(iteration(of_site(), Instrumentation::NONE, &pipelined()))]
-#[bench::not_modified(iteration(of_site(), Instrumentation::NONE, &revalidation()))]
+#[bench::plain(iteration(site_content(), Instrumentation::NONE, PLAIN))]
+#[bench::plain_counted_and_logged(iteration(site_content(), metrics_and_log(), PLAIN))]
+#[bench::chromium(iteration(site_content(), Instrumentation::NONE, CHROMIUM))]
+#[bench::pipelined_16(iteration(site_content(), Instrumentation::NONE, &pipelined()))]
+#[bench::not_modified(iteration(site_content(), Instrumentation::NONE, &revalidation()))]
 #[bench::http2(iteration_over_http2(over_http2(&PLAIN_FIELDS, 1)))]
 #[bench::http2_32_streams(iteration_over_http2(over_http2(&PLAIN_FIELDS, 32)))]
 #[bench::http2_chromium(iteration_over_http2(over_http2(&chromium_fields(), 1)))]
-fn server_turn(mut again: Again) -> Again {
+fn server_iteration(mut again: Again) -> Again {
     again();
     again
 }
 
 library_benchmark_group!(
     name = request_path;
-    benchmarks = wire_parse, archive_lookup, site_answer, wire_encode, server_turn
+    benchmarks = wire_parse, archive_lookup, site_answer, wire_encode, server_iteration
 );
 
 main!(library_benchmark_groups = request_path);

@@ -76,7 +76,7 @@ pub fn over_http2(fields: &[(impl AsRef<str>, impl AsRef<str>)], streams: u32) -
     let begin = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &frame(SETTINGS, 0, 0, b"")].concat();
     let before = [begin, frame(SETTINGS, ACK, 0, b""), Vec::new()];
     let mut streams_from = 0;
-    let of_turn = |mut requests: Vec<u8>| {
+    let requests_of_iteration = |mut requests: Vec<u8>| {
         for number in streams_from..streams_from + streams {
             let block = if number == 0 { &cold } else { &warm };
             requests.extend(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, block));
@@ -84,7 +84,7 @@ pub fn over_http2(fields: &[(impl AsRef<str>, impl AsRef<str>)], streams: u32) -
         streams_from += streams;
         requests
     };
-    before.into_iter().map(of_turn).collect()
+    before.into_iter().map(requests_of_iteration).collect()
 }
 
 const HEADERS: u8 = 1;
