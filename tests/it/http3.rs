@@ -21,6 +21,11 @@ use crate::transports::connect_tls;
 /// Longer than the window of the client, so that a response remains incomplete while the client doesn't read.
 const LARGE_BYTES: usize = 3_000_000;
 
+// Error codes (RFC 9114, section 8.1).
+const H3_NO_ERROR: u64 = 0x100;
+const H3_EXCESSIVE_LOAD: u64 = 0x107;
+const H3_REQUEST_CANCELLED: u32 = 0x10c;
+
 /// The fields of a request.
 fn get(path: &str) -> [(&str, &str); 4] {
     [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
@@ -189,9 +194,9 @@ fn shutdown_completes_responses() {
 
     server.signal("TERM");
     client.await_goaway().unwrap();
-    assert!(idle.await_end().to_string().contains("closed"), "an idle connection is closed");
+    assert_eq!(idle.await_close(), H3_NO_ERROR, "an idle connection");
     assert!(client.receive(stream, false).unwrap().body == large);
-    assert!(client.await_end().to_string().contains("closed"), "the connection is closed after its response");
+    assert_eq!(client.await_close(), H3_NO_ERROR, "a connection without further requests");
     assert_eq!(server.await_end(), Some(0));
 }
 
@@ -234,4 +239,21 @@ fn urgent_responses_are_sent_first() {
     let received_bytes = client.received_bytes(later);
     assert!(received_bytes < LARGE_BYTES / 2, "{received_bytes} bytes of the less urgent response");
     assert!(client.receive(later, false).unwrap().body == large);
+}
+
+#[test]
+fn cancelled_requests_end_only_their_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_release(folder.path(), 1);
+    let server = start_site(folder.path(), &[]);
+    let address = server.read_quic_address();
+    let (mut hostile, mut other) = (connect(address), connect(address));
+    assert_eq!(other.request(&get("/small.txt")).unwrap().status, 200);
+    // Each request makes the server begin a response. It ends the connection long before this number.
+    for _ in 0..100_000 {
+        let Ok(stream) = hostile.send_request(&get("/large.bin")) else { break };
+        hostile.stop(stream, H3_REQUEST_CANCELLED);
+    }
+    assert_eq!(hostile.await_close(), H3_EXCESSIVE_LOAD);
+    assert_eq!(other.request(&get("/small.txt")).unwrap().status, 200);
 }

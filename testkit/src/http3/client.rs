@@ -214,14 +214,17 @@ impl Client {
         Ok(self.goaway().expect("the condition was met"))
     }
 
-    /// Waits until the connection has ended, and returns the reason.
+    /// Waits until the server has closed the connection, and returns its error code (RFC 9114, section 8.1).
     ///
     /// # Panics
     ///
-    /// Panics if it doesn't end in time.
-    pub fn await_end(&mut self) -> ConnectionError {
+    /// Panics if the connection doesn't end in time, or ends in another way.
+    pub fn await_close(&mut self) -> u64 {
         let ended = self.run_until(|_| false).expect_err("the condition is never met");
-        self.lost.clone().unwrap_or_else(|| panic!("the connection doesn't end: {ended}"))
+        match &self.lost {
+            Some(ConnectionError::ApplicationClosed(close)) => close.error_code.into_inner(),
+            other => panic!("the server doesn't close the connection: {other:?}, {ended}"),
+        }
     }
 
     /// Opens a stream of the client. The server has allowed one of this direction.
@@ -251,7 +254,16 @@ impl Client {
 
     /// Resets the sending part of a stream.
     pub fn reset(&mut self, stream: StreamId, code: u32) {
+        // It fails if the server has acknowledged all of it.
         let _ = self.connection.send_stream(stream).reset(VarInt::from_u32(code));
+        self.transmit();
+    }
+
+    /// Wants no more of a response.
+    pub fn stop(&mut self, stream: StreamId, code: u32) {
+        // It fails if all of it has been received.
+        let _ = self.connection.recv_stream(stream).stop(VarInt::from_u32(code));
+        self.streams.remove(&stream);
         self.transmit();
     }
 
