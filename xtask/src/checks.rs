@@ -92,7 +92,7 @@ fn tests(words: &str, extent: Extent) -> Command {
 fn portable(steps: &mut Steps, extent: Extent) {
     const CRATES: &str = "--package cannery-eventloop --package cannery-archive --package cannery-server";
     const FEATURE: &str = "--features portable";
-    const MODULES: &str = "admin:: get:: hostile:: processes:: range:: reload:: tls:: workers::";
+    const MODULES: &str = "admin:: get:: hostile:: http3:: processes:: range:: reload:: tls:: workers::";
     const LOOP: &str = "the loop for FreeBSD";
     let clippy = format!("clippy {CRATES} --package cannery --all-targets {FEATURE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
