@@ -92,7 +92,8 @@ fn json_format_has_a_line_per_request() {
 #[test]
 fn json_has_tls_version_and_coding() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     let text = "words to be compressed, ".repeat(100);
     write_folder(&source, &[(b"a.txt", text.as_bytes())]);
     compile(&source, &archive, &[]);
@@ -115,7 +116,8 @@ fn json_has_tls_version_and_coding() {
 fn sigusr1_reopens_the_log() {
     let logged = Logged::start(&[]);
     logged.server.get("/a.txt");
-    let (log, old) = (logged.path("access.log"), logged.path("access.log.1"));
+    let log = logged.path("access.log");
+    let old = logged.path("access.log.1");
     await_lines(&log, 1);
     fs::rename(&log, &old).unwrap();
     logged.server.signal("USR1");

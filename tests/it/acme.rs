@@ -18,7 +18,8 @@ impl Webroot {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("webroot")).unwrap();
         fs::write(folder.path().join("secret"), "secret").unwrap();
-        let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+        let source = folder.path().join("site");
+        let archive = folder.path().join("site.cdb");
         let own = ".well-known/acme-challenge/own";
         write_folder(&source, &pages(&[("index.html", "page"), ("404.html", "none"), (own, "the site's")]));
         compile(&source, &archive, &[]);
@@ -53,7 +54,8 @@ fn token_is_served_as_soon_as_it_is_written() {
     for flags in [&[][..], &["--https-redirect"], &["--processes", "2"], &["--io", "io_uring"]] {
         let server = webroot.serve(flags);
         for number in 0..10 {
-            let (token, content) = (format!("Token_{number}-x"), format!("Token_{number}-x.digest"));
+            let token = format!("Token_{number}-x");
+            let content = format!("Token_{number}-x.digest");
             let target = format!("{PREFIX}{token}");
             fs::create_dir_all(webroot.tokens()).unwrap();
             fs::write(webroot.tokens().join(&token), &content).unwrap();

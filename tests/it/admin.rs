@@ -117,7 +117,8 @@ fn reloads_are_counted_by_outcome() {
     assert_eq!(metric(&metrics, "cannery_reloads_total{outcome=\"served\"}"), 1.0);
     assert_eq!(metric(&metrics, "cannery_reloads_total{outcome=\"refused\"}"), 1.0);
     let stats: serde_json::Value = serde_json::from_str(&text(&admin, "/stats.json")).unwrap();
-    let (current, previous) = (&stats["sites"][0]["current"], &stats["sites"][0]["previous"]);
+    let current = &stats["sites"][0]["current"];
+    let previous = &stats["sites"][0]["previous"];
     assert!(
         current["digest"] != previous["digest"] && previous["paths"].as_u64() < current["paths"].as_u64()
     );
@@ -157,7 +158,8 @@ fn admin_host_allows_further_names() {
 
 #[test]
 fn metrics_describe_process_build_and_certificates() {
-    let (place, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let place = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
     let bundle = place.path().join("bundle.pem");
     authority.certify(&["example.com"]).write_bundle(&bundle);
     let bundle = bundle.to_str().unwrap();
@@ -173,7 +175,8 @@ fn metrics_describe_process_build_and_certificates() {
         assert!((now - 60.0..=now).contains(&since), "{metrics}");
         assert!(metric(&metrics, "process_resident_memory_bytes") > 1e6, "{metrics}");
         assert!(metric(&metrics, "process_cpu_seconds_total") > 0.0, "{metrics}");
-        let (open, max) = (metric(&metrics, "process_open_fds"), metric(&metrics, "process_max_fds"));
+        let open = metric(&metrics, "process_open_fds");
+        let max = metric(&metrics, "process_max_fds");
         assert!(open > 10.0 && open < max, "{metrics}");
 
         let labels = format!("{{name=\"example.com\",file=\"{bundle}\"}}");

@@ -65,7 +65,8 @@ impl Certificate {
 
     /// Writes certificate and key to two files and returns their paths.
     pub(crate) fn write_pair(&self, folder: &Path) -> (PathBuf, PathBuf) {
-        let (public, private) = (folder.join("public.pem"), folder.join("private.pem"));
+        let public = folder.join("public.pem");
+        let private = folder.join("private.pem");
         replace(&public, &self.chain);
         replace(&private, &self.key);
         (public, private)

@@ -29,7 +29,8 @@ fn python_documentation_is_served_in_every_coding() {
     let place = tempfile::tempdir().unwrap();
     let flags = ["--compress", "identity,gzip,brotli,zstd", "--compress-level", "gzip=6,brotli=4,zstd=3"];
     let (server, _) = serve(&folder, &place, &flags);
-    let (mut coded, mut pages) = (0, 0);
+    let mut coded = 0;
+    let mut pages = 0;
     for (name, path) in files_below(&folder) {
         if name.starts_with(b".") {
             continue;

@@ -89,7 +89,8 @@ fn entity_tags_of_compressed_pages_match() {
 fn compressed_pages_have_a_content_length() {
     let server = server();
     for coding in CODINGS {
-        let (get, head) = (request(&server, "GET", coding, ""), request(&server, "HEAD", coding, ""));
+        let get = request(&server, "GET", coding, "");
+        let head = request(&server, "HEAD", coding, "");
         assert_eq!(get.field("Content-Length"), Some(&*get.body.len().to_string()), "{coding}");
         assert_eq!(get.field("Content-Length"), head.field("Content-Length"), "{coding}");
         assert_eq!(get.field("Transfer-Encoding"), None, "{coding}");

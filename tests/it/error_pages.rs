@@ -114,7 +114,8 @@ fn error_pages_are_negotiated() {
 fn head_has_the_fields_of_the_error_page() {
     let server = server();
     for target in ["/none", "/deep/none", "/%zz"] {
-        let (mut get, mut head) = (server.get(target), server.request("HEAD", target, ""));
+        let mut get = server.get(target);
+        let mut head = server.request("HEAD", target, "");
         assert!(head.body.is_empty() && !get.body.is_empty());
         for response in [&mut get, &mut head] {
             response.fields.retain(|(name, _)| name != "Date");
@@ -173,7 +174,8 @@ fn built_in_pages_have_status_path_and_link() {
 #[test]
 fn page_names_a_host_without_site() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     crate::harness::write_folder(&source, &pages(&[("index.html", "home")]));
     crate::harness::compile(&source, &archive, &[]);
     let server = Server::start(&["--archive", &format!("a.example={}", archive.to_str().unwrap())]);

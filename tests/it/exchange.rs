@@ -35,7 +35,8 @@ fn start(program: &Path, site: &Site, bundle: &Path, flags: &[&str]) -> (Server,
     command.args(["--archive", text(site.archive()), "--tls-bundle", text(bundle)]);
     command.args(["--bind", "127.0.0.1:0", "--bind-tls", "127.0.0.1:0"]).args(QUIC_FLAGS).args(flags);
     let server = Server::run(command);
-    let (plain, tls) = (server.address.clone(), server.read_tls_address());
+    let plain = server.address.clone();
+    let tls = server.read_tls_address();
     let target = Target { plain, tls, quic: server.read_quic_address() };
     (server, target)
 }
@@ -43,7 +44,8 @@ fn start(program: &Path, site: &Site, bundle: &Path, flags: &[&str]) -> (Server,
 #[test]
 fn releases_and_certificates_change_under_load() {
     let site = Site::compile();
-    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
     let bundle = folder.path().join("bundle.pem");
     authority.certify(&["localhost"]).write_bundle(&bundle);
     let program = PathBuf::from(env!("CARGO_BIN_EXE_cannery-server"));

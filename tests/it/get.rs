@@ -33,7 +33,8 @@ fn response_has_all_fields() {
 fn head_is_get_without_content() {
     let server = hello();
     for target in ["/hello.txt", "/", "/nothing"] {
-        let (mut get, mut head) = (server.get(target), server.request("HEAD", target, ""));
+        let mut get = server.get(target);
+        let mut head = server.request("HEAD", target, "");
         for response in [&mut get, &mut head] {
             response.fields.retain(|(name, _)| name != "Date");
             response.body.clear();
@@ -169,7 +170,8 @@ fn slow_reader_receives_a_large_file() {
     let server = serve(&[(b"large.bin", &content)], &["--compress", "identity"]);
     let mut stream = server.connect();
     stream.write_all(b"GET /large.bin HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
-    let (mut answer, mut chunk) = (Vec::new(), [0; 3001]);
+    let mut answer = Vec::new();
+    let mut chunk = [0; 3001];
     loop {
         match stream.read(&mut chunk).unwrap() {
             0 => break,

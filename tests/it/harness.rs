@@ -118,7 +118,8 @@ impl Server {
     /// each request over all transports and compare the responses.
     pub(crate) fn start_on_all_transports(arguments: &[&str]) -> Server {
         let mut server = Server::start(&[arguments, &TLS_FLAGS, &QUIC_FLAGS].concat());
-        let (tls, quic) = (server.read_tls_address(), server.read_quic_address());
+        let tls = server.read_tls_address();
+        let quic = server.read_quic_address();
         server.transports = Some(Transports::new(&server.address, &tls, quic));
         server
     }

@@ -134,7 +134,8 @@ fn slow_heads_and_contents_time_out() {
     let mut all: Vec<_> = (0..count)
         .map(|number| Trickle::begin(&target.server, begins[usize::from(number % 2 == 1)]))
         .collect();
-    let (began, mut longest) = (Instant::now(), Duration::ZERO);
+    let began = Instant::now();
+    let mut longest = Duration::ZERO;
     while all.iter().any(|trickle| !trickle.is_over) {
         assert!(began.elapsed() < TIMEOUT, "some are never closed");
         all.iter_mut().filter(|trickle| !trickle.is_over).for_each(Trickle::step);
@@ -256,7 +257,8 @@ fn stalled_readers_are_reset_and_slow_ones_are_not() {
     };
     let stalled: Vec<_> = (0..100).map(|_| send()).collect();
     let mut slow = send();
-    let (mut received, mut piece) = (Vec::new(), vec![0; 8192]);
+    let mut received = Vec::new();
+    let mut piece = vec![0; 8192];
     let began = Instant::now();
     // The server checks every half minute; this covers two checks.
     while began.elapsed() < Duration::from_secs(70) {
@@ -294,7 +296,8 @@ fn idle_connections_time_out() {
     for mut stream in idle {
         // Much shorter than the server's timeout, so that ordinary requests continue.
         stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        let (mut received, began) = (Vec::new(), Instant::now());
+        let mut received = Vec::new();
+        let began = Instant::now();
         while let Err(error) = stream.read_to_end(&mut received) {
             assert_eq!(error.kind(), ErrorKind::WouldBlock);
             assert!(began.elapsed() < TIMEOUT, "it is never closed");

@@ -44,7 +44,8 @@ impl Documentation {
         let https = format!("https://{}", server.read_tls_address());
         let admin = server.read_admin_address();
         let place = tempfile::tempdir().unwrap();
-        let (mut targets, mut lines) = (Vec::new(), String::new());
+        let mut targets = Vec::new();
+        let mut lines = String::new();
         for (name, path) in files_below(Path::new(&folder)) {
             if !name.starts_with(b".") {
                 let target = format!("/{}", percent_encode(&name));

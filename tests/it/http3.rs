@@ -144,7 +144,8 @@ fn access_log_names_the_version() {
 
 #[test]
 fn new_connections_get_the_new_certificate() {
-    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
     let bundle = folder.path().join("bundle.pem");
     let [first, second] = [(); 2].map(|()| authority.certify(&["localhost"]));
     first.write_bundle(&bundle);
@@ -169,7 +170,8 @@ fn response_stays_that_of_its_release() {
     let old = compile_release(folder.path(), 1);
     let server = start_site(folder.path(), &[]);
     let address = server.read_quic_address();
-    let (mut slow, mut other) = (connect(address), connect(address));
+    let mut slow = connect(address);
+    let mut other = connect(address);
     let stream = slow.send_request(&get("/large.bin")).unwrap();
     slow.receive_part(stream, 100_000).unwrap();
     assert!(!slow.is_complete(stream));
@@ -187,7 +189,8 @@ fn shutdown_completes_responses() {
     let large = compile_release(folder.path(), 1);
     let mut server = start_site(folder.path(), &["--drain", "60"]);
     let address = server.read_quic_address();
-    let (mut client, mut idle) = (connect(address), connect(address));
+    let mut client = connect(address);
+    let mut idle = connect(address);
     assert_eq!(idle.request(&get("/small.txt")).unwrap().status, 200);
     let stream = client.send_request(&get("/large.bin")).unwrap();
     client.receive_part(stream, 100_000).unwrap();

@@ -28,7 +28,8 @@ impl Path {
     /// Serves a file of this number of bytes.
     fn new(bytes: usize, impairments: Impairments) -> Path {
         let folder = tempfile::tempdir().unwrap();
-        let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+        let source = folder.path().join("site");
+        let archive = folder.path().join("site.cdb");
         let content = noise(bytes);
         write_folder(&source, &[(b"large.bin", &content)]);
         compile(&source, &archive, &["--compress", "identity"]);

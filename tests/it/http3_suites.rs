@@ -11,7 +11,8 @@ fn run_suite(suite: &str, cases: usize) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     write_folder(&source, &[(b"index.html", b"<title>page</title>"), (b"large.bin", &noise(2_000_000))]);
     compile(&source, &archive, &["--compress", "identity"]);
     let archive = ["--archive", archive.to_str().unwrap()];

@@ -44,7 +44,8 @@ fn requests(site: &FixtureSite) -> Vec<(u16, String)> {
         let response = site.server.get_with_coding(target, coding);
         response.field("ETag").unwrap().to_owned()
     };
-    let (plain, coded) = (tag("/big.txt", "identity"), tag("/big.txt", "br"));
+    let plain = tag("/big.txt", "identity");
+    let coded = tag("/big.txt", "br");
     let mut requests = Vec::new();
     let mut expect = |status: u16, line: &str| requests.push((status, line.to_owned()));
     for method in ["GET", "HEAD"] {

@@ -67,8 +67,10 @@ fn mutate(bytes: &[u8], random: &mut Random) -> Vec<u8> {
 fn commands_survive_changed_archives() {
     let folder = tempfile::tempdir().unwrap();
     let good = archive(folder.path());
-    let (mutant, out) = (folder.path().join("mutant.cdb"), folder.path().join("out"));
-    let (name, out_name) = (mutant.to_str().unwrap(), out.to_str().unwrap());
+    let mutant = folder.path().join("mutant.cdb");
+    let out = folder.path().join("out");
+    let name = mutant.to_str().unwrap();
+    let out_name = out.to_str().unwrap();
     for seed in 1..=mutants() {
         fs::write(&mutant, mutate(&good, &mut Random::new(seed))).unwrap();
         let commands: [&[&str]; 4] = [

@@ -88,7 +88,8 @@ fn unacceptable_coding_gets_406() {
 #[test]
 fn entity_tags_are_deterministic() {
     let tag = |server: &Server| server.get_with_coding("/page.html", "br").field("ETag").map(str::to_owned);
-    let (one, other) = (all_codings(), all_codings());
+    let one = all_codings();
+    let other = all_codings();
     assert_eq!(tag(&one), tag(&other));
     let without = serve(&pages(&[("page.html", "x")]), &["--exclude-etag"]);
     assert_eq!(tag(&without), None);

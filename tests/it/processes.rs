@@ -333,7 +333,8 @@ fn send(pid: u32, signal: &str) {
 #[test]
 fn sigusr2_takeover_refuses_no_connection() {
     let folder = tempfile::tempdir().unwrap();
-    let (program, path) = (folder.path().join("server"), folder.path().join("s"));
+    let program = folder.path().join("server");
+    let path = folder.path().join("s");
     let replace = || {
         replace_program(&program, Path::new(PROGRAM));
         fs::metadata(&program).unwrap().ino()
@@ -346,7 +347,8 @@ fn sigusr2_takeover_refuses_no_connection() {
         command.args(["--processes", "2", "--threads", "1"]);
         command
     });
-    let (address, admin) = (old.address.clone(), old.read_admin_address());
+    let address = old.address.clone();
+    let admin = old.read_admin_address();
     let stop = AtomicBool::new(false);
     let responses = AtomicUsize::new(0);
     let mut new = Orphan(0);

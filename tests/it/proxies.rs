@@ -80,7 +80,8 @@ fn write(place: &Path, name: &str, text: &str) -> String {
 
 /// Starts nginx with a cache. `location` configures how it sends requests to the server.
 fn nginx(site: &FixtureSite, name: &'static str, location: &str) -> Proxy {
-    let (place, origin) = (site.place(), &site.server.address);
+    let place = site.place();
+    let origin = &site.server.address;
     Proxy::start(name, "nginx", |address| {
         let folder = place.join(name);
         fs::create_dir(&folder).unwrap();
@@ -104,7 +105,8 @@ fn nginx(site: &FixtureSite, name: &'static str, location: &str) -> Proxy {
 }
 
 fn haproxy(site: &FixtureSite) -> Proxy {
-    let (place, origin) = (site.place(), &site.server.address);
+    let place = site.place();
+    let origin = &site.server.address;
     Proxy::start("HAProxy", "haproxy", |address| {
         let text = format!(
             "defaults\nmode http\ntimeout connect 10s\ntimeout client 10s\ntimeout server 10s\n\
@@ -131,7 +133,8 @@ pub(crate) fn haproxy_in_front_of(origin: &str, how: &str, place: &Path) -> Prox
 
 /// Starts Varnish, which revalidates stale responses. `ttl` is a duration in VCL.
 fn varnish(site: &FixtureSite, name: &'static str, ttl: &str) -> Proxy {
-    let (place, origin) = (site.place(), &site.server.address);
+    let place = site.place();
+    let origin = &site.server.address;
     let (host, port) = origin.split_once(':').unwrap();
     Proxy::start("Varnish", "varnishd", |address| {
         let text = format!(

@@ -135,7 +135,8 @@ fn ranges_apply_to_coded_bytes() {
         let request = |range: String| {
             server.request("GET", "/a.txt", &format!("Accept-Encoding: {coding}\r\nRange: bytes={range}\r\n"))
         };
-        let (first, second) = (request("0-999".into()), request("1000-".into()));
+        let first = request("0-999".into());
+        let second = request("1000-".into());
         for part in [&first, &second] {
             assert_eq!(part.status, 206);
             for name in ["Content-Encoding", "ETag", "Vary"] {

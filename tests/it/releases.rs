@@ -156,10 +156,12 @@ fn repeated_serial_is_ambiguous() {
 #[test]
 fn missing_previous_release_is_an_error() {
     let releases = ReleaseDir::with_three();
-    let (source, archive) = (releases.path("source"), releases.path("4.cdb"));
+    let source = releases.path("source");
+    let archive = releases.path("4.cdb");
     write_folder(&source, &[(b"a.css", b"1")]);
     let build = |flags: &[&str]| {
-        let (source, archive) = (source.to_str().unwrap(), archive.to_str().unwrap());
+        let source = source.to_str().unwrap();
+        let archive = archive.to_str().unwrap();
         let places = ["--sources", source, "--archive", archive, "--allow-empty"];
         let output = run("cannery-archiver", &[&places, flags].concat());
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -252,6 +254,7 @@ fn open_page_works_after_two_deploys() {
     browser.stdin.take().unwrap().write_all(b"\n").unwrap();
     let shown: Vec<_> = lines.collect();
     assert!(browser.wait().unwrap().success(), "{shown:?}");
-    let (old, new) = ("app 1 | rgb(1, 0, 0) | 10 | words 1", "app 3 | rgb(3, 0, 0) | 30 | words 3");
+    let old = "app 1 | rgb(1, 0, 0) | 10 | words 1";
+    let new = "app 3 | rgb(3, 0, 0) | 30 | words 3";
     assert_eq!(shown, [old, old, new]);
 }

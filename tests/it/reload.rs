@@ -179,7 +179,8 @@ fn assert_served_unchanged(flags: &[&str], notice: &str) {
 #[cfg_attr(feature = "portable", ignore = "only Linux has leases")]
 fn archive_copied_in_place_is_served_when_complete() {
     let releases = Releases::new();
-    let (archive, next) = (releases.build_numbered("site.cdb", 1), releases.build_numbered("next.cdb", 2));
+    let archive = releases.build_numbered("site.cdb", 1);
+    let next = releases.build_numbered("next.cdb", 2);
     let server = releases.serve(&archive, &["--archive-mmap"]);
     fs::copy(next, &archive).unwrap();
     server.await_line("this file is being modified");
@@ -191,8 +192,12 @@ fn archive_copied_in_place_is_served_when_complete() {
 fn each_host_has_its_archive() {
     let releases = Releases::new();
     let make = |name: &str| releases.build(name, &pages(&[("index.html", name.to_owned().leak())]));
-    let (a, b, c) = (make("a.cdb"), make("b.cdb"), make("c.cdb"));
-    let (a, b, c) = (a.display(), b.display(), c.display());
+    let a = make("a.cdb");
+    let b = make("b.cdb");
+    let c = make("c.cdb");
+    let a = a.display();
+    let b = b.display();
+    let c = c.display();
     let request = |server: &Server, host: &str, target: &str| {
         let response = server.request_host(host, "GET", target, "");
         (response.status, String::from_utf8(response.body).unwrap())
@@ -225,7 +230,8 @@ fn each_host_has_its_archive() {
     );
 
     // The nearest name is used, in any order of the flags.
-    let (exact, deep) = (format!("exact.example.com={a}"), format!("*.deep.example.com={c}"));
+    let exact = format!("exact.example.com={a}");
+    let deep = format!("*.deep.example.com={c}");
     for order in [[&exact, &named[1], &deep], [&deep, &named[1], &exact]] {
         let server = Server::start_on_all_transports(&order.map(|named| ["--archive", named]).concat());
         for (host, expected) in [
@@ -284,11 +290,14 @@ fn reload_under_load_fails_no_request() {
     let archive = releases.path("site.cdb");
     fs::copy(releases.path("0.cdb"), &archive).unwrap();
     let server = releases.serve(&archive, &["--watch-disable"]);
-    let (stop, responses) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let stop = AtomicBool::new(false);
+    let responses = AtomicUsize::new(0);
     let before = resources(server.pid());
     std::thread::scope(|scope| {
         for pipelined in [1, 1, 8] {
-            let (stop, responses, server) = (&stop, &responses, &server.address);
+            let stop = &stop;
+            let responses = &responses;
+            let server = &server.address;
             scope.spawn(move || load(server, pipelined, stop, responses));
         }
         let end = Instant::now() + Duration::from_secs(time);

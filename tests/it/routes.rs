@@ -110,7 +110,8 @@ fn redirects_stay_on_their_origin() {
 fn header_rules_accumulate() {
     let rules = "/*\n  X-Robots-Tag: noindex\n  X-Frame-Options: DENY\n/assets/*\n  X-Robots-Tag: nosnippet\n  Cache-Control: no-store\n";
     let server = serve(&pages(&[("_headers", rules), ("a.txt", "a"), ("assets/b.txt", "b")]), &[]);
-    let (a, b) = (server.get("/a.txt"), server.get("/assets/b.txt"));
+    let a = server.get("/a.txt");
+    let b = server.get("/assets/b.txt");
     assert_eq!((a.field("X-Robots-Tag"), a.field("X-Frame-Options")), (Some("noindex"), Some("DENY")));
     assert_eq!(
         (b.field("X-Robots-Tag"), b.field("Cache-Control")),

@@ -41,7 +41,8 @@ fn publish(folder: &Path, content: &'static str) {
 }
 
 fn start(folder: &Path, flags: &[&str]) -> Server {
-    let (archive, log) = (folder.join("site.cdb"), folder.join("logs/access.log"));
+    let archive = folder.join("site.cdb");
+    let log = folder.join("logs/access.log");
     let named = ["--archive", archive.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
     Server::start(&[&named, flags].concat())
 }

@@ -19,7 +19,8 @@ fn heartbeat_exists_for_every_site() {
 #[test]
 fn built_in_pages_describe_the_server() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     write_folder(&source, &pages(&[("index.html", "page")]));
     compile(&source, &archive, &[]);
     let server =

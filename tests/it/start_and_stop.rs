@@ -6,7 +6,8 @@ use std::process::Stdio;
 use crate::harness::{Server, compile, pages, run, server_command, signal, write_folder};
 
 fn archive(folder: &std::path::Path, flags: &[&str]) -> String {
-    let (source, archive) = (folder.join("site"), folder.join("site.cdb"));
+    let source = folder.join("site");
+    let archive = folder.join("site.cdb");
     write_folder(&source, &pages(&[("index.html", "page")]));
     std::fs::write(source.join("large.bin"), vec![7; 16 << 20]).unwrap();
     compile(&source, &archive, flags);

@@ -59,7 +59,8 @@ fn each_kind_of_key_works() {
 
 #[test]
 fn certificate_is_selected_by_name() {
-    let (place, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let place = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
     let certificates = [&["first.example"][..], &["*.example.com", "example.com"], &["www.example.com"]];
     let certificates = certificates.map(|names| authority.certify(names));
     let [first, wildcard] = ["first.pem", "wildcard.pem"].map(|name| place.path().join(name));
@@ -93,7 +94,8 @@ fn certificate_is_selected_by_name() {
 
 #[test]
 fn certificates_are_reloaded_if_valid() {
-    let (place, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let place = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
     let bundle = place.path().join("bundle.pem");
     let [first, second, third] = [(); 3].map(|()| authority.certify(&["localhost"]));
     first.write_bundle(&bundle);
@@ -123,8 +125,10 @@ fn certificates_are_reloaded_if_valid() {
 
 #[test]
 fn start_needs_a_usable_certificate() {
-    let (place, authority) = (tempfile::tempdir().unwrap(), Authority::new());
-    let (bundle, missing) = (place.path().join("bundle.pem"), place.path().join("missing.pem"));
+    let place = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let bundle = place.path().join("bundle.pem");
+    let missing = place.path().join("missing.pem");
     authority.certify(&["localhost"]).write_bundle(&bundle);
     let (public, _) = authority.certify(&["localhost"]).write_pair(place.path());
     let other = tempfile::tempdir().unwrap();

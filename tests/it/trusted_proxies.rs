@@ -15,7 +15,8 @@ struct Proxied {
 impl Proxied {
     fn start(flags: &[&str]) -> Proxied {
         let folder = tempfile::tempdir().unwrap();
-        let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+        let source = folder.path().join("site");
+        let archive = folder.path().join("site.cdb");
         write_folder(&source, &pages(&[("index.html", "page")]));
         compile(&source, &archive, &[]);
         let log = folder.path().join("access.log");

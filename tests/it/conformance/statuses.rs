@@ -126,7 +126,8 @@ fn is_relative_reference(text: &str) -> bool {
 #[test]
 fn damaged_archive_is_a_server_error() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     fs::create_dir(&source).unwrap();
     let content = "the content of the only page, which is nowhere else in the file";
     write_folder(&source, &pages(&[("a.txt", content), ("b.txt", "whole")]));

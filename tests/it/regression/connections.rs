@@ -72,7 +72,8 @@ fn takeover_loses_no_request_on_a_persistent_connection() {
     command.args(["--dummy", "--bind", "127.0.0.1:0", "--processes", "1", "--threads", "1"]);
     let mut server = Server::run(command);
     let address = server.address.clone();
-    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let stop = AtomicBool::new(false);
+    let answered = AtomicUsize::new(0);
     let mut successor = 0;
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -126,7 +127,8 @@ fn plain_http_on_a_tls_port_is_explained() {
 #[test]
 fn archive_beyond_the_memory_limit_names_the_limit() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     let noise: Vec<u8> =
         (0..40_000_000_u32).map(|number| (number.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
     write_folder(&source, &[(b"large.bin", &noise)]);

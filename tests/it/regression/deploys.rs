@@ -178,14 +178,16 @@ fn archives_are_added_and_removed_while_serving() {
 
 #[test]
 fn each_host_has_its_release_directory() {
-    let (one, other) = (Directory::new(), Directory::new());
+    let one = Directory::new();
+    let other = Directory::new();
     for directory in [&one, &other] {
         directory.build(1, &[]);
     }
     one.build(2, &[]);
     one.uses("2");
     other.uses("1");
-    let (first, second) = (format!("one.test={}", one.text()), other.text());
+    let first = format!("one.test={}", one.text());
+    let second = other.text();
     let server = Server::start(&["--releases", &first, "--releases", &second, "--processes", "2"]);
     let status = |host: &str, number: u32| {
         server.request_host(host, "GET", &format!("/assets/app-{number}.js"), "").status
@@ -302,11 +304,14 @@ fn earlier_files_survive_deploys_and_a_takeover() {
     };
     let style = || request_at(&address, "GET", "/style.css", "").body;
 
-    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let stop = AtomicBool::new(false);
+    let answered = AtomicUsize::new(0);
     let mut successor = 0;
     std::thread::scope(|scope| {
         for number in [1, 2, 1, 2] {
-            let (stop, answered, script) = (&stop, &answered, &script);
+            let stop = &stop;
+            let answered = &answered;
+            let script = &script;
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let found = script(number);

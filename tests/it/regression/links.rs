@@ -5,7 +5,8 @@ use crate::harness::{pages, run, write_folder};
 /// Builds a folder literal. Returns the exit code and standard error.
 fn build(files: &[(&'static str, &'static str)], flags: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     write_folder(&source, &pages(files));
     let mut arguments = vec!["--sources", source.to_str().unwrap(), "--archive", archive.to_str().unwrap()];
     arguments.extend(flags);

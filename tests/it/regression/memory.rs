@@ -8,7 +8,8 @@ use crate::harness::{Server, TIMEOUT, compile, pages, write_folder};
 
 /// Serves a site with pages that are copied when they are sent.
 fn start(folder: &std::path::Path, flags: &[&str]) -> Server {
-    let (source, archive) = (folder.join("site"), folder.join("site.cdb"));
+    let source = folder.join("site");
+    let archive = folder.join("site.cdb");
     let page = "content ".repeat(500);
     write_folder(&source, &pages(&[("a.txt", page.leak())]));
     compile(&source, &archive, &["--compress", "identity"]);
@@ -84,7 +85,8 @@ fn memory_of_slow_readers_is_returned_to_the_system() {
 #[cfg_attr(feature = "portable", ignore = "only Linux has leases")]
 fn mapped_archive_above_the_memory_limit_survives_truncation() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     write_folder(&source, &[(b"large.bin", &vec![7; 96 << 20])]);
     compile(&source, &archive, &["--compress", "identity"]);
     let server = Server::start(&["--archive", archive.to_str().unwrap(), "--limit-memory", "64"]);

@@ -26,7 +26,8 @@ fn site_policy_does_not_replace_that_of_the_server() {
     let rules = "/page\n  Content-Security-Policy: default-src 'self'\n/bare\n  ! Content-Security-Policy\n";
     let files = [("page.html", "page"), ("bare.html", "bare"), ("_headers", rules)];
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     write_folder(&source, &pages(&files));
     compile(&source, &archive, &[]);
     let server = Server::start(&["--archive", archive.to_str().unwrap(), "--security-headers-tls"]);

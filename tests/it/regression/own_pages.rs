@@ -12,11 +12,13 @@ use crate::harness::{Server, compile, pages, request_at, run, write_folder};
 #[test]
 fn own_pages_are_logged_with_their_status() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     let log = folder.path().join("access.log");
     write_folder(&source, &pages(&[("index.html", "page")]));
     compile(&source, &archive, &[]);
-    let (archive, log) = (archive.to_str().unwrap(), log.to_str().unwrap());
+    let archive = archive.to_str().unwrap();
+    let log = log.to_str().unwrap();
     let server = Server::start(&["--archive", archive, "--access-log", log, "--admin", "127.0.0.1:0"]);
     let admin = server.read_admin_address();
 
@@ -49,7 +51,8 @@ fn own_pages_are_logged_with_their_status() {
 #[test]
 fn exact_version_is_public_only_on_request() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     write_folder(&source, &pages(&[("index.html", "page")]));
     compile(&source, &archive, &[]);
     let server = Server::start(&["--archive", archive.to_str().unwrap()]);
@@ -68,7 +71,8 @@ fn exact_version_is_public_only_on_request() {
 #[test]
 fn hashes_of_built_in_styles_and_scripts_are_documented() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     write_folder(&source, &pages(&[("index.html", "page"), ("files/a.txt", "a")]));
     compile(&source, &archive, &["--include-folder-listing"]);
     let server = Server::start(&["--archive", archive.to_str().unwrap()]);

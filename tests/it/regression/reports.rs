@@ -18,7 +18,8 @@ fn write(folder: &Path, files: &[(&str, &str)]) {
 }
 
 fn build_in(folder: &Path, archive: &str, flags: &[&str]) -> (i32, String) {
-    let (site, archive) = (folder.join("site"), folder.join(archive));
+    let site = folder.join("site");
+    let archive = folder.join(archive);
     let places = ["--sources", site.to_str().unwrap(), "--archive", archive.to_str().unwrap()];
     let output = run("cannery-archiver", &[&places, flags].concat());
     let printed = String::from_utf8(output.stderr).unwrap();

@@ -5,7 +5,8 @@ use crate::harness::{Response, Server, pages, run, serve, write_folder};
 /// Builds a folder literal. Returns the exit code and standard error.
 fn build(files: &[(&'static str, &'static str)], flags: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     write_folder(&source, &pages(files));
     let mut arguments = vec!["--sources", source.to_str().unwrap(), "--archive", archive.to_str().unwrap()];
     arguments.extend(flags);
@@ -114,7 +115,8 @@ fn fallback_page_does_not_replace_a_missing_script() {
 #[test]
 fn challenge_paths_stay_in_their_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let source = folder.path().join("site");
+    let archive = folder.path().join("site.cdb");
     write_folder(&source, &pages(&[("index.html", "home"), (".well-known/acme-challenge/t", "proof")]));
     crate::harness::compile(&source, &archive, &[]);
     let named = format!("known.example={}", archive.display());

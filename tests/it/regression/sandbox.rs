@@ -102,8 +102,10 @@ fn await_end(reader: &TcpStream) -> Option<ErrorKind> {
 fn landlock_is_active_with_local_sockets() {
     let folder = site();
     let archive = path(folder.path(), "site.cdb");
-    let (local, admin) = (folder.path().join("s.sock"), folder.path().join("admin.sock"));
-    let (bind, operators) = (format!("unix:{}", local.display()), format!("unix:{}", admin.display()));
+    let local = folder.path().join("s.sock");
+    let admin = folder.path().join("admin.sock");
+    let bind = format!("unix:{}", local.display());
+    let operators = format!("unix:{}", admin.display());
     for more in [&["--bind", &bind][..], &["--admin", &operators]] {
         let flags = ["--archive", &archive, "--sandbox", "require", "--debug"];
         let server = Server::start(&[&flags, more].concat());
@@ -123,7 +125,8 @@ fn files_that_the_user_cannot_open_are_named_at_startup() {
         return;
     }
     let folder = site();
-    let (archive, log) = (path(folder.path(), "site.cdb"), path(folder.path(), "access.log"));
+    let archive = path(folder.path(), "site.cdb");
+    let log = path(folder.path(), "access.log");
     let start = || {
         let flags = ["--archive", &archive, "--access-log", &log, "--user", NOBODY, "--sandbox", "require"];
         Server::start(&flags)

@@ -12,7 +12,8 @@ fn make_fifo(path: &Path) {
 }
 
 fn archive_of(folder: &Path, name: &str) -> PathBuf {
-    let (source, archive) = (folder.join(name), folder.join(format!("{name}.cdb")));
+    let source = folder.join(name);
+    let archive = folder.join(format!("{name}.cdb"));
     write_folder(&source, &pages(&[("index.html", "page")]));
     fs::write(source.join("name.txt"), name).unwrap();
     compile(&source, &archive, &[]);
@@ -42,8 +43,10 @@ fn fifo_instead_of_an_archive_is_refused() {
 /// The reload thread waited for a writer of the FIFO, as above.
 #[test]
 fn fifo_instead_of_a_certificate_is_refused() {
-    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
-    let (bundle, fifo) = (folder.path().join("bundle.pem"), folder.path().join("fifo"));
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let bundle = folder.path().join("bundle.pem");
+    let fifo = folder.path().join("fifo");
     authority.certify(&["localhost"]).write_bundle(&bundle);
     let server =
         Server::start(&["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", bundle.to_str().unwrap()]);
@@ -78,7 +81,8 @@ fn server_does_not_start_with_a_fifo() {
 #[test]
 fn fifo_instead_of_a_log_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let (log, fifo) = (folder.path().join("log"), folder.path().join("fifo"));
+    let log = folder.path().join("log");
+    let fifo = folder.path().join("fifo");
     let server = Server::start(&["--dummy", "--access-log", log.to_str().unwrap()]);
     make_fifo(&fifo);
     fs::rename(&fifo, &log).unwrap();

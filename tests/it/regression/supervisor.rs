@@ -70,7 +70,8 @@ fn other_processes_serve_connections_of_an_exited_one() {
             continue;
         }
         let folder = tempfile::tempdir().unwrap();
-        let (program, bad) = (folder.path().join("server"), folder.path().join("bad"));
+        let program = folder.path().join("server");
+        let bad = folder.path().join("bad");
         let good = Path::new(env!("CARGO_BIN_EXE_cannery-server"));
         replace_program(&program, good);
         let mut command = Command::new(&program);
