@@ -179,7 +179,7 @@ fn response_stays_that_of_its_release() {
     let new = compile_release(folder.path(), 2);
     server.await_line("serves a new release");
     assert!(other.request(&get("/large.bin")).unwrap().body == new);
-    assert!(slow.receive(stream, false).unwrap().body == old);
+    assert!(slow.receive(stream, "GET").unwrap().body == old);
     assert_eq!(slow.request(&get("/small.txt")).unwrap().body, b"release 2");
 }
 
@@ -198,7 +198,7 @@ fn shutdown_completes_responses() {
     server.signal("TERM");
     client.await_goaway().unwrap();
     assert_eq!(idle.await_close(), H3_NO_ERROR, "an idle connection");
-    assert!(client.receive(stream, false).unwrap().body == large);
+    assert!(client.receive(stream, "GET").unwrap().body == large);
     assert_eq!(client.await_close(), H3_NO_ERROR, "a connection without further requests");
     assert_eq!(server.await_end(), Some(0));
 }
@@ -218,7 +218,7 @@ fn responses_of_many_streams_are_complete() {
     // More than the server allows at once.
     let streams: Vec<_> = (0..300).map(|number| request(&mut client, number)).collect();
     for (number, stream) in streams.into_iter().enumerate() {
-        let Response { status, body, .. } = client.receive(stream, false).unwrap();
+        let Response { status, body, .. } = client.receive(stream, "GET").unwrap();
         assert_eq!(status, 206);
         assert!(body == large[number * 10_000..][..10_000], "range {number}");
     }
@@ -238,10 +238,10 @@ fn urgent_responses_are_sent_first() {
     };
     let later = request(&mut client, "u=7");
     let first = request(&mut client, "u=0");
-    assert!(client.receive(first, false).unwrap().body == large);
+    assert!(client.receive(first, "GET").unwrap().body == large);
     let received_bytes = client.received_bytes(later);
     assert!(received_bytes < LARGE_BYTES / 2, "{received_bytes} bytes of the less urgent response");
-    assert!(client.receive(later, false).unwrap().body == large);
+    assert!(client.receive(later, "GET").unwrap().body == large);
 }
 
 #[test]

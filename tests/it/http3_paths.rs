@@ -117,7 +117,7 @@ fn transfer_resumes_after_a_blackhole() {
             client.receive_part(stream, (part + 1) * 500_000 - 1).unwrap();
         });
     }
-    assert!(client.receive(stream, false).unwrap().body == path.content);
+    assert!(client.receive(stream, "GET").unwrap().body == path.content);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn transfer_survives_a_forgotten_nat_binding() {
         assert!(!client.is_complete(stream));
         path.relay.rebind().unwrap();
     }
-    assert!(client.receive(stream, false).unwrap().body == path.content);
+    assert!(client.receive(stream, "GET").unwrap().body == path.content);
 }
 
 #[test]
@@ -144,5 +144,5 @@ fn transfer_follows_the_client_to_another_address() {
         assert!(!client.is_complete(stream));
         client.rebind(Ipv4Addr::new(127, 0, 0, 1 + part).into()).unwrap();
     }
-    assert!(client.receive(stream, false).unwrap().body == path.content);
+    assert!(client.receive(stream, "GET").unwrap().body == path.content);
 }

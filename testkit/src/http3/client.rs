@@ -143,7 +143,8 @@ impl Client {
     /// Fails if the server resets the stream or ends the connection first.
     pub fn request<N: AsRef<str>>(&mut self, fields: &[(N, N)]) -> Result<Response, Ended> {
         let stream = self.send_request(fields)?;
-        self.receive(stream, fields.iter().any(|(_, value)| value.as_ref() == "HEAD"))
+        let method = fields.iter().find(|(name, _)| name.as_ref() == ":method");
+        self.receive(stream, method.map_or("GET", |(_, method)| method.as_ref()))
     }
 
     /// Sends a request without content. Returns its stream.
@@ -165,19 +166,19 @@ impl Client {
         Ok(stream)
     }
 
-    /// Reads the response on a stream to its end.
+    /// Reads the response to a request with this method on a stream, to its end.
     ///
     /// # Errors
     ///
     /// Fails if the server resets the stream or ends the connection first.
-    pub fn receive(&mut self, stream: StreamId, is_head: bool) -> Result<Response, Ended> {
+    pub fn receive(&mut self, stream: StreamId, method: &str) -> Result<Response, Ended> {
         self.run_until(|client| client.streams[&stream].progress != Progress::Open)?;
         let received = self.streams.remove(&stream).expect("the stream of a request");
         if let Progress::Reset(code) = received.progress {
             return Err(Ended::Reset(u32::try_from(code).unwrap()));
         }
         self.check_own_streams();
-        Ok(parse_response(&received.bytes, is_head))
+        Ok(parse_response(&received.bytes, method == "HEAD"))
     }
 
     /// Reads until the response on a stream is complete or has this number of bytes, including frame headers.

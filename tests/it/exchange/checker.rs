@@ -378,7 +378,7 @@ fn exchange_http3(connection: &mut http3::Client, requests: &[Request]) -> (Vec<
 
     let mut responses = Vec::new();
     for (stream, request) in streams.iter().zip(requests) {
-        match connection.receive(*stream, request.method == "HEAD") {
+        match connection.receive(*stream, &request.method) {
             Ok(response) => responses.push(response),
             Err(ended) => {
                 let is_cut = streams.iter().any(|stream| connection.received_bytes(*stream) > 0);
