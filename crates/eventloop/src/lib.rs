@@ -55,8 +55,6 @@ pub use event::{Event, Readiness};
 pub use event_loop::EventLoop;
 pub use listener::{Claim, IpVersions, ListenOptions, Listener};
 pub use platform::*;
-pub use process::{
-    inherit_descriptor, is_datagram_socket, message_pair, release_free_memory, unshare_descriptor_table,
-};
+pub use process::{inherit_descriptor, message_pair, release_free_memory, unshare_descriptor_table};
 pub use socket::{Accepted, KernelSocket, Received, Socket};
 pub use token::Token;

@@ -23,15 +23,6 @@ pub fn inherit_descriptor(descriptor: i32) -> io::Result<OwnedFd> {
     syscalls::inherit(descriptor)
 }
 
-/// Returns `true` if a descriptor that the parent process left open for this one is a socket for datagrams, to be taken by
-/// [`UdpSocket::inherit`](crate::UdpSocket::inherit) and not by [`Listener::inherit`](crate::Listener::inherit).
-///
-/// # Errors
-/// The descriptor is not open or no socket.
-pub fn is_datagram_socket(descriptor: i32) -> io::Result<bool> {
-    syscalls::is_datagram_socket(descriptor)
-}
-
 /// Returns free memory of the allocator to the system. Takes milliseconds if there is much of it.
 pub fn release_free_memory() {
     syscalls::release_free_memory();

@@ -392,17 +392,6 @@ pub(super) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::
     check_bytes(unsafe { libc::syscall(libc::SYS_splice, pipe, no_offset, into, no_offset, bytes, flags) })
 }
 
-/// Returns `true` if a descriptor is a socket for datagrams. Fails if it is not open or no socket.
-pub(crate) fn is_datagram_socket(descriptor: RawFd) -> io::Result<bool> {
-    let mut kind: libc::c_int = 0;
-    let mut length = libc::socklen_t::try_from(size_of_val(&kind)).expect("the size of an `int`");
-    let start = (&raw mut kind).cast();
-    // SAFETY: the system writes one `int` of `length` bytes, and `length`, and only until the call returns.
-    let result =
-        unsafe { libc::getsockopt(descriptor, libc::SOL_SOCKET, libc::SO_TYPE, start, &raw mut length) };
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(kind == libc::SOCK_DGRAM) }
-}
-
 /// Takes ownership of a descriptor that the parent process left open for this one. Fails if it is not open.
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
