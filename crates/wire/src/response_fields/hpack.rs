@@ -39,19 +39,14 @@ impl FieldEncoder for EncoderTable {
     fn put_head(&mut self, section: &mut Vec<u8>, head: &Head<'_>) {
         let mut lines = head.hpack.all();
         match lines.next() {
-            Some(line) if index::STATUS.contains(&line.static_index) => {
-                self.put_archive_line(section, line);
-                self.put_lines(section, lines);
-            }
-            // A damaged archive: a block without a status would be a connection error.
-            _ => {
-                Self::put_status(section, head.status);
-                self.put_lines(section, head.hpack.lines());
-            }
+            Some(line) if index::STATUS.contains(&line.static_index) => self.put_archive_line(section, line),
+            _ => return put_damaged_head(self, section, head),
+        }
+        for line in lines {
+            self.put_archive_line(section, line);
         }
     }
 
-    #[inline]
     fn put_lines(&mut self, section: &mut Vec<u8>, lines: HpackLines<'_>) {
         for line in lines {
             self.put_archive_line(section, line);
@@ -97,6 +92,13 @@ impl FieldEncoder for EncoderTable {
         put_text_length(section, name.len());
         section.extend(name.iter().map(u8::to_ascii_lowercase));
     }
+}
+
+/// Appends a head of a damaged archive: a block without a status would be a connection error.
+#[cold]
+fn put_damaged_head(encoder: &mut EncoderTable, section: &mut Vec<u8>, head: &Head<'_>) {
+    EncoderTable::put_status(section, head.status);
+    encoder.put_lines(section, head.hpack.lines());
 }
 
 #[inline]

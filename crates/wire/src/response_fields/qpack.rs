@@ -43,9 +43,7 @@ impl FieldEncoder for EncoderTable {
         if is_status(lines.representations()) {
             self.put_archive_lines(section, lines);
         } else {
-            // A damaged archive: a section without a status would be malformed.
-            put_status(section, head.status);
-            self.put_archive_lines(section, head.qpack().lines());
+            put_damaged_head(self, section, head);
         }
     }
 
@@ -99,6 +97,13 @@ impl FieldEncoder for EncoderTable {
     fn put_literal_name(section: &mut Vec<u8>, name: &[u8]) {
         put_literal_name(section, name);
     }
+}
+
+/// Appends a head of a damaged archive: a section without a status would be malformed.
+#[cold]
+fn put_damaged_head(encoder: &mut EncoderTable, section: &mut Vec<u8>, head: &Head<'_>) {
+    put_status(section, head.status);
+    encoder.put_archive_lines(section, head.qpack().lines());
 }
 
 /// `content-range` as a literal name, in the Huffman code.
