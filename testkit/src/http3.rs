@@ -6,5 +6,7 @@ mod qpack;
 mod static_table;
 
 pub use client::{Client, Options};
-pub use frame::{CANCEL_PUSH, CONTROL_STREAM, DATA, GOAWAY, HEADERS, MAX_PUSH_ID, SETTINGS, frame, varint};
-pub use qpack::field_section;
+pub use frame::{
+    CANCEL_PUSH, CONTROL_STREAM, DATA, GOAWAY, HEADERS, MAX_PUSH_ID, SETTINGS, frame, take_frame, varint,
+};
+pub use qpack::{decode, field_section};

@@ -7,6 +7,7 @@
 //! `CANNERY_SEEDS=N` runs the seeds below N.
 
 mod http2;
+mod http3;
 mod many_connections;
 mod model;
 mod scenario;

@@ -57,7 +57,7 @@ pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// Reads a frame from the start of `bytes`: its type and its payload. Returns `None` if it is incomplete.
-pub(super) fn take_frame<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
+pub fn take_frame<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let mut rest = *bytes;
     let kind = take_varint(&mut rest)?;
     let length = usize::try_from(take_varint(&mut rest)?).unwrap();

@@ -28,7 +28,8 @@ pub fn field_section<N: AsRef<str>>(fields: &[(N, N)]) -> Vec<u8> {
 /// # Panics
 ///
 /// Panics if the section is malformed or refers to the dynamic table.
-pub(super) fn decode(section: &[u8]) -> Vec<(String, String)> {
+#[must_use]
+pub fn decode(section: &[u8]) -> Vec<(String, String)> {
     let Some((&[0, 0], mut rest)) = section.split_first_chunk() else {
         panic!("a reference to the dynamic table: {section:02x?}");
     };

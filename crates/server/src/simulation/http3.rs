@@ -1,0 +1,164 @@
+//! Tests of HTTP/3 on the simulated network: datagrams are lost, delayed, duplicated, corrupted and marked, clients change
+//! their ports, releases are replaced, and the server stops.
+//!
+//! Each response must be one of the two releases, from its first byte to its last. The clients' side shares no code with the
+//! server's: `quinn-proto` with its own cryptography, and the testkit's frames and field sections.
+
+mod client;
+
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime};
+
+use cannery_eventloop::simulated::{Network, Path, Random, Simulated, SimulatedDatagrams, SimulatedListener};
+use cannery_secure::quic::{self, Generation};
+use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
+
+use super::run_seeds;
+use super::site::Releases;
+use crate::config::{self, Config, ListenerKind};
+use crate::http3::Http3Plan;
+use crate::observe::Observer;
+use crate::reload::Current;
+use crate::worker::{Plan, StopFlag, Worker};
+use client::{Client, Outcome};
+
+/// Number of seeds in a normal run of the test. Each connection costs two handshakes of a few milliseconds.
+const SEEDS: u64 = 400;
+
+/// Loop iterations after which a run must have ended.
+const ITERATIONS_MAX: usize = 50_000;
+
+/// The address of the server.
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 443);
+
+/// How long the server drains when it stops. A client that has lost every datagram for seconds may not be done by then.
+const DRAIN: Duration = Duration::from_secs(60);
+
+static CONTEXT: LazyLock<quic::Context> = LazyLock::new(|| {
+    let now = SystemTime::now();
+    let settings = Settings {
+        certificates: Certificates::self_signed(SelfSigned::Ecdsa, &["localhost".to_owned()], now).unwrap(),
+        seed: Some(Seed::generate(now).unwrap()),
+        versions: vec![Version::Tls13],
+        protocols: vec![Protocol::Http2],
+        now,
+    };
+    quic::Context::new(&cannery_secure::Context::new(settings).unwrap(), None).unwrap()
+});
+
+#[test]
+fn responses_over_any_path_are_whole() {
+    let releases = Releases::build();
+    run_seeds(SEEDS, |seed| run(seed, &releases));
+}
+
+/// Runs the scenario of a seed: up to three clients, one worker, sometimes a new release or a shutdown.
+///
+/// # Errors
+/// Returns an error if a client received another response, or none.
+fn run(seed: u64, releases: &Releases) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let network = Network::new(random.number());
+    let releases = releases.unshared();
+    let current = Arc::new(Current::new(Arc::clone(&releases.first)));
+    let mut worker = worker(&network, &current, &mut random);
+
+    let path = path(&mut random);
+    let clients: Vec<_> = (0..random.size(3))
+        .map(|number| {
+            let client = Rc::new(RefCell::new(Client::new(&mut random)));
+            (network.add_datagram_peer(address(number, 0), Rc::clone(&client) as _, path), client)
+        })
+        .collect();
+    let release_at = random.once_in(3).then(|| random.below(200));
+    let stop_at = random.once_in(6).then(|| random.below(300));
+    // The client whose port changes, once.
+    let mut rebinds = random.once_in(2).then(|| random.below(3));
+
+    let mut end = None;
+    for iteration in 0.. {
+        if iteration > ITERATIONS_MAX {
+            return Err(format!("not idle after {:?}: {path:?}", network.elapsed()));
+        }
+        if release_at == Some(iteration) {
+            current.replace(Arc::clone(&releases.second));
+            network.wake();
+        }
+        if stop_at == Some(iteration) {
+            end = Some(worker.begin_drain());
+        }
+        // RFC 9000 §9: not before the handshake is confirmed.
+        if let Some(index) = rebinds
+            && let Some((peer, client)) = clients.get(index)
+            && client.borrow().is_confirmed()
+            && random.once_in(50)
+        {
+            network.rebind(*peer, address(index, 1 + random.below(1000)));
+            rebinds = None;
+        }
+        let are_done = clients.iter().all(|(_, client)| client.borrow().is_done());
+        if are_done && worker.is_idle() || end.is_some_and(|end| worker.now() >= end) {
+            break;
+        }
+        worker.run_iteration(end);
+    }
+
+    for (_, client) in &clients {
+        let outcome = client.borrow().outcome();
+        match outcome {
+            Outcome::Complete => {}
+            Outcome::Refused if end.is_some() => {}
+            outcome => return Err(format!("{outcome:?} over {path:?} after {:?}", network.elapsed())),
+        }
+    }
+    Ok(())
+}
+
+/// Returns an address of a client, which changes its port.
+fn address(client: usize, port: usize) -> SocketAddr {
+    let number = u8::try_from(client).expect("three clients");
+    let port = u16::try_from(1024 + port).expect("a thousand ports");
+    SocketAddr::new(Ipv4Addr::new(198, 51, 100, number).into(), port)
+}
+
+/// Returns a worker that serves the current release over HTTP/3 alone.
+fn worker(network: &Network, current: &Arc<Current>, random: &mut Random) -> Worker<Simulated> {
+    let config = Config { drain: DRAIN, ..Config::plain(config::Content::Dummy { body: b"" }) };
+    let listeners = [(ListenerKind::Plain, SimulatedListener)];
+    let stop = Arc::new(StopFlag::default());
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&random.number().to_le_bytes());
+    let http3 = Http3Plan {
+        context: CONTEXT.clone(),
+        worker: 0,
+        generation: Generation::new(0),
+        seed,
+        sockets: vec![SimulatedDatagrams::bind(network, SERVER)],
+        forwarding_socket: None,
+        predecessors: Vec::new(),
+        drain: DRAIN,
+    };
+    let plan = Plan::new(&config, listeners, Arc::clone(current), stop, Observer::default());
+    let plan = plan.with_http3(http3, "h3=\":443\"".to_owned());
+    Worker::new(Simulated::new(network.clone()), plan).expect("the simulation watches any socket")
+}
+
+/// Returns a path that impairs datagrams in some of the possible ways.
+fn path(random: &mut Random) -> Path {
+    let mut some = |most: f64| if random.once_in(2) { random.fraction() * most } else { 0.0 };
+    let (loss, duplication, corruption) = (some(0.08), some(0.1), some(0.03));
+    let marking = some(0.2);
+    Path {
+        latency: Duration::from_millis(1 + random.below(80) as u64),
+        jitter: Duration::from_millis(random.below(30) as u64),
+        loss,
+        duplication,
+        corruption,
+        marking,
+        rebinding: 0.0,
+        datagram_bytes_max: if random.once_in(3) { 1200 + random.below(272) } else { 1472 },
+    }
+}
