@@ -2,13 +2,16 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Server, compile, files_below, percent_encode, request_at};
+use crate::harness::{QUIC_FLAGS, Server, TLS_FLAGS, compile, files_below, percent_encode, request_at};
 
 /// A served folder and the data that a program needs to load all of it.
 pub(crate) struct FixtureSite {
     pub(crate) server: Server,
+    /// The address of the HTTP/3 listener.
+    pub(crate) quic: SocketAddr,
     /// The source folder.
     pub(crate) folder: PathBuf,
     /// File with a line per target: target, tab, path of the source file.
@@ -46,7 +49,9 @@ impl FixtureSite {
         let archive = place.path().join("site.cdb");
         let flags = ["--compress", "identity,gzip,brotli,zstd", "--compress-level", "gzip=6,brotli=4,zstd=3"];
         compile(&folder, &archive, &[&flags[..], &["--last-modified", "@1700000000"]].concat());
-        let server = Server::start(&["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"]);
+        let own = ["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"];
+        let server = Server::start(&[&own, &TLS_FLAGS[..], &QUIC_FLAGS].concat());
+        let quic = server.read_quic_address();
         let admin = server.read_admin_address();
         let mut lines = String::new();
         let mut files = files_below(&folder);
@@ -57,7 +62,7 @@ impl FixtureSite {
         }
         let list = place.path().join("targets");
         fs::write(&list, lines).unwrap();
-        FixtureSite { server, folder, list, targets: files.len(), admin, place }
+        FixtureSite { server, quic, folder, list, targets: files.len(), admin, place }
     }
 
     /// Returns a directory for the output of programs.

@@ -1,8 +1,9 @@
-//! aioquic as a client of HTTP/3: the features of QUIC, and the violations of h3spec with their error codes.
+//! Other implementations as clients of HTTP/3: aioquic for the features of QUIC and for the violations of h3spec with their
+//! error codes, and libcurl.
 
 use std::process::Command;
 
-use crate::fixture_site::noise;
+use crate::fixture_site::{FixtureSite, noise};
 use crate::harness::{QUIC_FLAGS, Server, TLS_FLAGS, compile, python, skip_outside, write_folder};
 
 /// Runs a suite of tests/outside, which must have at least this number of cases.
@@ -36,4 +37,20 @@ fn aioquic_uses_each_feature_of_quic() {
 #[test]
 fn violations_get_their_error_codes() {
     run_suite("errors", 88);
+}
+
+#[test]
+fn libcurl_loads_each_kind_over_one_connection() {
+    if skip_outside() {
+        return;
+    }
+    let site = FixtureSite::serve();
+    let before = site.connections();
+    let mut command = Command::new(python());
+    command.arg("tests/outside/http3.py").arg(format!("https://{}", site.quic)).arg(&site.list);
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let compared = format!("compared {}", 4 * site.targets);
+    assert_eq!(stdout.trim(), compared, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(site.connections() - before, 1);
 }

@@ -63,10 +63,12 @@ const NPM_PACKAGES: [(&str, &str); 2] =
     [("playwright-core", "1.65.1"), ("@fortawesome/fontawesome-free", "7.3.1")];
 
 /// PyPI packages with the versions that the tests are written for.
-const PYPI_PACKAGES: [(&str, &str); 10] = [
+const PYPI_PACKAGES: [(&str, &str); 11] = [
     ("aiohttp", "3.14.5"),
     ("aioquic", "1.7.2"),
     ("brotli", "1.2.1"),
+    // libcurl with HTTP/3, which Debian's doesn't have.
+    ("curl_cffi", "0.16.3"),
     // httpx speaks HTTP/2 if this is installed.
     ("h2", "4.4.1"),
     ("httplint", "2026.10.4"),
