@@ -145,19 +145,16 @@ impl<'a> Comparison<'a> {
             let before = server.cpu_time()?;
             let report = self.load(&job, clients.as_ref())?;
             let cpu = server.cpu_time()?.saturating_sub(before).as_secs_f64();
-            self.sample(&report, cpu, step, &server, response_bytes)
+            let mut sample = self.sample(&report, cpu, step, &server)?;
+            if report.header_bytes.is_none() {
+                sample.push((Metric::ResponseBytes, response_bytes));
+            }
+            Ok(sample)
         };
         steps.iter().map(measure).collect()
     }
 
-    fn sample(
-        &self,
-        report: &Report,
-        cpu: f64,
-        step: &Step,
-        server: &Server,
-        response_bytes: f64,
-    ) -> Result<Sample> {
+    fn sample(&self, report: &Report, cpu: f64, step: &Step, server: &Server) -> Result<Sample> {
         let wall = report.requests / report.requests_per_s * step.threads as f64;
         let mut sample = vec![
             (Metric::CpuUs, cpu * 1e6 / report.requests),
@@ -165,10 +162,7 @@ impl<'a> Comparison<'a> {
             (Metric::Busy, cpu / wall),
             (Metric::PrivateMib, server.anonymous_bytes()? as f64 / 1_048_576.0),
         ];
-        match report.header_bytes {
-            Some(bytes) => sample.push((Metric::WarmHeaderBytes, bytes)),
-            None => sample.push((Metric::ResponseBytes, response_bytes)),
-        }
+        sample.extend(report.header_bytes.map(|bytes| (Metric::WarmHeaderBytes, bytes)));
         // wrk corrects its percentiles by the number of requests, which fails if several are sent together.
         let is_pipelined = matches!(self.context.scenario.load, Load::Wrk { pipeline: 2.., .. });
         if let Some(percentiles) = report.percentiles_us.filter(|_| !is_pipelined) {

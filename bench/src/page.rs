@@ -168,11 +168,10 @@ fn ratios<'a>(scenarios: &'a Scenarios, all: &'a All) -> (Vec<&'a str>, Vec<Rati
 /// Returns everything about one scenario.
 fn section(scenario: &Scenario, results: &Results) -> String {
     let Scenario { name, title, about, .. } = scenario;
-    let measured = format!("Measured by `{}`", results.condition("command"));
-    let date = format!("on {} at commit {}.", results.condition("date"), results.condition("commit"));
+    let [command, date, commit] = ["command", "date", "commit"].map(|key| results.condition(key));
     let mut text = format!(
-        "\n<a id=\"{name}\"></a>\n\n### {title}\n\n{}\n",
-        wrapped(&format!("{about} {measured} {date}"))
+        "\n<a id=\"{name}\"></a>\n\n### {title}\n\n{}\nMeasured by `{command}` on {date} at commit {commit}.\n",
+        about.trim_end()
     );
 
     if let Some((chart, label)) = chart_of(scenario, results) {
@@ -293,23 +292,6 @@ fn draw_charts(scenarios: &Scenarios, all: &All) -> Result<Vec<(String, String)>
     Ok(charts)
 }
 
-/// Breaks a text into lines of at most 120 characters.
-fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is a first line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.len() + 1 + word.len() <= 120 {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,12 +314,5 @@ mod tests {
             let is_known = scenarios.all.iter().any(|scenario| format!("{}.tsv", scenario.name) == file);
             assert!(is_known, "{file}");
         }
-    }
-
-    #[test]
-    fn long_texts_are_wrapped_between_words() {
-        let text = wrapped(&"word ".repeat(60));
-        assert!(text.lines().all(|line| line.len() <= 120), "{text}");
-        assert_eq!((text.lines().count(), text.split_whitespace().count()), (3, 60));
     }
 }

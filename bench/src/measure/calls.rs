@@ -23,33 +23,25 @@ const REQUESTS: usize = 100_000;
 pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let mut samples = Samples::default();
     for step in &context.scenario.steps {
-        let label = context.scenario.label(step);
         for spec in context.present {
             let server = spec.start(&context.launch(step), "0")?;
-            let calls = count(context, &server, step)?;
-            println!("{} with {label} connections:", spec.name);
-            for (name, count) in &calls {
-                println!("  {name:<16} {count:>8} {:>8.3} per request", *count as f64 / REQUESTS as f64);
-            }
-            let sum: u64 = calls.iter().map(|(_, count)| count).sum();
-            samples.record(&label, spec.name, Ok(vec![(Metric::Calls, sum as f64 / REQUESTS as f64)]));
+            let calls = calls_per_request(context, &server, step)?;
+            samples.record(&context.scenario.label(step), spec.name, Ok(vec![(Metric::Calls, calls)]));
         }
     }
     Ok(samples)
 }
 
-/// Returns the number of calls of each kind, most frequent first.
-fn count(context: &Context<'_>, server: &Server, step: &Step) -> Result<Vec<(String, u64)>> {
+fn calls_per_request(context: &Context<'_>, server: &Server, step: &Step) -> Result<f64> {
     let requests = if context.plan.is_quick() { REQUESTS / 10 } else { REQUESTS };
     let job = context.job(server, step, "1");
     // The server's memory and its threads exist before counting starts.
     load::h2load(&job, 1, &Count::Requests(1000))?;
     let tracer = Tracer::attach(server)?;
     load::h2load(&job, 1, &Count::Requests(requests))?;
-    let mut calls = tracer.detach()?;
-    let factor = (REQUESTS / requests) as u64;
-    calls.iter_mut().for_each(|(_, count)| *count *= factor);
-    Ok(calls)
+    let summary = tracer.detach()?;
+    println!("{summary}");
+    Ok(total(&summary).context("strace counted no calls")? / requests as f64)
 }
 
 /// A strace that counts the calls of a process.
@@ -75,15 +67,11 @@ impl Tracer {
         Ok(tracer)
     }
 
-    /// Detaches and returns the counts.
-    fn detach(mut self) -> Result<Vec<(String, u64)>> {
+    /// Detaches and returns the summary, a line for each kind of call.
+    fn detach(mut self) -> Result<String> {
         process::send_signal(&self.child, Signal::INT)?;
         self.child.wait()?;
-        let text = fs::read_to_string(&self.summary)?;
-        let mut calls: Vec<_> = text.lines().filter_map(parse_line).collect();
-        calls.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        ensure!(!calls.is_empty(), "strace counted no calls");
-        Ok(calls)
+        Ok(fs::read_to_string(&self.summary)?)
     }
 }
 
@@ -96,12 +84,10 @@ impl Drop for Tracer {
     }
 }
 
-/// Parses a line of the summary: share, seconds, µs per call, calls, errors if any, name.
-fn parse_line(line: &str) -> Option<(String, u64)> {
-    let words: Vec<_> = line.split_whitespace().collect();
-    let name = *words.last()?;
-    let count = words.get(3)?.parse().ok()?;
-    (words.len() >= 5 && name != "total").then(|| (name.to_owned(), count))
+/// Returns the number of all calls: the fourth column of the last line.
+fn total(summary: &str) -> Option<f64> {
+    let line = summary.lines().find(|line| line.ends_with(" total"))?;
+    line.split_whitespace().nth(3)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -109,13 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_has_a_line_for_each_call() {
+    fn the_total_is_the_sum_of_all_calls() {
         let summary = "% time     seconds  usecs/call     calls    errors syscall\n\
             ------ ----------- ----------- --------- --------- ----------------\n\
             \x20 52.31    1.500000          15    100000           sendto\n\
-            \x20 47.69    1.400000          14    100016        16 recvfrom\n\
             100.00    2.900000          14    200016        16 total\n";
-        let calls: Vec<_> = summary.lines().filter_map(parse_line).collect();
-        assert_eq!(calls, [("sendto".into(), 100_000), ("recvfrom".into(), 100_016)]);
+        assert_eq!(total(summary), Some(200_016.0));
+        assert_eq!(total(""), None);
     }
 }
