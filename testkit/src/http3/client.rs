@@ -424,7 +424,7 @@ impl Client {
                     }
                 }
                 ENCODER_STREAM | DECODER_STREAM => {
-                    assert!(bytes.is_empty(), "no dynamic table: {bytes:02x?}")
+                    assert!(bytes.is_empty(), "no dynamic table: {bytes:02x?}");
                 }
                 _ => assert_eq!(kind % 0x1f, 0x21 % 0x1f, "a stream of an unknown type: {kind}"),
             }
