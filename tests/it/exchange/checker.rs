@@ -340,7 +340,7 @@ fn exchange_http1(
     }
 
     for request in requests {
-        match connection.receive(&request.method) {
+        match connection.receive(request.method) {
             Ok(response) => responses.push(response),
             Err(ended) => return (responses, Some(Broken { ended, is_cut: connection.has_received() })),
         }
@@ -356,7 +356,7 @@ fn exchange_http2(
     let mut exchanges = Vec::new();
     for request in requests {
         match connection.send_request(&request.to_http2(scheme)) {
-            Ok(stream) => exchanges.push(http2::Exchange::new(stream, &request.method)),
+            Ok(stream) => exchanges.push(http2::Exchange::new(stream, request.method)),
             Err(error) => return (Vec::new(), Some(Broken { ended: Ended::Closed(error), is_cut: false })),
         }
     }
@@ -378,7 +378,7 @@ fn exchange_http3(connection: &mut http3::Client, requests: &[Request]) -> (Vec<
 
     let mut responses = Vec::new();
     for (stream, request) in streams.iter().zip(requests) {
-        match connection.receive(*stream, &request.method) {
+        match connection.receive(*stream, request.method) {
             Ok(response) => responses.push(response),
             Err(ended) => {
                 let is_cut = streams.iter().any(|stream| connection.received_bytes(*stream) > 0);
