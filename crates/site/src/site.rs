@@ -49,6 +49,7 @@ pub(crate) struct RequestBuffers {
 }
 
 /// A `GET` or `HEAD` request, its path and its query.
+#[derive(Clone, Copy)]
 struct PathRequest<'a, 'r> {
     place: Place<'a>,
     query: Option<&'a [u8]>,

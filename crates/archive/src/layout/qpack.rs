@@ -130,7 +130,7 @@ fn length(lengths: &[u8; LENGTHS_BYTES], number: usize) -> usize {
 
 /// Returns `true` if the first lines are those of a run with these lengths, and each is valid.
 fn are_valid(lines: QpackLines<'_>, table_bytes: usize, run_bytes: usize) -> bool {
-    if table_bytes % ROW_BYTES != 0 {
+    if !table_bytes.is_multiple_of(ROW_BYTES) {
         return false;
     }
     let mut count = 0;

@@ -491,7 +491,7 @@ impl Connection {
     /// Returns whether the connection is late.
     pub(super) fn late(&mut self, cx: &WorkerContext) -> Late {
         self.continue_drain(cx);
-        if !self.deadline.is_some_and(|deadline| cx.clock.now >= deadline) {
+        if self.deadline.is_none_or(|deadline| cx.clock.now < deadline) {
             return Late::No;
         }
         match self.wait {

@@ -266,7 +266,7 @@ impl Supervisor<'_> {
                 Ok(SIGHUP) => signal_all(slots, Signal::HUP),
                 Ok(SIGUSR1) => signal_all(slots, Signal::USR1),
                 Ok(SIGUSR2) if successor.is_none() => {
-                    successor = self.start_successor(slots, serving, inherited)
+                    successor = self.start_successor(slots, serving, inherited);
                 }
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
