@@ -221,9 +221,20 @@ impl Client {
     ///
     /// Panics if the connection doesn't end in time, or ends in another way.
     pub fn await_close(&mut self) -> u64 {
+        self.await_close_or_reset().expect("a code, and no stateless reset")
+    }
+
+    /// Does the same, but also accepts a stateless reset, for which it returns `None`: the server has closed the connection
+    /// and forgotten it, and its notice was lost among other datagrams.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the connection doesn't end in time, or ends in another way.
+    pub fn await_close_or_reset(&mut self) -> Option<u64> {
         let ended = self.run_until(|_| false).expect_err("the condition is never met");
         match &self.lost {
-            Some(ConnectionError::ApplicationClosed(close)) => close.error_code.into_inner(),
+            Some(ConnectionError::ApplicationClosed(close)) => Some(close.error_code.into_inner()),
+            Some(ConnectionError::Reset) => None,
             other => panic!("the server doesn't close the connection: {other:?}, {ended}"),
         }
     }

@@ -221,24 +221,24 @@ fn requests_after_goaway_are_rejected() {
     assert_eq!(control, b"\x07\x08\xff\xff\xff\xff\xff\xff\xff\xfc\x07\x01\x08");
 }
 
+/// Returns how often a client can do something after a request, and the error that ends it.
+fn times(mut act: impl FnMut(&mut Client, u64) -> Result<(), ErrorCode>) -> Option<(u64, ErrorCode)> {
+    let mut client = Client::new();
+    client.connection.open(0);
+    client.send(0, &with(&[])).unwrap();
+    (0..2 * u64::from(CREDIT_MAX)).find_map(|number| Some((number, act(&mut client, number).err()?)))
+}
+
 #[test]
 fn work_without_requests_is_bounded() {
-    let refused = |mut act: Box<dyn FnMut(&mut Client, u64) -> Result<(), ErrorCode>>| {
-        let mut client = Client::new();
-        client.connection.open(0);
-        client.send(0, &with(&[])).unwrap();
-        (0..2 * u64::from(CREDIT_MAX))
-            .find_map(|number| act(&mut client, number).err().map(|code| (number, code)))
-    };
-    let frames = refused(Box::new(|client, _| client.send(0, &frame(kind::DATA, b"")).map(drop)));
+    let frames = times(|client, _| client.send(0, &frame(kind::DATA, b"")).map(drop));
     assert_eq!(frames, Some((CREDIT_MAX.into(), ErrorCode::ExcessiveLoad)), "DATA without content");
-    let resets = refused(Box::new(|client, number| {
+    let resets = times(|client, number| {
         client.connection.open(4 * number);
         client.connection.cancel_request(4 * number)
-    }));
+    });
     assert_eq!(resets, Some((RESETS_MAX.into(), ErrorCode::ExcessiveLoad)), "requests that are cancelled");
-    let streams =
-        refused(Box::new(|client, number| client.send_unidirectional(4 * number + 2, &[0x21]).map(drop)));
+    let streams = times(|client, number| client.send_unidirectional(4 * number + 2, &[0x21]).map(drop));
     assert_eq!(streams, Some((CREDIT_MAX.into(), ErrorCode::ExcessiveLoad)), "streams of unknown types");
 }
 
