@@ -80,7 +80,7 @@ fn check_start_messages(flags: &[&str]) {
 
 #[test]
 fn quiet_server_prints_no_address() {
-    // Nothing else can tell that a quiet server is ready, so the test chooses the ports.
+    // A quiet server does not announce that it is ready, so the test chooses the ports.
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let quic = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut command = server_command();

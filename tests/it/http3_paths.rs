@@ -108,7 +108,7 @@ fn transfer_resumes_after_a_blackhole() {
         client.receive_part(stream, part * 500_000).unwrap();
         assert!(!client.is_complete(stream));
         path.relay.impair(Impairments { is_blackhole: true, ..Impairments::default() });
-        // The client sends what it can, and receives nothing.
+        // The client sends as much as it can, and receives no answer.
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_secs(1));

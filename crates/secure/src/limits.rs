@@ -30,11 +30,11 @@ pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 /// AES-GCM, which limits a key to 2^24 records. Responses of up to one gibibyte that are in progress can still be sent.
 pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 
-/// Connections of one endpoint whose handshake is not done, before each further client must prove its address by a Retry
+/// Half-open connections of one endpoint: their handshake is not done. From this number on, each further client must prove its address by a Retry
 /// packet. That costs the client a round trip, so it is for floods; 100 handshakes take an endpoint 10 milliseconds.
 pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 100;
 
-/// Connections of one endpoint whose handshake is not done, before further Initial packets are dropped. Each has about
+/// Half-open connections of one endpoint. From this number on, Initial packets of further clients are dropped. Each has about
 /// 20 KB. Clients repeat the packet after a second, when more handshakes are done.
 pub const QUIC_HALF_OPEN_MAX: usize = 1024;
 

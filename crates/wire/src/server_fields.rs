@@ -102,7 +102,7 @@ impl ServerFields {
         self.seconds
     }
 
-    /// Returns the lines for a response, except those whose bits are set in `overrides`.
+    /// Returns the lines for a response, except those with a bit in `overrides`.
     #[must_use]
     #[inline]
     pub fn lines(&self, overrides: u8) -> &[u8] {
@@ -124,7 +124,7 @@ impl ServerFields {
         &self.hpack_date
     }
 
-    /// Returns the other lines for HTTP/2, except those whose bits are set in `overrides`.
+    /// Returns the other lines for HTTP/2, except those with a bit in `overrides`.
     #[inline]
     pub(crate) fn hpack_lines(&self, overrides: u8) -> impl Iterator<Item = HpackLine<'_>> {
         let left = self.hpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);
@@ -137,7 +137,7 @@ impl ServerFields {
         &self.qpack_date
     }
 
-    /// Returns the other lines for HTTP/3, except those whose bits are set in `overrides`.
+    /// Returns the other lines for HTTP/3, except those with a bit in `overrides`.
     #[inline]
     pub(crate) fn qpack_lines(&self, overrides: u8) -> impl Iterator<Item = QpackLine<'_>> {
         let left = self.qpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);

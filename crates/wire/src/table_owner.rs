@@ -1,4 +1,4 @@
-//! The archive whose lines are in a peer's dynamic table.
+//! The archive that owns the lines in a peer's dynamic table.
 
 /// The archive that gives line IDs their meaning on a connection.
 ///

@@ -1,6 +1,6 @@
 //! HTTP/3 client over UDP. It blocks the calling thread, and does nothing between calls.
 //!
-//! It has no dynamic table of QPACK and checks each response strictly. Tests also use its streams directly, to send what no
+//! We give it no dynamic table of QPACK, and it checks each response strictly. Tests also use its streams directly, to send what no
 //! correct client sends.
 
 use std::collections::BTreeMap;

@@ -221,7 +221,7 @@ impl UdpSocket {
     }
 
     /// Sends a train without GSO, after the system has refused to split it. If the system takes the datagrams now, GSO is at
-    /// fault, and remains off. Otherwise the datagrams are: their size, or an address.
+    /// fault, and we leave it off. Otherwise the datagrams are: their size, or an address.
     #[cold]
     fn send_after_gso_error(&self, train: &Train<'_>, error: &io::Error) -> SendOutcome {
         self.has_gso.set(false);

@@ -36,7 +36,7 @@ pub struct Connection {
     migrations: u32,
 }
 
-/// A peer whose address may be forged. It is sent at most three times as much as it has sent (RFC 9000 §8.1).
+/// A peer with an address that may be forged. It is sent at most three times as much as it has sent (RFC 9000 §8.1).
 ///
 /// `quinn-proto` has this limit too, but exceeds it by up to a datagram.
 struct Unvalidated {
@@ -178,7 +178,7 @@ pub struct Stats {
 }
 
 impl Connection {
-    /// Creates a connection whose peer has sent `first_bytes` bytes, or has a validated address.
+    /// Creates a connection. Its peer has sent `first_bytes` bytes, or has a validated address.
     pub(super) fn new(
         key: ConnectionKey,
         quinn: quinn_proto::Connection,
@@ -278,7 +278,7 @@ impl Connection {
         self.quinn.streams().open(direction.to_quinn()).map(StreamId::from)
     }
 
-    /// Reads what has arrived on a stream in order, in pieces as the peer's packets had it. The peer may then send more.
+    /// Reads the data that has arrived on a stream in order, in pieces as the peer's packets had it. The peer may then send more.
     pub fn read(&mut self, id: StreamId, mut consume: impl FnMut(&[u8])) -> ReadOutcome {
         if !id.is_readable() {
             return ReadOutcome::Closed;
@@ -340,7 +340,7 @@ impl Connection {
         self.quinn.send_stream(id.to_quinn()).reset(error_code(code)).map_err(|_| StreamClosed)
     }
 
-    /// Discards what the peer sends on a stream, and requests that it stops, with an error code of the application
+    /// Discards the data that the peer sends on a stream, and requests that it stops, with an error code of the application
     /// (STOP_SENDING).
     ///
     /// # Errors

@@ -1,6 +1,6 @@
-//! An endpoint: routes datagrams to connections, admits new ones, and replies to what belongs to none.
+//! An endpoint: routes datagrams to connections, admits new ones, and replies to other datagrams.
 //!
-//! The endpoint counts connections whose handshake is not done, including those that the caller has not accepted yet.
+//! The endpoint counts half-open connections: their handshake is not done, including those that the caller has not accepted yet.
 //! From [`QUIC_HALF_OPEN_BEFORE_RETRY`] on, clients prove their address by a Retry packet first, so that a flood of forged
 //! addresses keeps no state. From [`QUIC_HALF_OPEN_MAX`] on, Initial packets are dropped before any cryptography.
 
@@ -241,7 +241,7 @@ impl Endpoint {
         self.update_admission();
     }
 
-    /// Exchanges what endpoint and connection must know of each other, such as new connection IDs. To be called each time
+    /// Exchanges the notices of endpoint and connection for each other, such as new connection IDs. To be called each time
     /// after the connection was changed, before its datagrams are sent.
     pub fn maintain(&mut self, connection: &mut Connection) {
         while connection.is_registered
@@ -272,7 +272,7 @@ impl Endpoint {
         self.set_state(connection.key, State::Vacant);
     }
 
-    /// Removes what the endpoint keeps of connections that the caller doesn't have, because [`accept`](Self::accept) has
+    /// Removes the endpoint's state of connections that the caller doesn't have, because [`accept`](Self::accept) has
     /// panicked.
     pub fn recover(&mut self) {
         // The connection that was not returned has a vacant key or the next one.
@@ -283,7 +283,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the number of connections whose handshake is not done, including those that are not accepted yet.
+    /// Returns the number of half-open connections, including those that are not accepted yet.
     pub fn half_open(&self) -> usize {
         self.incoming + self.handshaking
     }

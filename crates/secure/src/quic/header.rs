@@ -15,7 +15,7 @@ pub(super) struct HeaderParts<'a> {
 }
 
 impl<'a> HeaderParts<'a> {
-    /// Returns the parts of a packet whose number is at this position, or `None` if it is too short for a sample.
+    /// Returns the parts of a packet that has its number at this position, or `None` if it is too short for a sample.
     /// `quinn-proto` passes no such packet.
     pub(super) fn split(number_start: usize, packet: &'a mut [u8]) -> Option<Self> {
         let (header, rest) = packet.split_at_mut_checked(number_start + PACKET_NUMBER_BYTES_MAX)?;

@@ -83,7 +83,7 @@ pub enum ReadOutcome {
     Blocked,
     /// All data was read; the stream is closed for reading.
     Finished,
-    /// The peer reset the stream with this code, and what was not read is lost. The stream is closed for reading.
+    /// The peer reset the stream with this code, and the data that was not read is lost. The stream is closed for reading.
     Reset(u64),
     /// The stream was closed for reading before, or never opened.
     Closed,

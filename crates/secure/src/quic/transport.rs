@@ -26,7 +26,7 @@ pub(super) fn transport_config() -> TransportConfig {
         .crypto_buffer_size(limits::QUIC_HANDSHAKE_GAP_BYTES_MAX)
         .initial_mtu(limits::QUIC_HANDSHAKE_DATAGRAM_BYTES)
         .mtu_discovery_config(Some(discovery))
-        // Content is in the archive, so that what is not acknowledged takes no memory. The congestion window limits the
+        // Content is in the archive, so that unacknowledged data takes no memory. The congestion window limits the
         // bytes in flight.
         .send_window(u64::MAX)
         // HTTP/3 needs no datagrams (RFC 9221).

@@ -334,7 +334,7 @@ fn two_generations_serve_side_by_side() {
         network.run(SECOND);
         (network, first)
     };
-    // The new process receives everything, and forwards what is of the old generation.
+    // The new process receives everything, and forwards datagrams of the old generation.
     let mut old = std::mem::replace(
         &mut network.server,
         Server::with_endpoint(Endpoint::new(&context, 0, Generation::new(1), [8; 32])),

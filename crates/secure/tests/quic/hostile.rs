@@ -93,7 +93,7 @@ impl Target {
         Self { network, connection: None, error: None, sent: 0 }
     }
 
-    /// Delivers a datagram, and takes what the server sends. Returns the events of the connection.
+    /// Delivers a datagram, and takes the server's answer. Returns the events of the connection.
     fn deliver(&mut self, bytes: &[u8]) -> Vec<Event> {
         let now = self.network.now;
         let endpoint = &mut self.network.server.endpoint;

@@ -205,7 +205,7 @@ impl Server {
     }
 }
 
-/// Splits what a connection sends into datagrams.
+/// Splits a train of a connection into datagrams.
 fn packets(transmit: &Transmit, buffer: &[u8]) -> Vec<Packet> {
     assert_eq!(transmit.bytes, buffer.len());
     let packet = |bytes: &[u8]| Packet {
@@ -396,7 +396,7 @@ impl Network {
         self.now = end;
     }
 
-    /// Delivers what has arrived, and lets both sides send.
+    /// Delivers the datagrams that have arrived, and lets both sides send.
     fn turn(&mut self) {
         let now = self.now;
         let mut sent = Vec::new();

@@ -32,7 +32,7 @@ fn write_in_client(
     id
 }
 
-/// Appends what has arrived at the client; returns `true` at the end of the stream.
+/// Appends the data that has arrived at the client; returns `true` at the end of the stream.
 fn read_in_client(
     network: &mut Network,
     handle: ConnectionHandle,

@@ -525,7 +525,7 @@ impl Connection {
         self.close(ErrorCode::None, reason, cx);
     }
 
-    /// Closes a connection whose client is too slow.
+    /// Closes the connection, because its client is too slow.
     pub(super) fn time_out(&mut self, cx: &WorkerContext) {
         self.close(ErrorCode::None, Closed::TimedOut, cx);
     }

@@ -1,7 +1,6 @@
 //! UDP sockets of a server, opened or inherited, and their assignment to workers.
 //!
-//! Each worker has a socket at each address, and the kernel passes a datagram to the worker whose number is in its connection
-//! ID. On systems that can't do that, the first worker serves HTTP/3 alone. The supervisor of several processes keeps the
+//! Each worker has a socket at each address, and the connection ID of a datagram tells the kernel which worker gets it. On systems that can't do that, the first worker serves HTTP/3 alone. The supervisor of several processes keeps the
 //! sockets open: closing one would change the order by which the kernel selects them.
 
 use std::io;

@@ -75,7 +75,7 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
         .collect();
     let release_at = random.once_in(3).then(|| random.below(200));
     let stop_at = random.once_in(6).then(|| random.below(300));
-    // The client whose port changes, once.
+    // One client changes its port, once.
     let mut rebinds = random.once_in(2).then(|| random.below(3));
 
     let mut end = None;

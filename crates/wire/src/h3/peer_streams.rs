@@ -21,7 +21,7 @@ pub(super) struct PeerStreams {
     control: Option<(u64, ControlStream)>,
     qpack_encoder: Option<u64>,
     qpack_decoder: Option<u64>,
-    /// Streams whose types are incomplete, with the bytes that have arrived.
+    /// Streams with an incomplete type: the bytes that have arrived.
     untyped: Vec<(u64, Vec<u8>)>,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Purpose {
 }
 
 impl PeerStreams {
-    /// Returns the purpose of a stream whose type was read.
+    /// Returns the purpose of a stream, if its type was read.
     pub(super) fn purpose(&self, stream: u64) -> Option<Purpose> {
         if self.control.as_ref().is_some_and(|(control, _)| *control == stream) {
             Some(Purpose::Control)
@@ -52,7 +52,7 @@ impl PeerStreams {
         self.control.as_mut().map(|(_, control)| control)
     }
 
-    /// Forgets a stream whose type is incomplete.
+    /// Forgets a stream with an incomplete type.
     pub(super) fn forget(&mut self, stream: u64) {
         self.untyped.retain(|(untyped, _)| *untyped != stream);
     }

@@ -32,7 +32,7 @@ pub(crate) fn put_status(section: &mut Vec<u8>, status: u16) {
     }
 }
 
-/// Appends the beginning of a literal whose name is in the static table (RFC 9204 §4.5.4). The value follows as a string.
+/// Appends the beginning of a literal that has its name in the static table (RFC 9204 §4.5.4). The value follows as a string.
 #[inline]
 pub(crate) fn put_name_index(section: &mut Vec<u8>, static_index: u8) {
     if static_index < 0x0f {

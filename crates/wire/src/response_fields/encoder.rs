@@ -39,13 +39,13 @@ pub(crate) trait FieldEncoder {
     /// Appends a stored line of the archive that the section was begun for.
     fn put_line(&mut self, section: &mut Vec<u8>, line: Self::Line<'_>);
 
-    /// Appends `date`, then the server's other fields, except those whose bits are set in `overrides`.
+    /// Appends `date`, then the server's other fields, except those with a bit in `overrides`.
     fn put_server_fields(&mut self, section: &mut Vec<u8>, fields: &ServerFields, overrides: u8);
 
     /// Appends `:status`.
     fn put_status(section: &mut Vec<u8>, status: u16);
 
-    /// Appends a field whose name is in lower case.
+    /// Appends a field. Its name is in lower case.
     fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]);
 
     /// Appends an entity tag, in quotes.

@@ -19,7 +19,7 @@ fn hex(digits: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).unwrap()).collect()
 }
 
-/// Protects a packet whose number starts at `number_start`.
+/// Protects a packet that has its number at `number_start`.
 fn seal(keys: &Keys, number: u64, number_start: usize, header: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut packet = [header, payload, &[0; TAG_BYTES]].concat();
     keys.packet.local.encrypt(number, &mut packet, header.len());

@@ -10,7 +10,7 @@ use rustls::quic::ClientConnection;
 use super::*;
 use crate::{Certificates, Context, Protocol, Seed, SelfSigned, Settings, Version as TlsVersion};
 
-/// Returns a session and a client whose hello it has not received.
+/// Returns a session and a client. The session has not received its hello.
 fn pair() -> (Session, ClientConnection) {
     let now = SystemTime::now();
     let context = Context::new(Settings {

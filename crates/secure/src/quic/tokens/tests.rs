@@ -14,7 +14,7 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-/// Returns a number whose bytes look random.
+/// Returns a number with bytes that look random.
 fn random(number: u32) -> u128 {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &number.to_be_bytes());
     u128::from_be_bytes(digest.as_ref()[..16].try_into().unwrap())

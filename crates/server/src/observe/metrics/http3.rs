@@ -3,13 +3,13 @@
 /// A number that HTTP/3 counts in addition to those of all protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http3Metric {
-    /// Connections whose handshake is done.
+    /// Connections that have completed their handshake.
     Connections,
     /// QUIC packets sent.
     PacketsSent,
     /// QUIC packets that were declared lost (RFC 9002 §6).
     PacketsLost,
-    /// Connections whose client has moved to another address or port (RFC 9000 §9).
+    /// Changes of a client's address or port (RFC 9000 §9).
     Migrations,
     /// Retry packets, by which clients prove their addresses during a flood (RFC 9000 §8.1.2).
     Retries,
@@ -46,7 +46,7 @@ impl Http3Metric {
     /// Returns the description of the metric.
     pub(crate) const fn help(self) -> &'static str {
         match self {
-            Http3Metric::Connections => "HTTP/3 connections whose handshake is done.",
+            Http3Metric::Connections => "HTTP/3 connections that have completed their handshake.",
             Http3Metric::PacketsSent => "QUIC packets sent.",
             Http3Metric::PacketsLost => "QUIC packets declared lost.",
             Http3Metric::Migrations => "Changes of a QUIC client's address or port.",

@@ -35,7 +35,7 @@ static CONFIG: LazyLock<ClientConfig> = LazyLock::new(|| {
     let tls = Arc::new(ClientOptions::default().tls13().protocols(&["h3"]).build());
     let mut config =
         ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("the client offers TLS 1.3")));
-    // A client whose port has changed must send something before the server can know. Browsers do the same.
+    // After a change of its port, a client must send something before the server can know. Browsers do the same.
     let mut transport = TransportConfig::default();
     transport.keep_alive_interval(Some(KEEP_ALIVE));
     config.transport_config(Arc::new(transport));

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 
 const GET: &[(&str, &str)] = &[(":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "a")];
 
-/// A client whose streams arrive in pieces of `piece` bytes.
+/// A client. Its streams arrive in pieces of `piece` bytes.
 struct Client {
     connection: Connection,
     store: HeadStore,
