@@ -1,7 +1,7 @@
 //! HTTP/3 client over UDP. It blocks the calling thread, and does nothing between calls.
 //!
-//! We give it no dynamic table of QPACK, and it checks each response strictly. Tests also use its streams directly, to send what no
-//! correct client sends.
+//! We give it no dynamic table of QPACK, and it checks each response strictly. Tests also use its streams directly, to send
+//! bytes that no correct client sends.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! The kernel would distribute datagrams among the sockets of an address by a hash of the peer's address, so a connection
 //! would move to another worker when its client changes networks. Instead, our connection IDs hold the number of the worker
-//! at a fixed position, and a program in the kernel selects the socket by it.
+//! at a fixed position, and we give the kernel a program that selects the socket by it.
 //!
 //! A worker may receive datagrams of another one nevertheless: the kernel selects a socket for merged datagrams by the first
 //! of them, and some systems have no such programs. So each worker applies the same rule to each datagram, and passes it on.
