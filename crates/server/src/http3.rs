@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Backlog, DatagramSocket, EventLoop, ReceiveBatch, Train};
 use cannery_secure::quic::{
-    AcceptError, Arrival, ConnectionKey, Context, Endpoint, Generation, Incoming, Received, Transmit,
+    AcceptError, Arrival, ConnectionKey, Context, Endpoint, Generation, Incoming, Issuer, Received, Transmit,
 };
 
 use self::bodies::Bodies;
@@ -66,12 +66,13 @@ impl<D: DatagramSocket> Http3Plan<D> {
     pub(crate) fn start(self) -> Http3<D> {
         let Http3Plan { context, worker, generation, seed, .. } = self;
         let endpoint = Endpoint::new(&context, worker, generation, seed);
+        let issuer = Issuer { worker, generation };
         let key = context.forwarding_key();
         let forwarding = self.forwarding_socket.map(|socket| Forwarding::new(socket, key, self.predecessors));
         Http3::new(
             endpoint,
             self.sockets,
-            Takeover { context, generation, forwarding, drain: self.drain, ends: None },
+            Takeover { context, issuer, forwarding, drain: self.drain, ends: None },
         )
     }
 }
@@ -117,7 +118,8 @@ enum Receiving {
 /// How datagrams of other programs are handled, of which this one takes over from one or is replaced by the other.
 struct Takeover<D> {
     context: Context,
-    generation: Generation,
+    /// The issuer of this worker's connection IDs.
+    issuer: Issuer,
     forwarding: Option<Forwarding<D>>,
     /// How long the predecessor drains its connections.
     drain: Duration,
@@ -403,6 +405,9 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Passes a datagram to its connection, or to the endpoint if it has none.
     fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
+        if self.takeover.is_of_other_worker(arrival.bytes) {
+            return;
+        }
         self.running = Running::Endpoint;
         let received = self.endpoint.receive(cx.clock.now, arrival, &mut self.reply);
         self.running = Running::Nothing;
@@ -548,12 +553,31 @@ impl<D: DatagramSocket> Takeover<D> {
         now < ends
     }
 
+    /// Returns `true` if a datagram is for a connection of another worker. The kernel merges datagrams of one client, and
+    /// routes them by the first. The client sends such a datagram again; if the endpoint got it, it would end that connection
+    /// by a stateless reset.
+    #[inline]
+    fn is_of_other_worker(&self, datagram: &[u8]) -> bool {
+        let has_short_header = datagram.first().is_some_and(|first| first & 0x80 == 0);
+        has_short_header
+            && self.context.id_layout().worker_of(datagram) != self.issuer.worker
+            && self.is_issued_by_other_worker(datagram)
+    }
+
+    #[cold]
+    fn is_issued_by_other_worker(&self, datagram: &[u8]) -> bool {
+        let issuer = self.context.issuer_of(datagram);
+        issuer.is_some_and(|issuer| {
+            issuer.generation == self.issuer.generation && issuer.worker != self.issuer.worker
+        })
+    }
+
     /// Forwards a datagram if its connection is the predecessor's.
     #[cold]
     fn forward(&mut self, number: usize, arrival: &Arrival<'_>) -> Forwarded {
         let issuer = self.context.issuer_of(arrival.bytes);
         match (issuer, &mut self.forwarding) {
-            (Some(issuer), Some(forwarding)) if issuer.generation != self.generation => {
+            (Some(issuer), Some(forwarding)) if issuer.generation != self.issuer.generation => {
                 forwarding.forward(issuer, number, arrival);
                 Forwarded::Yes
             }

@@ -5,7 +5,8 @@
 //! at a fixed position, and we give the kernel a program that selects the socket by it.
 //!
 //! A worker may receive datagrams of another one nevertheless: the kernel selects a socket for merged datagrams by the first
-//! of them, and some systems have no such programs. So each worker applies the same rule to each datagram, and passes it on.
+//! of them, and some systems have no such programs. So each worker applies the same rule to each datagram, and drops those
+//! of others. Their clients send them again.
 
 use std::io;
 
