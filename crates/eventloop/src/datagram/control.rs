@@ -240,7 +240,8 @@ mod tests {
         assert_eq!((level, kind, data.len()), (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20));
         let (level, kind, data, rest) = next_message(rest).unwrap();
         assert_eq!((level, kind, data), (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &3i32.to_ne_bytes()[..]));
-        if cfg!(target_os = "linux") {
+        #[cfg(target_os = "linux")]
+        {
             let (level, kind, data, rest) = next_message(rest).unwrap();
             assert_eq!((level, kind, data), (libc::SOL_UDP, 103, &1200u16.to_ne_bytes()[..]));
             assert!(next_message(rest).is_none());

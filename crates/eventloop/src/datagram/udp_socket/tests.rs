@@ -1,7 +1,6 @@
 //! Unit tests of sends that the kernel refuses.
 
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket as Peer};
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, UdpSocket as Peer};
 use std::time::Duration;
 
 use super::*;
@@ -45,6 +44,9 @@ fn socket_that_cannot_split_sends_singly() {
 #[cfg(target_os = "linux")]
 #[test]
 fn datagrams_beyond_the_mtu_leave_gso_on() {
+    use std::net::Ipv6Addr;
+    use std::os::fd::AsFd;
+
     let address = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
     let Ok(peer) = Peer::bind(address) else { return println!("skipped: this kernel has no IPv6") };
     let socket = new_socket(address, IpVersions::One).unwrap();

@@ -190,7 +190,7 @@ impl Client {
         match outcome {
             Err(ReadError::Blocked) => {}
             Err(ReadError::Reset(code)) if code.into_inner() == REQUEST_REJECTED => {
-                self.end(Outcome::Refused)
+                self.end(Outcome::Refused);
             }
             Err(ReadError::Reset(code)) => self.end(Outcome::Wrong(format!("reset with {code}"))),
             Ok(_) => {
