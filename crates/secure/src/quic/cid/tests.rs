@@ -85,7 +85,8 @@ fn changed_or_foreign_id_is_not_ours() {
         changed[bit / 8] ^= 1 << (bit % 8);
         ids.is_ours(&changed)
     });
-    assert_eq!(accepted.count(), 0);
+    // A check of two bytes accepts one in 65,536.
+    assert!(accepted.count() < 3);
     assert!(!ids.is_ours(&id[1..]) && !ids.is_ours(&[]));
     assert!(!self::ids(None).is_ours(&id), "another seed");
     assert!(generator.validate(&ConnectionId::new(&[0; 10])).is_err());
@@ -101,6 +102,7 @@ fn worker_rule_equals_that_of_the_kernel() {
     for server_id in [None, Some(SERVER_ID)] {
         let ids = ids(server_id);
         let layout = ids.layout();
+        let mut accepted = 0;
         for _ in 0..20_000 {
             let length = usize::from(random() % 40);
             let mut datagram: Vec<u8> = (0..length).map(|_| random()).collect();
@@ -109,8 +111,10 @@ fn worker_rule_equals_that_of_the_kernel() {
             }
             let expected = bpf(&datagram, layout.worker_offset()).unwrap_or(0);
             assert_eq!(layout.worker_of(&datagram), expected, "{datagram:?}");
-            assert_eq!(ids.issuer_of(&datagram), None);
+            accepted += usize::from(ids.issuer_of(&datagram).is_some());
         }
+        // A check of two bytes accepts one in 65,536.
+        assert!(accepted < 12, "{accepted}");
     }
 }
 
