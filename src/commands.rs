@@ -20,7 +20,6 @@ mod open;
 mod reachable;
 mod release_dir;
 mod summary;
-mod temporary_dir;
 
 #[cfg(test)]
 mod sample;

@@ -45,19 +45,25 @@ struct CurrentStage {
 }
 
 impl ProgressDisplay {
-    /// Returns a bar if standard error is a terminal, otherwise lines if the user `requested` progress. With `quiet`,
-    /// there is no output.
+    /// Shows nothing.
     #[must_use]
-    pub fn new(requested: bool, quiet: bool) -> ProgressDisplay {
-        let style = if quiet {
-            Style::Hidden
-        } else if io::stderr().is_terminal() {
-            Style::Bar
-        } else if requested {
-            Style::Lines
-        } else {
-            Style::Hidden
-        };
+    pub fn hidden() -> ProgressDisplay {
+        ProgressDisplay::new(Style::Hidden)
+    }
+
+    /// Shows a bar if standard error is a terminal, otherwise nothing.
+    #[must_use]
+    pub fn on_terminal() -> ProgressDisplay {
+        ProgressDisplay::new(if io::stderr().is_terminal() { Style::Bar } else { Style::Hidden })
+    }
+
+    /// Shows a bar if standard error is a terminal, otherwise lines.
+    #[must_use]
+    pub fn always() -> ProgressDisplay {
+        ProgressDisplay::new(if io::stderr().is_terminal() { Style::Bar } else { Style::Lines })
+    }
+
+    fn new(style: Style) -> ProgressDisplay {
         let started = Instant::now();
         let current = CurrentStage { stage: Stage::Walk, total: None, done: 0, printed: started, bar: None };
         ProgressDisplay { style, started, current: Mutex::new(current) }
@@ -161,13 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn quiet_wins_over_progress() {
-        assert_eq!(ProgressDisplay::new(true, true).style, Style::Hidden);
-    }
-
-    #[test]
     fn each_stage_counts_from_zero() {
-        let display = ProgressDisplay { style: Style::Lines, ..ProgressDisplay::new(false, true) };
+        let display = ProgressDisplay::new(Style::Lines);
         display.stage(Stage::Read, Some(3));
         display.advance(1);
         display.advance(2);

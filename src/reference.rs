@@ -176,6 +176,8 @@ fn syntax(argument: &Arg) -> String {
     let takes_value = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
     let short = argument.get_short().map_or(String::new(), |short| format!("-{short}, "));
     match name {
+        // `--name[=VALUE]`, because a separate word would be another argument.
+        Some(name) if argument.is_require_equals_set() => format!("{short}{name}[={value}]"),
         Some(name) if takes_value => format!("{short}{name} {value}"),
         Some(name) => format!("{short}{name}"),
         None if argument.is_required_set() => value,
@@ -255,6 +257,8 @@ mod tests {
     fn syntax_depends_on_the_kind_of_argument() {
         assert_eq!(syntax(&Arg::new("a").long("all").action(ArgAction::SetTrue)), "--all");
         assert_eq!(syntax(&Arg::new("a").long("out").short('o').value_name("FILE")), "-o, --out FILE");
+        let optional = Arg::new("a").long("poll").value_name("MS").num_args(0..=1).require_equals(true);
+        assert_eq!(syntax(&optional), "--poll[=MS]");
         assert_eq!(syntax(&Arg::new("a").value_name("DIR").required(true)), "DIR");
         assert_eq!(syntax(&Arg::new("a").value_name("DIR")), "[DIR]");
     }

@@ -42,7 +42,11 @@ fn run_build(build: &Build) -> Result<(), Failure> {
     let Build { options, output: verbosity } = build;
     let _interrupt = Interrupt::watch(None);
     let started = Instant::now();
-    let progress = ProgressDisplay::new(verbosity.progress, verbosity.quiet);
+    let progress = match verbosity {
+        OutputFlags { quiet: true, .. } => ProgressDisplay::hidden(),
+        OutputFlags { progress: true, .. } => ProgressDisplay::always(),
+        OutputFlags { .. } => ProgressDisplay::on_terminal(),
+    };
     let result = compile(options, &progress);
     progress.finish();
 

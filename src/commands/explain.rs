@@ -12,7 +12,7 @@ use cannery_archive::{Archive, Corrupt, Extent, Key, KeyBuffer, Origin, Record, 
 use cannery_server::config::SecurityHeaders;
 use cannery_site::{Answer, Body, Fields, Reason, Request, Scratch, Site, Sites, Target, VirtualHosts};
 use cannery_wire::h1::{Connection, Head, Step};
-use cannery_wire::{Output, Refusal, RequestHead, ServerFields};
+use cannery_wire::{ArchiveRef, Output, Refusal, RequestHead, Response, ServerFields};
 use serde_json::Value;
 
 use self::source_files::{SourceFiles, bodies, display_name, is_in};
@@ -95,6 +95,7 @@ fn escape(typed: &str) -> String {
 fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<String, Corrupt> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), seconds);
+    let archive = ArchiveRef { bytes: site.archive().bytes(), ..ArchiveRef::NONE };
     let mut connection = Connection::default();
     let mut output = Output::new();
     let first_line = request.lines().next().unwrap_or_default();
@@ -109,7 +110,7 @@ fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<Stri
             let mut reasons =
                 vec!["The request is malformed, so the server would close the connection.".to_owned()];
             reasons.extend(describe_body(&files, &answer, None, None, debug));
-            connection.refuse(&answer, site.archive().bytes(), &fields, &mut output);
+            connection.refuse(&Response { answer: &answer, archive, fields: &fields }, &mut output);
             return Ok(render(first_line, &reasons, output.parts().0, paint));
         }
     }
@@ -135,7 +136,7 @@ fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<Stri
         reasons.push("With `--special-pages-version`, the server has a built-in page here.".to_owned());
     }
     reasons.extend(describe_body(&files, &answer, host, key, debug));
-    connection.respond(&head, &answer, site.archive().bytes(), &fields, &mut output);
+    connection.respond(&head, &Response { answer: &answer, archive, fields: &fields }, &mut output);
     Ok(render(first_line, &reasons, output.parts().0, paint))
 }
 

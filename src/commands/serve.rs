@@ -1,22 +1,30 @@
-//! `cannery serve DIR`: compiles a site folder and serves it, to preview a site while it is written.
+//! `cannery serve DIR`: serves a site folder while it is edited.
 //!
-//! The archive is written to a temporary directory, which is removed as soon as the server has mapped the archive, or when
-//! a signal ends the process before that. Never contains a step of the build or of the server.
+//! The folder is compiled into memory, and again after each change (`updates`). Never contains a step of the build or of the
+//! server.
+
+mod browser;
+mod event_log;
+mod live;
+mod message;
+mod qr_code;
+mod updates;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Instant;
 
-use cannery_archiver::compile;
+use cannery_archiver::{CancelFlag, Compiler, Effort, Error};
+use cannery_server::config::{LiveFolder, NamedArchive};
 use cannery_server::{Address, Server, process::notify::Notify};
 
-use super::interrupt::Interrupt;
+use self::event_log::EventLog;
+use self::updates::Updates;
 use super::reachable::LocalAddresses;
-use super::temporary_dir::TemporaryDir;
-use super::{archiver, server, summary};
+use super::{archiver, server};
 use crate::flags::site::{Serve, internet_addresses};
-use crate::output::{self, Failure, Paint};
+use crate::format;
+use crate::output::Failure;
 use crate::progress::ProgressDisplay;
 
 /// The number of ports that are tried, from the default one on, before the kernel chooses a free one.
@@ -25,65 +33,88 @@ const PORTS_TRIED: u16 = 20;
 /// Runs the command.
 ///
 /// # Errors
-/// The build failed, or the server could not start.
+/// The first build failed, or the server could not start.
 pub fn run(flags: &Serve) -> Result<(), Failure> {
-    let config = flags.config("".into());
+    let mut config = flags.config(NamedArchive::new(None, flags.folder.clone()));
     let listen = addresses(flags, &config.listen)?;
-    let listen_tls = addresses(flags, &config.listen_tls)?;
+    let mut listen_tls = addresses(flags, &config.listen_tls)?;
+    let mut log = EventLog::new(flags);
 
-    let directory = TemporaryDir::create().map_err(|error| {
-        Failure::output(format!("cannot create a temporary directory: {error}"))
-            .hint("`TMPDIR` names another place")
-    })?;
-    let interrupt = Interrupt::watch(Some(directory.path()));
-    let archive = directory.path().join("site.cdb");
-    build(flags, &archive)?;
+    // Changes during the first build are followed too.
+    let mut options = flags.options();
+    options.page_script = flags.reloads_browsers().then(|| live::SCRIPT.to_owned());
+    let compiler = Compiler::new(options);
+    let updates = Updates::follow(flags)?;
+    let started = Instant::now();
+    let progress =
+        if flags.quiet || flags.json { ProgressDisplay::hidden() } else { ProgressDisplay::on_terminal() };
+    let result = compiler.build(Effort::Quick, &CancelFlag::default(), &progress);
+    progress.finish();
+    let build = result.map_err(|error| first_failure(&error))?;
+    let archive = build.archive.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
 
-    let mut config = flags.config(archive);
+    config = flags.config(NamedArchive::from_file(None, flags.folder.clone(), archive));
     config.listen = listen;
     if let Some(http3) = &mut config.http3 {
         // The same ports, so that a person has one address for all versions of HTTP.
+        listen_tls = listen_tls.into_iter().map(with_shared_port).collect();
         http3.listen = internet_addresses(&listen_tls);
     }
     config.listen_tls = listen_tls;
+    config.live_folder = updates.live().map(|live| LiveFolder(live.clone()));
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls));
     let server = Server::start(&config).map_err(|error| server::start_failure(&error))?;
-    // The server has mapped the archive, so the file is no longer needed.
-    drop(directory);
     server.handle_signals(Notify::default()).map_err(|error| server::start_failure(&error))?;
-    drop(interrupt);
+    drop(config);
+    if let Some(live) = updates.live() {
+        live.set_server(server.wake_handle());
+    }
 
-    let mut is_reachable = false;
+    log.first_build(&flags.folder, &build, started.elapsed())?;
+    let mut urls = Vec::new();
+    // The first URL that other machines can use.
+    let mut reachable = None;
     for (kind, address) in server.addresses() {
         for address in local.reachable(address) {
-            is_reachable |= matches!(&address, Address::Internet(address) if !address.ip().is_loopback());
-            output::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*kind, &address))))?;
+            let url = server::url(*kind, &address);
+            if matches!(&address, Address::Internet(address) if !address.ip().is_loopback()) {
+                reachable.get_or_insert_with(|| url.clone());
+            }
+            urls.push(url);
         }
     }
-    if !flags.quiet {
-        if is_reachable {
-            output::note("Other machines on the network can reach this server.");
-        }
-        output::note("Ctrl-C stops. The folder is compiled once: run this again to see changes.");
+    for url in &urls {
+        log.listening(url)?;
     }
+    if let Some(url) = &reachable {
+        log.qr_code(url);
+        log.hint("Other machines on the network can reach this server.");
+    }
+    log.hint(if flags.no_follow {
+        "Ctrl-C stops. The folder is compiled once: run this again to see changes."
+    } else {
+        "Ctrl-C stops. Changes of the folder are served when they are saved."
+    });
+    if flags.open
+        && let Some(url) = urls.iter().find(|url| url.starts_with("http"))
+    {
+        browser::open(url);
+    }
+
+    let publisher = server.publisher().expect("the archive is an open file");
+    updates.serve(compiler, &build, publisher, log)?;
+    // Frees the first archive as soon as another one is served.
+    drop(build);
     server.wait();
     Ok(())
 }
 
-fn build(flags: &Serve, archive: &Path) -> Result<(), Failure> {
-    let started = Instant::now();
-    let progress = ProgressDisplay::new(false, flags.quiet);
-    let result = compile(&flags.options(archive.to_owned()), &progress);
-    progress.finish();
-    let report = result.map_err(|error| archiver::failure(&error))?;
-    if flags.quiet {
-        return Ok(());
-    }
+/// Returns why the first build failed. Prints the remarks that it is about.
+fn first_failure(error: &Error) -> Failure {
+    let Error::Sources { report, .. } = error else { return archiver::failure(error) };
     archiver::print_diagnostics(&report.diagnostics);
-    let seconds = started.elapsed().as_secs_f64();
-    let details = summary::Details::Few;
-    output::print(summary::summary(&flags.folder, &report, seconds, details, Paint::for_results()))?;
-    output::print("\n")
+    let errors = format::counted(report.errors() as u64, "error");
+    Failure::input(format!("{errors} in the folder, so nothing is served"))
 }
 
 /// Returns the addresses to listen at, each of which is free now.
@@ -116,6 +147,20 @@ fn free_near(address: SocketAddr) -> SocketAddr {
     near.find(|address| TcpListener::bind(address).is_ok()).unwrap_or(SocketAddr::new(address.ip(), 0))
 }
 
+/// Returns the address with a port that is free for TCP and UDP, if its own is 0: the kernel would choose two.
+fn with_shared_port(address: Address) -> Address {
+    match address {
+        Address::Internet(address) if address.port() == 0 => {
+            let shared = (0..PORTS_TRIED).find_map(|_| {
+                let free = TcpListener::bind(address).and_then(|listener| listener.local_addr()).ok()?;
+                UdpSocket::bind(free).is_ok().then_some(free)
+            });
+            shared.unwrap_or(address).into()
+        }
+        named => named,
+    }
+}
+
 fn in_use(address: SocketAddr, error: &io::Error) -> Failure {
     server::listen_hint(
         Failure::failed(format!("cannot listen at {address}: {error}")),
@@ -139,11 +184,20 @@ mod tests {
     }
 
     #[test]
+    fn tcp_and_udp_share_a_free_port() {
+        let Address::Internet(shared) = with_shared_port("127.0.0.1:0".parse().unwrap()) else { panic!() };
+        assert_ne!(shared.port(), 0);
+        assert!(TcpListener::bind(shared).is_ok() && UdpSocket::bind(shared).is_ok());
+        let named: Address = "127.0.0.1:8443".parse().unwrap();
+        assert_eq!(with_shared_port(named.clone()), named);
+    }
+
+    #[test]
     fn a_named_port_in_use_is_an_error() {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = holder.local_addr().unwrap().to_string();
         let flags = Serve::try_parse_from(["serve", "--bind", &address]).unwrap();
-        let wanted = flags.config("".into()).listen;
+        let wanted = flags.config(NamedArchive::new(None, "a".into())).listen;
         assert!(matches!(addresses(&flags, &wanted), Err(Failure::Message { hint: Some(_), .. })));
     }
 }

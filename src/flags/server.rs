@@ -440,6 +440,7 @@ impl Flags {
             timeouts: (!listening.timeout_disable).then(Timeouts::default),
             drain: Duration::from_secs(listening.drain),
             special_pages,
+            live_folder: None,
             acme_webroot: responses.acme_webroot,
             admin: monitoring.admin.clone(),
             admin_hosts: monitoring.admin_host.clone(),

@@ -3,8 +3,9 @@
 //! Never builds or serves.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use cannery_archiver::{Encoder, Levels, Options};
+use cannery_archiver::Options;
 use cannery_server::Config;
 use cannery_server::config::{
     AccessLog, Address, Content, Http3, Loading, LogFormat, LogTarget, NamedArchive, SelfSigned, Tls,
@@ -13,21 +14,25 @@ use clap::{Parser, value_parser};
 
 use super::{examples, server};
 
-/// gzip's level for a preview: it compresses nearly as well as the highest, in a tenth of the time.
-const QUICK_GZIP_LEVEL: i32 = 6;
-
-/// Compiles a folder into a temporary archive and serves it.
+/// Serves a folder while you edit it.
+///
+/// The folder is compiled into memory, with the rules and codings of a deployed archive. Changes are served as soon as they
+/// are saved; while a file is being written, its last version is served.
 #[derive(Debug, Parser)]
 #[command(
     name = "serve",
     version,
     args_override_self = true,
     after_help = examples(
-        &["cannery serve public", "cannery serve public --bind :8080 --tls", "cannery serve --no-listing"],
-        "If port 8080 is in use and no address is given, the next free port is used. The folder is compiled once: run the \
-         command again to see changes. Clients revalidate every cached response (`Cache-Control: no-cache`), even if \
-         `_headers` sets another policy; everything else is as in production. Each response with a status of 400 or more \
-         is a line on standard error.",
+        &[
+            "cannery serve public",
+            "cannery serve public --open",
+            "cannery serve public --bind :8080 --tls",
+            "cannery serve public --production --no-follow",
+        ],
+        "If port 8080 is in use and no address is given, the next free port is used. Clients revalidate every cached response \
+         (`Cache-Control: no-cache`), even if `_headers` sets another policy; everything else is as in production. Each \
+         response with a status of 400 or more is a line on standard error, and so is each change of the folder.",
     ),
 )]
 pub struct Serve {
@@ -44,20 +49,46 @@ pub struct Serve {
     #[arg(long)]
     tls: bool,
 
-    /// Serve a listing for folders without an index page. This is the default.
-    #[arg(long = "listing", overrides_with = "no_listing")]
-    _listing: bool,
+    /// Serve a listing for folders without an index page. This is the default, except with `--production`.
+    #[arg(long, overrides_with = "no_listing")]
+    listing: bool,
 
     /// Respond with 404 for folders without an index page, as in production.
-    #[arg(long, overrides_with = "_listing")]
+    #[arg(long, overrides_with = "listing")]
     no_listing: bool,
 
     /// The number of threads that serve. The default is the number of CPUs.
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Print only the address and errors.
+    /// Serve exactly what an archive of the folder would, deployed with the default flags: the same cache policies, and no
+    /// listings unless `--listing` is given.
     #[arg(long)]
+    pub production: bool,
+
+    /// Look for changes at this interval in milliseconds instead of waiting for events of the system. Without a number, as
+    /// often as it takes 2 % of a processor. Network file systems are polled in any case.
+    #[arg(long, value_name = "MS", num_args = 0..=1, require_equals = true, value_parser = value_parser!(u64).range(1..))]
+    poll: Option<Option<u64>>,
+
+    /// Compile the folder once, and do not follow its changes.
+    #[arg(long, conflicts_with = "poll")]
+    pub no_follow: bool,
+
+    /// Do not reload pages in the browser when the folder changes. No script is added to pages then.
+    #[arg(long)]
+    no_live_reload: bool,
+
+    /// Open the site in the browser.
+    #[arg(long)]
+    pub open: bool,
+
+    /// Print the addresses and each event as a line of JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print only the address and errors.
+    #[arg(long, short)]
     pub quiet: bool,
 }
 
@@ -68,17 +99,24 @@ impl Serve {
         !self.bind.is_empty()
     }
 
-    /// Returns options for a fast build of the folder into `archive`.
+    /// Returns `true` if pages in browsers are reloaded.
     #[must_use]
-    pub fn options(&self, archive: PathBuf) -> Options {
-        let mut levels = Levels::default();
-        levels.set(Encoder::Gzip, QUICK_GZIP_LEVEL).expect("gzip has this level");
+    pub fn reloads_browsers(&self) -> bool {
+        !(self.production || self.no_follow || self.no_live_reload)
+    }
 
-        let mut options = Options::new(self.folder.clone(), archive);
-        options.encoders = [Encoder::Identity, Encoder::Gzip].into();
-        options.levels = levels;
-        options.preview = true;
-        options.include_folder_listing = !self.no_listing;
+    /// Returns the interval of polling: `None` if it wasn't requested, `Some(None)` if the default was.
+    #[must_use]
+    pub fn poll_interval(&self) -> Option<Option<Duration>> {
+        self.poll.map(|milliseconds| milliseconds.map(Duration::from_millis))
+    }
+
+    /// Returns the options of the builds.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        let mut options = Options::new(self.folder.clone(), "");
+        options.preview = !self.production;
+        options.include_folder_listing = if self.production { self.listing } else { !self.no_listing };
         // A site that is being written may not have a page yet.
         options.allow_empty = true;
         options
@@ -86,7 +124,7 @@ impl Serve {
 
     /// Returns the configuration of a server for `archive`.
     #[must_use]
-    pub fn config(&self, archive: PathBuf) -> Config {
+    pub fn config(&self, archive: NamedArchive) -> Config {
         let mut listen = self.bind.clone();
         if listen.is_empty() {
             listen.push(server::DEFAULT_ADDRESS.parse().expect("the default address is valid"));
@@ -95,11 +133,11 @@ impl Serve {
         let mut config = Config {
             listen,
             threads: server::thread_count(self.threads, None),
-            keeps_redirects: false,
+            keeps_redirects: self.production,
             ..Config::plain(Content::Archives {
-                archives: vec![NamedArchive::new(None, archive)],
+                archives: vec![archive],
                 loading: Loading::Automatic,
-                // The archive is compiled once.
+                // Changes are published.
                 watch: false,
             })
         };
@@ -138,18 +176,33 @@ mod tests {
     }
 
     #[test]
-    fn the_build_is_fast() {
-        let options = serve("site").options("a".into());
-        assert_eq!(options.levels.of(Encoder::Gzip), QUICK_GZIP_LEVEL);
-        assert!(!options.encoders.contains(&Encoder::Brotli));
+    fn production_is_without_the_defaults_of_development() {
+        let options = serve("site").options();
         assert_eq!(options.sources, PathBuf::from("site"));
         assert!(options.preview && options.include_folder_listing);
-        assert!(!serve("site --no-listing").options("a".into()).include_folder_listing);
+        assert!(!serve("site --no-listing").options().include_folder_listing);
+
+        let options = serve("site --production").options();
+        assert!(!options.preview && !options.include_folder_listing);
+        assert!(serve("--production --listing").options().include_folder_listing);
+        assert!(serve("--production").config(archive()).keeps_redirects);
+    }
+
+    #[test]
+    fn polling_has_an_optional_interval() {
+        assert_eq!(serve("site").poll_interval(), None);
+        assert_eq!(serve("--poll site").poll_interval(), Some(None));
+        assert_eq!(serve("--poll=700 site").poll_interval(), Some(Some(Duration::from_millis(700))));
+        assert!(Serve::try_parse_from(["serve", "--poll=0"]).is_err());
+    }
+
+    fn archive() -> NamedArchive {
+        NamedArchive::new(None, "a".into())
     }
 
     #[test]
     fn tls_applies_to_every_address() {
-        let config = serve("--tls --bind 1 --bind [::1]:2").config("a".into());
+        let config = serve("--tls --bind 1 --bind [::1]:2").config(archive());
         assert_eq!((config.listen.len(), config.listen_tls.len()), (0, 2));
         assert!(config.tls.is_some());
     }

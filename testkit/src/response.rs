@@ -69,7 +69,8 @@ fn is_valid_field(name: &str, value: &str) -> bool {
 pub enum Ended {
     /// The server reset the stream with this error code (RFC 9113, section 6.4; RFC 9114, section 8.1).
     Reset(u32),
-    /// The server sent GOAWAY with this error code and did not process the request (RFC 9113, section 6.8).
+    /// The server did not process the request, and sent GOAWAY or rejected it with this error code (RFC 9113, section 6.8;
+    /// RFC 9114, section 5.2).
     GoneAway(u32),
     /// The connection was closed or reset.
     Closed(io::Error),

@@ -10,6 +10,8 @@ use crate::harness::{QUIC_FLAGS, Server, TLS_FLAGS, compile, files_below, percen
 /// A served folder and the data that a program needs to load all of it.
 pub(crate) struct FixtureSite {
     pub(crate) server: Server,
+    /// The address of the TLS listener.
+    pub(crate) tls: String,
     /// The address of the HTTP/3 listener.
     pub(crate) quic: SocketAddr,
     /// The source folder.
@@ -51,6 +53,7 @@ impl FixtureSite {
         compile(&folder, &archive, &[&flags[..], &["--last-modified", "@1700000000"]].concat());
         let own = ["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"];
         let server = Server::start(&[&own, &TLS_FLAGS[..], &QUIC_FLAGS].concat());
+        let tls = server.read_tls_address();
         let quic = server.read_quic_address();
         let admin = server.read_admin_address();
         let mut lines = String::new();
@@ -62,7 +65,7 @@ impl FixtureSite {
         }
         let list = place.path().join("targets");
         fs::write(&list, lines).unwrap();
-        FixtureSite { server, quic, folder, list, targets: files.len(), admin, place }
+        FixtureSite { server, tls, quic, folder, list, targets: files.len(), admin, place }
     }
 
     /// Returns a directory for the output of programs.

@@ -197,7 +197,7 @@ fn java_loads_the_documentation_over_http2() {
 fn chromium_loads_the_documentation_over_http2() {
     let Some(documentation) = Documentation::open() else { return };
     let pages = ["/", "/library/os.html", "/library/asyncio", "/tutorial"];
-    let arguments = ["tests/outside/http2_pages.mjs", &documentation.https, documentation.list()];
+    let arguments = ["tests/outside/multiplexed_pages.mjs", "h2", &documentation.https, documentation.list()];
     let output = stdout("node", &[&arguments[..], &pages].concat());
     assert_eq!(output.trim(), format!("compared {}", documentation.targets.len()));
 }

@@ -143,6 +143,26 @@ fn access_log_names_the_version() {
 }
 
 #[test]
+fn certificate_is_selected_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let names = ["first.example", "second.example"];
+    let certificates = names.map(|name| authority.certify(&[name]));
+    let [first, second] = ["first.pem", "second.pem"].map(|name| folder.path().join(name));
+    certificates[0].write_bundle(&first);
+    certificates[1].write_bundle(&second);
+    let bundles = ["--tls-bundle", first.to_str().unwrap(), "--tls-bundle", second.to_str().unwrap()];
+    let own = ["--dummy", "--bind-tls", "127.0.0.1:0"];
+    let server = Server::start(&[&own[..], &bundles, &QUIC_FLAGS].concat());
+    let address = server.read_quic_address();
+    for (name, expected) in [("first.example", 0), ("second.example", 1), ("other.example", 0)] {
+        let options = Options { server_name: name.to_owned(), ..Options::default() };
+        let client = Client::connect_with(address, &options).unwrap();
+        assert_eq!(client.certificate().as_ref(), certificates[expected].der, "{name}");
+    }
+}
+
+#[test]
 fn new_connections_get_the_new_certificate() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new();
@@ -200,6 +220,24 @@ fn shutdown_completes_responses() {
     assert_eq!(idle.await_close(), H3_NO_ERROR, "an idle connection");
     assert!(client.receive(stream, "GET").unwrap().body == large);
     assert_eq!(client.await_close(), H3_NO_ERROR, "a connection without further requests");
+    assert_eq!(server.await_end(), Some(0));
+}
+
+#[test]
+fn shutdown_does_not_wait_for_vanished_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_release(folder.path(), 1);
+    let mut server = start_site(folder.path(), &["--drain", "60"]);
+    let address = server.read_quic_address();
+    // One leaves with a part of a response, the other one with a response that it has not acknowledged.
+    let mut client = connect(address);
+    let stream = client.send_request(&get("/large.bin")).unwrap();
+    client.receive_part(stream, 100_000).unwrap();
+    let mut other = connect(address);
+    other.send_request(&get("/small.txt")).unwrap();
+    drop((client, other));
+    // The server is done before the idle timeout of QUIC, which is 30 seconds.
+    server.signal("TERM");
     assert_eq!(server.await_end(), Some(0));
 }
 

@@ -1,15 +1,18 @@
 //! Other implementations as clients of HTTP/3: aioquic for the features of QUIC and for the violations of h3spec with their
-//! error codes, and libcurl.
+//! error codes, libcurl, and Chromium. aioquic encodes and decodes QPACK with ls-qpack.
 
 use std::process::Command;
 
 use crate::fixture_site::{FixtureSite, noise};
-use crate::harness::{QUIC_FLAGS, Server, TLS_FLAGS, compile, python, skip_outside, write_folder};
+use crate::harness::{
+    QUIC_FLAGS, Server, TLS_FLAGS, compile, python, request_at, skip_outside, write_folder,
+};
 
-/// Runs a suite of tests/outside, which must have at least this number of cases.
-fn run_suite(suite: &str, cases: usize) {
+/// Runs a suite of tests/outside, which must have at least this number of cases. Returns the server, unless the suite was
+/// skipped.
+fn run_suite(suite: &str, cases: usize) -> Option<Server> {
     if skip_outside() {
-        return;
+        return None;
     }
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("site");
@@ -17,7 +20,8 @@ fn run_suite(suite: &str, cases: usize) {
     write_folder(&source, &[(b"index.html", b"<title>page</title>"), (b"large.bin", &noise(2_000_000))]);
     compile(&source, &archive, &["--compress", "identity"]);
     let archive = ["--archive", archive.to_str().unwrap()];
-    let server = Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS].concat());
+    let admin = ["--admin", "127.0.0.1:0"];
+    let server = Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS, &admin].concat());
     let address = server.read_quic_address();
 
     let mut command = Command::new(python());
@@ -27,6 +31,7 @@ fn run_suite(suite: &str, cases: usize) {
     assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
     let passed = stdout.lines().filter(|line| line.starts_with("passed ")).count();
     assert!(passed >= cases, "only {passed} cases");
+    Some(server)
 }
 
 #[test]
@@ -37,6 +42,18 @@ fn aioquic_uses_each_feature_of_quic() {
 #[test]
 fn violations_get_their_error_codes() {
     run_suite("errors", 88);
+}
+
+#[test]
+#[cfg_attr(
+    feature = "portable",
+    ignore = "only Linux merges datagrams, and spreads connections over threads"
+)]
+fn merged_datagrams_reach_their_connections() {
+    let Some(server) = run_suite("merged", 1) else { return };
+    let admin = server.read_admin_address();
+    let metrics = String::from_utf8(request_at(&admin, "GET", "/metrics", "").body).unwrap();
+    assert!(metrics.contains("cannery_quic_datagrams_forwarded_total 1\n"), "{metrics}");
 }
 
 #[test]
@@ -53,4 +70,21 @@ fn libcurl_loads_each_kind_over_one_connection() {
     let compared = format!("compared {}", 4 * site.targets);
     assert_eq!(stdout.trim(), compared, "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(site.connections() - before, 1);
+}
+
+#[test]
+fn chromium_loads_each_kind() {
+    if skip_outside() {
+        return;
+    }
+    let site = FixtureSite::serve();
+    let before = site.connections();
+    let mut command = Command::new("node");
+    command.arg("tests/outside/multiplexed_pages.mjs").arg(format!("h3:{}", site.tls));
+    command.arg(format!("https://{}", site.quic)).arg(&site.list).arg("/");
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let compared = format!("compared {}", site.targets);
+    assert_eq!(stdout.trim(), compared, "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(site.connections() > before);
 }

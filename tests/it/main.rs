@@ -21,6 +21,7 @@ mod routes;
 mod http2;
 mod http3;
 mod http3_paths;
+mod http3_takeover;
 mod tls;
 
 mod access_log;
@@ -32,6 +33,8 @@ mod exchange;
 mod go_server_errors;
 mod hostile;
 mod listen;
+mod live_folder;
+mod live_reload;
 mod mutants;
 mod odd_names;
 mod processes;

@@ -308,11 +308,17 @@ pub(crate) fn replace_program(program: &Path, by: &Path) {
 }
 
 /// A supervisor that has lost its parent.
-struct Orphan(u32);
+pub(crate) struct Orphan(u32);
 
 impl Orphan {
+    /// Waits until a program has started to take over from a server.
+    pub(crate) fn await_takeover(old: &Server) -> Orphan {
+        let line = old.await_line("to take over");
+        Orphan(line.split(' ').find_map(|word| word.parse().ok()).unwrap())
+    }
+
     /// Stops the process and waits until it has exited.
-    fn stop(self) {
+    pub(crate) fn stop(self) {
         send(self.0, "TERM");
         wait_until("the supervisor exits", || !is_alive(self.0));
     }
@@ -363,8 +369,7 @@ fn sigusr2_takeover_refuses_no_connection() {
         }
         let number = replace();
         old.signal("USR2");
-        let line = old.await_line("to take over");
-        new = Orphan(line.split(' ').find_map(|word| word.parse().ok()).unwrap());
+        new = Orphan::await_takeover(&old);
         assert_eq!(old.wait(), Some(0), "the old supervisor exits");
         assert_eq!(fs::metadata(format!("/proc/{}/exe", new.0)).unwrap().ino(), number);
         let before = responses.load(Ordering::Relaxed);

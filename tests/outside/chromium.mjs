@@ -5,8 +5,8 @@ import { resolve } from "node:path";
 const modules = resolve(process.env.CANNERY_NPM ?? "target/outside/npm");
 const { chromium } = createRequire(modules + "/")("playwright-core");
 
-export const launch = () => chromium.launch({
+export const launch = (protocols = ["--disable-quic"]) => chromium.launch({
   executablePath: process.env.CANNERY_CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  args: ["--no-sandbox", "--disable-gpu", ...protocols, "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync"],
 });

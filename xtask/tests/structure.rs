@@ -22,13 +22,14 @@ use manifest::Manifest;
 use sources::Source;
 
 /// The crates that each crate may import. Its tests may also import the testkit. The root package may import all of them.
-const ALLOWED_IMPORTS: [(&str, &[&str]); 8] = [
+const ALLOWED_IMPORTS: [(&str, &[&str]); 9] = [
     ("base", &[]),
     ("archive", &["base"]),
     ("site", &["base", "archive"]),
     ("wire", &["base", "archive", "site"]),
     ("secure", &[]),
     ("eventloop", &[]),
+    ("follow", &[]),
     ("archiver", &["base", "archive", "site", "wire"]),
     ("server", &["base", "archive", "site", "wire", "secure", "eventloop"]),
 ];

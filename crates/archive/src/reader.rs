@@ -3,10 +3,12 @@
 //! No number in the file is trusted. Each is checked where it is used, and a contradiction is reported as [`Corrupt`].
 //! Bodies are never copied, and an open archive never allocates.
 
-use std::fs::{File, FileType, OpenOptions};
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io::Seek;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::checksum::Digest;
 use crate::error::{Corrupt, OpenError};
 use crate::index;
 use crate::key::Key;
@@ -17,7 +19,7 @@ use crate::layout::hash::Hash;
 use crate::layout::head::Head;
 use crate::layout::record::{Extent, Record};
 use crate::layout::scope::Scope;
-use crate::layout::{Fields, name, plain_head_key};
+use crate::layout::{Fields, body_key, name, plain_head_key};
 use crate::lease::Lease;
 use crate::map::{Bytes, Loading};
 
@@ -34,7 +36,7 @@ impl Archive {
     /// # Errors
     /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
     pub fn open(path: &Path, loading: Loading) -> Result<Archive, OpenError> {
-        Archive::load(&mut open_file(path)?, loading)
+        Archive::load(&open_file(path)?, loading)
     }
 
     /// Opens the archive at `path` and takes a lease on the file, so that no process can change it while it is mapped.
@@ -44,14 +46,28 @@ impl Archive {
     /// # Errors
     /// Returns the errors of [`Archive::open`].
     pub fn open_leased(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>), OpenError> {
-        let mut file = open_file(path)?;
+        let file = open_file(path)?;
         let loading = loading.resolve(&file)?;
         // The lease comes first, so that the file cannot change between the two steps.
         let lease = if loading == Loading::InMemory { None } else { Lease::take(&file)? };
-        Ok((Archive::load(&mut file, loading)?, lease))
+        Ok((Archive::load(&file, loading)?, lease))
     }
 
-    fn load(file: &mut File, loading: Loading) -> Result<Archive, OpenError> {
+    /// Opens the archive in an open file, which has no name or needs none.
+    ///
+    /// If the file is mapped, no process may change it. Seal it (`F_SEAL_WRITE`), or keep it from others.
+    ///
+    /// # Errors
+    /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
+    pub fn from_file(file: &File, loading: Loading) -> Result<Archive, OpenError> {
+        check_file(&file.metadata()?)?;
+        let mut file = file;
+        // The position is shared with all descriptors of the open file.
+        file.rewind()?;
+        Archive::from_loaded(Bytes::load(file, loading)?)
+    }
+
+    fn load(file: &File, loading: Loading) -> Result<Archive, OpenError> {
         Archive::from_loaded(Bytes::load(file, loading)?)
     }
 
@@ -225,6 +241,16 @@ impl Archive {
         slice(self.bytes(), extent).ok_or(Corrupt { what: "a reference to a body", offset: extent.position })
     }
 
+    /// Finds the body with this digest.
+    ///
+    /// The bytes are not compared with the digest. Not for the request path, which has the extent of each body.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
+    pub fn find_body(&self, digest: &Digest) -> Result<Option<&[u8]>, Corrupt> {
+        Ok(self.entry(&body_key(digest))?.map(|entry| entry.data))
+    }
+
     /// Finds the record of any kind with this key.
     ///
     /// # Errors
@@ -291,7 +317,12 @@ impl std::fmt::Debug for Archive {
 fn open_file(path: &Path) -> Result<File, OpenError> {
     // Opening a FIFO must not block until its other end is open. The flags have no effect on regular files.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    let metadata = file.metadata()?;
+    check_file(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Checks that this is a regular file that is long enough for an archive.
+fn check_file(metadata: &Metadata) -> Result<(), OpenError> {
     let kind = metadata.file_type();
     if kind.is_dir() {
         return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory).into());
@@ -303,7 +334,7 @@ fn open_file(path: &Path) -> Result<File, OpenError> {
     if metadata.len() < expected {
         return Err(OpenError::TooShort { expected, got: metadata.len() });
     }
-    Ok(file)
+    Ok(())
 }
 
 fn file_type_name(kind: FileType) -> &'static str {

@@ -6,7 +6,7 @@
 //! The file is incomplete until [`Writer::finish`] returns. The caller renames it to its final name afterwards.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 
 use crate::checksum::Digest;
 use crate::error::WriteError;
@@ -21,11 +21,14 @@ use crate::layout::record::{BodyId, Extent, HeadId, NewRecord, Positions};
 use crate::layout::scope::NewScope;
 use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key, plain_head_key};
 
-const BUFFER_BYTES: usize = 1 << 20;
+/// Fits into the second-level cache, because the bytes are hashed and then written.
+const BUFFER_BYTES: usize = 256 << 10;
 
 /// Writes an archive.
 pub struct Writer {
-    file: BufWriter<File>,
+    file: File,
+    /// Bytes that are neither hashed nor written yet. Hashing many at a time is several times faster.
+    buffer: Vec<u8>,
     format: Format,
     /// Position of the next byte.
     position: u64,
@@ -96,7 +99,8 @@ impl Writer {
             digest: Digest([0; Digest::BYTES]),
         };
         let mut writer = Writer {
-            file: BufWriter::with_capacity(BUFFER_BYTES, file),
+            file,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
             format,
             position: format.header_bytes(),
             slots: Vec::new(),
@@ -109,6 +113,7 @@ impl Writer {
         // A placeholder: the facts are known, and hashed, at the end.
         writer.file.seek(SeekFrom::Start(writer.position))?;
         writer.record(name::FACTS, &[0; FACTS_BYTES])?;
+        writer.flush()?;
         writer.hasher = blake3::Hasher::new();
         Ok(writer)
     }
@@ -142,10 +147,27 @@ impl Writer {
         length: u64,
         content: &mut dyn Read,
     ) -> Result<BodyId, WriteError> {
+        self.write_body(digest, length, |writer| writer.copy(content, length))
+    }
+
+    /// Writes a body as [`Writer::body`] does, from memory.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Writer::body`].
+    pub fn body_from_slice(&mut self, digest: &Digest, content: &[u8]) -> Result<BodyId, WriteError> {
+        self.write_body(digest, content.len() as u64, |writer| writer.append(content))
+    }
+
+    fn write_body(
+        &mut self,
+        digest: &Digest,
+        length: u64,
+        write: impl FnOnce(&mut Writer) -> Result<(), WriteError>,
+    ) -> Result<BodyId, WriteError> {
         self.pad_before_body(length)?;
         self.start_record(&body_key(digest), length)?;
         let position = self.position;
-        self.copy(content, length)?;
+        write(self)?;
 
         let id = BodyId(u32::try_from(self.positions.bodies.len()).map_err(|_| WriteError::Full)?);
         self.positions.bodies.push(Extent { position, length });
@@ -257,14 +279,12 @@ impl Writer {
     ///
     /// # Errors
     /// Returns [`WriteError::Io`] if one of the files cannot be read or written.
-    pub fn widen(self, file: File) -> Result<Writer, WriteError> {
+    pub fn widen(mut self, file: File) -> Result<Writer, WriteError> {
         debug_assert!(self.format == Format::Cdb && self.positions.heads.is_empty());
         let mut wide = Writer::new(file, Format::Cdb64)?;
         let key_position = |body: &Extent| body.position - BODY_KEY_BYTES as u64;
-        let mut source = BufReader::with_capacity(
-            BUFFER_BYTES,
-            self.file.into_inner().map_err(std::io::IntoInnerError::into_error)?,
-        );
+        self.flush()?;
+        let mut source = BufReader::with_capacity(BUFFER_BYTES, self.file);
         for body in &self.positions.bodies {
             source.seek(SeekFrom::Start(key_position(body)))?;
             let mut key = [0; BODY_KEY_BYTES];
@@ -299,6 +319,8 @@ impl Writer {
         let tables_at = self.position;
         let header = index::build(format, slots, tables_at, |table| self.append(table))?;
 
+        self.flush()?;
+
         // The digest covers the rest of the file first, then the beginning with zeros in place of the digest.
         self.facts.file_bytes = self.position;
         let mut head = header;
@@ -313,8 +335,7 @@ impl Writer {
 
         self.file.seek(SeekFrom::Start(0))?;
         self.file.write_all(&head)?;
-        let file = self.file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-        Ok((file, WriteReport { format, facts: self.facts, padding_bytes: self.padding.bytes }))
+        Ok((self.file, WriteReport { format, facts: self.facts, padding_bytes: self.padding.bytes }))
     }
 
     /// Adds a host to the facts.
@@ -366,9 +387,23 @@ impl Writer {
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        self.hasher.update(bytes);
-        self.file.write_all(bytes)?;
         self.position += bytes.len() as u64;
+        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
+            self.flush()?;
+        }
+        if bytes.len() < BUFFER_BYTES {
+            self.buffer.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.hasher.update(bytes);
+        Ok(self.file.write_all(bytes)?)
+    }
+
+    /// Hashes and writes the buffer.
+    fn flush(&mut self) -> Result<(), WriteError> {
+        self.hasher.update(&self.buffer);
+        self.file.write_all(&self.buffer)?;
+        self.buffer.clear();
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cannery_archive::{Archive, Format, Lease, Loading};
+use cannery_archive::{Archive, Digest, Format, Lease, Loading, is_open_for_writing};
 
 /// A change of a file, with its name.
 type Change = (&'static str, fn(&Path));
@@ -91,4 +91,33 @@ fn archive_in_memory_needs_no_lease() {
     fs::write(&path, b"").unwrap();
     archive.detach().unwrap();
     assert!(archive.bytes() == original);
+}
+
+#[test]
+fn open_for_writing_is_known_where_leases_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let writer = File::create(&path).unwrap();
+    let reader = File::open(&path).unwrap();
+    let Some(is_open) = is_open_for_writing(&reader) else {
+        println!("skipped: the file system of {} has no leases", path.display());
+        return;
+    };
+    assert!(is_open);
+    drop(writer);
+    assert_eq!(is_open_for_writing(&reader), Some(false));
+    // The check leaves no lease, so this doesn't block.
+    drop(File::create(&path).unwrap());
+}
+
+#[test]
+fn unnamed_file_is_opened_from_its_start() {
+    let bytes = support::archive(Format::Cdb);
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&bytes).unwrap();
+    for loading in [Loading::InMemory, Loading::Mapped, Loading::Automatic] {
+        let archive = Archive::from_file(&file, loading).unwrap();
+        assert!(archive.bytes() == bytes, "{loading:?}");
+        assert_eq!(archive.find_body(&Digest::of(b"no body has this content")).unwrap(), None);
+    }
 }

@@ -1,72 +1,106 @@
-//! The caches between builds: compressed contents, and digests of source files.
+//! The caches between builds: compressed contents, and digests of source files. On disk, or in the memory of a process that
+//! builds again and again.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use cannery_base::FileStamp;
 
-use crate::compress_cache::CompressCache;
+use crate::coders::Coders;
+use crate::compress_cache::{CompressCache, Outcome, ResultKey};
 use crate::diagnostic::Diagnostic;
-use crate::encode::Encoding;
 use crate::error::Error;
+use crate::memory_cache::MemoryCache;
 use crate::options::Options;
-use crate::progress::Progress;
-use crate::read::Reading;
-use crate::source::{SourceId, Sources};
+use crate::snapshot::Earlier;
+use crate::source::Sources;
 use crate::source_facts::SourceFacts;
 use crate::sources_cache::{SourcesCache, Verified};
 
 /// The caches in use.
-pub(crate) struct Caches {
+pub(crate) enum Caches<'a> {
+    Disk(DiskCaches),
+    Memory { earlier: Earlier, results: &'a MemoryCache },
+}
+
+/// The caches that the options name.
+pub(crate) struct DiskCaches {
     compress: Option<CompressCache>,
     sources: Option<SourcesCache>,
-    /// The source folder as an absolute path.
+    /// The source folder as an absolute path, which is part of the keys of `sources`.
     root: Vec<u8>,
 }
 
-impl Caches {
-    pub(crate) fn open(options: &Options) -> Result<Caches, Error> {
+impl DiskCaches {
+    pub(crate) fn open(options: &Options) -> Result<DiskCaches, Error> {
         let root = fs::canonicalize(&options.sources).map_err(Error::read(options.sources.clone()))?;
-        Ok(Caches {
+        Ok(DiskCaches {
             compress: options.compress_cache.as_deref().map(CompressCache::open).transpose()?,
             sources: options.sources_cache.as_deref().map(SourcesCache::load).transpose()?,
             root: root.into_os_string().as_bytes().to_vec(),
         })
     }
+}
 
-    pub(crate) fn reading<'a>(
-        &'a self,
-        options: &'a Options,
-        sources: &'a Sources,
-        control: &'a [SourceId],
-        progress: &'a dyn Progress,
-    ) -> Reading<'a> {
-        Reading { options, sources, control, cache: self.sources.as_ref(), root: &self.root, progress }
+impl Caches<'_> {
+    /// Returns the properties of the file at this path, relative to the source folder, if it still has this stamp.
+    pub(crate) fn facts(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
+        match self {
+            Caches::Disk(DiskCaches { sources, root, .. }) => {
+                sources.as_ref()?.find(&[root, b"/".as_slice(), path].concat(), stamp)
+            }
+            Caches::Memory { earlier, .. } => Some(earlier.unchanged(path, stamp)?.facts),
+        }
     }
 
-    pub(crate) fn encoding<'a>(
-        &'a self,
-        options: &'a Options,
-        sources: &'a Sources,
-        progress: &'a dyn Progress,
-    ) -> Encoding<'a> {
-        Encoding { options, sources, cache: self.compress.as_ref(), known: self.sources.as_ref(), progress }
+    /// Returns `true` if the properties of files are stored for the next build.
+    pub(crate) fn stores_facts(&self) -> bool {
+        match self {
+            Caches::Disk(caches) => caches.sources.is_some(),
+            Caches::Memory { .. } => true,
+        }
     }
 
-    /// Stores the results of this build. Returns warnings, which never fail a build.
+    /// Returns `true` if it is stored which results have been verified. Results in memory need no verification.
+    pub(crate) fn stores_verified(&self) -> bool {
+        matches!(self, Caches::Disk(DiskCaches { sources: Some(_), .. }))
+    }
+
+    /// Returns the result of compressing a content of `length` bytes, if there is a valid one.
+    pub(crate) fn result(&self, key: &ResultKey, length: u64, coders: &mut Coders) -> Option<Outcome> {
+        match self {
+            Caches::Disk(DiskCaches { compress, sources, .. }) => {
+                let verified = sources.as_ref().and_then(|known| known.verified(key));
+                compress.as_ref()?.find(key, length, verified, coders)
+            }
+            Caches::Memory { earlier, results } => results.find(key, earlier.snapshot.as_deref()),
+        }
+    }
+
+    /// Stores the result of compressing a content.
+    pub(crate) fn keep_result(&self, key: &ResultKey, outcome: &Outcome) {
+        match self {
+            Caches::Disk(DiskCaches { compress: Some(cache), .. }) => cache.keep(key, outcome),
+            Caches::Disk(DiskCaches { compress: None, .. }) => {}
+            Caches::Memory { results, .. } => results.keep(key, outcome),
+        }
+    }
+
+    /// Stores the facts of this build on disk. Returns warnings, which never fail a build.
     pub(crate) fn keep(
         self,
-        known: Vec<(FileStamp, SourceFacts)>,
+        known: &[(FileStamp, SourceFacts)],
         verified: Verified,
         sources: &Sources,
     ) -> Vec<Diagnostic> {
-        let mut warnings = self.compress.as_ref().map_or_else(Vec::new, CompressCache::warnings);
-        if let Some(cache) = self.sources {
+        let Caches::Disk(caches) = self else { return Vec::new() };
+        let mut warnings = caches.compress.as_ref().map_or_else(Vec::new, CompressCache::warnings);
+        if let Some(cache) = caches.sources {
             let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
-                let path = [self.root.as_slice(), b"/", &file.path].concat();
-                (path.into_boxed_slice(), stamp, facts)
+                let path = [caches.root.as_slice(), b"/", &file.path].concat();
+                (path.into_boxed_slice(), *stamp, *facts)
             });
-            warnings.append(&mut cache.replace(&self.root, files, verified));
+            warnings.append(&mut cache.replace(&caches.root, files, verified));
         }
         warnings
     }

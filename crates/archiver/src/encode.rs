@@ -8,16 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cannery_archive::{Coding, Digest};
 
+use crate::caches::Caches;
+use crate::cancel::CancelFlag;
 use crate::coders::{self, Coders};
-use crate::compress_cache::{CompressCache, Outcome, ResultKey};
+use crate::compress_cache::{Outcome, ResultKey};
 use crate::content::{ContentId, Contents, Form};
 use crate::error::Error;
 use crate::options::{Encoder, Options};
 use crate::ordered::{self, Jobs, Limits};
 use crate::progress::Progress;
 use crate::read::store_identity;
+use crate::session::Effort;
 use crate::source::{SourceId, Sources};
-use crate::sources_cache::{SourcesCache, Verified};
+use crate::sources_cache::Verified;
 use crate::store::Store;
 
 /// Maximum number of bytes that are being compressed or not committed yet.
@@ -34,9 +37,9 @@ const SAVED_PART_MIN: u64 = 33;
 pub(crate) struct Encoding<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sources: &'a Sources,
-    pub(crate) cache: Option<&'a CompressCache>,
-    /// Knows which results of `cache` are verified.
-    pub(crate) known: Option<&'a SourcesCache>,
+    pub(crate) caches: &'a Caches<'a>,
+    pub(crate) effort: Effort,
+    pub(crate) cancel: &'a CancelFlag,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -45,6 +48,8 @@ pub(crate) struct Encoding<'a> {
 pub(crate) struct Tally {
     pub(crate) found: u64,
     pub(crate) made: u64,
+    /// Results that a quick build did without.
+    pub(crate) deferred: u64,
     /// The verified results.
     pub(crate) verified: Verified,
 }
@@ -65,6 +70,7 @@ struct Job {
 struct Counters {
     found: AtomicU64,
     made: AtomicU64,
+    deferred: AtomicU64,
 }
 
 impl Encoding<'_> {
@@ -101,13 +107,13 @@ impl Encoding<'_> {
             || Coders::new(self.options.levels),
             |coders, job| {
                 let outcome = self.compress(job, coders, &counters)?;
-                let held_bytes = outcome.bytes();
+                let held_bytes = outcome.as_ref().map_or(0, Outcome::bytes);
                 Ok((outcome, held_bytes))
             },
             |job, outcome| {
                 let content = &mut contents.all[job.content as usize];
-                if let Outcome::Coded(bytes, digest) = outcome {
-                    if self.known.is_some() {
+                if let Some(Outcome::Coded(bytes, digest)) = outcome {
+                    if self.caches.stores_verified() {
                         verified.insert(self.key(job), digest);
                     }
                     content.forms.push(Form {
@@ -127,18 +133,31 @@ impl Encoding<'_> {
         )?;
         self.complete(contents, store)?;
 
-        let Counters { found, made } = counters;
-        Ok(Tally { found: found.into_inner(), made: made.into_inner(), verified })
+        let Counters { found, made, deferred } = counters;
+        Ok(Tally {
+            found: found.into_inner(),
+            made: made.into_inner(),
+            deferred: deferred.into_inner(),
+            verified,
+        })
     }
 
-    /// Returns the result of a job: from the cache, or by compressing the content.
-    fn compress(&self, job: &Job, coders: &mut Coders, counters: &Counters) -> Result<Outcome, Error> {
+    /// Returns the result of a job: from the cache, or by compressing the content. A quick build compresses nothing.
+    fn compress(
+        &self,
+        job: &Job,
+        coders: &mut Coders,
+        counters: &Counters,
+    ) -> Result<Option<Outcome>, Error> {
+        self.cancel.check()?;
         let key = self.key(job);
-        let verified = self.known.and_then(|known| known.verified(&key));
-        let cached = self.cache.and_then(|cache| cache.find(&key, job.length, verified, coders));
-        if let Some(outcome) = cached {
+        if let Some(outcome) = self.caches.result(&key, job.length, coders) {
             counters.found.fetch_add(1, Ordering::Relaxed);
-            return Ok(outcome);
+            return Ok(Some(outcome));
+        }
+        if self.effort == Effort::Quick {
+            counters.deferred.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
         }
 
         counters.made.fetch_add(1, Ordering::Relaxed);
@@ -148,10 +167,8 @@ impl Encoding<'_> {
             path: self.sources.full_path(job.source),
         })?;
         let outcome = worth(coded, bytes.len() as u64);
-        if let Some(cache) = self.cache {
-            cache.keep(&key, &outcome);
-        }
-        Ok(outcome)
+        self.caches.keep_result(&key, &outcome);
+        Ok(Some(outcome))
     }
 
     fn key(&self, job: &Job) -> ResultKey {

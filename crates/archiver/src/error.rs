@@ -66,6 +66,9 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The build was canceled, because its result is no longer wanted.
+    #[error("the build was canceled")]
+    Canceled,
     /// A compressed content didn't decompress to the original: a bug in the encoder, or a memory error.
     #[error("{encoder} didn't reproduce the content of {}: leave this coding out and report a bug", path.display())]
     Encoder {
@@ -212,7 +215,19 @@ impl Error {
             | Error::Previous { .. } => ErrorClass::Input,
             Error::Cache { .. } | Error::Write { .. } | Error::ReadBack { .. } => ErrorClass::Output,
             Error::Strict { .. } => ErrorClass::Strict,
-            Error::Encoder { .. } | Error::Threads { .. } => ErrorClass::Internal,
+            Error::Encoder { .. } | Error::Threads { .. } | Error::Canceled => ErrorClass::Internal,
+        }
+    }
+
+    /// Returns `true` if a source file was changed or removed during the build, so that the next one may succeed.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::Changing { .. } => true,
+            Error::Read { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            }
+            _ => false,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::headers::{self, HeaderRule};
 use crate::host::covers;
 use crate::pattern::PatternPiece;
 use crate::routes::{Host, HostId, Routes, site_index};
+use crate::script_policy;
 use crate::source::Sources;
 
 /// Parses the `_headers` of each site: the default site's first, then those of the hosts in order.
@@ -29,6 +30,9 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         let name = String::from_utf8_lossy(sources.path(file.id)).into_owned();
         let (parsed, diagnostics) = headers::parse(&text, &name);
         routes.diagnostics.extend(diagnostics);
+        if sources.script.is_some() {
+            routes.diagnostics.extend(script_policy::find(&parsed));
+        }
         rules[site_index(file.host)] = parsed;
     }
 

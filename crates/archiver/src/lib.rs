@@ -1,7 +1,7 @@
 //! Compiles a source folder into an archive.
 //!
-//! [`compile`] is the pipeline, one step per line. It never prints, and the archive doesn't depend on threads, clocks or the
-//! order of directory entries.
+//! [`compile`] builds once, into a file; a [`Compiler`] builds again and again, into memory. Both run the same pipeline,
+//! one step per line. It never prints, and the archive doesn't depend on threads, clocks or the order of directory entries.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod progress; // Progress of a build, for a progress bar.
 pub mod report; // Counts and sizes of a finished build.
 
 // Which files there are.
+mod page_script; // A script in each page, for previews.
 mod prepare; // The walk, less the build's own files.
 pub mod skip; // Names to leave out: hidden files, backups, ignore files.
 mod source; // Reads source files, unchanged and whole.
@@ -35,7 +36,8 @@ mod percent; // Percent-encoding.
 mod redirect_loops; // Redirects that lead from host to host and back.
 pub mod redirects; // The grammar of `_redirects`.
 mod rule_error; // Why a line yields no rule.
-mod rules; // Adds redirects to the routes.
+mod rules;
+mod script_policy; // Policies that block the script of previews. // Adds redirects to the routes.
 
 // Routes: the answer to each path.
 pub mod listing; // Folder listings.
@@ -43,12 +45,13 @@ mod routes; // Files to paths.
 mod suspects; // Files that are hardly meant to be public.
 
 // Contents.
-mod caches; // The two caches.
+mod caches; // The two caches, on disk or in memory.
 mod coders; // Encoders: gzip, Zopfli, brotli, zstd.
 mod compress_cache; // Cache of compressed contents.
 mod content; // Distinct contents.
 mod encode; // Compresses contents.
 mod immutable; // `--immutable`.
+mod memory_cache; // Compressed contents in memory.
 mod ordered; // Parallel work with results in order.
 mod read; // Reads and hashes sources.
 mod source_facts; // What one pass over a source finds out.
@@ -59,11 +62,22 @@ mod bundles; // Fingerprinted names of bundlers.
 mod carry; // Fingerprinted files of earlier releases.
 mod previous; // Archives of earlier releases.
 
+// Builds of one folder again and again, in one process.
+mod cancel; // Cancellation.
+mod changes; // Compares two builds.
+mod compiler; // The public interface.
+mod session; // One of the builds.
+mod settle; // Waits until the folder has settled.
+mod snapshot; // The last build.
+mod writers; // Detects files that are being written.
+
 // The archive.
+mod destination; // A path, or memory.
 mod emit; // Routes to records.
 mod line_ids; // IDs of frequent header lines, for HPACK.
 mod links; // Link checker.
 pub mod manifest; // The manifest record.
+mod memory_file; // Files without a name.
 mod publish; // Temporary file, sync and rename.
 mod render; // Response heads.
 mod stopwatch; // Times the stages.
@@ -71,19 +85,33 @@ mod store; // Stores each body once.
 mod summary; // Fills in the report.
 pub mod temporary; // Temporary files that are removed on signals.
 
+pub use cancel::CancelFlag;
+pub use changes::{BuiltFiles, Change};
+pub use compiler::{Build, Compiler};
 pub use error::{Error, ErrorClass, PreviousError};
 pub use options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, Options};
 pub use progress::{Progress, Stage};
 pub use read::ENCODED_BYTES_MAX;
 pub use report::Report;
+pub use session::Effort;
+
+use std::fs::File;
+
+use cannery_base::FileStamp;
 
 use crate::bundles::ToolFolders;
-use crate::caches::Caches;
+use crate::caches::{Caches, DiskCaches};
 use crate::carry::Carried;
+use crate::destination::Destination;
 use crate::emit::Emission;
+use crate::encode::Encoding;
 use crate::links::Links;
 use crate::previous::Previous;
 use crate::publish::Staging;
+use crate::read::Reading;
+use crate::session::Session;
+use crate::source::Sources;
+use crate::source_facts::SourceFacts;
 use crate::stopwatch::Stopwatch;
 use crate::store::Store;
 use crate::summary::Results;
@@ -95,14 +123,37 @@ use crate::summary::Results;
 /// # Errors
 /// See [`Error`]. Each error names the path concerned.
 pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
+    Ok(build(options, None, progress)?.report)
+}
+
+/// A finished build.
+pub(crate) struct Built {
+    file: File,
+    report: Report,
+    sources: Sources,
+    /// By source file, if the caches store them.
+    known: Vec<(FileStamp, SourceFacts)>,
+    /// Number of compressed contents that a quick build did without.
+    deferred: u64,
+}
+
+/// Builds into the archive of the options, or into memory if the build is one of a session.
+pub(crate) fn build(
+    options: &Options,
+    mut session: Option<&mut Session<'_>>,
+    progress: &dyn Progress,
+) -> Result<Built, Error> {
     options.check()?;
     let mut previous = Previous::open(options)?;
     let serial = previous.serial(options);
     let mut stopwatch = Stopwatch::new(progress);
-    let staging = Staging::beside(&options.archive)?;
+    let destination = match session {
+        None => Destination::Path(Staging::beside(&options.archive)?),
+        Some(_) => Destination::Memory,
+    };
 
     stopwatch.stage(Stage::Walk, None);
-    let (mut sources, mut report) = prepare::sources(options, &staging)?;
+    let (mut sources, mut report) = prepare::sources(options, &destination, session.as_deref_mut())?;
 
     stopwatch.stage(Stage::Route, None);
     let mut routes = routes::plan(&sources, options);
@@ -113,7 +164,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     report.diagnostics.append(&mut suspects::find(&sources));
     report.diagnostics.append(&mut access_control::find(&sources));
     if report.errors() > 0 {
-        return Err(Error::Sources { path: options.archive.clone(), report: Box::new(report) });
+        return Err(Error::Sources { path: destination.path().to_owned(), report: Box::new(report) });
     }
     if options.include_folder_listing {
         report.generated = listing::add(&mut routes, &mut sources, options);
@@ -121,16 +172,30 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     prepare::check_start_page(options, &sources, &routes)?;
 
     stopwatch.stage(Stage::Read, Some(sources.len() as u64));
-    let mut store = Store::begin(staging, options.format)?;
-    let caches = Caches::open(options)?;
-    let mut read = caches.reading(options, &sources, &routes.control, progress).run(&mut store)?;
+    let mut store = Store::begin(destination, options.format)?;
+    let effort = session.as_ref().map_or(Effort::Full, |session| session.effort);
+    let cancel = session.as_ref().map_or_else(CancelFlag::default, |session| session.cancel.clone());
+    let caches = match session {
+        None => Caches::Disk(DiskCaches::open(options)?),
+        Some(session) => Caches::Memory { earlier: session.earlier.clone(), results: session.results },
+    };
+    let reading = Reading {
+        options,
+        sources: &sources,
+        control: &routes.control,
+        caches: &caches,
+        cancel: &cancel,
+        progress,
+    };
+    let mut read = reading.run(&mut store)?;
     let mut remarks = immutable::mark(options, &sources, &mut read.contents)?;
     let tool_folders = ToolFolders::find(&sources, &previous)?;
     remarks.append(&mut bundles::mark(&sources, &tool_folders, &mut read.contents));
     report.diagnostics.append(&mut remarks);
     read::store_hidden(&routes.hidden, &sources, &mut read.contents, &mut store)?;
 
-    let encoding = caches.encoding(options, &sources, progress);
+    let encoding =
+        Encoding { options, sources: &sources, caches: &caches, effort, cancel: &cancel, progress };
     stopwatch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
     let tally = encoding.run(&mut read.contents, &mut store)?;
     let carried = Carried::store(&previous, &tool_folders, &routes, &mut store)?;
@@ -139,8 +204,8 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let (bytes, records) = emit::bound(&routes, &sources, options);
     let (carried_bytes, carried_records) = carried.bound();
     store.require(bytes + carried_bytes, records + carried_records)?;
-    let (mut writer, staging) = store.into_parts()?;
-    let archive = staging.archive_path().to_owned();
+    let (mut writer, destination) = store.into_parts()?;
+    let archive = destination.path().to_owned();
     let write_error = || Error::write(&archive);
     let emission = Emission::new(options, &sources, &read.contents, &routes, &header_rules);
     let emitted = emission.run(&mut writer, &carried, progress).map_err(write_error())?;
@@ -157,23 +222,24 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     if options.exclude_slash_redirects {
         writer.disable_slash_redirects();
     }
+    cancel.check()?;
     let (file, facts) = writer.finish().map_err(write_error())?;
     report.add_archive(&facts);
     report.diagnostics.append(&mut routes.diagnostics);
 
-    if options.check_links != LinkCheck::Off {
-        let links = Links::open(options, &sources, &routes, staging.open()?);
+    if options.check_links != LinkCheck::Off && effort == Effort::Full {
+        let links = Links::open(options, &sources, &routes, destination.open(&file)?);
         stopwatch.stage(Stage::Links, Some(links.file_count()));
         report.diagnostics.append(&mut links.check(progress)?);
     }
 
     if options.strict && report.warnings() > 0 {
-        return Err(Error::Strict { path: options.archive.clone(), report: Box::new(report) });
+        return Err(Error::Strict { path: archive, report: Box::new(report) });
     }
 
     stopwatch.stage(Stage::Publish, None);
-    staging.publish(&file)?;
-    report.cache_warnings = caches.keep(read.known, tally.verified, &sources);
+    destination.publish(&file)?;
+    report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);
     report.times = stopwatch.finish();
-    Ok(report)
+    Ok(Built { file, report, sources, known: read.known, deferred: tally.deferred })
 }

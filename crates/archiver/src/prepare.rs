@@ -1,33 +1,47 @@
 //! Source files of a build: the walk of the source folder, except files that the build itself writes.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use cannery_base::{FileStamp, FileVersion};
 
+use crate::destination::Destination;
 use crate::diagnostic::Diagnostic;
 use crate::error::Error;
 use crate::options::Options;
-use crate::publish::Staging;
+use crate::page_script::PageScript;
 use crate::report::Report;
 use crate::routes::{self, Routes};
+use crate::session::Session;
+use crate::settle;
 use crate::skip::{IGNORE_FILE, SkipRules};
+use crate::snapshot::Earlier;
 use crate::source::Sources;
 use crate::summary;
 use crate::walk::{LinksOut, SourceFile, walk};
 
 /// Lists the source folder.
-pub(crate) fn sources(options: &Options, staging: &Staging) -> Result<(Sources, Report), Error> {
+pub(crate) fn sources(
+    options: &Options,
+    destination: &Destination,
+    session: Option<&mut Session<'_>>,
+) -> Result<(Sources, Report), Error> {
     let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
     let mut diagnostics = rules.add_ignore_file(&options.sources)?;
     options.ignore.iter().try_for_each(|pattern| rules.add_pattern(pattern))?;
     let links_out = if options.follow_links { LinksOut::Allowed } else { LinksOut::Reported };
-    let mut walked = walk(&options.sources, &rules, links_out)?;
+    let list = || walk(&options.sources, &rules, links_out);
+    let mut walked = match &session {
+        Some(session) if session.waits => settle::walk(&options.sources, &session.earlier, list)?,
+        _ => list()?,
+    };
     diagnostics.append(&mut walked.diagnostics);
 
-    let own = OwnFiles::of(options, staging);
+    let own = OwnFiles::of(options, destination);
     walked.files.retain(|file| {
         let Some((code, message)) = own.note(file) else { return true };
         diagnostics.push(Diagnostic::note(&file.path, code, message));
@@ -36,23 +50,38 @@ pub(crate) fn sources(options: &Options, staging: &Staging) -> Result<(Sources, 
     walked.folders.retain(|folder| !own.is_cached(folder));
     keep_ignore_file(options, &mut walked.files);
 
+    let mut earlier = None;
+    let mut unsettled = BTreeSet::new();
+    if let Some(session) = session {
+        walked.files.retain(|file| !session.left_out.contains(&file.path));
+        unsettled = settle::hold_back(&options.sources, &mut walked.files, session);
+        earlier = Some(session.earlier.clone());
+    }
+
     let mut sources = Sources {
         root: options.sources.clone(),
         files: walked.files,
         folders: walked.folders,
         generated: Vec::new(),
+        earlier,
+        unsettled: Mutex::new(unsettled),
+        script: options.page_script.as_ref().map(|path| PageScript::new(path, &options.media_types)),
     };
     diagnostics.append(&mut routes::drop_unservable(&mut sources));
     let report = Report { skipped: summary::skipped(&walked.skipped), diagnostics, ..Report::default() };
     Ok((sources, report))
 }
 
-/// Checks that the site has a start page: an empty folder would take the site offline.
+/// Checks that the site has a start page: an empty folder would take the site offline. A folder that had files in the last
+/// build is being replaced if it has none.
 pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Routes) -> Result<(), Error> {
+    let folder = || options.sources.clone();
+    if sources.files.is_empty() && sources.earlier.as_ref().is_some_and(Earlier::has_files) {
+        return Err(Error::Empty { folder: folder() });
+    }
     if options.allow_empty {
         return Ok(());
     }
-    let folder = || options.sources.clone();
     if sources.files.is_empty() {
         return Err(Error::Empty { folder: folder() });
     }
@@ -68,15 +97,14 @@ struct OwnFiles {
 }
 
 impl OwnFiles {
-    fn of(options: &Options, staging: &Staging) -> OwnFiles {
+    fn of(options: &Options, destination: &Destination) -> OwnFiles {
         let root = fs::canonicalize(&options.sources).unwrap_or_else(|_| options.sources.clone());
         let caches = [&options.compress_cache, &options.sources_cache].into_iter().flatten();
         let within = |path: &PathBuf| {
             let path = fs::canonicalize(path).ok()?;
             path.strip_prefix(&root).ok().map(Path::to_owned)
         };
-        let archive = fs::metadata(staging.archive_path()).ok().map(|found| FileVersion::of(&found));
-        OwnFiles { archive, caches: caches.filter_map(within).collect() }
+        OwnFiles { archive: destination.existing(), caches: caches.filter_map(within).collect() }
     }
 
     /// Returns the code and the message of the note about a source file, if it is one of them.

@@ -11,8 +11,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cannery_archive::{Archive, Loading};
-
 use crate::error::Error;
 use crate::temporary::Temporary;
 
@@ -93,13 +91,6 @@ impl Staging {
         let newest = self.temporary.pop();
         self.temporary.clear();
         self.temporary.extend(newest);
-    }
-
-    /// Opens the newest temporary file, which must be a finished archive.
-    pub(crate) fn open(&self) -> Result<Archive, Error> {
-        let newest = self.temporary.last().map_or(&*self.archive, Temporary::path);
-        let unreadable = |source| Error::ReadBack { path: self.archive.clone(), source };
-        Archive::open(newest, Loading::Mapped).map_err(unreadable)
     }
 
     /// Makes `file`, the newest temporary file, the archive.

@@ -13,6 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use cannery_archive::{Coding, Digest};
 use cannery_base::FileStamp;
 
+use crate::caches::Caches;
+use crate::cancel::CancelFlag;
 use crate::classify::MediaTypes;
 use crate::content::{Content, Contents, Form, SourceContent};
 use crate::error::Error;
@@ -21,7 +23,6 @@ use crate::ordered::{self, Jobs, Limits};
 use crate::progress::Progress;
 use crate::source::{SourceId, Sources};
 use crate::source_facts::{Examination, SourceFacts};
-use crate::sources_cache::SourcesCache;
 use crate::store::Store;
 
 /// Longer sources are read in pieces instead of being held in memory.
@@ -46,9 +47,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) sources: &'a Sources,
     /// Sources that answer no path, sorted. They are stored uncompressed for `extract`, or not at all.
     pub(crate) control: &'a [SourceId],
-    pub(crate) cache: Option<&'a SourcesCache>,
-    /// The source folder as an absolute path, which is part of the cache's keys.
-    pub(crate) root: &'a [u8],
+    pub(crate) caches: &'a Caches<'a>,
+    pub(crate) cancel: &'a CancelFlag,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -78,7 +78,7 @@ impl Reading<'_> {
         let claimed = Mutex::new(HashSet::new());
         let found_in_cache = AtomicU64::new(0);
         let mut contents = Contents::default();
-        let mut known = Vec::with_capacity(if self.cache.is_some() { self.sources.len() } else { 0 });
+        let mut known = Vec::with_capacity(if self.caches.stores_facts() { self.sources.len() } else { 0 });
 
         let work = |(): &mut (), job: &Range<SourceId>| {
             let read = |id| self.read(id, &claimed, &found_in_cache);
@@ -95,7 +95,7 @@ impl Reading<'_> {
             |job, sources| {
                 for (id, source) in job.clone().zip(sources) {
                     self.commit(id, &source, &mut contents, store)?;
-                    if self.cache.is_some() {
+                    if self.caches.stores_facts() {
                         known.push((source.stamp, source.facts));
                     }
                 }
@@ -160,6 +160,7 @@ impl Reading<'_> {
         claimed: &Mutex<HashSet<Digest>>,
         found_in_cache: &AtomicU64,
     ) -> Result<ReadSource, Error> {
+        self.cancel.check()?;
         if let Some((stamp, facts)) = self.find_in_cache(id) {
             found_in_cache.fetch_add(1, Ordering::Relaxed);
             // The bytes are needed only to store them uncompressed, and only for the first source with this content.
@@ -167,8 +168,11 @@ impl Reading<'_> {
             let is_first =
                 is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
             let is_small = stamp.version.size <= HELD_SOURCE_BYTES_MAX;
-            let bytes =
-                (is_first && is_small).then(|| self.sources.read_again(id, &facts.digest)).transpose()?;
+            // The store takes the bytes from the last build, if it has them.
+            let is_in_earlier = self.sources.content(&facts.digest).is_some();
+            let bytes = (is_first && is_small && !is_in_earlier)
+                .then(|| self.sources.read_again(id, &facts.digest))
+                .transpose()?;
             return Ok(ReadSource { facts, stamp, bytes });
         }
 
@@ -194,8 +198,7 @@ impl Reading<'_> {
 
     fn find_in_cache(&self, id: SourceId) -> Option<(FileStamp, SourceFacts)> {
         let file = self.sources.files.get(id as usize)?;
-        let path = [self.root, b"/", &file.path].concat();
-        let facts = self.cache?.find(&path, &file.stamp)?;
+        let facts = self.caches.facts(&file.path, &file.stamp)?;
         // A missing probe has to be made now.
         (facts.compressible.is_some() || self.compresses(id).is_some()).then_some((file.stamp, facts))
     }
@@ -214,7 +217,7 @@ impl Reading<'_> {
         let SourceFacts { digest, utf8, fingerprinted, .. } = read.facts;
         let is_control = self.control.binary_search(&id).is_ok();
         let to_encode = !is_control && self.to_encode(id, &read.facts);
-        let content = contents.of_digest(digest, read.stamp.version.size, id);
+        let content = contents.of_digest(digest, self.sources.content_length(id, &read.stamp), id);
         let wanted = !(is_control && self.options.exclude_file_listing);
         content.wanted |= wanted;
         content.to_encode |= to_encode;
@@ -256,7 +259,7 @@ pub(crate) fn store_identity(
 ) -> Result<(), Error> {
     let digest = &content.digest;
     let length = content.length;
-    let body = match bytes {
+    let body = match bytes.or_else(|| sources.content(digest)) {
         Some(bytes) => store.body(digest, bytes)?,
         None if length <= HELD_SOURCE_BYTES_MAX => store.body(digest, &sources.read_again(id, digest)?)?,
         None => {

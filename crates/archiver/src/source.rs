@@ -1,21 +1,32 @@
 //! Source files: each is read whole and unchanged, or an error names it.
 //!
-//! A file that has changed since the walk is read again. The only system calls are open, read, fstat and close.
+//! A file that has changed since the walk is read again. In a folder that is being edited, a file isn't read while another
+//! process writes it; if it doesn't settle, or has vanished, the build takes the version of the last build.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::Duration;
 
 use cannery_archive::Digest;
 use cannery_base::{FileStamp, FileVersion};
 
 use crate::error::Error;
+use crate::page_script::PageScript;
+use crate::snapshot::Earlier;
 use crate::walk::SourceFile;
+use crate::writers;
 
 /// Number of attempts to read a file that keeps changing.
 const ATTEMPTS_MAX: u32 = 3;
+
+/// Interval between two attempts to read a file that another process is writing.
+const WRITING_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Buffer size for a file that isn't held in memory.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -43,6 +54,12 @@ pub(crate) struct Sources {
     pub(crate) folders: Vec<Box<[u8]>>,
     /// The generated pages.
     pub(crate) generated: Vec<Generated>,
+    /// The last build, if the folder is being edited.
+    pub(crate) earlier: Option<Earlier>,
+    /// Files that didn't settle while they were read, for which the version of the last build was taken.
+    pub(crate) unsettled: Mutex<BTreeSet<Box<[u8]>>>,
+    /// A script that is added to each page.
+    pub(crate) script: Option<PageScript>,
 }
 
 /// A source: a file or a generated page.
@@ -50,6 +67,29 @@ pub(crate) struct Sources {
 pub(crate) enum Source<'a> {
     File(&'a SourceFile),
     Generated(&'a Generated),
+}
+
+/// A version of a file that was read before.
+struct Kept<'a> {
+    stamp: FileStamp,
+    content: &'a [u8],
+    origin: Origin,
+}
+
+/// Where a version of a file is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// In the archive of the last build.
+    LastBuild,
+    /// In memory, because the file is new.
+    Capture,
+}
+
+impl<'a> Kept<'a> {
+    fn captured(earlier: &'a Earlier, file: &SourceFile) -> Option<Kept<'a>> {
+        let (stamp, content) = earlier.captured(&file.path)?;
+        Some(Kept { stamp, content, origin: Origin::Capture })
+    }
 }
 
 impl Sources {
@@ -89,6 +129,16 @@ impl Sources {
         }
     }
 
+    /// Returns the length of a source's content in bytes, whose file has this stamp.
+    pub(crate) fn content_length(&self, id: SourceId, stamp: &FileStamp) -> u64 {
+        stamp.version.size + self.added_bytes(id)
+    }
+
+    /// Returns the number of bytes that are added to a source.
+    fn added_bytes(&self, id: SourceId) -> u64 {
+        self.script.as_ref().map_or(0, |script| script.length(self.path(id)) as u64)
+    }
+
     /// Returns the modification time of a file in seconds since 1970; `None` if the file system has none after 1970.
     pub(crate) fn modified(&self, id: SourceId) -> Option<u64> {
         match self.of(id) {
@@ -102,24 +152,98 @@ impl Sources {
         self.root.join(OsStr::from_bytes(self.path(id)))
     }
 
-    /// Appends a file's bytes to `bytes`, and returns its stamp.
+    /// Replaces `bytes` by those of a source, and returns its stamp.
     pub(crate) fn read(&self, id: SourceId, bytes: &mut Vec<u8>) -> Result<FileStamp, Error> {
-        let start = bytes.len();
+        bytes.clear();
         match self.of(id) {
             Source::Generated(page) => {
                 bytes.extend_from_slice(&page.content);
+                self.add_script(id, bytes);
                 let size = page.content.len() as u64;
                 let version = FileVersion { device: 0, inode: 0, size, modified_ns: 0 };
                 Ok(FileStamp { version, changed_ns: 0 })
             }
-            Source::File(file) => unchanged(&self.full_path(id), file.stamp, |opened, stamp| {
-                bytes.truncate(start);
-                bytes.resize(
-                    start + usize::try_from(stamp.version.size).map_err(|_| ErrorKind::FileTooLarge)?,
-                    0,
-                );
-                opened.read_exact(&mut bytes[start..])
-            }),
+            Source::File(file) => {
+                if let Some(kept) = self.stored(file) {
+                    return Ok(self.put_kept(id, &kept, bytes));
+                }
+                let outcome = self.unchanged(id, file.stamp, |opened, stamp| {
+                    bytes
+                        .resize(usize::try_from(stamp.version.size).map_err(|_| ErrorKind::FileTooLarge)?, 0);
+                    opened.read_exact(bytes)
+                });
+                match outcome {
+                    Ok(stamp) => {
+                        self.add_script(id, bytes);
+                        Ok(stamp)
+                    }
+                    Err(error) => Ok(self.put_kept(id, &self.last_version(file, error)?, bytes)),
+                }
+            }
+        }
+    }
+
+    /// Replaces `bytes` by a version that was kept, and returns its stamp.
+    fn put_kept(&self, id: SourceId, kept: &Kept<'_>, bytes: &mut Vec<u8>) -> FileStamp {
+        bytes.clear();
+        bytes.extend_from_slice(kept.content);
+        match kept.origin {
+            // It has the script.
+            Origin::LastBuild => {}
+            Origin::Capture => self.add_script(id, bytes),
+        }
+        kept.stamp
+    }
+
+    /// Adds the script to a page that was read.
+    fn add_script(&self, id: SourceId, bytes: &mut Vec<u8>) {
+        if let Some(script) = &self.script {
+            script.add(self.path(id), bytes);
+        }
+    }
+
+    /// Returns the content of a file that is unchanged since the last build, or since it was captured.
+    fn stored(&self, file: &SourceFile) -> Option<Kept<'_>> {
+        let earlier = self.earlier.as_ref()?;
+        if let Some(known) = earlier.unchanged(&file.path, &file.stamp) {
+            let content = earlier.content(&known.facts.digest)?;
+            return Some(Kept { stamp: file.stamp, content, origin: Origin::LastBuild });
+        }
+        Kept::captured(earlier, file).filter(|kept| kept.stamp == file.stamp)
+    }
+
+    /// Returns a content of the last build.
+    pub(crate) fn content(&self, digest: &Digest) -> Option<&[u8]> {
+        self.earlier.as_ref()?.content(digest)
+    }
+
+    /// Returns the version of a file in the last build, or when it was captured, if the file changes or is missing.
+    ///
+    /// # Errors
+    /// Returns `error` if that isn't its reason, or there is no such version.
+    fn last_version(&self, file: &SourceFile, error: Error) -> Result<Kept<'_>, Error> {
+        let Some(earlier) = self.earlier.as_ref().filter(|_| error.is_transient()) else { return Err(error) };
+        let known = earlier.any(&file.path);
+        let built = known.and_then(|known| {
+            let content = earlier.content(&known.facts.digest)?;
+            Some(Kept { stamp: known.stamp, content, origin: Origin::LastBuild })
+        });
+        let kept = built.or_else(|| Kept::captured(earlier, file)).ok_or(error)?;
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).insert(file.path.clone());
+        Ok(kept)
+    }
+
+    /// Reads a file until its stamp is the same before and after.
+    fn unchanged(
+        &self,
+        id: SourceId,
+        expected: FileStamp,
+        read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
+    ) -> Result<FileStamp, Error> {
+        let path = self.full_path(id);
+        match &self.earlier {
+            Some(earlier) if !earlier.overdue.contains(self.path(id)) => settled(&path, read),
+            _ => unchanged(&path, expected, read),
         }
     }
 
@@ -132,14 +256,17 @@ impl Sources {
         take: impl Fn(&mut T, &[u8]),
     ) -> Result<(T, FileStamp), Error> {
         let mut state = begin();
-        let Source::File(file) = self.of(id) else {
-            let mut bytes = Vec::new();
-            let stamp = self.read(id, &mut bytes)?;
-            take(&mut state, &bytes);
-            return Ok((state, stamp));
+        let file = match self.of(id) {
+            Source::File(file) if self.added_bytes(id) == 0 => file,
+            _ => {
+                let mut bytes = Vec::new();
+                let stamp = self.read(id, &mut bytes)?;
+                take(&mut state, &bytes);
+                return Ok((state, stamp));
+            }
         };
         let mut chunk = vec![0; CHUNK_BYTES];
-        let stamp = unchanged(&self.full_path(id), file.stamp, |opened, stamp| {
+        let outcome = self.unchanged(id, file.stamp, |opened, stamp| {
             state = begin();
             let mut left = stamp.version.size;
             while left > 0 {
@@ -149,8 +276,16 @@ impl Sources {
                 left -= room as u64;
             }
             Ok(())
-        })?;
-        Ok((state, stamp))
+        });
+        match outcome {
+            Ok(stamp) => Ok((state, stamp)),
+            Err(error) => {
+                let kept = self.last_version(file, error)?;
+                state = begin();
+                take(&mut state, kept.content);
+                Ok((state, kept.stamp))
+            }
+        }
     }
 
     /// Returns the bytes of a source, or an error if they don't have this digest.
@@ -189,6 +324,58 @@ fn unchanged(
     Err(Error::Changing { path: path.to_owned() })
 }
 
+/// Reads a small file as [`settled`] does, into memory.
+///
+/// # Errors
+/// Returns [`Error::Changing`] if it changes, or is being written, and the error of the system if it can't be read.
+pub(crate) fn capture(path: &Path) -> Result<(FileStamp, Vec<u8>), Error> {
+    let mut bytes = Vec::new();
+    let stamp = settled_within(1, path, |opened, stamp| {
+        bytes.resize(usize::try_from(stamp.version.size).map_err(|_| ErrorKind::FileTooLarge)?, 0);
+        opened.read_exact(&mut bytes)
+    })?;
+    Ok((stamp, bytes))
+}
+
+/// Reads a file while no other process writes it, until its stamp is the same before and after.
+fn settled(
+    path: &Path,
+    read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
+) -> Result<FileStamp, Error> {
+    settled_within(ATTEMPTS_MAX, path, read)
+}
+
+/// Makes up to this number of attempts.
+fn settled_within(
+    attempts: u32,
+    path: &Path,
+    mut read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
+) -> Result<FileStamp, Error> {
+    for attempt in 1..=attempts {
+        let mut file = File::open(path).map_err(Error::read(path.to_owned()))?;
+        let stamp = |file: &File| -> Result<FileStamp, Error> {
+            Ok(FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?))
+        };
+
+        // The stamp comes first: a process that opens the file after the check changes it.
+        let before = stamp(&file)?;
+        if writers::is_half_written(&file, &before) {
+            if attempt < attempts {
+                sleep(WRITING_INTERVAL);
+            }
+            continue;
+        }
+        match read(&mut file, &before) {
+            Ok(()) if stamp(&file)? == before => return Ok(before),
+            Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
+                return Err(Error::Read { path: path.to_owned(), source: error });
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Err(Error::Changing { path: path.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -202,18 +389,22 @@ mod tests {
             files: vec![SourceFile { path: name.as_bytes().into(), stamp }],
             folders: vec![Box::default()],
             generated: vec![Generated { path: b"made".as_slice().into(), content: b"by us".to_vec() }],
+            earlier: None,
+            unsettled: Mutex::default(),
+            script: None,
         }
     }
 
     #[test]
-    fn files_are_appended_whole() {
+    fn files_are_read_whole() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("a"), b"content").unwrap();
         let sources = sources(&root, "a");
-        let mut bytes = b"before ".to_vec();
+        let mut bytes = b"before".to_vec();
         assert_eq!(sources.read(0, &mut bytes).unwrap(), sources.files[0].stamp);
+        assert_eq!(bytes, b"content");
         sources.read(1, &mut bytes).unwrap();
-        assert_eq!(bytes, b"before contentby us");
+        assert_eq!(bytes, b"by us");
         let (streamed, _) =
             sources.stream(0, Vec::new, |all: &mut Vec<u8>, piece| all.extend_from_slice(piece)).unwrap();
         assert_eq!(streamed, b"content");

@@ -8,13 +8,13 @@ use std::io::Read;
 
 use cannery_archive::{BodyId, Digest, Format, WriteError, Writer};
 
+use crate::destination::Destination;
 use crate::error::Error;
 use crate::options::FormatChoice;
-use crate::publish::Staging;
 
 /// An archive that is being written.
 pub(crate) struct Store {
-    staging: Staging,
+    destination: Destination,
     /// `None` only after widening has failed; writing has ended then.
     writer: Option<Writer>,
     may_widen: bool,
@@ -22,15 +22,15 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Starts an archive in a temporary file of `staging`.
-    pub(crate) fn begin(mut staging: Staging, format: FormatChoice) -> Result<Store, Error> {
+    /// Starts an archive in a file of `destination`.
+    pub(crate) fn begin(mut destination: Destination, format: FormatChoice) -> Result<Store, Error> {
         let (width, may_widen) = match format {
             FormatChoice::Auto => (Format::Cdb, true),
             FormatChoice::Cdb => (Format::Cdb, false),
             FormatChoice::Cdb64 => (Format::Cdb64, false),
         };
-        let writer = Writer::new(staging.create()?, width).map_err(Error::write(staging.archive_path()))?;
-        Ok(Store { staging, writer: Some(writer), may_widen, bodies: HashMap::new() })
+        let writer = Writer::new(destination.create()?, width).map_err(Error::write(destination.path()))?;
+        Ok(Store { destination, writer: Some(writer), may_widen, bodies: HashMap::new() })
     }
 
     /// Returns the body with this digest, if it is stored.
@@ -40,7 +40,7 @@ impl Store {
 
     /// Stores a body, unless it is stored already.
     pub(crate) fn body(&mut self, digest: &Digest, bytes: &[u8]) -> Result<BodyId, Error> {
-        self.body_from(digest, bytes.len() as u64, &mut &bytes[..])
+        self.write_body(digest, |writer| writer.body_from_slice(digest, bytes))
     }
 
     /// Stores a body of `length` bytes from a reader, unless it is stored already.
@@ -50,15 +50,23 @@ impl Store {
         length: u64,
         content: &mut dyn Read,
     ) -> Result<BodyId, Error> {
+        self.write_body(digest, |writer| writer.body(digest, length, content))
+    }
+
+    fn write_body(
+        &mut self,
+        digest: &Digest,
+        mut write: impl FnMut(&mut Writer) -> Result<BodyId, WriteError>,
+    ) -> Result<BodyId, Error> {
         if let Some(body) = self.find(digest) {
             return Ok(body);
         }
-        let mut written = self.with_writer(|writer| writer.body(digest, length, content));
+        let mut written = self.with_writer(&mut write);
         if self.is_to_widen(&written) {
             self.widen()?;
-            written = self.with_writer(|writer| writer.body(digest, length, content));
+            written = self.with_writer(write);
         }
-        let body = written.map_err(Error::write(self.staging.archive_path()))?;
+        let body = written.map_err(Error::write(self.destination.path()))?;
         self.bodies.insert(*digest, body);
         Ok(body)
     }
@@ -69,14 +77,13 @@ impl Store {
         if self.is_to_widen(&required) {
             return self.widen();
         }
-        required.map_err(Error::write(self.staging.archive_path()))
+        required.map_err(Error::write(self.destination.path()))
     }
 
     /// Ends the bodies. The remaining records refer to them.
-    pub(crate) fn into_parts(self) -> Result<(Writer, Staging), Error> {
-        let writer =
-            self.writer.ok_or(WriteError::Full).map_err(Error::write(self.staging.archive_path()))?;
-        Ok((writer, self.staging))
+    pub(crate) fn into_parts(self) -> Result<(Writer, Destination), Error> {
+        let writer = self.writer.ok_or(WriteError::Full).map_err(Error::write(self.destination.path()))?;
+        Ok((writer, self.destination))
     }
 
     fn with_writer<T>(
@@ -93,9 +100,9 @@ impl Store {
 
     fn widen(&mut self) -> Result<(), Error> {
         let Some(narrow) = self.writer.take() else { return Ok(()) };
-        let wide = narrow.widen(self.staging.create()?).map_err(Error::write(self.staging.archive_path()))?;
+        let wide = narrow.widen(self.destination.create()?).map_err(Error::write(self.destination.path()))?;
         self.writer = Some(wide);
-        self.staging.drop_older();
+        self.destination.drop_older();
         Ok(())
     }
 }
@@ -103,9 +110,11 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publish::Staging;
 
     fn store(folder: &tempfile::TempDir, format: FormatChoice) -> Store {
-        Store::begin(Staging::beside(&folder.path().join("a.cdb")).unwrap(), format).unwrap()
+        let staging = Staging::beside(&folder.path().join("a.cdb")).unwrap();
+        Store::begin(Destination::Path(staging), format).unwrap()
     }
 
     #[test]
@@ -126,11 +135,11 @@ mod tests {
         let digest = Digest::of(b"content");
         let body = store.body(&digest, b"content").unwrap();
         store.require(u64::from(u32::MAX), 1).unwrap();
-        let (writer, staging) = store.into_parts().unwrap();
+        let (writer, destination) = store.into_parts().unwrap();
         assert_eq!((writer.format(), writer.body_length(body)), (Format::Cdb64, 7));
         let (file, written) = writer.finish().unwrap();
         assert_eq!(written.facts.bodies, 1);
-        staging.publish(&file).unwrap();
+        destination.publish(&file).unwrap();
         let archive =
             cannery_archive::Archive::open(&folder.path().join("a.cdb"), cannery_archive::Loading::InMemory);
         archive.unwrap().verify(|_| ()).unwrap();
@@ -143,7 +152,7 @@ mod tests {
         let mut narrow = store(&folder, FormatChoice::Cdb);
         let error = narrow.require(u64::from(u32::MAX), 1).unwrap_err();
         assert!(matches!(error, Error::Write { source: WriteError::Full, .. }), "{error}");
-        let (writer, _staging) = store(&folder, FormatChoice::Cdb64).into_parts().unwrap();
+        let (writer, _destination) = store(&folder, FormatChoice::Cdb64).into_parts().unwrap();
         assert_eq!(writer.format(), Format::Cdb64);
     }
 }

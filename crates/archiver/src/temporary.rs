@@ -32,10 +32,6 @@ impl Temporary {
         Ok((Temporary { path }, file))
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Renames the file to its final name, replacing an existing file.
     pub(crate) fn persist(self, place: &Path) -> io::Result<()> {
         let mut live = live();

@@ -275,6 +275,8 @@ impl Walk<'_> {
                     }
                 }
             }
+            // It was removed after its parent was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
             Err(error) => {
                 let message = format!("the folder cannot be read and is left out: {error}");
                 return paths.iter().map(|folder| Reading::unreadable(folder, message.clone())).collect();
@@ -334,6 +336,8 @@ impl Reading {
         }
         let metadata = match &entry.metadata {
             Ok(metadata) => metadata,
+            // It was removed after its folder was listed.
+            Err(error) if !entry.is_link && error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => return self.warn_unresolved(&path, entry, error),
         };
 

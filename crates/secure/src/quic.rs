@@ -23,8 +23,10 @@ mod crypto;
 mod header;
 mod initial;
 mod keys;
+mod padding;
 mod session;
 mod tokens;
+mod used_tokens;
 
 // The context that all connections share, and its transport parameters.
 mod context;

@@ -2,8 +2,10 @@
 //!
 //! Command lines are parsed elsewhere.
 
+mod live_reload;
 mod trusted_proxies;
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -18,6 +20,7 @@ pub use cannery_site::VirtualHosts;
 
 use crate::notice::Notice;
 pub use crate::sandbox::{Account, Requirement, SandboxPolicy};
+pub use live_reload::{LiveFolder, LivePage, LiveReload};
 pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
 /// Configuration of a server.
@@ -44,9 +47,8 @@ pub struct Config {
     pub defer_accept: bool,
     /// Inherited listening sockets, by descriptor, which replace `listen` and `listen_tls`.
     pub inherited: Vec<(ListenerKind, i32)>,
-    /// Standby listeners, those of other processes, from which this one accepts while they are down: number of the process,
-    /// kind, descriptor.
-    pub standby: Vec<(usize, ListenerKind, i32)>,
+    /// The inherited listening sockets of other processes, by descriptor.
+    pub standby: Vec<Standby<i32>>,
     /// The content that is served.
     pub content: Content,
     /// Number of worker threads, each with its own event loop and listeners.
@@ -70,6 +72,8 @@ pub struct Config {
     pub drain: Duration,
     /// Built-in pages below `/__/`.
     pub special_pages: Option<SpecialPages>,
+    /// The folder that the content is made from, if it is edited meanwhile.
+    pub live_folder: Option<LiveFolder>,
     /// Directory with ACME challenge tokens.
     pub acme_webroot: Option<PathBuf>,
     /// The access log.
@@ -118,6 +122,7 @@ impl Config {
             timeouts: Some(Timeouts::default()),
             drain: Duration::ZERO,
             special_pages: None,
+            live_folder: None,
             acme_webroot: None,
             access_log: None,
             admin: None,
@@ -156,6 +161,17 @@ pub enum ListenerKind {
     Plain,
     /// HTTP over TLS.
     Tls,
+}
+
+/// A listener of another process, from which this process accepts connections while the other one is down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standby<L> {
+    /// The number of the other process.
+    pub process: usize,
+    /// The kind of its connections.
+    pub kind: ListenerKind,
+    /// The listening socket, or its descriptor.
+    pub listener: L,
 }
 
 impl ListenerKind {
@@ -215,8 +231,11 @@ pub struct Http3Part {
     pub port: u16,
     /// The sockets: the number of a worker of this process, and a descriptor.
     pub sockets: Vec<(usize, i32)>,
-    /// The sockets at which a program that takes over forwards datagrams, one for each worker, in order.
+    /// The forwarding sockets, one for each worker, in order: they receive datagrams that arrived at other workers, or at a
+    /// program that takes over.
     pub forwarding: Vec<i32>,
+    /// The addresses of the forwarding sockets of all processes, by the number of the worker.
+    pub workers: Vec<SocketAddr>,
 }
 
 /// The port of the `https` URLs to which requests without TLS are redirected.
@@ -293,12 +312,14 @@ pub enum Content {
 }
 
 /// An archive and its host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct NamedArchive {
     /// The host, or `None` for the default archive.
     pub host: Option<HostPattern>,
-    /// The path.
+    /// The path. If there is a `file`, it is only a name for messages.
     pub path: PathBuf,
+    /// The archive as an open file, which a [`Publisher`](crate::Publisher) replaces.
+    pub file: Option<Arc<File>>,
     /// The release directory of which it is the current archive, if older releases are served too.
     pub releases: Option<ReleaseDirectory>,
 }
@@ -307,13 +328,19 @@ impl NamedArchive {
     /// Returns a single archive.
     #[must_use]
     pub fn new(host: Option<HostPattern>, path: PathBuf) -> NamedArchive {
-        NamedArchive { host, path, releases: None }
+        NamedArchive { host, path, file: None, releases: None }
+    }
+
+    /// Returns an archive in an open file, whose bytes no process may change any more.
+    #[must_use]
+    pub fn from_file(host: Option<HostPattern>, name: PathBuf, file: File) -> NamedArchive {
+        NamedArchive { file: Some(Arc::new(file)), ..NamedArchive::new(host, name) }
     }
 
     /// Returns the current archive of a release directory.
     #[must_use]
     pub fn of_directory(host: Option<HostPattern>, releases: ReleaseDirectory) -> NamedArchive {
-        NamedArchive { host, path: releases.path.join(CURRENT), releases: Some(releases) }
+        NamedArchive { host, path: releases.path.join(CURRENT), file: None, releases: Some(releases) }
     }
 }
 

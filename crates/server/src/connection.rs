@@ -29,6 +29,7 @@ pub(crate) use close::LINGER;
 #[cfg(test)]
 pub(crate) use context::DRAIN_GRACE;
 pub(crate) use context::{AddedFields, Http3Context, Policy, WorkerContext};
+pub(crate) use recv::ReadUntil;
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,7 +40,7 @@ use cannery_eventloop::{Accepted, Readiness, Socket};
 use cannery_wire::Refusal;
 
 use crate::config::ListenerKind;
-use deadlines::Wait;
+use deadlines::{Processed, Wait};
 use flow::Flow;
 use pending_write::PendingWrite;
 use protocol::{Client, Progress, Protocol};
@@ -115,12 +116,18 @@ enum Schedule {
     /// An event.
     Event,
     /// The worker, in a later loop iteration.
-    Iteration {
-        /// Whether an event has reported that the peer has closed its sending direction.
-        peer_eof: bool,
-    },
+    Iteration { until: ReadUntil },
     /// The worker, by sending the batch with the connection's response.
     Batch,
+}
+
+/// How responses are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    /// At once.
+    Direct,
+    /// With the batch, if they are small.
+    Batched,
 }
 
 /// The next step for a connection.
@@ -149,7 +156,7 @@ impl<S: Socket> Connection<S> {
             .map(|timeouts| cx.clock.now + if wait == Wait::Request { timeouts.idle } else { timeouts.head });
         Connection {
             transport: Transport::new(accepted.socket),
-            protocol: Protocol::new(kind == ListenerKind::Tls, &cx.policy),
+            protocol: Protocol::new(kind, &cx.policy),
             client: accepted.peer,
             unprocessed: Vec::new(),
             pending: None,
@@ -173,11 +180,10 @@ impl<S: Socket> Connection<S> {
         self.has_timed_out
     }
 
-    /// Receives, responds and sends, as far as the socket and the budget of a loop iteration allow. With `peer_eof` it
-    /// reads up to the end of the stream, which no further event announces.
-    pub(crate) fn run(&mut self, cx: &mut WorkerContext, peer_eof: bool) -> Next {
+    /// Receives, responds and sends, as far as the socket and the budget of a loop iteration allow.
+    pub(crate) fn run(&mut self, until: ReadUntil, cx: &mut WorkerContext) -> Next {
         cx.renew_byte_budget();
-        let next = self.try_run(cx, peer_eof);
+        let next = self.try_run(until, cx);
         self.count_tls_memory(cx);
         match next {
             Ok(Next::Event) if cx.budget.bytes == 0 => Next::Iteration,
@@ -188,7 +194,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    fn try_run(&mut self, cx: &mut WorkerContext, peer_eof: bool) -> io::Result<Next> {
+    fn try_run(&mut self, until: ReadUntil, cx: &mut WorkerContext) -> io::Result<Next> {
         if self.flush(cx)?.is_blocked() {
             return Ok(Next::Event);
         }
@@ -206,7 +212,7 @@ impl<S: Socket> Connection<S> {
                 return Ok(Next::Event);
             }
 
-            let received = self.transport.receive(&mut cx.buffers, &mut cx.budget, peer_eof)?;
+            let received = self.transport.receive(until, &mut cx.buffers, &mut cx.budget)?;
             if self.phase == Phase::Handshake {
                 let has_data = matches!(received, RecvOutcome::Data { .. });
                 if self.complete_handshake(has_data, cx)?.is_blocked() {
@@ -236,6 +242,20 @@ impl<S: Socket> Connection<S> {
             if self.is_reading() && is_drained && !self.has_deferred_handshake() {
                 return Ok(Next::Event);
             }
+        }
+    }
+
+    /// Returns `true` if the connection may wait for a page of a [`LiveFolder`](crate::config::LiveFolder).
+    pub(crate) fn has_unprocessed_request(&self) -> bool {
+        self.wait == Wait::Request && !self.unprocessed.is_empty() && !self.is_sending()
+    }
+
+    /// Processes a request again that could not be answered before.
+    pub(crate) fn process_again(&mut self, cx: &mut WorkerContext) -> Next {
+        cx.renew_byte_budget();
+        match self.process_kept(cx) {
+            Ok(()) => self.run(ReadUntil::Blocked, cx),
+            Err(_) => Next::Close,
         }
     }
 
@@ -297,7 +317,7 @@ impl<S: Socket> Connection<S> {
         self.pending = Some(PendingWrite::of_rest(output, sent, &cx.release.content, cx.clock.now));
         output.clear();
         cx.observer.response_deferred();
-        self.set_deadline(true, cx);
+        self.set_deadline(Processed::Requests, cx);
         Next::Event
     }
 
@@ -309,17 +329,17 @@ impl<S: Socket> Connection<S> {
 
     /// Schedules the connection for a later loop iteration.
     #[cold]
-    pub(crate) fn defer(&mut self, peer_eof: bool) {
+    pub(crate) fn defer(&mut self, until: ReadUntil) {
         debug_assert!(!self.is_batched(), "a batched response is sent first");
-        let had_eof = self.schedule == Schedule::Iteration { peer_eof: true };
-        self.schedule = Schedule::Iteration { peer_eof: peer_eof || had_eof };
+        let was_eof = self.schedule == Schedule::Iteration { until: ReadUntil::Eof };
+        self.schedule = Schedule::Iteration { until: if was_eof { ReadUntil::Eof } else { until } };
     }
 
     /// Ends the deferral, and returns the readiness that events have reported meanwhile.
     pub(crate) fn take_deferred_readiness(&mut self) -> Readiness {
-        let Schedule::Iteration { peer_eof } = self.schedule else { return Readiness::default() };
+        let Schedule::Iteration { until } = self.schedule else { return Readiness::default() };
         self.schedule = Schedule::Event;
-        Readiness { read_closed: peer_eof, ..Readiness::default() }
+        Readiness { read_closed: until == ReadUntil::Eof, ..Readiness::default() }
     }
 
     /// Returns `true` if received data is processed, and not dropped.
@@ -374,11 +394,11 @@ impl<S: Socket> Connection<S> {
     /// Processes the data that was kept while output was pending.
     fn process_kept(&mut self, cx: &mut WorkerContext) -> io::Result<()> {
         let kept = std::mem::take(&mut self.unprocessed);
-        self.process(&kept, false, cx)
+        self.process(&kept, Sending::Direct, cx)
     }
 
-    /// Responds to the requests in the first `len` bytes that were just received. If the socket `is_drained`, the responses
-    /// may be batched.
+    /// Responds to the requests in the first `len` bytes that were just received. If the socket `is_drained`, the connection has
+    /// no other work in this iteration, and the responses may be batched.
     #[inline]
     fn process_received(&mut self, len: usize, is_drained: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
         if let Some(tls) = self.transport.tls() {
@@ -388,13 +408,14 @@ impl<S: Socket> Connection<S> {
             self.reset_record_size_after_pause(cx);
         }
 
+        let sending = if is_drained { Sending::Batched } else { Sending::Direct };
         let received = self.transport.take_received(&mut cx.buffers);
         let processed = if self.unprocessed.is_empty() {
-            self.process(&received.bytes[..len], is_drained, cx)
+            self.process(&received.bytes[..len], sending, cx)
         } else {
             let mut data = std::mem::take(&mut self.unprocessed);
             data.extend_from_slice(&received.bytes[..len]);
-            self.process(&data, is_drained, cx)
+            self.process(&data, sending, cx)
         };
 
         cx.buffers.restore(received);
@@ -413,9 +434,8 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Responds to the requests in `input` until it holds no complete one or sending blocks, and keeps the rest. If the
-    /// socket `is_drained`, the connection has no other work in this iteration, and its responses may be batched.
-    fn process(&mut self, input: &[u8], is_drained: bool, cx: &mut WorkerContext) -> io::Result<()> {
+    /// Responds to the requests in `input` until it holds no complete one or sending blocks, and keeps the rest.
+    fn process(&mut self, input: &[u8], sending: Sending, cx: &mut WorkerContext) -> io::Result<()> {
         let mut rest = input;
         if self.phase == Phase::ProxyHeader {
             let Some(length) = self.read_proxy_header(rest, cx)? else {
@@ -428,7 +448,7 @@ impl<S: Socket> Connection<S> {
             return if self.transport.tls().is_none() { self.start_tls(rest, cx) } else { Ok(()) };
         }
 
-        let mut has_responded = false;
+        let mut processed = Processed::Part;
         while self.phase == Phase::Open && !self.is_sending() {
             let client = Client {
                 address: &self.client,
@@ -440,9 +460,12 @@ impl<S: Socket> Connection<S> {
                 let is_peer_done = rest.is_empty() && self.protocol.is_closed_by_peer();
                 self.phase = Phase::Draining { is_peer_done };
             }
-            has_responded |= !cx.responder.output.is_empty();
+            if !cx.responder.output.is_empty() {
+                processed = Processed::Requests;
+            }
 
-            if is_drained && progress == Progress::Complete && self.batch_output(cx).is_break() {
+            let may_batch = sending == Sending::Batched && progress == Progress::Complete;
+            if may_batch && self.batch_output(cx).is_break() {
                 break;
             }
             self.pending = self.write_output(cx)?;
@@ -461,7 +484,7 @@ impl<S: Socket> Connection<S> {
         if self.phase == Phase::Open && !rest.is_empty() {
             self.unprocessed = rest.to_vec();
         }
-        self.set_deadline(has_responded, cx);
+        self.set_deadline(processed, cx);
         Ok(())
     }
 

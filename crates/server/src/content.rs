@@ -6,7 +6,7 @@ pub(crate) mod open;
 mod releases;
 mod sites;
 
-pub(crate) use exchange::{OnH1, OnH2, OnH3};
+pub(crate) use exchange::{OnH1, OnStream};
 pub(crate) use releases::{OpenRelease, Releases, Trigger};
 pub(crate) use sites::{Entry, Sites};
 
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use cannery_archive::{Extent, Lease};
 use cannery_secure::Version;
 use cannery_site::{Answer, Method, PLAIN_HTTP, Reason, Scratch, Site, Target, https_redirect};
-use cannery_wire::{ArchiveRef, Output, Refusal, ServerFields};
+use cannery_wire::{ArchiveRef, Multiplexed, Output, Refusal, RequestLine, Response, ServerFields};
 
 use crate::admin::Admin;
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::notice::Notice;
-use crate::observe::{LoggedRequest, Observer, Response, Status};
+use crate::observe::{LoggedRequest, LoggedResponse, Observer, RefusedRequest, Status};
 use crate::pages::{BuiltinPages, Challenges, Page};
 use dummy::Dummy;
 use exchange::Exchange;
@@ -68,7 +68,7 @@ impl Content {
                 let mut resources = Vec::new();
                 for named in archives {
                     let failed = |source| StartError::Archive { path: named.path.clone(), source };
-                    let opened = open::open(&named.path, *loading).map_err(failed)?;
+                    let opened = open::open_named(named, *loading).map_err(failed)?;
                     if opened.is_unguarded {
                         (config.on_notice.0)(&Notice::Unguarded { path: named.path.clone() });
                     }
@@ -92,7 +92,8 @@ impl Content {
                 }
 
                 let special = config.special_pages.clone().map(Arc::new);
-                let builtin_pages = BuiltinPages { special, challenges: challenges.map(Arc::new) };
+                let live = config.live_folder.clone();
+                let builtin_pages = BuiltinPages { special, live, challenges: challenges.map(Arc::new) };
                 Ok((Content::Sites(Sites::new(entries, builtin_pages)), resources))
             }
             config::Content::Dummy { body } => Ok((Content::Dummy(Dummy::new(body)), Vec::new())),
@@ -129,14 +130,14 @@ impl Content {
         let response = match self {
             Content::Sites(sites) => answer_from_sites(sites, &mut incoming, scratch, output),
             Content::Admin(admin) => {
-                exchange.answer_page(&admin.page(head), fields, output);
+                exchange.respond_with_page(&admin.page(head), fields, output);
                 return;
             }
             Content::Dummy(dummy) => {
-                exchange.answer_dummy(dummy, output);
+                exchange.respond_with_dummy(dummy, output);
                 let is_head = head.request.method == Method::Head;
                 let content_bytes = if is_head { 0 } else { dummy.body.len() as u64 };
-                Response::Own { status: 200, content_bytes }
+                LoggedResponse::Own { status: 200, content_bytes }
             }
         };
 
@@ -144,6 +145,35 @@ impl Content {
             let bytes = output.length() - before;
             observer.request_answered(&LoggedRequest { peer: *peer, tls, head, response: &response, bytes });
         }
+    }
+
+    /// Answers one request of HTTP/2 or HTTP/3 that is refused.
+    #[cold]
+    pub(crate) fn refuse<C: Multiplexed>(
+        &self,
+        refusal: Refusal,
+        incoming: IncomingRequest<'_, OnStream<'_, '_, C>>,
+        output: &mut Output,
+        observer: &mut Observer,
+    ) {
+        let IncomingRequest { mut exchange, peer, tls, fields, .. } = incoming;
+        let head = exchange.head();
+
+        let (mut answer, archive) = self.refusal(refusal);
+        // RFC 9110 §9.3.2 has no exception for errors.
+        if head.request.method == Method::Head {
+            answer = answer.without_body();
+        }
+        exchange.respond(&Response { answer: &answer, archive, fields }, output);
+
+        observer.request_refused(&RefusedRequest {
+            peer: *peer,
+            tls,
+            refusal,
+            line: RequestLine::from_refused_head(head),
+            head: Some(head),
+            content_bytes: answer.sent_content_bytes(),
+        });
     }
 
     /// Returns the response to bytes that were refused as a request, and the archive that it refers to. This is the
@@ -204,7 +234,7 @@ fn answer_from_sites<'a>(
     incoming: &mut IncomingRequest<'_, impl Exchange<'a>>,
     scratch: &'a mut Scratch,
     output: &mut Output,
-) -> Response<'a> {
+) -> LoggedResponse<'a> {
     let IncomingRequest { exchange, https_port, fields, .. } = incoming;
     let request = &exchange.head().request;
 
@@ -215,15 +245,15 @@ fn answer_from_sites<'a>(
         // RFC 9110 §15.5.20.
         let host = Target::parse(request.target).and_then(|target| target.host(request.host));
         let answer = Answer::built_in(421, Reason::Host).with_subject(host.unwrap_or_default());
-        exchange.answer(&answer, ArchiveRef::NONE, fields, output);
-        return Response::Site(answer);
+        exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
+        return LoggedResponse::Site(answer);
     };
 
     if let Some(port) = *https_port
         && let Some(answer) = https_redirect(request, port, scratch)
     {
-        exchange.answer(&answer, ArchiveRef::NONE, fields, output);
-        return Response::Site(answer);
+        exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
+        return LoggedResponse::Site(answer);
     }
 
     let site = entry.site.as_ref();
@@ -240,8 +270,8 @@ fn answer_from_sites<'a>(
     }
 
     let (number, site) = release.and_then(|place| sites.earlier(number, place)).unwrap_or((number, site));
-    exchange.answer(&answer, archive_ref(number, site), fields, output);
-    Response::Site(answer)
+    exchange.respond(&Response { answer: &answer, archive: archive_ref(number, site), fields }, output);
+    LoggedResponse::Site(answer)
 }
 
 /// Encodes a built-in page.
@@ -251,10 +281,13 @@ fn answer_page<'a>(
     page: &Page<'_>,
     fields: &ServerFields,
     output: &mut Output,
-) -> Response<'a> {
-    exchange.answer_page(page, fields, output);
+) -> LoggedResponse<'a> {
+    exchange.respond_with_page(page, fields, output);
     let is_head = exchange.head().request.method == Method::Head;
-    Response::Own { status: page.status, content_bytes: if is_head { 0 } else { page.body.len() as u64 } }
+    LoggedResponse::Own {
+        status: page.status,
+        content_bytes: if is_head { 0 } else { page.body.len() as u64 },
+    }
 }
 
 /// Returns the reference to the archive of a site that its responses use.

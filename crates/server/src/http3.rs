@@ -9,11 +9,17 @@
 
 mod bodies;
 mod connection;
+mod connections;
 mod forwarding;
 mod limits;
 mod outlet;
 mod own_stream;
+mod routing;
+mod silence;
 mod timers;
+
+#[cfg(test)]
+pub(crate) use self::limits::SILENCE_MIN;
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,12 +34,12 @@ use cannery_secure::quic::{
 
 use self::bodies::Bodies;
 use self::connection::{Connection, Late};
-use self::forwarding::Forwarding;
+use self::connections::Connections;
 use self::limits::{
-    BATCHES_PER_ITERATION_MAX, INCOMING_WAITING_MAX, PREDECESSOR_GRACE, TRAIN_SEGMENTS_MAX,
-    TRAINS_PER_ITERATION_MAX,
+    BATCHES_PER_ITERATION_MAX, INCOMING_WAITING_MAX, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX,
 };
 use self::outlet::Outlet;
+use self::routing::{Peers, Route, Router};
 use self::timers::Timers;
 use crate::connection::WorkerContext;
 use crate::observe::{Closed, Http3Metric};
@@ -48,8 +54,10 @@ pub(crate) struct Http3Plan<D> {
     /// Random, and used only once.
     pub(crate) seed: [u8; 32],
     pub(crate) sockets: Vec<D>,
-    /// Receives datagrams from a program that takes over.
+    /// Receives datagrams that arrived at other workers or at a program that takes over.
     pub(crate) forwarding_socket: Option<D>,
+    /// The addresses of the forwarding sockets of all workers, by number. Empty if there is only one.
+    pub(crate) workers: Vec<SocketAddr>,
     /// The addresses of the forwarding sockets of the program that this one takes over from, by the number of the worker.
     pub(crate) predecessors: Vec<SocketAddr>,
     /// How long the predecessor drains its connections.
@@ -66,14 +74,9 @@ impl<D: DatagramSocket> Http3Plan<D> {
     pub(crate) fn start(self) -> Http3<D> {
         let Http3Plan { context, worker, generation, seed, .. } = self;
         let endpoint = Endpoint::new(&context, worker, generation, seed);
-        let issuer = Issuer { worker, generation };
-        let key = context.forwarding_key();
-        let forwarding = self.forwarding_socket.map(|socket| Forwarding::new(socket, key, self.predecessors));
-        Http3::new(
-            endpoint,
-            self.sockets,
-            Takeover { context, issuer, forwarding, drain: self.drain, ends: None },
-        )
+        let peers = Peers { workers: self.workers, predecessors: self.predecessors, drain: self.drain };
+        let router = Router::new(context, Issuer { worker, generation }, self.forwarding_socket, peers);
+        Http3::new(endpoint, self.sockets, router)
     }
 }
 
@@ -83,8 +86,7 @@ pub(crate) struct Http3<D> {
     /// The sockets. Their index is their number in the event loop.
     outlets: Vec<Outlet<D>>,
     batch: ReceiveBatch,
-    /// The connections, by the index of their key.
-    connections: Vec<Option<Connection>>,
+    connections: Connections,
     /// The number of connections that neither side has closed.
     open: usize,
     /// How many may be open.
@@ -102,7 +104,7 @@ pub(crate) struct Http3<D> {
     /// Buffer for the datagrams of a connection.
     train: Vec<u8>,
     running: Running,
-    takeover: Takeover<D>,
+    router: Router<D>,
     receiving: Receiving,
 }
 
@@ -113,18 +115,6 @@ enum Receiving {
     Own,
     /// By a program that has taken over, which forwards the datagrams of this one.
     HandedOver,
-}
-
-/// How datagrams of other programs are handled, of which this one takes over from one or is replaced by the other.
-struct Takeover<D> {
-    context: Context,
-    /// The issuer of this worker's connection IDs.
-    issuer: Issuer,
-    forwarding: Option<Forwarding<D>>,
-    /// How long the predecessor drains its connections.
-    drain: Duration,
-    /// When the predecessor has exited. `None` before the first datagram.
-    ends: Option<Instant>,
 }
 
 /// Whether a visit has changed a connection.
@@ -145,12 +135,12 @@ enum Running {
 
 impl<D: DatagramSocket> Http3<D> {
     /// Creates the HTTP/3 of a worker with these sockets.
-    fn new(endpoint: Endpoint, sockets: Vec<D>, takeover: Takeover<D>) -> Http3<D> {
+    fn new(endpoint: Endpoint, sockets: Vec<D>, router: Router<D>) -> Http3<D> {
         Http3 {
             endpoint,
             outlets: sockets.into_iter().map(Outlet::new).collect(),
             batch: ReceiveBatch::new(),
-            connections: Vec::new(),
+            connections: Connections::default(),
             open: 0,
             open_max: usize::MAX,
             changed: Vec::new(),
@@ -161,7 +151,7 @@ impl<D: DatagramSocket> Http3<D> {
             reply: Vec::new(),
             train: Vec::new(),
             running: Running::Nothing,
-            takeover,
+            router,
             receiving: Receiving::Own,
         }
     }
@@ -173,8 +163,8 @@ impl<D: DatagramSocket> Http3<D> {
     pub(crate) fn watch<L: EventLoop<Datagrams = D>>(&self, events: &mut L) -> io::Result<()> {
         let mut numbered = (0..).zip(&self.outlets);
         numbered.try_for_each(|(number, outlet)| events.add_datagrams(outlet.socket(), number))?;
-        match &self.takeover.forwarding {
-            Some(forwarding) => events.add_datagrams(forwarding.socket(), self.forwarding_number()),
+        match self.router.socket() {
+            Some(socket) => events.add_datagrams(socket, self.forwarding_number()),
             None => Ok(()),
         }
     }
@@ -186,7 +176,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Leaves the sockets to a program that takes over. It forwards the datagrams of this one's connections.
     pub(crate) fn hand_over<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L) {
-        if self.takeover.forwarding.is_none() || self.receiving == Receiving::HandedOver {
+        if self.router.socket().is_none() || self.receiving == Receiving::HandedOver {
             return;
         }
         self.receiving = Receiving::HandedOver;
@@ -248,21 +238,23 @@ impl<D: DatagramSocket> Http3<D> {
             self.run_connection(key, cx);
         }
         for (number, outlet) in (0..).zip(&mut self.outlets) {
-            if outlet.must_await_room() {
-                // If this fails, the next received datagram resumes the connections.
-                let _ = events.await_room(outlet.socket(), number);
-            }
+            outlet.flush();
+            outlet.await_room(|socket| events.await_room(socket, number));
         }
     }
 
-    /// Ends the connection that has panicked. Returns `false` if the panic was not in HTTP/3.
-    pub(crate) fn recover(&mut self, cx: &mut WorkerContext) -> bool {
+    /// Returns `true` if code of HTTP/3 was running when the worker panicked.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.running != Running::Nothing
+    }
+
+    /// Ends the connection that has panicked.
+    pub(crate) fn recover(&mut self, cx: &mut WorkerContext) {
         match std::mem::replace(&mut self.running, Running::Nothing) {
-            Running::Nothing => return false,
+            Running::Nothing => {}
             Running::Endpoint => self.endpoint.recover(),
             Running::Connection(key) => {
-                let connection = self.connections.get_mut(key.index()).and_then(Option::take);
-                if let Some(mut connection) = connection {
+                if let Some(mut connection) = self.connections.remove(key) {
                     self.timers.disarm(key, &mut connection.timer);
                     if connection.is_counted {
                         self.open -= 1;
@@ -273,7 +265,6 @@ impl<D: DatagramSocket> Http3<D> {
                 }
             }
         }
-        true
     }
 
     /// Begins the graceful shutdown of all connections.
@@ -294,7 +285,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
         self.for_each(cx, |connection, cx| {
             connection.count_packets(&mut cx.observer);
-            match connection.late(cx) {
+            match connection.tick(cx) {
                 Late::No if cx.is_draining() => {}
                 // Thousands of idle connections must cost next to nothing.
                 Late::No => return Visit::Unchanged,
@@ -310,19 +301,21 @@ impl<D: DatagramSocket> Http3<D> {
         let mut sizes: Vec<_> = self
             .connections
             .iter()
-            .flatten()
             .filter(|connection| !connection.is_closed())
             .map(|connection| (connection.memory(), connection.key()))
             .collect();
         sizes.sort_unstable_by_key(|(memory, _)| std::cmp::Reverse(*memory));
         for (_, key) in sizes {
             if cx.memory.excess() == 0 {
-                return;
+                break;
             }
-            if let Some(Some(connection)) = self.connections.get_mut(key.index()) {
+            if let Some(connection) = self.connections.get_mut(key) {
                 connection.shed(cx);
                 self.run_connection(key, cx);
             }
+        }
+        for outlet in &mut self.outlets {
+            outlet.flush();
         }
     }
 
@@ -332,8 +325,8 @@ impl<D: DatagramSocket> Http3<D> {
         cx: &mut WorkerContext,
         mut visit: impl FnMut(&mut Connection, &mut WorkerContext) -> Visit,
     ) {
-        for index in 0..self.connections.len() {
-            let Some(connection) = &mut self.connections[index] else { continue };
+        for index in 0..self.connections.index_end() {
+            let Some(connection) = self.connections.at_index(index) else { continue };
             let key = connection.key();
             self.running = Running::Connection(key);
             let visited = visit(connection, cx);
@@ -371,26 +364,24 @@ impl<D: DatagramSocket> Http3<D> {
                 ecn: datagram.ecn.map_or(0, |ecn| ecn as u8),
                 bytes: datagram.bytes,
             };
-            if self.takeover.has_predecessor(cx.clock.now)
-                && self.takeover.forward(number, &arrival) == Forwarded::Yes
-            {
-                continue;
+            match self.router.route(number, &arrival, cx.clock.now) {
+                Route::Own => self.pass(number, &arrival, cx),
+                Route::Forwarded => cx.observer.count_http3(Http3Metric::DatagramsForwarded, 1),
+                Route::Dropped => {}
             }
-            self.pass(number, &arrival, cx);
         }
         self.batch = batch;
     }
 
-    /// Receives datagrams that a program which takes over has forwarded.
+    /// Receives datagrams that another worker has forwarded, or a program that takes over.
     #[cold]
     fn receive_forwarded(&mut self, cx: &mut WorkerContext) {
         let mut batch = std::mem::take(&mut self.batch);
         for _ in 0..BATCHES_PER_ITERATION_MAX {
-            let Some(forwarding) = &self.takeover.forwarding else { break };
-            let Ok(backlog) = forwarding.socket().receive(&mut batch) else { break };
+            let Some(socket) = self.router.socket() else { break };
+            let Ok(backlog) = socket.receive(&mut batch) else { break };
             for datagram in batch.datagrams() {
-                let Some(forwarding) = &self.takeover.forwarding else { break };
-                if let Some((number, arrival)) = forwarding.parse(datagram.bytes)
+                if let Some((number, arrival)) = self.router.parse(datagram.bytes)
                     && number < self.outlets.len()
                 {
                     self.pass(number, &arrival, cx);
@@ -405,16 +396,13 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Passes a datagram to its connection, or to the endpoint if it has none.
     fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        if self.takeover.is_of_other_worker(arrival.bytes) {
-            return;
-        }
         self.running = Running::Endpoint;
         let received = self.endpoint.receive(cx.clock.now, arrival, &mut self.reply);
         self.running = Running::Nothing;
         match received {
             Received::Connection(key, event) => {
                 self.running = Running::Connection(key);
-                if let Some(Some(connection)) = self.connections.get_mut(key.index()) {
+                if let Some(connection) = self.connections.get_mut(key) {
                     connection.receive(event, number);
                 }
                 self.running = Running::Nothing;
@@ -454,13 +442,10 @@ impl<D: DatagramSocket> Http3<D> {
         match accepted {
             Ok(quic) => {
                 let key = quic.key();
-                if self.connections.len() <= key.index() {
-                    self.connections.resize_with(key.index() + 1, || None);
-                }
                 let connection = Connection::new(quic, number, cx);
                 cx.memory.change(0, connection.memory());
                 cx.observer.connection_accepted();
-                self.connections[key.index()] = Some(connection);
+                self.connections.insert(connection);
                 self.open += 1;
                 self.mark(key);
             }
@@ -480,7 +465,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Runs a connection in this iteration, or in the next one if it runs at the moment.
     fn mark(&mut self, key: ConnectionKey) {
-        if let Some(Some(connection)) = self.connections.get_mut(key.index())
+        if let Some(connection) = self.connections.get_mut(key)
             && !std::mem::replace(&mut connection.is_marked, true)
         {
             self.changed.push(key);
@@ -489,7 +474,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Runs a connection: its events, its datagrams and its timer.
     fn run_connection(&mut self, key: ConnectionKey, cx: &mut WorkerContext) {
-        let Some(Some(connection)) = self.connections.get_mut(key.index()) else { return };
+        let Some(connection) = self.connections.get_mut(key) else { return };
         self.running = Running::Connection(key);
         connection.is_marked = false;
         let memory_before = connection.memory();
@@ -510,7 +495,7 @@ impl<D: DatagramSocket> Http3<D> {
         if connection.quic().is_drained() {
             self.timers.disarm(key, &mut connection.timer);
             cx.memory.change(connection.memory(), 0);
-            self.connections[key.index()] = None;
+            self.connections.remove(key);
         } else {
             let timeout = connection.quic().timeout();
             self.timers.arm(key, timeout, &mut connection.timer);
@@ -523,7 +508,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     fn expire_timers(&mut self, now: Instant) {
         while let Some(key) = self.timers.pop_expired(now) {
-            let Some(Some(connection)) = self.connections.get_mut(key.index()) else { continue };
+            let Some(connection) = self.connections.get_mut(key) else { continue };
             self.running = Running::Connection(key);
             connection.timer = None;
             let timeout = connection.quic().timeout();
@@ -536,61 +521,6 @@ impl<D: DatagramSocket> Http3<D> {
             self.running = Running::Nothing;
         }
     }
-}
-
-impl<D: DatagramSocket> Takeover<D> {
-    /// Returns `true` while a predecessor may have connections.
-    #[inline]
-    fn has_predecessor(&mut self, now: Instant) -> bool {
-        let Some(forwarding) = &mut self.forwarding else { return false };
-        if !forwarding.has_predecessor() {
-            return false;
-        }
-        let ends = *self.ends.get_or_insert(now + self.drain + PREDECESSOR_GRACE);
-        if now >= ends {
-            forwarding.end();
-        }
-        now < ends
-    }
-
-    /// Returns `true` if a datagram is for a connection of another worker. The kernel merges datagrams of one client, and
-    /// routes them by the first. The client sends such a datagram again; if the endpoint got it, it would end that connection
-    /// by a stateless reset.
-    #[inline]
-    fn is_of_other_worker(&self, datagram: &[u8]) -> bool {
-        let has_short_header = datagram.first().is_some_and(|first| first & 0x80 == 0);
-        has_short_header
-            && self.context.id_layout().worker_of(datagram) != self.issuer.worker
-            && self.is_issued_by_other_worker(datagram)
-    }
-
-    #[cold]
-    fn is_issued_by_other_worker(&self, datagram: &[u8]) -> bool {
-        let issuer = self.context.issuer_of(datagram);
-        issuer.is_some_and(|issuer| {
-            issuer.generation == self.issuer.generation && issuer.worker != self.issuer.worker
-        })
-    }
-
-    /// Forwards a datagram if its connection is the predecessor's.
-    #[cold]
-    fn forward(&mut self, number: usize, arrival: &Arrival<'_>) -> Forwarded {
-        let issuer = self.context.issuer_of(arrival.bytes);
-        match (issuer, &mut self.forwarding) {
-            (Some(issuer), Some(forwarding)) if issuer.generation != self.issuer.generation => {
-                forwarding.forward(issuer, number, arrival);
-                Forwarded::Yes
-            }
-            _ => Forwarded::No,
-        }
-    }
-}
-
-/// Whether a datagram was forwarded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Forwarded {
-    Yes,
-    No,
 }
 
 /// Whether a connection has more to send.

@@ -69,6 +69,7 @@ pub use crate::error::StartError;
 pub use crate::notice::Notice;
 pub use crate::process::Listening;
 pub use crate::process::end_with_parent;
+pub use crate::reload::{PublishError, Publisher};
 pub use crate::startup::AdminProcess;
 pub use crate::worker::{Backend, BackendChoice};
 
@@ -126,6 +127,19 @@ impl StopHandle {
     }
 }
 
+/// Wakes the workers of a server, from any thread.
+#[derive(Debug, Clone)]
+pub struct WakeHandle(Vec<Waker>);
+
+impl WakeHandle {
+    /// Makes the workers check pages again that clients wait for (see [`config::LivePage::Pending`]).
+    pub fn wake(&self) {
+        for waker in &self.0 {
+            waker.wake();
+        }
+    }
+}
+
 impl Server {
     /// Opens the content, listens, and starts the workers. When it returns, connections are accepted.
     ///
@@ -164,6 +178,12 @@ impl Server {
         &self.quic_addresses
     }
 
+    /// Returns a handle that wakes the workers.
+    #[must_use]
+    pub fn wake_handle(&self) -> WakeHandle {
+        WakeHandle(self.stop.wakers.clone())
+    }
+
     /// Returns the address of the admin server, or `None` if there is none.
     #[must_use]
     pub fn admin_address(&self) -> Option<Address> {
@@ -180,6 +200,12 @@ impl Server {
     #[must_use]
     pub fn sandbox_report(&self) -> &SandboxReport {
         &self.sandbox_report
+    }
+
+    /// Returns a handle that replaces archives which were given as open files, or `None` if the server has none.
+    #[must_use]
+    pub fn publisher(&self) -> Option<Publisher> {
+        self.reload.as_ref().map(ReloadHandle::publisher).filter(Publisher::has_archives)
     }
 
     /// Waits until every worker has stopped, which a signal causes. See [`Server::handle_signals`].

@@ -13,5 +13,5 @@ pub(crate) use metrics::{Counters, Http3Metric, MethodKind, Snapshot};
 pub(crate) use observer::{Closed, Observer};
 pub(crate) use process_usage::ProcessSampler;
 pub(crate) use report::Report;
-pub(crate) use request_log::{LoggedRequest, RefusedRequest, Response};
+pub(crate) use request_log::{LoggedRequest, LoggedResponse, RefusedRequest};
 pub(crate) use status::{Release, SiteStatus, Status};

@@ -4,6 +4,7 @@
 
 mod builtin;
 pub(crate) mod challenges;
+mod live;
 mod page;
 
 pub(crate) use challenges::Challenges;
@@ -11,7 +12,9 @@ pub(crate) use page::Page;
 
 use std::sync::Arc;
 
-use crate::config::SpecialPages;
+use cannery_site::Target;
+
+use crate::config::{LiveFolder, SpecialPages};
 use challenges::LookupResult;
 
 const PREFIX: &[u8] = b"/__/";
@@ -20,6 +23,7 @@ const PREFIX: &[u8] = b"/__/";
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BuiltinPages {
     pub(crate) special: Option<Arc<SpecialPages>>,
+    pub(crate) live: Option<LiveFolder>,
     pub(crate) challenges: Option<Arc<Challenges>>,
 }
 
@@ -31,10 +35,12 @@ impl BuiltinPages {
         target.first() != Some(&b'/') || target.starts_with(PREFIX) || target.starts_with(challenges::PREFIX)
     }
 
-    /// Returns the page at a path.
+    /// Returns the page at a target.
     #[cold]
-    pub(crate) fn at(&self, path: &[u8]) -> Option<Page<'_>> {
-        self.challenge(path).or_else(|| self.special.as_ref()?.at(path))
+    pub(crate) fn at(&self, target: &Target<'_>) -> Option<Page<'_>> {
+        self.challenge(target.path)
+            .or_else(|| self.special.as_ref()?.at(target.path))
+            .or_else(|| self.live.as_ref()?.at(target))
     }
 
     /// Returns the ACME challenge at a path.

@@ -10,11 +10,12 @@ mod listening;
 pub mod notify;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 mod portable;
+mod process_slot;
 pub mod supervisor;
 pub mod takeover;
 
 pub use datagrams::{Datagrams, ProcessDatagrams};
-pub(crate) use down_processes::{DownProcesses, Standby};
+pub(crate) use down_processes::DownProcesses;
 pub(crate) use handover::Handover;
 pub use listening::Listening;
 pub use platform::end_with_parent;

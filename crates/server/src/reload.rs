@@ -4,22 +4,27 @@
 //! `stat`, because a call costs a microsecond, and works on every file system and through every symlink. File system
 //! notifications would require a raised limit.
 //!
+//! A process that compiles a folder itself publishes each release as an open file, which the thread serves at once.
+//!
 //! An archive stays mapped while a connection sends from it. This thread unmaps it, because that takes milliseconds, in
 //! which a worker would serve no requests.
 
 mod certificates;
 mod current;
+mod publisher;
 
 pub(crate) use certificates::WatchedCertificates;
 pub(crate) use current::Current;
+pub use publisher::{PublishError, Publisher};
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use cannery_archive::{Archive, Lease, Loading};
+use cannery_archive::{Archive, Lease, Loading, OpenError};
 use cannery_base::FileVersion;
 use cannery_eventloop::Waker;
 use cannery_site::{Site, VirtualHosts};
@@ -35,15 +40,28 @@ use crate::thread;
 /// Interval between two checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A handle to request a check of the files. The thread exits when all handles are dropped.
+/// An order to the thread.
+#[derive(Debug)]
+enum Order {
+    /// Check the files.
+    Check,
+    /// Serve `file` as the archive at index `place`, and send the outcome.
+    Publish { place: usize, file: File, done: Sender<Result<(), OpenError>> },
+}
+
+/// A handle to request a check of the files. The thread exits when all handles and publishers are dropped.
 #[derive(Debug, Clone)]
-pub(crate) struct ReloadHandle(Sender<()>);
+pub(crate) struct ReloadHandle(Publisher);
 
 impl ReloadHandle {
     /// Requests a check. Returns without waiting for it.
     pub(crate) fn request(&self) {
         // This fails only if the server is stopping.
-        let _ = self.0.send(());
+        let _ = self.0.orders.send(Order::Check);
+    }
+
+    pub(crate) fn publisher(&self) -> Publisher {
+        self.0.clone()
     }
 }
 
@@ -51,6 +69,8 @@ impl ReloadHandle {
 #[derive(Debug)]
 struct Watched {
     named: NamedArchive,
+    /// Whether the archive is an open file, which only a [`Publisher`] replaces.
+    is_published: bool,
     /// The file that is served or was refused. It is not opened again while it is unchanged.
     settled: Option<FileVersion>,
     /// The file as the last check found it.
@@ -95,6 +115,16 @@ impl From<OpenRelease> for Retired {
 pub(crate) struct Served {
     pub(crate) current: Arc<Current>,
     pub(crate) wakers: Vec<Waker>,
+}
+
+impl Served {
+    /// Replaces the content, and wakes the workers to adopt it.
+    fn replace(&self, content: Content) {
+        self.current.replace(Arc::new(content));
+        for waker in &self.wakers {
+            waker.wake();
+        }
+    }
 }
 
 impl Reloader {
@@ -144,26 +174,35 @@ impl Reloader {
             watched.lease = resources.lease;
             watched.releases = resources.releases;
         }
+        let replaceable = self.watched.iter().map(|watched| watched.is_published).collect();
         let (sender, orders) = channel();
         let run = move || self.run(&orders, &served);
         thread::start("reload", sandbox, ThreadRole::Loader, run)?;
-        Ok(ReloadHandle(sender))
+        Ok(ReloadHandle(Publisher { orders: sender, replaceable }))
     }
 
-    fn run(&mut self, orders: &Receiver<()>, served: &Served) {
+    fn run(&mut self, orders: &Receiver<Order>, served: &Served) {
         loop {
             if let (Some(process), Some(status)) = (&self.process, &self.status) {
                 process.sample(&status.process);
             }
             match orders.recv_timeout(CHECK_INTERVAL) {
-                Ok(()) => {
+                Ok(order) => {
                     // Requests that arrived meanwhile are handled together.
-                    while orders.try_recv().is_ok() {}
+                    let mut is_check_requested = false;
+                    for order in std::iter::once(order).chain(orders.try_iter()) {
+                        match order {
+                            Order::Check => is_check_requested = true,
+                            Order::Publish { place, file, done } => {
+                                let outcome = self.publish(place, &file, served);
+                                // The sender may have stopped waiting.
+                                let _ = done.send(outcome);
+                            }
+                        }
+                    }
                     self.detach_written_archives(served);
-                    let archives = self.check_archives(Trigger::Request, served);
-                    let certificates = self.check_certificates(Trigger::Request);
-                    if archives == Outcome::Unchanged && certificates == Outcome::Unchanged {
-                        self.notify(&Notice::Unchanged);
+                    if is_check_requested {
+                        self.check_files(served);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -176,6 +215,36 @@ impl Reloader {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// Checks all files on request.
+    fn check_files(&mut self, served: &Served) {
+        let archives = self.check_archives(Trigger::Request, served);
+        let certificates = self.check_certificates(Trigger::Request);
+        if archives == Outcome::Unchanged && certificates == Outcome::Unchanged {
+            self.notify(&Notice::Unchanged);
+        }
+    }
+
+    /// Serves `file` as the archive at index `place`.
+    fn publish(&mut self, place: usize, file: &File, served: &Served) -> Result<(), OpenError> {
+        let content = served.current.get();
+        let Content::Sites(sites) = &*content else { return Ok(()) };
+        let mut entries = sites.entries().to_vec();
+        let (Some(entry), Some(watched)) = (entries.get_mut(place), self.watched.get_mut(place)) else {
+            return Ok(());
+        };
+
+        let site = Arc::new(Site::new(Archive::from_file(file, self.loading)?, self.virtual_hosts));
+        let facts = *site.archive().facts();
+        let before = std::mem::replace(&mut entry.site, site);
+        let path = watched.named.path.clone();
+        self.retired.push(Retired { path, lease: watched.lease.take(), site: before });
+        served.replace(Content::Sites(sites.with(entries)));
+        if let Some(status) = &self.status {
+            status.released(place, &facts);
+        }
+        Ok(())
     }
 
     /// Loads changed certificates.
@@ -250,10 +319,7 @@ impl Reloader {
         }
 
         if !released.is_empty() || is_replaced {
-            served.current.replace(Arc::new(Content::Sites(sites.with(entries))));
-            for waker in &served.wakers {
-                waker.wake();
-            }
+            served.replace(Content::Sites(sites.with(entries)));
         }
 
         // We report a release only after it is served.
@@ -329,9 +395,13 @@ enum FileState {
 
 impl Watched {
     fn new(named: &NamedArchive) -> Watched {
-        let version = named.path.metadata().ok().map(|metadata| FileVersion::of(&metadata));
+        let is_published = named.file.is_some();
+        let metadata = if is_published { None } else { named.path.metadata().ok() };
+        let version = metadata.map(|metadata| FileVersion::of(&metadata));
         Watched {
-            named: named.clone(),
+            // The file is kept by the archive that is mapped from it.
+            named: NamedArchive { file: None, ..named.clone() },
+            is_published,
             settled: version,
             seen: version,
             is_missing_reported: false,
@@ -342,6 +412,9 @@ impl Watched {
 
     /// Checks the file. Reports a missing file once, and again at each request.
     fn check(&mut self, trigger: Trigger) -> FileState {
+        if self.is_published {
+            return FileState::Settled;
+        }
         let is_requested = trigger == Trigger::Request;
         let version = match self.named.path.metadata() {
             Ok(metadata) => FileVersion::of(&metadata),

@@ -32,11 +32,11 @@ pub(crate) use self::start::start_all;
 use self::accepting::Backlog;
 use self::slab::Slab;
 use self::standby::Standbys;
-use crate::config::ListenerKind;
-use crate::connection::{Connection, Next, WorkerContext};
+use crate::config::{ListenerKind, Standby};
+use crate::connection::{Connection, Next, ReadUntil, WorkerContext};
 use crate::http3::{Http3, Http3Plan};
 use crate::observe::Closed;
-use crate::process::{Handover, Standby};
+use crate::process::Handover;
 use crate::reload::Current;
 
 /// The interval between checks of deadlines. A peer may be late by as much.
@@ -155,8 +155,9 @@ impl<L: EventLoop> Worker<L> {
     pub(crate) fn run_guarded_iteration(&mut self, end: Option<Instant>) {
         let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_iteration(end))) else { return };
         if let Some(http3) = &mut self.http3
-            && http3.recover(&mut self.cx)
+            && http3.has_panicked()
         {
+            http3.recover(&mut self.cx);
             self.cx.recover();
             return;
         }
@@ -217,7 +218,7 @@ impl<L: EventLoop> Worker<L> {
             slot = token.slot + 1;
             let Some(connection) = self.connections.get_mut(token) else { continue };
             let next = connection.drain(&mut self.cx);
-            self.apply(token, next, true, Closed::InOrder);
+            self.apply(token, next, ReadUntil::Eof, Closed::InOrder);
         }
         self.send_batch();
         if let Some(http3) = &mut self.http3 {
@@ -245,6 +246,9 @@ impl<L: EventLoop> Worker<L> {
         // Handshakes that wait since an earlier iteration precede new ones.
         self.cx.budget.handshakes = if has_handshakes { 0 } else { HANDSHAKES_PER_ITERATION_MAX };
         while let Some(event) = self.events.next_event() {
+            if self.cx.policy.live_folder.is_some() && !matches!(event, Event::Woken) {
+                self.refresh_folder();
+            }
             match event {
                 Event::Ready(token, readiness) => self.resume(token, readiness),
                 Event::Acceptable(number) => {
@@ -263,6 +267,9 @@ impl<L: EventLoop> Worker<L> {
                     self.update_standbys();
                     self.obey_handover();
                     self.accept_handed_over();
+                    if self.cx.policy.live_folder.is_some() {
+                        self.process_again();
+                    }
                 }
             }
         }
@@ -359,24 +366,46 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
+    /// Serves the changes of a folder that is edited.
+    #[cold]
+    fn refresh_folder(&mut self) {
+        if let Some(folder) = &self.cx.policy.live_folder {
+            folder.0.refresh();
+            self.adopt_release();
+        }
+    }
+
+    /// Runs the connections that wait for a page about changes of the folder.
+    #[cold]
+    fn process_again(&mut self) {
+        let mut slot = 0;
+        while let Some(token) = self.connections.find_from(slot, Connection::has_unprocessed_request) {
+            slot = token.slot + 1;
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            self.current = Some(token);
+            let next = connection.process_again(&mut self.cx);
+            self.apply(token, next, ReadUntil::Eof, Closed::InOrder);
+        }
+    }
+
     /// Schedules a connection for the next iteration.
     #[cold]
-    fn defer(&mut self, token: Token, peer_eof: bool) {
+    fn defer(&mut self, token: Token, until: ReadUntil) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if !connection.is_deferred() {
             self.deferred.push(token);
         }
-        connection.defer(peer_eof);
+        connection.defer(until);
     }
 
     /// Schedules a connection for when there is budget for its handshake.
     #[cold]
-    fn defer_handshake(&mut self, token: Token, peer_eof: bool) {
+    fn defer_handshake(&mut self, token: Token, until: ReadUntil) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if !connection.is_deferred() {
             self.handshakes.push_back(token);
         }
-        connection.defer(peer_eof);
+        connection.defer(until);
     }
 
     /// Continues the handshakes that have waited longest, within the budget of an iteration.
@@ -420,12 +449,13 @@ impl<L: EventLoop> Worker<L> {
         }
         if connection.is_deferred() {
             // The connection runs when the deferral ends.
-            return connection.defer(readiness.read_closed);
+            return connection.defer(readiness.into());
         }
-        match connection.run(&mut self.cx, readiness.read_closed) {
+        let until = readiness.into();
+        match connection.run(until, &mut self.cx) {
             Next::Batch => self.enqueue(token),
             Next::Event => self.check_memory(),
-            next => self.apply(token, next, readiness.read_closed, Closed::InOrder),
+            next => self.apply(token, next, until, Closed::InOrder),
         }
     }
 
@@ -435,14 +465,14 @@ impl<L: EventLoop> Worker<L> {
         self.resume(token, readiness);
     }
 
-    /// Schedules or ends a connection. If `peer_eof`, it must read up to the end of the stream when it continues. Without an
-    /// event that is unknown, so the caller passes `true`.
-    fn apply(&mut self, token: Token, next: Next, peer_eof: bool, closed: Closed) {
+    /// Schedules or ends a connection. When it continues, it reads `until` there. Without an event it's unknown whether the
+    /// stream has ended, so the caller passes [`ReadUntil::Eof`].
+    fn apply(&mut self, token: Token, next: Next, until: ReadUntil, closed: Closed) {
         match next {
             Next::Event => {}
             Next::Batch => self.enqueue(token),
-            Next::Iteration => self.defer(token, peer_eof),
-            Next::Handshake => self.defer_handshake(token, peer_eof),
+            Next::Iteration => self.defer(token, until),
+            Next::Handshake => self.defer_handshake(token, until),
             Next::Close => self.end(token, closed),
         }
     }
@@ -480,7 +510,7 @@ impl<L: EventLoop> Worker<L> {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             self.current = Some(token);
             let next = connection.on_deadline(&mut self.cx);
-            self.apply(token, next, true, Closed::TimedOut);
+            self.apply(token, next, ReadUntil::Eof, Closed::TimedOut);
         }
         if is_crowded {
             self.accept_waiting();

@@ -11,5 +11,5 @@ mod parse;
 pub use connection::{Awaits, Connection, Step, connection_option};
 pub use encode::dummy_response;
 #[cfg(test)]
-pub(crate) use encode::response_without_option;
+pub(crate) use encode::put_response;
 pub use parse::{Framing, Head};

@@ -118,14 +118,13 @@ impl HeadStore {
         head
     }
 
-    /// Reads the field section that opens a stream. No content follows if `ends_stream` is set.
+    /// Reads the field section that opens a stream.
     ///
     /// `decode` gets a scratch buffer, and passes each field to the reader.
     #[inline]
     pub(crate) fn read_request<E>(
         &mut self,
         version: Version,
-        ends_stream: bool,
         decode: impl FnOnce(&mut Vec<u8>, &mut HeadReader<'_>) -> Result<List, E>,
     ) -> Result<Verdict, E> {
         self.version = version;
@@ -140,10 +139,8 @@ impl HeadStore {
         let checked = self.check();
         let is_head = self.find(Name::Method) == Some(b"HEAD");
         let info = RequestInfo { is_head, priority, content_length };
-        // RFC 9113 §8.1.1: a request without content must not announce any.
-        let lacks_content = ends_stream && content_length.is_some_and(|length| length > 0);
         Ok(match (list, checked) {
-            _ if is_malformed || lacks_content => Verdict::Malformed,
+            _ if is_malformed => Verdict::Malformed,
             // Missing fields may be among those that were not passed on.
             (List::TooLarge, _) => Verdict::Refused(info, Refusal::HeadTooLarge),
             (List::Whole, Err(HeadError::Malformed)) => Verdict::Malformed,

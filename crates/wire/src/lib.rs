@@ -22,7 +22,9 @@ mod request_line;
 
 // Responses, and the buffer that collects them.
 mod builtin_fields;
+mod multiplexed;
 mod output;
+mod response;
 mod response_fields;
 pub mod response_head;
 mod server_fields;
@@ -43,9 +45,11 @@ mod scan;
 
 pub use archive_ref::ArchiveRef;
 pub use head_store::HeadStore;
+pub use multiplexed::Multiplexed;
 pub use output::{Output, Segment};
 pub use priority::Priority;
 pub use refusal::Refusal;
 pub use request_head::{RequestHead, Version};
 pub use request_line::RequestLine;
+pub use response::Response;
 pub use server_fields::ServerFields;

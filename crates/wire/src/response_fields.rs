@@ -16,24 +16,24 @@ use crate::archive_ref::ArchiveRef;
 use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies_by_encoding};
 use crate::decimal::Decimal;
 use crate::hpack::put_text_length;
+use crate::response::Response;
 use crate::server_fields::ServerFields;
 use encoder::{FieldEncoder, FieldName};
 
-/// Appends the encoded field section of the response for an answer.
+/// Appends the encoded field section of a response.
 #[inline]
 pub(crate) fn field_section<E: FieldEncoder>(
     encoder: &mut E,
-    answer: &Answer<'_>,
-    archive: ArchiveRef<'_>,
-    fields: &ServerFields,
+    response: &Response<'_>,
     section: &mut Vec<u8>,
 ) {
+    let Response { answer, archive, fields } = *response;
     let start = section.len();
     encoder.begin(section, archive);
     let mut section = Section { encoder, bytes: section };
 
     let overrides = if let Some(site_fields) = answer.site_fields {
-        section.put_head_with_rules(answer, site_fields, archive.bytes, fields)
+        section.put_head_with_rules(response, site_fields)
     } else if let Fields::Canned { head, validators } = &answer.fields
         && answer.status == head.status
     {
@@ -122,13 +122,9 @@ impl<E: FieldEncoder> Section<'_, E> {
     /// Appends the fields of an answer to which rules of `_headers` add fields: the lines that the rules
     /// don't replace, then the fields of the rules. Returns which of the server's fields the site sets.
     #[cold]
-    fn put_head_with_rules(
-        &mut self,
-        answer: &Answer<'_>,
-        site_fields: &SiteFields,
-        archive: &[u8],
-        fields: &ServerFields,
-    ) -> u8 {
+    fn put_head_with_rules(&mut self, response: &Response<'_>, site_fields: &SiteFields) -> u8 {
+        let Response { answer, fields, .. } = *response;
+        let archive = response.archive.bytes;
         let status = answer.status;
         let put_lines = |section: &mut Self, lines: E::Lines<'_>| {
             for line in lines {

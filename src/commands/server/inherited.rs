@@ -3,11 +3,11 @@
 
 use std::net::SocketAddr;
 
-use cannery_server::config::{Http3Part, ListenerKind};
+use cannery_server::config::{Http3Part, ListenerKind, Standby};
 use cannery_server::process::inheritance::{
     ADMIN_VARIABLE, DATAGRAMS_VARIABLE, FORWARDING_VARIABLE, GENERATION_VARIABLE, LISTENERS_VARIABLE,
     PART_VARIABLE, PLACE_VARIABLE, PREDECESSORS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE,
-    TLS_LISTENERS_VARIABLE,
+    TLS_LISTENERS_VARIABLE, WORKERS_VARIABLE,
 };
 use cannery_server::{Address, Claim, Listener, StartError};
 
@@ -57,7 +57,11 @@ pub(super) fn generation() -> u8 {
 
 /// Returns the forwarding sockets of the program that this one takes over from.
 pub(super) fn forwarding_predecessors() -> Vec<SocketAddr> {
-    let value = std::env::var(PREDECESSORS_VARIABLE).unwrap_or_default();
+    addresses(PREDECESSORS_VARIABLE)
+}
+
+fn addresses(variable: &str) -> Vec<SocketAddr> {
+    let value = std::env::var(variable).unwrap_or_default();
     value.split(',').filter_map(|address| address.parse().ok()).collect()
 }
 
@@ -78,18 +82,18 @@ pub(super) fn http3_part() -> Result<Option<Http3Part>, Failure> {
         port: port.parse().map_err(|_| invalid())?,
         sockets: entries.map(parse).collect::<Option<Vec<_>>>().ok_or_else(invalid)?,
         forwarding: descriptors_or_none(FORWARDING_VARIABLE)?,
+        workers: addresses(WORKERS_VARIABLE),
     }))
 }
 
-/// Returns the listening sockets of the other processes, each with the process's number. This process serves them while
-/// the other one is gone.
-pub(super) fn standby_listeners() -> Result<Vec<(usize, ListenerKind, i32)>, Failure> {
+/// Returns the listening sockets of the other processes, by descriptor.
+pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, Failure> {
     let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
     let value = std::env::var(STANDBY_VARIABLE).unwrap_or_default();
     let parse = |entry: &str| {
         let (process, descriptor) = entry.split_once(':')?;
-        let descriptor = descriptor.parse().ok()?;
-        Some((process.parse().ok()?, kind(tls.contains(&descriptor)), descriptor))
+        let listener = descriptor.parse().ok()?;
+        Some(Standby { process: process.parse().ok()?, kind: kind(tls.contains(&listener)), listener })
     };
     let entries = value.split(',').filter(|entry| !entry.is_empty()).map(parse).collect::<Option<Vec<_>>>();
     entries.ok_or_else(|| Failure::failed(format!("{STANDBY_VARIABLE} is no list of PROCESS:DESCRIPTOR")))

@@ -150,28 +150,29 @@ pub fn settings(parameters: &[(u16, u32)]) -> Vec<u8> {
     frame(SETTINGS, 0, 0, &parameters.iter().flat_map(encode).collect::<Vec<_>>())
 }
 
-/// Encodes HEADERS that contain a whole field block.
+/// Encodes HEADERS that contain a whole field block. `flags` is 0 or [`END_STREAM`].
 #[must_use]
-pub fn headers(stream: u32, is_last: bool, block: &[u8]) -> Vec<u8> {
-    frame(HEADERS, END_HEADERS | end_stream(is_last), stream, block)
+pub fn headers(stream: u32, flags: u8, block: &[u8]) -> Vec<u8> {
+    frame(HEADERS, flags | END_HEADERS, stream, block)
 }
 
 /// Encodes a field block in HEADERS, an empty CONTINUATION and another one, split at `position` of the block.
+/// `flags` is 0 or [`END_STREAM`].
 #[must_use]
-pub fn split_headers(stream: u32, is_last: bool, block: &[u8], position: usize) -> Vec<u8> {
+pub fn split_headers(stream: u32, flags: u8, block: &[u8], position: usize) -> Vec<u8> {
     let (first, rest) = block.split_at(position);
     [
-        frame(HEADERS, end_stream(is_last), stream, first),
+        frame(HEADERS, flags, stream, first),
         frame(CONTINUATION, 0, stream, &[]),
         frame(CONTINUATION, END_HEADERS, stream, rest),
     ]
     .concat()
 }
 
-/// Encodes DATA.
+/// Encodes DATA. `flags` is 0 or [`END_STREAM`].
 #[must_use]
-pub fn data(stream: u32, is_last: bool, content: &[u8]) -> Vec<u8> {
-    frame(DATA, end_stream(is_last), stream, content)
+pub fn data(stream: u32, flags: u8, content: &[u8]) -> Vec<u8> {
+    frame(DATA, flags, stream, content)
 }
 
 /// Encodes `RST_STREAM` with the error code CANCEL.
@@ -190,10 +191,6 @@ pub fn window_update(stream: u32, increment: u32) -> Vec<u8> {
 #[must_use]
 pub fn priority_update(stream: u32, priority: &str) -> Vec<u8> {
     frame(PRIORITY_UPDATE, 0, 0, &[&stream.to_be_bytes()[..], priority.as_bytes()].concat())
-}
-
-fn end_stream(is_last: bool) -> u8 {
-    if is_last { END_STREAM } else { 0 }
 }
 
 /// Encodes a field block of literals without indexing and without Huffman code (RFC 7541, section 6.2.2).

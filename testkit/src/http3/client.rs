@@ -28,6 +28,10 @@ use crate::{Ended, Response};
 /// Maximum length of a datagram that is received, in bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 
+// Error codes (RFC 9114, section 8.1).
+const NO_ERROR: u32 = 0x100;
+const REQUEST_REJECTED: u32 = 0x10b;
+
 /// Properties of a client.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -172,10 +176,17 @@ impl Client {
     ///
     /// Fails if the server resets the stream or ends the connection first.
     pub fn receive(&mut self, stream: StreamId, method: &str) -> Result<Response, Ended> {
-        self.run_until(|client| client.streams[&stream].progress != Progress::Open)?;
+        let completed = self.run_until(|client| client.streams[&stream].progress != Progress::Open);
         let received = self.streams.remove(&stream).expect("the stream of a request");
+        if let Err(ended) = completed {
+            let is_unprocessed = self.goaway().is_some_and(|first| stream_number(stream) >= first);
+            return Err(if is_unprocessed { Ended::GoneAway(NO_ERROR) } else { ended });
+        }
         if let Progress::Reset(code) = received.progress {
-            return Err(Ended::Reset(u32::try_from(code).unwrap()));
+            return Err(match u32::try_from(code).unwrap() {
+                REQUEST_REJECTED => Ended::GoneAway(REQUEST_REJECTED),
+                code => Ended::Reset(code),
+            });
         }
         self.check_own_streams();
         Ok(parse_response(&received.bytes, method == "HEAD"))
@@ -307,7 +318,7 @@ impl Client {
 
     /// Closes the connection with NO_ERROR of HTTP/3.
     pub fn close(mut self) {
-        self.connection.close(Instant::now(), VarInt::from_u32(0x100), Bytes::new());
+        self.connection.close(Instant::now(), VarInt::from_u32(NO_ERROR), Bytes::new());
         self.transmit();
     }
 
@@ -334,16 +345,36 @@ impl Client {
         }
     }
 
+    /// Acknowledges the datagrams that have arrived, without reading streams, so that the windows don't grow.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the socket does.
+    pub fn acknowledge(&mut self) -> io::Result<()> {
+        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        self.process_waiting(&mut buffer)?;
+        self.handle_events();
+        self.transmit();
+        Ok(())
+    }
+
     /// Waits for datagrams, and passes those that have arrived to the connection.
     fn wait(&mut self, timeout: Duration) -> io::Result<()> {
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
         // Zero would mean no limit.
         self.socket.set_read_timeout(Some(timeout.max(Duration::from_micros(100))))?;
-        let mut received = self.socket.recv_from(&mut buffer);
-        self.socket.set_nonblocking(true)?;
-        while let Ok((bytes, source)) = received {
+        if let Ok((bytes, source)) = self.socket.recv_from(&mut buffer) {
             self.process(source, &buffer[..bytes]);
-            received = self.socket.recv_from(&mut buffer);
+            self.process_waiting(&mut buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Passes the datagrams that have arrived to the connection.
+    fn process_waiting(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.socket.set_nonblocking(true)?;
+        while let Ok((bytes, source)) = self.socket.recv_from(buffer) {
+            self.process(source, &buffer[..bytes]);
         }
         self.socket.set_nonblocking(false)
     }
@@ -358,6 +389,15 @@ impl Client {
 
     /// Handles timeouts and events, and reads all streams.
     fn advance(&mut self) {
+        self.handle_events();
+        for (stream, received) in &mut self.streams {
+            if received.progress == Progress::Open {
+                read(&mut self.connection, *stream, received);
+            }
+        }
+    }
+
+    fn handle_events(&mut self) {
         let now = Instant::now();
         if self.connection.poll_timeout().is_some_and(|timeout| timeout <= now) {
             self.connection.handle_timeout(now);
@@ -378,11 +418,6 @@ impl Client {
                 | Event::DatagramsUnblocked => {}
             }
         }
-        for (stream, received) in &mut self.streams {
-            if received.progress == Progress::Open {
-                read(&mut self.connection, *stream, received);
-            }
-        }
         while let Some(event) = self.connection.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(self.handle, event) {
                 self.connection.handle_event(event);
@@ -400,8 +435,9 @@ impl Client {
         }
     }
 
-    /// Returns the stream ID in the server's last GOAWAY.
-    fn goaway(&self) -> Option<u64> {
+    /// Returns the stream ID in the server's last GOAWAY that was read: requests from it on are not processed.
+    #[must_use]
+    pub fn goaway(&self) -> Option<u64> {
         let (_, mut frames) = self.own_streams().find(|(kind, _)| *kind == CONTROL_STREAM)?;
         let mut last = None;
         while let Some((kind, mut payload)) = take_frame(&mut frames) {
@@ -441,6 +477,11 @@ impl Client {
             }
         }
     }
+}
+
+/// Returns the ID of a stream as frames have it.
+fn stream_number(stream: StreamId) -> u64 {
+    VarInt::from(stream).into_inner()
 }
 
 /// Reads the data of a stream that has arrived.

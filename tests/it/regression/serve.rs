@@ -90,6 +90,8 @@ fn folders_without_index_page_are_listed() {
     );
     let file = std::fs::File::options().write(true).open(folder.path().join("docs/a.txt")).unwrap();
     file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(784_111_777)).unwrap();
+    // A file that is open for writing isn't served yet.
+    drop(file);
     let mut serve = Serve::start_in(folder, &ANY_PORT);
     let url = serve.url();
     let page = String::from_utf8(get(&url, "/docs/").body).unwrap();

@@ -74,6 +74,18 @@ fn replace_piece(piece: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns `true` if a process has `file`, which must be open for reading only, open for writing.
+///
+/// Returns `None` if that is unknown: the file belongs to another user, or its file system has no leases.
+#[must_use]
+pub fn is_open_for_writing(file: &File) -> Option<bool> {
+    match file.try_clone().and_then(Lease::on) {
+        Ok(_lease) => Some(false),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Some(true),
+        Err(_) => None,
+    }
+}
+
 /// A read lease on a file: processes that want to change the file block until it is dropped.
 ///
 /// The holder must poll [`Lease::is_being_broken`]. The kernel revokes the lease after `/proc/sys/fs/lease-break-time`,
@@ -87,7 +99,15 @@ impl Lease {
     /// Returns `None` if the file belongs to another user or is open for writing, or if its file system has no leases.
     pub(crate) fn take(file: &File) -> io::Result<Option<Lease>> {
         // The lease belongs to the open file description, which both descriptors share.
-        let lease = Lease(file.try_clone()?);
+        Ok(Lease::on(file.try_clone()?).ok())
+    }
+
+    /// Takes a lease on `file`.
+    ///
+    /// # Errors
+    /// Returns [`io::ErrorKind::WouldBlock`] if the file is open for writing.
+    fn on(file: File) -> io::Result<Lease> {
+        let lease = Lease(file);
         let descriptor = lease.0.as_raw_fd();
 
         // The kernel announces a lease breaker with a signal. We poll instead, so we choose a signal that is ignored by
@@ -97,7 +117,7 @@ impl Lease {
             libc::fcntl(descriptor, F_SETSIG, libc::SIGURG) == 0
                 && libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_RDLCK) == 0
         };
-        Ok(is_taken.then_some(lease))
+        if is_taken { Ok(lease) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Returns `true` if a process is waiting to change the file, or if the kernel has revoked the lease.

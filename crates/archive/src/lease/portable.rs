@@ -16,6 +16,12 @@ pub(crate) fn replace_with_copy(_map: &Mmap) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Returns `None`: it is unknown whether a process has a file open for writing.
+#[must_use]
+pub fn is_open_for_writing(_file: &File) -> Option<bool> {
+    None
+}
+
 /// A lease on a file. No value of this type exists.
 #[derive(Debug)]
 pub struct Lease(Infallible);

@@ -14,7 +14,7 @@ fn archive(directories: &[&str]) -> Archive {
     }
     let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
-    std::io::Seek::rewind(&mut file).unwrap();
+    file.rewind().unwrap();
     file.read_to_end(&mut bytes).unwrap();
     Archive::from_bytes(bytes).unwrap()
 }

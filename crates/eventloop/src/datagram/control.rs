@@ -74,14 +74,15 @@ impl Report {
     /// Parses control messages. Ignores unknown and malformed ones.
     pub(super) fn parse(mut control: &[u8]) -> Report {
         let mut report = Report::default();
-        while let Some((level, kind, data, rest)) = next_message(control) {
-            report.add(level, kind, data);
+        while let Some((message, rest)) = ControlMessage::split(control) {
+            report.add(message);
             control = rest;
         }
         report
     }
 
-    fn add(&mut self, level: c_int, kind: c_int, data: &[u8]) {
+    fn add(&mut self, message: ControlMessage<'_>) {
+        let ControlMessage { level, kind, data } = message;
         match (level, kind) {
             (libc::IPPROTO_IP, ipv4_info::TYPE) => {
                 let address = data.get(ipv4_info::RECEIVED_AT..).and_then(|data| data.first_chunk::<4>());
@@ -116,17 +117,29 @@ impl Report {
     }
 }
 
-/// Splits the next control message off: its level, its type, its data, and the messages after it. Returns `None` at the end,
-/// and if the message is malformed.
-fn next_message(control: &[u8]) -> Option<(c_int, c_int, &[u8], &[u8])> {
-    #[allow(clippy::useless_conversion, reason = "another type on other systems")]
-    let length = usize::try_from(Length::from_ne_bytes(*control.first_chunk()?)).ok()?;
-    let field = |start: usize| Some(c_int::from_ne_bytes(*control.get(start..)?.first_chunk()?));
-    let level = field(LENGTH_BYTES)?;
-    let kind = field(LENGTH_BYTES + 4)?;
-    let data = control.get(DATA_START..length)?;
-    let end = length.next_multiple_of(ALIGNMENT).min(control.len());
-    Some((level, kind, data, &control[end..]))
+/// A control message.
+#[derive(Debug, Clone, Copy)]
+struct ControlMessage<'a> {
+    /// The protocol that the message belongs to.
+    level: c_int,
+    /// The type of the message.
+    kind: c_int,
+    data: &'a [u8],
+}
+
+impl<'a> ControlMessage<'a> {
+    /// Splits the next message off, and returns it with those after it. Returns `None` at the end, and if the message is
+    /// malformed.
+    fn split(control: &'a [u8]) -> Option<(ControlMessage<'a>, &'a [u8])> {
+        #[allow(clippy::useless_conversion, reason = "another type on other systems")]
+        let length = usize::try_from(Length::from_ne_bytes(*control.first_chunk()?)).ok()?;
+        let field = |start: usize| Some(c_int::from_ne_bytes(*control.get(start..)?.first_chunk()?));
+        let level = field(LENGTH_BYTES)?;
+        let kind = field(LENGTH_BYTES + 4)?;
+        let data = control.get(DATA_START..length)?;
+        let end = length.next_multiple_of(ALIGNMENT).min(control.len());
+        Some((ControlMessage { level, kind, data }, &control[end..]))
+    }
 }
 
 /// The control messages of a train.
@@ -236,17 +249,17 @@ mod tests {
         request.set_source(Ipv6Addr::LOCALHOST.into());
         request.set_ecn(Ecn::Ce, (Ipv6Addr::LOCALHOST, 1).into());
         request.set_segment_bytes(1200);
-        let (level, kind, data, rest) = next_message(request.as_bytes()).unwrap();
+        let (ControlMessage { level, kind, data }, rest) = ControlMessage::split(request.as_bytes()).unwrap();
         assert_eq!((level, kind, data.len()), (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20));
-        let (level, kind, data, rest) = next_message(rest).unwrap();
+        let (ControlMessage { level, kind, data }, rest) = ControlMessage::split(rest).unwrap();
         assert_eq!((level, kind, data), (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &3i32.to_ne_bytes()[..]));
         // Elsewhere there is no message for segments.
         assert!(cfg!(target_os = "linux") || rest.is_empty());
         #[cfg(target_os = "linux")]
         {
-            let (level, kind, data, rest) = next_message(rest).unwrap();
+            let (ControlMessage { level, kind, data }, rest) = ControlMessage::split(rest).unwrap();
             assert_eq!((level, kind, data), (libc::SOL_UDP, 103, &1200u16.to_ne_bytes()[..]));
-            assert!(next_message(rest).is_none());
+            assert!(ControlMessage::split(rest).is_none());
         }
     }
 

@@ -126,6 +126,14 @@ impl ConnectionIdLayout {
         byte(position).unwrap_or(0)
     }
 
+    /// Returns the issuer that a datagram's destination connection ID names if one of our servers issued it, which is not
+    /// checked.
+    #[inline]
+    pub fn named_issuer(self, datagram: &[u8]) -> Option<Issuer> {
+        let id = self.destination(datagram)?;
+        Some(Issuer { worker: id[self.worker_offset()], generation: Generation::new(id[0] >> 3) })
+    }
+
     /// Returns the destination connection ID of a datagram if it has the length of those that we issue.
     fn destination(self, datagram: &[u8]) -> Option<&[u8]> {
         let start = match datagram.first()? {
@@ -158,10 +166,7 @@ impl ConnectionIds {
     /// Returns the issuer of a datagram's destination connection ID, or `None` if no process of this server issued it.
     pub(super) fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
         let id = self.layout.destination(datagram)?;
-        self.is_ours(id).then(|| Issuer {
-            worker: id[self.layout.worker_offset()],
-            generation: Generation::new(id[0] >> 3),
-        })
+        if self.is_ours(id) { self.layout.named_issuer(datagram) } else { None }
     }
 
     /// Returns `true` if a process of this server issued the connection ID.
@@ -196,7 +201,7 @@ impl IdGenerator {
         Self { ids, issuer, random, count: 0 }
     }
 
-    fn random(&mut self) -> [u8; 5] {
+    fn random(&mut self) -> [u8; MASK_BYTES] {
         let mut block = [0; BLOCK_BYTES];
         block[..8].copy_from_slice(&self.count.to_be_bytes());
         self.count += 1;
@@ -207,11 +212,12 @@ impl IdGenerator {
 impl ConnectionIdGenerator for IdGenerator {
     fn generate_cid(&mut self) -> ConnectionId {
         let layout = self.ids.layout;
-        let (low, high) = (self.random(), self.random());
+        let [bits, r0, r1, r2, r3] = self.random();
+        let [r4, r5, ..] = self.random();
 
         let mut id = [0; BYTES_MAX];
         let id = &mut id[..layout.id_bytes()];
-        id[0] = self.issuer.generation.number() << 3 | low[0] & 7;
+        id[0] = self.issuer.generation.number() << 3 | bits & 7;
         match layout.server_id {
             None => id[0] |= NOT_ROUTABLE,
             Some(server_id) => id[1..=SERVER_ID_BYTES].copy_from_slice(&server_id),
@@ -219,8 +225,7 @@ impl ConnectionIdGenerator for IdGenerator {
 
         let worker = layout.worker_offset();
         id[worker] = self.issuer.worker;
-        id[worker + 1..worker + 5].copy_from_slice(&low[1..]);
-        id[worker + 5..worker + 7].copy_from_slice(&high[..2]);
+        id[worker + 1..][..RANDOM_BYTES].copy_from_slice(&[r0, r1, r2, r3, r4, r5]);
 
         let (start, check) = id.split_at_mut(layout.id_bytes() - CHECK_BYTES);
         check.copy_from_slice(&self.ids.check(start));
@@ -240,9 +245,12 @@ impl ConnectionIdGenerator for IdGenerator {
     }
 }
 
-/// Returns five bytes of the block encrypted by AES. The library offers this as the mask of header protection
+/// The bytes of an encrypted block that the library returns: the length of a mask of header protection (RFC 9001 §5.4.1).
+const MASK_BYTES: usize = 5;
+
+/// Returns the first bytes of the block encrypted by AES. The library offers this as the mask of header protection
 /// (RFC 9001 §5.4.3).
-fn encrypt(key: &HeaderProtectionKey, block: [u8; BLOCK_BYTES]) -> [u8; 5] {
+fn encrypt(key: &HeaderProtectionKey, block: [u8; BLOCK_BYTES]) -> [u8; MASK_BYTES] {
     key.new_mask(&block).expect("the sample has the length of a block")
 }
 

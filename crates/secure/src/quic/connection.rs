@@ -368,6 +368,12 @@ impl Connection {
         self.quinn.streams().send_streams()
     }
 
+    /// Requests that the peer acknowledges a packet (PING). To be followed by a call of
+    /// [`poll_transmit`](Self::poll_transmit).
+    pub fn ping(&mut self) {
+        self.quinn.ping();
+    }
+
     /// Ends the connection with an error code of the application. It is drained after three probe timeouts.
     pub fn close(&mut self, now: Instant, code: u64, reason: &'static [u8]) {
         self.quinn.close(now, error_code(code), Bytes::from_static(reason));

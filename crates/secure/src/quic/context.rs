@@ -7,8 +7,9 @@ use quinn_proto::{EndpointConfig, ServerConfig, ValidationTokenConfig};
 
 use super::cid::{ConnectionIdLayout, ConnectionIds, IdGenerator, Issuer, ServerId};
 use super::crypto::ServerCrypto;
-use super::tokens::{ResetKey, TokenKey, UsedTokens};
+use super::tokens::{ResetKey, TokenKey};
 use super::transport::{limit_endpoint, limit_server};
+use super::used_tokens::UsedTokens;
 use crate::Error;
 use crate::context::Clock;
 

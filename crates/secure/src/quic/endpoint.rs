@@ -143,26 +143,26 @@ impl Endpoint {
                 ConnectionKey(handle.0),
                 ConnectionEvent { quinn: event, source: arrival.source, now },
             ),
-            Some(DatagramEvent::Response(_)) if self.is_limited(now, reply) => Received::Dropped,
-            Some(DatagramEvent::Response(transmit)) => Received::Reply(transmit.into()),
+            Some(DatagramEvent::Response(transmit)) => self.limit_reply(now, transmit.into(), reply),
             Some(DatagramEvent::NewConnection(incoming)) => {
                 self.admit(Incoming { quinn: incoming, first_bytes: arrival.bytes.len() }, reply)
             }
         }
     }
 
-    /// Returns `true` if a reply is a version negotiation too soon after the last (RFC 9000 §17.2.1).
-    fn is_limited(&mut self, now: Instant, reply: &[u8]) -> bool {
+    /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1).
+    fn limit_reply(&mut self, now: Instant, transmit: Transmit, reply: &[u8]) -> Received {
         let is_version_negotiation = matches!(reply, [first, 0, 0, 0, 0, ..] if first & 0x80 != 0);
         if !is_version_negotiation {
-            return false;
+            return Received::Reply(transmit);
         }
+
         let interval = Duration::from_millis(QUIC_VERSION_NEGOTIATION_INTERVAL_MS);
         if self.last_version_negotiation.is_some_and(|last| now.saturating_duration_since(last) < interval) {
-            return true;
+            return Received::Dropped;
         }
         self.last_version_negotiation = Some(now);
-        false
+        Received::Reply(transmit)
     }
 
     fn admit(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Received {

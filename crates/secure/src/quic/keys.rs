@@ -11,6 +11,7 @@ use quinn_proto::crypto::{self, CryptoError, KeyPair, Keys};
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey};
 
 use super::header::{HeaderParts, SAMPLE_BYTES};
+use super::padding::length_without_padding;
 
 /// The length of the tag of every AEAD in TLS 1.3.
 pub(super) const TAG_BYTES: usize = 16;
@@ -138,7 +139,7 @@ impl crypto::PacketKey for PacketKey {
     fn decrypt(&self, number: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
         let opened = self.0.decrypt_in_place(number, header, payload);
         let bytes = opened.map_err(|_| CryptoError)?.len();
-        payload.truncate(bytes);
+        payload.truncate(length_without_padding(&payload[..bytes]));
         Ok(())
     }
 

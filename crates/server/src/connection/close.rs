@@ -6,7 +6,7 @@ use cannery_eventloop::Socket;
 
 use super::context::WorkerContext;
 use super::deadlines::Wait;
-use super::{Connection, Next, Phase};
+use super::{Connection, Next, Phase, ReadUntil};
 
 /// How long a peer may go on sending after the last response before the connection is closed. If we closed with unread
 /// data, the kernel would send a reset, and the peer's kernel would drop the response.
@@ -31,7 +31,7 @@ impl<S: Socket> Connection<S> {
         self.unprocessed = Vec::new();
         self.wait = Wait::PeerClose;
         self.deadline = Some(cx.clock.now + LINGER);
-        self.run(cx, false)
+        self.run(ReadUntil::Blocked, cx)
     }
 
     /// Sends GOAWAY. The connection ends when all requests that the client has sent by then have their responses.
@@ -41,7 +41,7 @@ impl<S: Socket> Connection<S> {
             return Next::Close;
         }
         if self.is_draining() {
-            return self.run(cx, false);
+            return self.run(ReadUntil::Blocked, cx);
         }
         // No event announces data beyond the budget.
         if cx.budget.bytes == 0 { Next::Iteration } else { Next::Event }

@@ -9,15 +9,14 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::Now;
 use cannery_secure::Context;
 use cannery_site::Scratch;
-use cannery_wire::HeadStore;
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
-use cannery_wire::{Output, ServerFields};
+use cannery_wire::{HeadStore, Output, ServerFields};
 
 use super::memory_budget::MemoryBudget;
 use super::recv::IterationBudget;
 use super::send_batch::SendBatch;
 use super::transport::Buffers;
-use crate::config::Timeouts;
+use crate::config::{LiveFolder, Timeouts};
 use crate::content::Content;
 use crate::observe::Observer;
 
@@ -50,6 +49,8 @@ pub(crate) struct Policy {
     pub(crate) expects_proxy_header: bool,
     /// The port of `https` to which requests without TLS are redirected, if they are.
     pub(crate) https_port: Option<u16>,
+    /// The folder that the content is made from, if it is edited meanwhile.
+    pub(crate) live_folder: Option<LiveFolder>,
     /// Makes the TLS sessions of connections.
     pub(crate) tls: Option<Context>,
     /// Bytes that a connection may receive and send in one loop iteration.
@@ -79,7 +80,7 @@ pub(crate) struct CurrentRelease {
 pub(super) struct Responder {
     pub(super) fields: Fields,
     pub(super) scratch: Scratch,
-    /// Request heads of HTTP/2.
+    /// Request heads of HTTP/2 and HTTP/3.
     pub(super) heads: HeadStore,
     pub(super) output: Output,
 }

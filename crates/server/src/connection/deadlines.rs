@@ -8,7 +8,7 @@ use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use super::context::{DRAIN_GRACE, WorkerContext};
 use super::protocol::Awaits;
-use super::{Connection, Next, Phase};
+use super::{Connection, Next, Phase, ReadUntil};
 
 /// How long a connection may send from a release that was replaced before its client is sent GOAWAY.
 const OLD_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,10 +30,18 @@ pub(super) enum Wait {
     PeerClose,
 }
 
+/// The content of the data that was processed since the deadline was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Processed {
+    /// No complete request.
+    Part,
+    /// Requests that got responses.
+    Requests,
+}
+
 impl<S: Socket> Connection<S> {
-    /// Sets the reason to wait, and its deadline. `has_responded` is `true` if a response was written since
-    /// the last call.
-    pub(super) fn set_deadline(&mut self, has_responded: bool, cx: &mut WorkerContext) {
+    /// Sets the reason to wait, and its deadline, after data was `processed`.
+    pub(super) fn set_deadline(&mut self, processed: Processed, cx: &mut WorkerContext) {
         let awaits = self.protocol.awaits();
         if awaits == Awaits::Request && !self.is_sending() {
             self.wait = Wait::Request;
@@ -57,7 +65,8 @@ impl<S: Socket> Connection<S> {
         // The time counts from the first byte of a request: a byte from time to time doesn't extend it. Small window
         // updates don't either, because `on_deadline` compares the bytes of the whole time.
         let is_unchanged = wait == self.wait;
-        if is_unchanged && (wait == Wait::Window || matches!(wait, Wait::Rest(_)) && !has_responded) {
+        let continues_request = matches!(wait, Wait::Rest(_)) && processed == Processed::Part;
+        if is_unchanged && (wait == Wait::Window || continues_request) {
             return;
         }
         self.wait = wait;
@@ -116,7 +125,7 @@ impl<S: Socket> Connection<S> {
         self.unprocessed = Vec::new();
         let Ok(flow) = self.send_output(cx) else { return Next::Close };
         if !flow.is_blocked() {
-            return self.run(cx, false);
+            return self.run(ReadUntil::Blocked, cx);
         }
         // The site's own page can be larger than the socket's buffer.
         self.wait = Wait::SendRoom;

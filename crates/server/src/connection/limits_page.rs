@@ -9,6 +9,7 @@ use cannery_wire::limits as http_limits;
 use super::LINGER;
 use super::context::DRAIN_GRACE;
 use crate::config::Timeouts;
+use crate::http3::SILENCE_MIN;
 
 /// Lists constants of a module as pairs of name and value.
 macro_rules! values {
@@ -47,6 +48,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("send", send),
         ("DRAIN_GRACE", DRAIN_GRACE),
         ("LINGER", LINGER),
+        ("SILENCE_MIN", SILENCE_MIN),
     ];
     let times = times.map(|(name, time)| (name, time.as_secs().to_string()));
     http_limits.into_iter().chain(tls_limits).chain(times).collect()

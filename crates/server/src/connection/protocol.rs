@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use cannery_secure::Version;
-use cannery_wire::{Output, Refusal, RequestLine, h1, h2};
+use cannery_wire::{Output, Refusal, RequestLine, Response, h1, h2};
 
 use super::context::{Policy, Responder, WorkerContext};
-use crate::content::{Content, IncomingRequest, OnH1, OnH2};
+use crate::config::ListenerKind;
+use crate::content::{Content, IncomingRequest, OnH1, OnStream};
 use crate::observe::RefusedRequest;
 
 /// The protocol of a connection, and its state.
@@ -67,8 +68,12 @@ pub(super) enum Progress {
 
 impl Protocol {
     /// Returns the protocol with which connections begin.
-    pub(super) fn new(has_tls: bool, policy: &Policy) -> Protocol {
-        if policy.has_http1 { Protocol::H1(h1::Connection::new(has_tls)) } else { Protocol::h2() }
+    pub(super) fn new(kind: ListenerKind, policy: &Policy) -> Protocol {
+        if !policy.has_http1 {
+            return Protocol::h2();
+        }
+        let is_secured = kind == ListenerKind::Tls;
+        Protocol::H1(h1::Connection::new(is_secured))
     }
 
     /// Returns HTTP/2 before its first frame.
@@ -231,6 +236,13 @@ fn respond_h1(
         let (used, step) = http.next_request(rest, &mut head);
         match step {
             h1::Step::Request => {
+                if let Some(folder) = &cx.policy.live_folder
+                    && folder.is_pending(head.common.request.target)
+                    && used == rest.len()
+                {
+                    // It is the last request so far, and is read again when the worker is woken.
+                    return Some(Progress::Complete);
+                }
                 let WorkerContext { policy, release, responder, observer, .. } = &mut *cx;
                 let Responder { fields, scratch, output, .. } = responder;
                 let incoming = IncomingRequest {
@@ -277,9 +289,8 @@ fn refuse_h1(
 ) {
     let Responder { fields, output, .. } = &mut cx.responder;
     let (answer, archive) = cx.release.content.refusal(refusal);
-    output.set_archive(archive.number);
     let fields = fields.for_connection(client.has_tls);
-    let content_bytes = http.refuse(&answer, archive.bytes, fields, output);
+    let content_bytes = http.refuse(&Response { answer: &answer, archive, fields }, output);
     cx.observer.request_refused(&RefusedRequest {
         peer: *client.address,
         tls: client.tls_version,
@@ -326,33 +337,23 @@ impl Http2 {
         let last = loop {
             let (used, step) = self.http.next_request(rest, heads, output);
             *rest = &rest[used..];
-            match step {
-                h2::Step::Request(stream) => {
-                    let head = heads.head();
-                    let exchange = OnH2 { http: &mut self.http, stream, head: &head };
-                    let incoming = IncomingRequest {
-                        exchange,
-                        peer: client.address,
-                        tls: client.tls_version,
-                        https_port,
-                        fields,
-                    };
-                    content.answer(incoming, scratch, output, observer);
-                }
-                h2::Step::Refused(stream, refusal) => {
-                    let (answer, archive) = content.refusal(refusal);
-                    let content_bytes = self.http.refuse(stream, &answer, archive, fields, output);
-                    let head = heads.head();
-                    observer.request_refused(&RefusedRequest {
-                        peer: *client.address,
-                        tls: client.tls_version,
-                        refusal,
-                        line: RequestLine::from_refused_head(&head),
-                        head: Some(&head),
-                        content_bytes,
-                    });
-                }
+            let (stream, refusal) = match step {
+                h2::Step::Request(stream) => (stream, None),
+                h2::Step::Refused(stream, refusal) => (stream, Some(refusal)),
                 step => break step,
+            };
+
+            let head = heads.head();
+            let incoming = IncomingRequest {
+                exchange: OnStream { http: &mut self.http, stream, head: &head },
+                peer: client.address,
+                tls: client.tls_version,
+                https_port,
+                fields,
+            };
+            match refusal {
+                None => content.answer(incoming, scratch, output, observer),
+                Some(refusal) => content.refuse(refusal, incoming, output, observer),
             }
         };
 

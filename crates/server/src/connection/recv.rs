@@ -1,5 +1,7 @@
 //! Limits and outcomes of receiving, with and without TLS.
 
+use cannery_eventloop::Readiness;
+
 /// Bytes that one call receives at most.
 pub(super) const RECEIVE_BYTES: usize = 64 * 1024;
 
@@ -10,6 +12,22 @@ pub(crate) struct IterationBudget {
     pub(super) bytes: u64,
     /// TLS handshakes of which the worker may still run the expensive step.
     pub(crate) handshakes: u32,
+}
+
+/// How far a connection reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadUntil {
+    /// Until the socket has no data for now. An event announces further data.
+    Blocked,
+    /// Up to the end of the stream, which no further event announces.
+    Eof,
+}
+
+impl From<Readiness> for ReadUntil {
+    #[inline]
+    fn from(readiness: Readiness) -> ReadUntil {
+        if readiness.read_closed { ReadUntil::Eof } else { ReadUntil::Blocked }
+    }
 }
 
 /// The outcome of receiving.

@@ -14,7 +14,7 @@ use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
 
 use super::ack_tracker::AckTracker;
 use super::flow::Flow;
-use super::recv::{IterationBudget, RECEIVE_BYTES, RecvOutcome};
+use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 
 /// Buffers that all TLS streams of a worker use in turn. They take no memory until the first one needs them.
 #[derive(Default)]
@@ -110,16 +110,15 @@ impl TlsStream {
         !self.pending.is_empty()
     }
 
-    /// Receives until the buffers have plaintext or the socket is empty. With `peer_eof` it reads up to the end of the
-    /// stream.
+    /// Receives until the buffers have plaintext or the socket has no data for now.
     // Not inlined: like the functions below, it would make the path of connections without TLS longer.
     #[inline(never)]
     pub(super) fn receive(
         &mut self,
         socket: &impl Socket,
+        until: ReadUntil,
         buffers: &mut TlsBuffers,
         budget: &mut IterationBudget,
-        peer_eof: bool,
     ) -> io::Result<RecvOutcome> {
         if self.is_closed {
             return discard(socket, buffers, budget);
@@ -152,7 +151,8 @@ impl TlsStream {
             };
 
             // No event announces an end that has arrived as a record.
-            let is_drained = len < room && !peer_eof && !was_deferred && !self.has_peer_closed;
+            let is_announced = until == ReadUntil::Blocked && !self.has_peer_closed;
+            let is_drained = len < room && !was_deferred && is_announced;
             if !buffers.plaintext.is_empty() {
                 return Ok(RecvOutcome::Data { len: buffers.plaintext.len(), is_drained });
             }

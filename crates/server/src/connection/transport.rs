@@ -7,7 +7,7 @@ use cannery_secure::Session;
 
 use super::ack_tracker::AckTracker;
 use super::flow::Flow;
-use super::recv::{IterationBudget, RECEIVE_BYTES, RecvOutcome};
+use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 use super::tls_stream::{TlsBuffers, TlsStream};
 
 /// Buffers that the transports of a worker use in turn, so that an idle connection has none of its own.
@@ -90,22 +90,23 @@ impl<S: Socket> Transport<S> {
         }
     }
 
-    /// Receives data that has arrived. With `peer_eof` it reads up to the end of the stream.
+    /// Receives data that has arrived.
     #[inline]
     pub(super) fn receive(
         &mut self,
+        until: ReadUntil,
         buffers: &mut Buffers,
         budget: &mut IterationBudget,
-        peer_eof: bool,
     ) -> io::Result<RecvOutcome> {
         if let Some(tls) = &mut self.tls {
-            return tls.receive(&self.socket, &mut buffers.tls, budget, peer_eof);
+            return tls.receive(&self.socket, until, &mut buffers.tls, budget);
         }
         Ok(match self.socket.receive(&mut buffers.received)? {
             Received::Bytes(len) => {
                 budget.bytes = budget.bytes.saturating_sub(len as u64);
                 // A short read empties the socket, and the next data causes an event.
-                RecvOutcome::Data { len, is_drained: len < buffers.received.len() && !peer_eof }
+                let is_drained = len < buffers.received.len() && until == ReadUntil::Blocked;
+                RecvOutcome::Data { len, is_drained }
             }
             Received::WouldBlock => RecvOutcome::Blocked,
             Received::Closed => RecvOutcome::Eof,

@@ -2,8 +2,8 @@
 //!
 //! The code that selects the response does not depend on the protocol.
 
-use cannery_site::{Answer, Method};
-use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields, Version, h1, h2, h3};
+use cannery_site::Method;
+use cannery_wire::{Multiplexed, Output, RequestHead, Response, ServerFields, Version, h1};
 
 use super::dummy::Dummy;
 use crate::pages::Page;
@@ -13,20 +13,14 @@ pub(crate) trait Exchange<'a> {
     /// Returns the request head.
     fn head(&self) -> &'a RequestHead<'a>;
 
-    /// Encodes the response of a site. `archive` is the file that its ranges refer to.
-    fn answer(
-        &mut self,
-        answer: &Answer<'_>,
-        archive: ArchiveRef<'_>,
-        fields: &ServerFields,
-        output: &mut Output,
-    );
+    /// Encodes a response.
+    fn respond(&mut self, response: &Response<'_>, output: &mut Output);
 
     /// Encodes a built-in page.
-    fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output);
+    fn respond_with_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output);
 
     /// Encodes the response of `--dummy`.
-    fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output);
+    fn respond_with_dummy(&mut self, dummy: &Dummy, output: &mut Output);
 }
 
 /// An HTTP/1 request.
@@ -42,18 +36,11 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
     }
 
     #[inline]
-    fn answer(
-        &mut self,
-        answer: &Answer<'_>,
-        archive: ArchiveRef<'_>,
-        fields: &ServerFields,
-        output: &mut Output,
-    ) {
-        output.set_archive(archive.number);
-        self.http.respond(self.head, answer, archive.bytes, fields, output);
+    fn respond(&mut self, response: &Response<'_>, output: &mut Output) {
+        self.http.respond(self.head, response, output);
     }
 
-    fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
+    fn respond_with_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
         let keeps = self.http.keeps_open(self.head);
         let option = h1::connection_option(keeps, self.head);
         let mut bytes = page.head(option, fields.lines(0));
@@ -64,7 +51,7 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
     }
 
     #[inline]
-    fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
+    fn respond_with_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
         let bytes = match (self.http.keeps_open(self.head), self.head.common.version) {
             (true, Version::Http10) => &dummy.keep_alive,
             (true, _) => &dummy.plain,
@@ -77,73 +64,33 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
     }
 }
 
-/// A request on an HTTP/2 stream.
-pub(crate) struct OnH2<'a, 'c> {
-    pub(crate) http: &'c mut h2::Connection,
-    pub(crate) stream: h2::StreamId,
+/// A request on a stream of HTTP/2 or HTTP/3.
+pub(crate) struct OnStream<'a, 'c, C: Multiplexed> {
+    pub(crate) http: &'c mut C,
+    pub(crate) stream: C::StreamId,
     pub(crate) head: &'a RequestHead<'a>,
 }
 
-impl<'a> Exchange<'a> for OnH2<'a, '_> {
+impl<'a, C: Multiplexed> Exchange<'a> for OnStream<'a, '_, C> {
     #[inline]
     fn head(&self) -> &'a RequestHead<'a> {
         self.head
     }
 
     #[inline]
-    fn answer(
-        &mut self,
-        answer: &Answer<'_>,
-        archive: ArchiveRef<'_>,
-        fields: &ServerFields,
-        output: &mut Output,
-    ) {
-        self.http.respond(self.stream, answer, archive, fields, output);
+    fn respond(&mut self, response: &Response<'_>, output: &mut Output) {
+        self.http.respond(self.stream, response, output);
     }
 
-    fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
+    fn respond_with_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
         with_page_fields(page, fields, |all| {
             self.http.respond_with_fields(self.stream, all, &page.body, output);
         });
     }
 
-    fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
-        self.http.respond_with_fields(self.stream, &dummy_fields(dummy), dummy.body, output);
-    }
-}
-
-/// A request on an HTTP/3 stream.
-pub(crate) struct OnH3<'a, 'c> {
-    pub(crate) http: &'c mut h3::Connection,
-    pub(crate) stream: u64,
-    pub(crate) head: &'a RequestHead<'a>,
-}
-
-impl<'a> Exchange<'a> for OnH3<'a, '_> {
-    #[inline]
-    fn head(&self) -> &'a RequestHead<'a> {
-        self.head
-    }
-
-    #[inline]
-    fn answer(
-        &mut self,
-        answer: &Answer<'_>,
-        archive: ArchiveRef<'_>,
-        fields: &ServerFields,
-        output: &mut Output,
-    ) {
-        self.http.respond(self.stream, answer, archive, fields, output);
-    }
-
-    fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
-        with_page_fields(page, fields, |all| {
-            self.http.respond_with_fields(self.stream, all, &page.body, output);
-        });
-    }
-
-    fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
-        self.http.respond_with_fields(self.stream, &dummy_fields(dummy), dummy.body, output);
+    fn respond_with_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
+        let fields = [(":status", b"200".as_slice()), ("content-length", dummy.length.as_bytes())];
+        self.http.respond_with_fields(self.stream, &fields, dummy.body, output);
     }
 }
 
@@ -164,11 +111,6 @@ fn with_page_fields(page: &Page<'_>, fields: &ServerFields, respond: impl FnOnce
     all.extend(page_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
     all.extend(server_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
     respond(&all);
-}
-
-/// Returns the fields of the response of `--dummy`.
-fn dummy_fields(dummy: &Dummy) -> [(&'static str, &[u8]); 2] {
-    [(":status", b"200".as_slice()), ("content-length", dummy.length.as_bytes())]
 }
 
 /// Splits HTTP/1 field lines into lowercase names and values.

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use cannery_archive::{Archive, Lease, Loading, OpenError};
 
+use crate::config::NamedArchive;
+
 /// Maximum size of an archive that is read into memory if it cannot be leased.
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 
@@ -14,6 +16,13 @@ pub(crate) struct OpenedArchive {
     pub(crate) lease: Option<Lease>,
     /// Whether other processes can change the archive, because it can be neither leased nor copied.
     pub(crate) is_unguarded: bool,
+}
+
+/// Opens the archive of a configuration.
+pub(super) fn open_named(named: &NamedArchive, loading: Loading) -> Result<OpenedArchive, OpenError> {
+    let Some(file) = &named.file else { return open(&named.path, loading) };
+    let archive = Archive::from_file(file, loading)?;
+    Ok(OpenedArchive { archive, lease: None, is_unguarded: false })
 }
 
 /// Opens an archive: mapped if it can be leased, otherwise read into memory unless it is too large for that.

@@ -50,7 +50,7 @@ impl Sites {
         if !BuiltinPages::may_have(request.target) {
             return None;
         }
-        self.builtin_pages.at(Target::parse(request.target)?.path)
+        self.builtin_pages.at(&Target::parse(request.target)?)
     }
 
     /// Returns the challenge response for a host without a site, because a certificate authority may validate the names

@@ -15,13 +15,14 @@ use cannery_secure::quic::{
 };
 use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
-use cannery_wire::{Priority, RequestLine};
+use cannery_wire::{Priority, Refusal};
 
 use super::bodies::Bodies;
 use super::own_stream::OwnStream;
+use super::silence::{Presence, Silence};
 use crate::connection::{Http3Context, WorkerContext};
-use crate::content::{IncomingRequest, OnH3};
-use crate::observe::{Closed, Http3Metric, Observer, RefusedRequest};
+use crate::content::{IncomingRequest, OnStream};
+use crate::observe::{Closed, Http3Metric, Observer};
 
 /// Memory of an idle connection in bytes: mostly the state of `quinn-proto`.
 const IDLE_BYTES: u32 = 18 * 1024;
@@ -43,6 +44,9 @@ pub(super) struct Connection {
     deadline: Option<Instant>,
     /// Bytes that were sent when the wait began.
     sent_bytes_before: u64,
+    /// Whether a request has arrived, or a response was acknowledged, since the deadline was set.
+    is_active: bool,
+    silence: Silence,
     close_reason: Closed,
     /// The part of the measurements that was counted.
     counted: Stats,
@@ -107,7 +111,7 @@ pub(super) enum Late {
     No,
     /// It has had no request for long.
     Idle,
-    /// Its client is too slow with the handshake, a request, or a response.
+    /// Its client is too slow with the handshake, a request, or a response, or has vanished while the server drains.
     Slow,
 }
 
@@ -122,6 +126,8 @@ impl Connection {
             wait: Wait::Handshake,
             deadline: cx.policy.timeouts.map(|timeouts| cx.clock.now + timeouts.head),
             sent_bytes_before: 0,
+            is_active: false,
+            silence: Silence::default(),
             close_reason: Closed::InOrder,
             counted: Stats::default(),
             has_run: false,
@@ -212,6 +218,7 @@ impl Connection {
             }
             Event::Stopped(stream, _) => self.stop_response(stream),
             Event::Finished(_) => {
+                self.is_active = true;
                 self.http.finish_response();
                 Ok(())
             }
@@ -277,11 +284,11 @@ impl Connection {
                 match http.next_request(number, &mut bytes, cx.http3().heads) {
                     Ok(Step::More) => return,
                     Ok(Step::Request(priority)) => {
-                        answer(http, number, &client, cx);
+                        respond(http, number, None, &client, cx);
                         answered = Some(priority);
                     }
                     Ok(Step::Refused(priority, refusal)) => {
-                        refuse(http, number, refusal, &client, cx);
+                        respond(http, number, Some(refusal), &client, cx);
                         answered = Some(priority);
                     }
                     Ok(Step::Stop) => progress = Ok(RequestProgress::Stopped),
@@ -292,7 +299,8 @@ impl Connection {
         });
 
         if let Some(priority) = answered {
-            self.set_priority(stream, priority);
+            self.is_active = true;
+            set_priority(&mut self.quic, stream, priority);
             self.write_response(stream, cx, bodies);
         }
         match progress? {
@@ -334,8 +342,8 @@ impl Connection {
             self.stop(stream, code);
             return Ok(());
         }
-        while let Some((stream, priority)) = self.http.take_priority() {
-            self.set_priority(StreamId::new(stream), priority);
+        for (stream, priority) in self.http.take_priorities() {
+            set_priority(&mut self.quic, StreamId::new(stream), priority);
         }
         match outcome {
             ReadOutcome::Blocked | ReadOutcome::Closed => Ok(()),
@@ -408,12 +416,6 @@ impl Connection {
         self.http.stop_reading(stream.number());
     }
 
-    fn set_priority(&mut self, stream: StreamId, priority: Priority) {
-        // Higher numbers come first in QUIC. Streams of the same number take turns, incremental or not. It fails if the
-        // response is complete.
-        let _ = self.quic.set_priority(stream, -i32::from(priority.urgency));
-    }
-
     /// Writes the instructions of QPACK that requests and responses have caused.
     fn flush_qpack(&mut self) {
         if let Phase::Open(own) = &mut self.phase {
@@ -461,8 +463,9 @@ impl Connection {
             Phase::Open(_) if self.http.has_incomplete_requests() => (Wait::Rest, timeouts.head),
             Phase::Open(_) => (Wait::Request, timeouts.idle),
         };
-        // A byte from time to time does not extend the deadline of a request or of a response.
-        if wait == self.wait && wait != Wait::Request {
+        // A byte from time to time does not extend the deadline of a request or of a response, and a PING not the idle time.
+        let is_active = std::mem::take(&mut self.is_active);
+        if wait == self.wait && !(wait == Wait::Request && is_active) {
             return;
         }
         self.wait = wait;
@@ -488,9 +491,15 @@ impl Connection {
         observer.count_http3(Http3Metric::Migrations, migrations.into());
     }
 
-    /// Returns whether the connection is late.
-    pub(super) fn late(&mut self, cx: &WorkerContext) -> Late {
+    /// Continues a graceful shutdown, and returns whether the connection is late.
+    pub(super) fn tick(&mut self, cx: &WorkerContext) -> Late {
         self.continue_drain(cx);
+        if cx.is_draining() {
+            if self.silence.observe(&self.quic.stats(), cx.clock.now) == Presence::Vanished {
+                return Late::Slow;
+            }
+            self.quic.ping();
+        }
         if self.deadline.is_none_or(|deadline| cx.clock.now < deadline) {
             return Late::No;
         }
@@ -499,24 +508,19 @@ impl Connection {
             Wait::Request if self.quic.unacknowledged_streams() > OWN_STREAMS => Late::No,
             Wait::Request => Late::Idle,
             Wait::Handshake | Wait::Rest => Late::Slow,
-            Wait::Window => {
-                if self.is_receiving(cx) {
-                    Late::No
-                } else {
-                    Late::Slow
-                }
-            }
+            Wait::Window => self.check_progress(cx),
         }
     }
 
-    /// Returns `true` if the client has received enough of a response since the wait began, and begins another wait.
-    fn is_receiving(&mut self, cx: &WorkerContext) -> bool {
-        let Some(timeouts) = cx.policy.timeouts else { return true };
+    /// Returns whether the client has received too little of a response since the wait began, and begins another wait.
+    fn check_progress(&mut self, cx: &WorkerContext) -> Late {
+        let Some(timeouts) = cx.policy.timeouts else { return Late::No };
         let sent_bytes = self.quic.stats().sent_bytes;
         let received_bytes = sent_bytes - self.sent_bytes_before;
         self.sent_bytes_before = sent_bytes;
         self.deadline = Some(cx.clock.now + timeouts.send);
-        received_bytes >= SEND_BYTES_PER_SECOND_MIN * timeouts.send.as_secs().max(1)
+        let bytes_min = SEND_BYTES_PER_SECOND_MIN * timeouts.send.as_secs().max(1);
+        if received_bytes < bytes_min { Late::Slow } else { Late::No }
     }
 
     /// Closes a connection without requests.
@@ -582,39 +586,31 @@ enum RequestProgress {
     Reset(ErrorCode),
 }
 
-/// Writes the response to a request into the worker's output.
-fn answer(http: &mut h3::Connection, stream: u64, client: &Option<SocketAddr>, cx: &mut WorkerContext) {
-    let parts = cx.http3();
-    let head = parts.heads.head();
-    let incoming = IncomingRequest {
-        exchange: OnH3 { http, stream, head: &head },
-        peer: client,
-        tls: Some(Version::Tls13),
-        https_port: None,
-        fields: parts.fields,
-    };
-    parts.content.answer(incoming, parts.scratch, parts.output, parts.observer);
+fn set_priority(quic: &mut quic::Connection, stream: StreamId, priority: Priority) {
+    // Higher numbers come first in QUIC. Streams of the same number take turns, incremental or not. It fails if the response is
+    // complete.
+    let _ = quic.set_priority(stream, -i32::from(priority.urgency));
 }
 
-/// Writes the response to a request that is refused into the worker's output.
-#[cold]
-fn refuse(
+/// Writes the response to a request, which may be refused, into the worker's output.
+fn respond(
     http: &mut h3::Connection,
     stream: u64,
-    refusal: cannery_wire::Refusal,
+    refusal: Option<Refusal>,
     client: &Option<SocketAddr>,
     cx: &mut WorkerContext,
 ) {
-    let parts = cx.http3();
-    let (answer, archive) = parts.content.refusal(refusal);
-    let content_bytes = http.refuse(stream, &answer, archive, parts.fields, parts.output);
-    let head = parts.heads.head();
-    parts.observer.request_refused(&RefusedRequest {
-        peer: *client,
+    let Http3Context { content, fields, scratch, heads, output, observer } = cx.http3();
+    let head = heads.head();
+    let incoming = IncomingRequest {
+        exchange: OnStream { http, stream, head: &head },
+        peer: client,
         tls: Some(Version::Tls13),
-        refusal,
-        line: RequestLine::from_refused_head(&head),
-        head: Some(&head),
-        content_bytes,
-    });
+        https_port: None,
+        fields,
+    };
+    match refusal {
+        None => content.answer(incoming, scratch, output, observer),
+        Some(refusal) => content.refuse(refusal, incoming, output, observer),
+    }
 }

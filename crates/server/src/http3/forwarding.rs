@@ -1,16 +1,20 @@
-//! Forwarding of datagrams from a program that takes over to the one that it replaces.
+//! Datagrams on their way to another worker: one of this program's, or of the program that this one takes over from.
 //!
-//! The new program receives all datagrams at the shared sockets, and the connection IDs tell which belong to connections of
-//! the old one. It passes these on to a socket of the worker that has the connection. That worker answers from the shared
-//! socket, so that the client notices nothing.
+//! The kernel selects the worker of a datagram by its connection ID, with two exceptions. It merges datagrams that a client
+//! has sent together, and selects by the first, although the others may belong to other connections of that client. And a
+//! program that takes over receives the datagrams of the old one, because both share the sockets.
 //!
 //! A forwarded datagram is the content of another datagram, over the loopback interface, after a header with the addresses
-//! and a key that only the programs of this server have.
+//! and a key that only the programs of this server have. The receiver answers from the shared socket, so that the client
+//! notices nothing.
+//!
+//! We forward over sockets because the other worker may be in another process. The kernel bounds their queues, and the event
+//! loop wakes the receiver.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use cannery_eventloop::{DatagramSocket, Train};
-use cannery_secure::quic::{Arrival, FORWARDING_KEY_BYTES, Issuer};
+use cannery_secure::quic::{Arrival, FORWARDING_KEY_BYTES};
 
 /// The length of an address in a header: an IPv6 address, and whether it stands for an IPv4 address.
 const ADDRESS_BYTES: usize = 17;
@@ -21,41 +25,23 @@ const HEADER_BYTES: usize = FORWARDING_KEY_BYTES + 2 + ADDRESS_BYTES + 2 + 1 + A
 /// Forwards the datagrams of a worker, and receives those that were forwarded to it.
 #[derive(Debug)]
 pub(super) struct Forwarding<D> {
-    /// Receives datagrams from the program that takes over.
     socket: D,
     key: [u8; FORWARDING_KEY_BYTES],
-    /// The addresses of the predecessor's workers, by number. Empty without a predecessor.
-    predecessors: Vec<SocketAddr>,
     buffer: Vec<u8>,
 }
 
 impl<D: DatagramSocket> Forwarding<D> {
-    pub(super) fn new(
-        socket: D,
-        key: [u8; FORWARDING_KEY_BYTES],
-        predecessors: Vec<SocketAddr>,
-    ) -> Forwarding<D> {
-        Forwarding { socket, key, predecessors, buffer: Vec::new() }
+    pub(super) fn new(socket: D, key: [u8; FORWARDING_KEY_BYTES]) -> Forwarding<D> {
+        Forwarding { socket, key, buffer: Vec::new() }
     }
 
     pub(super) fn socket(&self) -> &D {
         &self.socket
     }
 
-    /// Returns `true` if there is a predecessor.
-    pub(super) fn has_predecessor(&self) -> bool {
-        !self.predecessors.is_empty()
-    }
-
-    /// Forgets the predecessor, which has exited.
-    pub(super) fn end(&mut self) {
-        self.predecessors = Vec::new();
-    }
-
-    /// Forwards a datagram that arrived at the socket of this number to the worker that has issued its connection ID. It is
-    /// lost if there is no room for it.
-    pub(super) fn forward(&mut self, issuer: Issuer, number: usize, arrival: &Arrival<'_>) {
-        let Some(destination) = self.predecessors.get(usize::from(issuer.worker)) else { return };
+    /// Forwards a datagram that arrived at the socket of this number to the forwarding socket of another worker. It is lost if
+    /// there is no room for it.
+    pub(super) fn forward(&mut self, destination: SocketAddr, number: usize, arrival: &Arrival<'_>) {
         self.buffer.clear();
         self.buffer.extend_from_slice(&self.key);
         self.buffer.extend_from_slice(&[u8::try_from(number).unwrap_or(0), arrival.ecn]);
@@ -65,13 +51,7 @@ impl<D: DatagramSocket> Forwarding<D> {
         put_address(&mut self.buffer, arrival.destination.unwrap_or(Ipv6Addr::UNSPECIFIED.into()));
         self.buffer.extend_from_slice(arrival.bytes);
 
-        let train = Train {
-            destination: *destination,
-            source: None,
-            ecn: None,
-            bytes: &self.buffer,
-            segment_bytes: None,
-        };
+        let train = Train { destination, source: None, ecn: None, bytes: &self.buffer, segment_bytes: None };
         let _ = self.socket.send(&train);
     }
 
@@ -115,18 +95,16 @@ fn read_address([is_ipv4, octets @ ..]: &[u8; ADDRESS_BYTES]) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::cell::RefCell;
     use std::io;
 
-    use cannery_eventloop::{Backlog, ReceiveBatch, SendOutcome};
-    use cannery_secure::quic::Generation;
-
     use super::*;
+    use cannery_eventloop::{Backlog, ReceiveBatch, SendOutcome};
 
     /// Records the last datagram.
     #[derive(Default)]
-    struct Recorder(RefCell<Option<(SocketAddr, Vec<u8>)>>);
+    pub(in crate::http3) struct Recorder(pub(in crate::http3) RefCell<Option<(SocketAddr, Vec<u8>)>>);
 
     impl DatagramSocket for Recorder {
         fn receive(&self, _: &mut ReceiveBatch) -> io::Result<Backlog> {
@@ -145,8 +123,7 @@ mod tests {
 
     #[test]
     fn forwarded_datagrams_are_those_that_arrived() {
-        let predecessors = vec![([127, 0, 0, 1], 7).into(), ([127, 0, 0, 1], 8).into()];
-        let mut forwarding = Forwarding::new(Recorder::default(), [9; FORWARDING_KEY_BYTES], predecessors);
+        let mut forwarding = Forwarding::new(Recorder::default(), [9; FORWARDING_KEY_BYTES]);
         for (source, destination) in [
             ("192.0.2.1:443", Some("198.51.100.1")),
             ("[2001:db8::1]:5", Some("2001:db8::2")),
@@ -155,8 +132,7 @@ mod tests {
             let source: SocketAddr = source.parse().unwrap();
             let destination = destination.map(|address| address.parse().unwrap());
             let arrival = Arrival { source, destination, ecn: 2, bytes: b"datagram" };
-            let issuer = Issuer { worker: 1, generation: Generation::new(0) };
-            forwarding.forward(issuer, 3, &arrival);
+            forwarding.forward(([127, 0, 0, 1], 8).into(), 3, &arrival);
 
             let (to, bytes) = forwarding.socket().0.borrow_mut().take().unwrap();
             assert_eq!(to.port(), 8);
@@ -164,7 +140,7 @@ mod tests {
             assert_eq!((number, parsed.source, parsed.destination), (3, source, destination));
             assert_eq!((parsed.ecn, parsed.bytes), (2, b"datagram".as_slice()));
 
-            let other = Forwarding::new(Recorder::default(), [8; FORWARDING_KEY_BYTES], Vec::new());
+            let other = Forwarding::new(Recorder::default(), [8; FORWARDING_KEY_BYTES]);
             assert!(other.parse(&bytes).is_none(), "another key");
             assert!(forwarding.parse(&bytes[..HEADER_BYTES - 1]).is_none());
         }

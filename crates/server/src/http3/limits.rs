@@ -11,6 +11,12 @@ pub(super) const TRAIN_SEGMENTS_MAX: usize = 44;
 /// Trains that a connection sends in one iteration: about 256 KiB, as over TCP.
 pub(super) const TRAINS_PER_ITERATION_MAX: usize = 4;
 
+/// Trains that a call sends together: as many as the event loop passes to the kernel at once.
+pub(super) const GATHERED_TRAINS_MAX: usize = 16;
+
+/// Longer trains are sent by themselves: a copy would cost more than a call.
+pub(super) const GATHERED_TRAIN_BYTES_MAX: usize = 4 * 1024;
+
 /// Connection attempts that wait for the handshake budget. Clients repeat those that are dropped.
 pub(super) const INCOMING_WAITING_MAX: usize = 256;
 
@@ -20,3 +26,10 @@ pub(super) const PREDECESSOR_GRACE: Duration = Duration::from_secs(10);
 /// Bytes of response heads and small contents in one block of memory. A response that a client doesn't acknowledge keeps its
 /// block.
 pub(super) const BLOCK_BYTES: usize = 8 * 1024;
+
+/// How long a client may be silent while the server drains. One that has vanished would delay the exit of the server up to
+/// the idle timeout of QUIC.
+pub(crate) const SILENCE_MIN: Duration = Duration::from_secs(5);
+
+/// The same in round trips, for distant clients: about two probe timeouts (RFC 9002 §6.2.1) after a PING that is lost.
+pub(super) const SILENCE_ROUND_TRIPS: u32 = 8;

@@ -1,10 +1,15 @@
-//! A UDP socket of a worker, and the connections that wait for room in it.
+//! A UDP socket of a worker: gathers short trains, and keeps those that it has no room for.
+//!
+//! The responses of many connections are short, so that one call sends the trains of several. A long train is sent by itself,
+//! without the copy.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use cannery_eventloop::{DatagramSocket, Ecn, SendOutcome, Train};
 use cannery_secure::quic::ConnectionKey;
 
+use super::limits::{GATHERED_TRAIN_BYTES_MAX, GATHERED_TRAINS_MAX};
 use crate::observe::{Http3Metric, Observer};
 
 /// A UDP socket.
@@ -12,6 +17,8 @@ use crate::observe::{Http3Metric, Observer};
 pub(super) struct Outlet<D> {
     socket: D,
     room: Room,
+    /// The next trains to send, in order.
+    queue: Queue,
     /// Connections that continue when there is room.
     waiting: Vec<ConnectionKey>,
     /// Discarded datagrams that were counted.
@@ -19,30 +26,35 @@ pub(super) struct Outlet<D> {
 }
 
 /// Whether the socket has room to send.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
     Available,
-    /// This train comes first when there is room.
-    Blocked {
-        train: PendingTrain,
-        /// Whether the event loop was asked for an event.
-        is_awaited: bool,
-    },
+    Missing,
+    /// It is missing, and the event loop reports when there is some.
+    Awaited,
 }
 
-/// A train that the socket had no room for.
+/// Trains that are not sent.
+#[derive(Debug, Default)]
+struct Queue {
+    trains: Vec<QueuedTrain>,
+    /// The contents of all of them.
+    bytes: Vec<u8>,
+}
+
+/// A train in a [`Queue`].
 #[derive(Debug)]
-struct PendingTrain {
+struct QueuedTrain {
     destination: SocketAddr,
     source: Option<IpAddr>,
     ecn: Option<Ecn>,
-    bytes: Vec<u8>,
+    bytes: usize,
     segment_bytes: Option<usize>,
 }
 
 impl<D: DatagramSocket> Outlet<D> {
     pub(super) fn new(socket: D) -> Outlet<D> {
-        Outlet { socket, room: Room::Available, waiting: Vec::new(), discarded: 0 }
+        Outlet { socket, room: Room::Available, queue: Queue::default(), waiting: Vec::new(), discarded: 0 }
     }
 
     pub(super) fn socket(&self) -> &D {
@@ -59,14 +71,15 @@ impl<D: DatagramSocket> Outlet<D> {
 
     /// Returns `true` if the socket has no room.
     pub(super) fn is_blocked(&self) -> bool {
-        matches!(self.room, Room::Blocked { .. })
+        self.room != Room::Available
     }
 
-    /// Returns `true`, once, if an event is needed that reports room.
-    pub(super) fn must_await_room(&mut self) -> bool {
-        match &mut self.room {
-            Room::Available => false,
-            Room::Blocked { is_awaited, .. } => !std::mem::replace(is_awaited, true),
+    /// Requests an event by `request` if the socket has no room, once.
+    pub(super) fn await_room(&mut self, request: impl FnOnce(&D) -> io::Result<()>) {
+        if self.room == Room::Missing {
+            self.room = Room::Awaited;
+            // If this fails, the next received datagram resumes the connections.
+            let _ = request(&self.socket);
         }
     }
 
@@ -75,28 +88,88 @@ impl<D: DatagramSocket> Outlet<D> {
         self.waiting.push(key);
     }
 
-    /// Sends a train. If there is no room, it is kept, and no other may be sent before.
+    /// Sends a train, a short one with the next [`flush`](Self::flush) at the latest. If there is no room, it is kept, and no
+    /// other may be sent before.
     pub(super) fn send(&mut self, train: &Train<'_>) {
         debug_assert!(!self.is_blocked(), "trains keep their order");
-        if let SendOutcome::Blocked { sent_bytes } = self.socket.send(train) {
-            self.block(&train.without_first(sent_bytes));
+        if train.bytes.len() <= GATHERED_TRAIN_BYTES_MAX {
+            self.queue.push(train);
+            if self.queue.trains.len() == GATHERED_TRAINS_MAX {
+                self.flush();
+            }
+            return;
+        }
+
+        self.flush();
+        if self.is_blocked() {
+            self.queue.push(train);
+        } else if let SendOutcome::Blocked { sent_bytes } = self.socket.send(train) {
+            self.queue.push(&train.without_first(sent_bytes));
+            self.room = Room::Missing;
         }
     }
 
-    #[cold]
-    fn block(&mut self, train: &Train<'_>) {
-        let Train { destination, source, ecn, bytes, segment_bytes } = *train;
-        let train = PendingTrain { destination, source, ecn, bytes: bytes.to_vec(), segment_bytes };
-        self.room = Room::Blocked { train, is_awaited: false };
+    /// Sends the trains that were gathered, if there is room.
+    pub(super) fn flush(&mut self) {
+        while !self.is_blocked() && !self.queue.trains.is_empty() {
+            self.room = self.queue.send(&self.socket);
+        }
     }
 
-    /// Sends the train that was kept. Returns the connections that waited for it, if there is room now.
+    /// Sends the trains that were kept. Returns the connections that waited for it, if there is room now.
     pub(super) fn unblock(&mut self) -> Vec<ConnectionKey> {
-        let Room::Blocked { train, .. } = std::mem::replace(&mut self.room, Room::Available) else {
+        if !self.is_blocked() {
             return Vec::new();
-        };
-        let PendingTrain { destination, source, ecn, ref bytes, segment_bytes } = train;
-        self.send(&Train { destination, source, ecn, bytes, segment_bytes });
+        }
+        self.room = Room::Available;
+        self.flush();
         if self.is_blocked() { Vec::new() } else { std::mem::take(&mut self.waiting) }
+    }
+}
+
+impl Queue {
+    fn push(&mut self, train: &Train<'_>) {
+        let Train { destination, source, ecn, bytes, segment_bytes } = *train;
+        self.bytes.extend_from_slice(bytes);
+        self.trains.push(QueuedTrain { destination, source, ecn, bytes: bytes.len(), segment_bytes });
+    }
+
+    /// Sends the first trains with one call, and removes them.
+    fn send<D: DatagramSocket>(&mut self, socket: &D) -> Room {
+        let Some(first) = self.trains.first() else { return Room::Available };
+        let mut trains = [first.with_bytes(&[]); GATHERED_TRAINS_MAX];
+        let mut rest = self.bytes.as_slice();
+        let mut count = 0;
+        for (train, queued) in trains.iter_mut().zip(&self.trains) {
+            let (bytes, after) = rest.split_at(queued.bytes);
+            *train = queued.with_bytes(bytes);
+            rest = after;
+            count += 1;
+        }
+
+        let progress = socket.send_all(&trains[..count]);
+        self.remove(progress.trains, progress.sent_bytes);
+        if progress.trains < count { Room::Missing } else { Room::Available }
+    }
+
+    /// Removes the first trains, and the first bytes of the next one.
+    fn remove(&mut self, trains: usize, bytes_of_next: usize) {
+        let bytes: usize = self.trains.drain(..trains).map(|train| train.bytes).sum();
+        self.bytes.drain(..bytes + bytes_of_next);
+        if let Some(next) = self.trains.first_mut() {
+            next.bytes -= bytes_of_next;
+        }
+    }
+}
+
+impl QueuedTrain {
+    fn with_bytes<'a>(&self, bytes: &'a [u8]) -> Train<'a> {
+        Train {
+            destination: self.destination,
+            source: self.source,
+            ecn: self.ecn,
+            bytes,
+            segment_bytes: self.segment_bytes,
+        }
     }
 }

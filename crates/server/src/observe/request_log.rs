@@ -13,7 +13,7 @@ pub(crate) struct LoggedRequest<'a> {
     /// The TLS version, if the connection uses TLS.
     pub(crate) tls: Option<Version>,
     pub(crate) head: &'a RequestHead<'a>,
-    pub(crate) response: &'a Response<'a>,
+    pub(crate) response: &'a LoggedResponse<'a>,
     /// Bytes of the response head and content as they are sent to the peer.
     pub(crate) bytes: u64,
 }
@@ -34,7 +34,7 @@ pub(crate) struct RefusedRequest<'a> {
 }
 
 /// A response of a site or of the server itself.
-pub(crate) enum Response<'a> {
+pub(crate) enum LoggedResponse<'a> {
     /// A response of a site.
     Site(Answer<'a>),
     /// A built-in page, or the response of `--dummy`.
@@ -45,19 +45,19 @@ pub(crate) enum Response<'a> {
     },
 }
 
-impl Response<'_> {
+impl LoggedResponse<'_> {
     pub(super) fn status(&self) -> u16 {
         match self {
-            Response::Site(answer) => answer.status,
-            Response::Own { status, .. } => *status,
+            LoggedResponse::Site(answer) => answer.status,
+            LoggedResponse::Own { status, .. } => *status,
         }
     }
 
     /// Returns the number of content bytes that are sent.
     pub(super) fn content_bytes(&self) -> u64 {
         match self {
-            Response::Site(answer) => answer.sent_content_bytes(),
-            Response::Own { content_bytes, .. } => *content_bytes,
+            LoggedResponse::Site(answer) => answer.sent_content_bytes(),
+            LoggedResponse::Own { content_bytes, .. } => *content_bytes,
         }
     }
 
@@ -65,7 +65,7 @@ impl Response<'_> {
     /// formats that contain the coding.
     pub(super) fn coding(&self) -> Option<&[u8]> {
         const NAME: &[u8] = b"Content-Encoding: ";
-        let Response::Site(answer) = self else { return None };
+        let LoggedResponse::Site(answer) = self else { return None };
         let (Fields::Canned { head, .. } | Fields::Partial { head, .. }) = &answer.fields else {
             return None;
         };

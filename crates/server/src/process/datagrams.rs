@@ -1,12 +1,13 @@
 //! UDP sockets of a server, opened or inherited, and their assignment to workers.
 //!
-//! Each worker has a socket at each address, and the connection ID of a datagram tells the kernel which worker gets it. On systems that can't do that, the first worker serves HTTP/3 alone. The supervisor of several processes keeps the
-//! sockets open: closing one would change the order by which the kernel selects them.
+//! Each worker has a socket at each address, and the kernel routes a datagram to a worker by its connection ID. On systems
+//! that can't do that, the first worker serves HTTP/3 alone. The supervisor of several processes keeps the sockets open:
+//! closing one would change the order by which the kernel selects them.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
-use cannery_eventloop::{Address, DatagramClaim, DatagramOptions, UdpSocket, WorkerRouting};
+use cannery_eventloop::{Address, DatagramClaim, DatagramOptions, DatagramSocket, UdpSocket, WorkerRouting};
 use cannery_secure::quic::ConnectionIdLayout;
 
 use crate::config::{Http3, Http3Part};
@@ -19,8 +20,10 @@ pub struct Datagrams {
     addresses: Vec<Address>,
     /// The sockets of each worker.
     by_worker: Vec<Vec<UdpSocket>>,
-    /// The forwarding socket of each worker; none if no program can take over.
+    /// The forwarding socket of each worker; none if there is only one worker, and no program can take over.
     forwarding: Vec<UdpSocket>,
+    /// The addresses of the forwarding sockets of all workers, also of other processes.
+    workers: Vec<SocketAddr>,
 }
 
 /// The sockets of an address, in the order in which they were bound.
@@ -41,6 +44,8 @@ pub struct ProcessDatagrams {
     pub(super) sockets: Vec<(usize, UdpSocket)>,
     /// One for each worker.
     pub(super) forwarding: Vec<UdpSocket>,
+    /// The addresses of the forwarding sockets of all processes, by the number of the worker.
+    pub(super) workers: Vec<SocketAddr>,
 }
 
 impl Datagrams {
@@ -50,7 +55,8 @@ impl Datagrams {
     /// An address is not available, or an inherited descriptor is no UDP socket.
     pub fn open(http3: &Http3, workers: usize) -> Result<Datagrams, StartError> {
         let by_worker = (0..workers).map(|_| Vec::new()).collect();
-        let mut datagrams = Datagrams { addresses: Vec::new(), by_worker, forwarding: Vec::new() };
+        let mut datagrams =
+            Datagrams { addresses: Vec::new(), by_worker, forwarding: Vec::new(), workers: Vec::new() };
         if let Some(part) = &http3.part {
             datagrams.inherit_part(part)?;
             return Ok(datagrams);
@@ -59,17 +65,40 @@ impl Datagrams {
         let is_inherited = !http3.inherited.is_empty();
         for group in if is_inherited { inherit(http3)? } else { bind(http3, workers)? } {
             datagrams.addresses.push(group.address);
-            if route(&group.sockets, http3) {
-                for (number, socket) in group.sockets.into_iter().enumerate() {
-                    datagrams.by_worker[number % workers].push(socket);
+            match route(&group.sockets, http3) {
+                Routing::ByWorker => {
+                    for (number, socket) in group.sockets.into_iter().enumerate() {
+                        datagrams.by_worker[number % workers].push(socket);
+                    }
                 }
-            } else {
-                // An inherited socket must not be closed, because its owner goes on receiving datagrams at it.
-                let kept = if is_inherited { group.sockets.len() } else { 1 };
-                datagrams.by_worker[0].extend(group.sockets.into_iter().take(kept));
+                Routing::Unavailable => {
+                    // An inherited socket must not be closed, because its owner goes on receiving datagrams at it.
+                    let kept = if is_inherited { group.sockets.len() } else { 1 };
+                    datagrams.by_worker[0].extend(group.sockets.into_iter().take(kept));
+                }
             }
         }
         Ok(datagrams)
+    }
+
+    /// Opens the forwarding sockets of a single process. Has no effect if only one worker serves, or if the supervisor has
+    /// opened them.
+    ///
+    /// # Errors
+    /// A forwarding socket cannot be opened.
+    pub(crate) fn open_forwarding(&mut self) -> Result<(), StartError> {
+        let serving = self.by_worker.iter().filter(|sockets| !sockets.is_empty()).count();
+        if serving > 1 && self.forwarding.is_empty() {
+            let workers = 0..self.by_worker.len();
+            self.forwarding = workers.map(|_| forwarding_socket()).collect::<Result<_, _>>()?;
+            self.workers = addresses(&self.forwarding);
+        }
+        Ok(())
+    }
+
+    /// Returns the addresses of the forwarding sockets of all workers.
+    pub(crate) fn workers(&self) -> &[SocketAddr] {
+        &self.workers
     }
 
     /// Returns the addresses.
@@ -97,11 +126,23 @@ impl Datagrams {
                 let first_worker = u8::try_from(number).unwrap_or(u8::MAX);
                 let forwarding = (0..workers).map(|_| forwarding_socket()).collect::<Result<_, _>>()?;
                 let sockets = Vec::new();
-                processes.push(ProcessDatagrams { first_worker, port, generation, sockets, forwarding });
+                let workers = Vec::new();
+                processes.push(ProcessDatagrams {
+                    first_worker,
+                    port,
+                    generation,
+                    sockets,
+                    forwarding,
+                    workers,
+                });
             }
             if let Some(process) = processes.last_mut() {
                 process.sockets.extend(sockets.into_iter().map(|socket| (number % workers, socket)));
             }
+        }
+        let workers: Vec<_> = processes.iter().flat_map(|process| addresses(&process.forwarding)).collect();
+        for process in &mut processes {
+            process.workers.clone_from(&workers);
         }
         Ok(processes)
     }
@@ -117,21 +158,34 @@ impl Datagrams {
             }
             self.by_worker[worker % workers].push(socket);
         }
+        self.workers.clone_from(&part.workers);
         self.forwarding =
             part.forwarding.iter().map(|descriptor| inherit_socket(*descriptor)).collect::<Result<_, _>>()?;
         Ok(())
     }
 }
 
-/// Makes the kernel route datagrams to the sockets by their connection IDs. Returns `false` if it can't.
-fn route(sockets: &[UdpSocket], http3: &Http3) -> bool {
+/// How the kernel distributes datagrams among the sockets of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Routing {
+    /// By the worker in their connection IDs.
+    ByWorker,
+    /// In a way that splits connections.
+    Unavailable,
+}
+
+/// Makes the kernel route datagrams to the sockets by their connection IDs, if it can.
+fn route(sockets: &[UdpSocket], http3: &Http3) -> Routing {
     let layout = ConnectionIdLayout::new(http3.server_id);
     let (Ok(workers), Ok(worker_byte)) = (u8::try_from(sockets.len()), u8::try_from(layout.worker_offset()))
     else {
-        return false;
+        return Routing::Unavailable;
     };
     let routing = WorkerRouting { workers, worker_byte };
-    sockets.first().is_some_and(|socket| routing.attach(socket).is_ok())
+    match sockets.first().map(|socket| routing.attach(socket)) {
+        Some(Ok(())) => Routing::ByWorker,
+        Some(Err(_)) | None => Routing::Unavailable,
+    }
 }
 
 fn bind(http3: &Http3, workers: usize) -> Result<Vec<Group>, StartError> {
@@ -163,6 +217,10 @@ fn forwarding_socket() -> Result<UdpSocket, StartError> {
     let failed = |source| StartError::ListenUdp { address: address.clone(), source };
     let claim = DatagramClaim::new(&address, DatagramOptions::default()).map_err(failed)?;
     claim.open(1).map_err(failed)?.pop().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+}
+
+fn addresses(sockets: &[UdpSocket]) -> Vec<SocketAddr> {
+    sockets.iter().map(DatagramSocket::local_address).collect()
 }
 
 fn inherit_socket(descriptor: i32) -> Result<UdpSocket, StartError> {

@@ -9,22 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cannery_eventloop::{Listener, Waker};
+use cannery_eventloop::Waker;
 
 use super::handover::{HAND_OVER, Handover};
-use crate::config::ListenerKind;
 use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
-
-/// A listening socket of another process.
-#[derive(Debug)]
-pub(crate) struct Standby<L = Listener> {
-    /// The number of the process.
-    pub(crate) process: usize,
-    pub(crate) kind: ListenerKind,
-    pub(crate) listener: L,
-}
 
 /// The numbers of the processes that are down. All workers share the set, and the supervisor's lines change it.
 #[derive(Debug, Clone, Default)]

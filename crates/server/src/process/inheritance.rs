@@ -3,6 +3,7 @@
 //! Descriptors have the close-on-exec flag except while the program that inherits them is started.
 
 use std::io::{self, PipeReader, Write};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::{Child, Command};
 
@@ -11,7 +12,7 @@ use cannery_secure::Seed;
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::datagrams::ProcessDatagrams;
-use crate::config::ListenerKind;
+use crate::config::{ListenerKind, Standby};
 
 /// Environment variable with the descriptors of inherited listeners, separated by commas.
 pub const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
@@ -49,6 +50,10 @@ pub const PLACE_VARIABLE: &str = "CANNERY_QUIC_PLACE";
 /// Environment variable with the descriptors of a process's forwarding sockets, one for each worker, separated by commas.
 pub const FORWARDING_VARIABLE: &str = "CANNERY_FORWARDING";
 
+/// Environment variable with the addresses of the forwarding sockets of all processes, in the order of their workers,
+/// separated by commas.
+pub const WORKERS_VARIABLE: &str = "CANNERY_FORWARDING_OF_WORKERS";
+
 /// Environment variable with the addresses of the predecessor's forwarding sockets, in the order of its workers, separated by
 /// commas. The processes of a supervisor inherit it.
 pub const PREDECESSORS_VARIABLE: &str = "CANNERY_FORWARDING_OF_PREDECESSOR";
@@ -70,21 +75,26 @@ pub(super) fn descriptor_list(descriptors: &[impl AsFd]) -> String {
     numbers.join(",")
 }
 
+/// Formats addresses for an environment variable.
+pub(super) fn address_list(addresses: impl Iterator<Item = SocketAddr>) -> String {
+    addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(",")
+}
+
 /// Sets the environment variables that name the listeners of a program.
 pub(super) fn set_listener_variables(
     command: &mut Command,
     listeners: &[(ListenerKind, &Listener)],
-    standby: &[(usize, ListenerKind, &Listener)],
+    standby: &[Standby<&Listener>],
 ) {
     let own: Vec<_> = listeners.iter().map(|(_, listener)| *listener).collect();
     command.env(LISTENERS_VARIABLE, descriptor_list(&own));
-    let all = listeners.iter().copied().chain(standby.iter().map(|(_, kind, listener)| (*kind, *listener)));
+    let all = listeners.iter().copied().chain(standby.iter().map(|standby| (standby.kind, standby.listener)));
     let tls: Vec<_> = all.filter(|(kind, _)| *kind == ListenerKind::Tls).map(|(_, one)| one).collect();
     command.env(TLS_LISTENERS_VARIABLE, descriptor_list(&tls));
-    let named = |(process, _, listener): &(usize, ListenerKind, &Listener)| {
+    let entry = |Standby { process, listener, .. }: &Standby<&Listener>| {
         format!("{process}:{}", listener.as_fd().as_raw_fd())
     };
-    command.env(STANDBY_VARIABLE, standby.iter().map(named).collect::<Vec<_>>().join(","));
+    command.env(STANDBY_VARIABLE, standby.iter().map(entry).collect::<Vec<_>>().join(","));
 }
 
 /// Sets the environment variables that name the UDP sockets of a process.
@@ -93,6 +103,7 @@ pub(super) fn set_datagram_variables(command: &mut Command, part: &ProcessDatagr
     command.env(PART_VARIABLE, part.sockets.iter().map(entry).collect::<Vec<_>>().join(","));
     command.env(PLACE_VARIABLE, format!("{}:{}", part.first_worker, part.port));
     command.env(FORWARDING_VARIABLE, descriptor_list(&part.forwarding));
+    command.env(WORKERS_VARIABLE, address_list(part.workers.iter().copied()));
     command.env(GENERATION_VARIABLE, part.generation.to_string());
     // Those of the predecessor are the supervisor's.
     command.env_remove(DATAGRAMS_VARIABLE);

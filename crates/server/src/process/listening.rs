@@ -5,8 +5,7 @@
 
 use cannery_eventloop::{Address, Claim, ListenOptions, Listener};
 
-use super::down_processes::Standby;
-use crate::config::{Config, ListenerKind};
+use crate::config::{Config, ListenerKind, Standby};
 use crate::error::StartError;
 
 /// The listening sockets of a server.
@@ -41,12 +40,16 @@ impl Listening {
     }
 
     /// Returns the standby listeners of each worker: those of other processes, from which it accepts while they are down.
-    pub(crate) fn standby(config: &Config, workers: usize) -> Result<Vec<Vec<Standby>>, StartError> {
+    pub(crate) fn standby(
+        config: &Config,
+        workers: usize,
+    ) -> Result<Vec<Vec<Standby<Listener>>>, StartError> {
         let mut by_worker: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-        for (place, (process, kind, descriptor)) in config.standby.iter().enumerate() {
-            let failed = |source| StartError::Inherited { descriptor: *descriptor, source };
-            let listener = Listener::inherit(*descriptor).map_err(failed)?;
-            by_worker[place % workers].push(Standby { process: *process, kind: *kind, listener });
+        for (place, standby) in config.standby.iter().enumerate() {
+            let Standby { process, kind, listener: descriptor } = *standby;
+            let failed = |source| StartError::Inherited { descriptor, source };
+            let listener = Listener::inherit(descriptor).map_err(failed)?;
+            by_worker[place % workers].push(Standby { process, kind, listener });
         }
         Ok(by_worker)
     }

@@ -10,52 +10,37 @@
 //! continues to serve.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::process::{Child, Command, ExitStatus};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use cannery_eventloop::{Listener, UdpSocket};
+use cannery_eventloop::Listener;
 use cannery_secure::Seed;
 use cannery_secure::quic::Generation;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::datagrams::ProcessDatagrams;
-use super::handover::HAND_OVER;
 use super::inheritance::{
     SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe, set_datagram_variables,
     set_listener_variables, spawn,
 };
-use super::notify::{Notify, READY, SOCKET_VARIABLE};
+use super::notify::{Notify, SOCKET_VARIABLE};
+use super::process_slot::ProcessSlot;
+pub use super::process_slot::ProcessSockets;
 use super::takeover::{Http3Handover, Predecessor, Successor};
 use crate::config::ListenerKind;
 use crate::notice::Notice;
 
-/// After this uptime, an exit is not counted as a failure at start.
-const STABLE_UPTIME: Duration = Duration::from_secs(10);
-/// Delay before a restart, doubled after each failure at start (exponential backoff).
-const BACKOFF: Duration = Duration::from_millis(100);
-/// Longest delay before a restart.
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Interval at which the supervisor checks the readiness of a process that it has started.
 const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest wait for a signal, after which the ticket seed is advanced.
 const SEED_INTERVAL: Duration = Duration::from_secs(3600);
 /// Time after the drain timeout before processes are killed.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// The sockets of a process.
-#[derive(Debug)]
-pub struct ProcessSockets {
-    /// The listeners.
-    pub listeners: Vec<(ListenerKind, Listener)>,
-    /// The UDP sockets, if HTTP/3 is served.
-    pub datagrams: Option<ProcessDatagrams>,
-}
 
 /// Configuration of a supervisor.
 pub struct Supervisor<'a> {
@@ -91,29 +76,6 @@ enum StartOutcome {
     Ready,
     /// A signal stopped the service first.
     Stopped,
-}
-
-/// A process and its listeners. The slot persists while the process is restarted.
-struct ProcessSlot {
-    number: usize,
-    listeners: Vec<(ListenerKind, Listener)>,
-    /// The UDP sockets, if HTTP/3 is served.
-    datagrams: Option<ProcessDatagrams>,
-    /// Ends of socket pairs for statistics. They outlive the processes, so the admin process keeps its ends.
-    stats: Vec<UnixDatagram>,
-    child: Option<Child>,
-    /// The supervisor's end of a socket to the process.
-    socket: Option<UnixStream>,
-    /// The latest line with the processes that are down that was sent to this process.
-    announced: String,
-    /// `true` after the process has reported that it serves.
-    is_ready: bool,
-    /// The exit status or start error of the latest process, until a new one serves.
-    failure: Option<String>,
-    started: Instant,
-    backoff: Duration,
-    /// Time of the next start.
-    restart_at: Option<Instant>,
 }
 
 impl Supervisor<'_> {
@@ -204,19 +166,19 @@ impl Supervisor<'_> {
                 slot.reap();
                 slot.read_readiness();
             }
-            if slots.iter().all(|slot| slot.is_ready) {
+            if slots.iter().all(ProcessSlot::is_ready) {
                 return Ok(StartOutcome::Ready);
             }
 
             let site_slots = &slots[..serving];
-            let is_served = site_slots.iter().any(|slot| slot.is_ready);
+            let is_served = site_slots.iter().any(ProcessSlot::is_ready);
             if let Some((number, failure)) = slots.iter().find_map(ProcessSlot::failure) {
-                let all_failed = site_slots.iter().all(|slot| slot.failure.is_some());
+                let all_failed = site_slots.iter().all(ProcessSlot::has_failed);
                 if all_failed || self.predecessor.is_some() {
-                    kill_all(slots);
+                    slots.iter_mut().for_each(ProcessSlot::kill);
                     return Err(io::Error::other(format!("process {number} ended at its start: {failure}")));
                 }
-                if is_served && slots.iter().all(|slot| slot.is_ready || slot.failure.is_some()) {
+                if is_served && slots.iter().all(|slot| slot.is_ready() || slot.has_failed()) {
                     return Ok(StartOutcome::Ready);
                 }
             }
@@ -247,7 +209,7 @@ impl Supervisor<'_> {
     ) -> Option<Successor> {
         let mut successor: Option<Successor> = None;
         loop {
-            let next = slots.iter().filter_map(|slot| slot.restart_at).min();
+            let next = slots.iter().filter_map(ProcessSlot::restart_at).min();
             let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
             let is_starting = slots.iter().any(ProcessSlot::is_starting);
             let timeout = until_next.into_iter().chain(is_starting.then_some(READY_CHECK_INTERVAL)).min();
@@ -263,8 +225,8 @@ impl Supervisor<'_> {
                     }
                     return None;
                 }
-                Ok(SIGHUP) => signal_all(slots, Signal::HUP),
-                Ok(SIGUSR1) => signal_all(slots, Signal::USR1),
+                Ok(SIGHUP) => slots.iter().for_each(|slot| slot.signal(Signal::HUP)),
+                Ok(SIGUSR1) => slots.iter().for_each(|slot| slot.signal(Signal::USR1)),
                 Ok(SIGUSR2) if successor.is_none() => {
                     successor = self.start_successor(slots, serving, inherited);
                 }
@@ -352,119 +314,11 @@ fn slots(by_process: Vec<ProcessSockets>, admin: Option<Listener>) -> io::Result
     }
     if let Some(listener) = admin {
         let listeners = vec![(ListenerKind::Plain, listener)];
-        let slot = ProcessSlot::new(slots.len(), ProcessSockets { listeners, datagrams: None });
-        slots.push(ProcessSlot { stats: admin_ends, ..slot });
+        let mut slot = ProcessSlot::new(slots.len(), ProcessSockets { listeners, datagrams: None });
+        slot.stats = admin_ends;
+        slots.push(slot);
     }
     Ok(slots)
-}
-
-impl ProcessSlot {
-    fn new(number: usize, sockets: ProcessSockets) -> ProcessSlot {
-        ProcessSlot {
-            number,
-            listeners: sockets.listeners,
-            datagrams: sockets.datagrams,
-            stats: Vec::new(),
-            child: None,
-            socket: None,
-            announced: String::new(),
-            is_ready: false,
-            failure: None,
-            started: Instant::now(),
-            backoff: BACKOFF,
-            restart_at: None,
-        }
-    }
-
-    /// Orders the process to leave its UDP sockets to the successor.
-    fn hand_over(&mut self) {
-        if let Some(socket) = &mut self.socket {
-            // This fails only if the process has exited.
-            let _ = socket.write_all(format!("{HAND_OVER}\n").as_bytes());
-        }
-    }
-
-    fn listeners(&self) -> impl Iterator<Item = (ListenerKind, &Listener)> {
-        self.listeners.iter().map(|(kind, listener)| (*kind, listener))
-    }
-
-    fn datagrams(&self) -> impl Iterator<Item = &(usize, UdpSocket)> {
-        self.datagrams.iter().flat_map(|part| &part.sockets)
-    }
-
-    fn forwarding_sockets(&self) -> impl Iterator<Item = &UdpSocket> {
-        self.datagrams.iter().flat_map(|part| &part.forwarding)
-    }
-
-    /// Returns the listeners that only this process accepts from. All processes share Unix sockets.
-    fn exclusive_listeners(&self) -> impl Iterator<Item = (usize, ListenerKind, &Listener)> {
-        let is_own = |listener: &Listener| listener.address().is_ok_and(|address| address.port().is_some());
-        let own = self.listeners().filter(move |(_, listener)| is_own(listener));
-        own.map(|(kind, listener)| (self.number, kind, listener))
-    }
-
-    /// Returns the descriptors that the process inherits.
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.listeners()
-            .map(|(_, listener)| listener.as_fd())
-            .chain(self.datagrams().map(|(_, socket)| socket.as_fd()))
-            .chain(self.forwarding_sockets().map(AsFd::as_fd))
-            .chain(self.stats.iter().map(AsFd::as_fd))
-            .collect()
-    }
-
-    /// Reaps the process if it has exited, and schedules its restart. Returns its exit status, or `None` if it runs or was
-    /// reaped before.
-    fn reap(&mut self) -> Option<ExitStatus> {
-        let status = self.child.as_mut()?.try_wait().ok().flatten()?;
-        self.child = None;
-        self.schedule_restart(status.to_string());
-        Some(status)
-    }
-
-    fn schedule_restart(&mut self, failure: String) {
-        self.socket = None;
-        self.is_ready = false;
-        self.failure = Some(failure);
-        self.backoff = if self.started.elapsed() >= STABLE_UPTIME {
-            BACKOFF
-        } else {
-            (self.backoff * 2).min(BACKOFF_MAX)
-        };
-        self.restart_at = Some(Instant::now() + self.backoff);
-    }
-
-    /// Reads the readiness report of the process, if it has arrived.
-    fn read_readiness(&mut self) {
-        let Some(socket) = self.socket.as_mut().filter(|_| !self.is_ready) else { return };
-        let mut message = [0; READY.len()];
-        // The report is the first message, and is sent by one call.
-        if socket.read(&mut message).is_ok_and(|bytes| message[..bytes] == *READY) {
-            self.is_ready = true;
-            self.failure = None;
-        }
-    }
-
-    /// Returns `true` if the process has been started and doesn't serve yet.
-    fn is_starting(&self) -> bool {
-        self.child.is_some() && !self.is_ready
-    }
-
-    /// Returns `true` if the delay before its restart is over.
-    fn should_start(&self) -> bool {
-        self.restart_at.is_some_and(|at| at <= Instant::now())
-    }
-
-    /// Returns the number of the slot and the failure of its latest process, or `None` if it hasn't failed.
-    fn failure(&self) -> Option<(usize, String)> {
-        Some((self.number, self.failure.clone()?))
-    }
-
-    fn report_failure(&self, on_notice: &dyn Fn(&Notice)) {
-        if let Some((number, status)) = self.failure() {
-            on_notice(&Notice::ProcessExited { number, status, delay: self.backoff });
-        }
-    }
 }
 
 /// Starts the process with this number.
@@ -479,15 +333,7 @@ fn start(
     inherited: &mut Inherited,
 ) -> io::Result<()> {
     let spawned = spawn_process(slots, number, serving, command, inherited);
-    let slot = &mut slots[number];
-    slot.started = Instant::now();
-    slot.restart_at = None;
-    slot.announced.clear();
-
-    let (child, socket) = spawned.inspect_err(|error| slot.schedule_restart(error.to_string()))?;
-    slot.child = Some(child);
-    slot.socket = Some(socket);
-    Ok(())
+    slots[number].begin(spawned)
 }
 
 /// Starts a program with its listeners, and returns it with the supervisor's end of their socket pair.
@@ -523,64 +369,38 @@ fn spawn_process(
 
     let mut descriptors = slot.descriptors();
     descriptors.push(theirs.as_fd());
-    descriptors.extend(standby.iter().map(|(_, _, listener)| listener.as_fd()));
+    descriptors.extend(standby.iter().map(|standby| standby.listener.as_fd()));
     descriptors.extend(seed.iter().map(AsFd::as_fd));
     Ok((spawn(&mut command, &descriptors)?, ours))
 }
 
 /// Sends the numbers of the processes that are down to each serving process, if they have changed.
 fn announce_down(serving: &mut [ProcessSlot]) {
-    let down = serving.iter().filter(|slot| slot.failure.is_some()).map(|slot| slot.number.to_string());
+    let down = serving.iter().filter(|slot| slot.has_failed()).map(|slot| slot.number.to_string());
     let line = down.collect::<Vec<_>>().join(",");
-    for slot in serving.iter_mut().filter(|slot| slot.announced != line) {
-        if let Some(socket) = &mut slot.socket {
-            // This fails only if the process has exited too. A line is far smaller than the socket's buffer.
-            let _ = socket.write_all(format!("{line}\n").as_bytes());
-            slot.announced.clone_from(&line);
-        }
+    for slot in serving {
+        slot.announce_down(&line);
     }
 }
 
 /// Shuts processes down gracefully, and kills those that still run after the timeout.
 fn stop_all(slots: &mut [ProcessSlot], timeout: Duration, signals: &Receiver<i32>) {
-    for slot in &mut *slots {
-        for (_, listener) in slot.listeners.drain(..) {
-            listener.close();
-        }
-    }
-    signal_all(slots, Signal::TERM);
+    slots.iter_mut().for_each(ProcessSlot::close_listeners);
+    slots.iter().for_each(|slot| slot.signal(Signal::TERM));
 
     let end = Instant::now() + timeout;
     loop {
         for slot in &mut *slots {
             slot.reap();
         }
-        if slots.iter().all(|slot| slot.child.is_none()) {
+        if !slots.iter().any(ProcessSlot::is_running) {
             return;
         }
         let left = end.saturating_duration_since(Instant::now());
         match signals.recv_timeout(left) {
             // A second signal, or the timeout.
-            Ok(SIGINT | SIGTERM) | Err(_) => return kill_all(slots),
+            Ok(SIGINT | SIGTERM) | Err(_) => return slots.iter_mut().for_each(ProcessSlot::kill),
             Ok(_) => {}
-        }
-    }
-}
-
-/// Kills all processes, and reaps them.
-fn kill_all(slots: &mut [ProcessSlot]) {
-    for child in slots.iter_mut().filter_map(|slot| slot.child.as_mut()) {
-        // This fails only if the process has exited.
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-}
-
-fn signal_all(slots: &[ProcessSlot], signal: Signal) {
-    for child in slots.iter().filter_map(|slot| slot.child.as_ref()) {
-        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            // This fails only if the process has exited.
-            let _ = kill_process(pid, signal);
         }
     }
 }

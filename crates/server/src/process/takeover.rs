@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 
 use super::inheritance::{
     ADMIN_VARIABLE, DATAGRAMS_VARIABLE, GENERATION_VARIABLE, PREDECESSORS_VARIABLE, SEED_VARIABLE,
-    descriptor_list, seed_pipe, set_listener_variables, spawn,
+    address_list, descriptor_list, seed_pipe, set_listener_variables, spawn,
 };
 use crate::config::ListenerKind;
 
@@ -88,8 +88,8 @@ impl Successor {
         command.env(ADMIN_VARIABLE, admin.map(|listener| descriptor_list(&[listener])).unwrap_or_default());
         command.env(DATAGRAMS_VARIABLE, descriptor_list(&http3.sockets));
         command.env(GENERATION_VARIABLE, http3.generation.number().to_string());
-        let forwarding = http3.forwarding.iter().map(|socket| socket.local_address().to_string());
-        command.env(PREDECESSORS_VARIABLE, forwarding.collect::<Vec<_>>().join(","));
+        let forwarding = http3.forwarding.iter().map(|socket| socket.local_address());
+        command.env(PREDECESSORS_VARIABLE, address_list(forwarding));
         let seed = seed.map(seed_pipe).transpose()?;
         if let Some(pipe) = &seed {
             command.env(SEED_VARIABLE, descriptor_list(&[pipe]));

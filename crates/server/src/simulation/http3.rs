@@ -138,6 +138,7 @@ fn worker(network: &Network, current: &Arc<Current>, random: &mut Random) -> Wor
         seed,
         sockets: vec![SimulatedDatagrams::bind(network, SERVER)],
         forwarding_socket: None,
+        workers: Vec::new(),
         predecessors: Vec::new(),
         drain: DRAIN,
     };

@@ -4,7 +4,7 @@
 use cannery_eventloop::simulated::{ConnectionState, ReadRate, UNIX_SECONDS};
 use cannery_site::Scratch;
 use cannery_wire::h1::{Connection, Head, Step};
-use cannery_wire::{Output, Refusal, Segment, ServerFields};
+use cannery_wire::{Output, Refusal, Response, Segment, ServerFields};
 
 use super::script::{Ending, Script};
 use super::site::Releases;
@@ -142,8 +142,7 @@ fn refuse(
     output: &mut Output,
 ) {
     let (answer, archive) = content.refusal(refusal);
-    output.set_archive(archive.number);
-    http.refuse(&answer, archive.bytes, fields, output);
+    http.refuse(&Response { answer: &answer, archive, fields }, output);
 }
 
 /// Returns `bytes` without `Connection` fields, including an incomplete one at the end.

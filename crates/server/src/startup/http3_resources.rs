@@ -44,7 +44,8 @@ impl Http3Resources {
         drain: Duration,
     ) -> Result<Http3Resources, StartError> {
         let context = quic::Context::new(tls, http3.server_id)?;
-        let datagrams = Datagrams::open(http3, workers)?;
+        let mut datagrams = Datagrams::open(http3, workers)?;
+        datagrams.open_forwarding()?;
         // The supervisor knows the port even if no socket is this process's.
         let port_of_part = http3.part.as_ref().map(|part| part.port);
         let own_port =
@@ -70,6 +71,7 @@ impl Http3Resources {
         let Http3Resources { context, datagrams, alt_svc, first_worker, generation, predecessors, drain } =
             self;
         let mut plans = Vec::new();
+        let workers = datagrams.workers().to_vec();
         for (worker, (sockets, forwarding_socket)) in (first_worker..=u8::MAX).zip(datagrams.into_sockets()) {
             plans.push(Http3Plan {
                 context: context.clone(),
@@ -78,6 +80,7 @@ impl Http3Resources {
                 seed: random_seed()?,
                 sockets,
                 forwarding_socket,
+                workers: workers.clone(),
                 predecessors: predecessors.clone(),
                 drain,
             });

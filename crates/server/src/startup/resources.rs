@@ -6,18 +6,18 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use cannery_eventloop::{Balancer, Claim, Waker};
+use cannery_eventloop::{Balancer, Claim, Listener, Waker};
 
 use super::admin_server::AdminListener;
 use super::http3_resources::{Http3Plans, Http3Resources};
 use crate::admin::{Admin, Source, collect};
-use crate::config::{self, Config, LogTarget};
+use crate::config::{self, Config, LogTarget, Standby};
 use crate::connection::memory_budget;
 use crate::content::{ArchiveResources, Content};
 use crate::error::StartError;
 use crate::observe::{Counters, LogFile, LogWriter, Observer, ProcessSampler, Report};
 use crate::pages::challenges::{self, Webroot};
-use crate::process::{DownProcesses, Handover, Listening, Standby};
+use crate::process::{DownProcesses, Handover, Listening};
 use crate::reload::{Current, Reloader, Served, WatchedCertificates};
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopFlag};
@@ -38,7 +38,7 @@ pub(crate) struct Resources {
     listening: Listening,
     http3: Option<Http3Resources>,
     /// The standby listeners of each worker.
-    standby: Vec<Vec<Standby>>,
+    standby: Vec<Vec<Standby<Listener>>>,
     wakers: Vec<Waker>,
     balancers: Vec<Balancer>,
     webroot: Option<Webroot>,
@@ -104,7 +104,8 @@ impl Resources {
     pub(crate) fn sandbox(&self, config: &Config) -> sandbox::Plan {
         let mut read: Vec<_> = match &config.content {
             config::Content::Archives { archives, .. } => {
-                archives.iter().map(|named| named.path.clone()).collect()
+                let by_path = archives.iter().filter(|named| named.file.is_none());
+                by_path.map(|named| named.path.clone()).collect()
             }
             config::Content::Dummy { .. } => Vec::new(),
         };
@@ -171,7 +172,7 @@ impl Resources {
         } = self;
 
         // State that the threads share.
-        let last = config.standby.iter().map(|(process, ..)| *process).max();
+        let last = config.standby.iter().map(|standby| standby.process).max();
         let down_processes = last.map(DownProcesses::with_last).unwrap_or_default();
         let handover = Handover::default();
         let status = Arc::new(content.status(config));

@@ -10,11 +10,11 @@ use cannery_eventloop::{Balancer, Listener, UdpSocket};
 use cannery_secure::Context;
 use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
-use crate::config::{Config, ListenerKind};
+use crate::config::{Config, ListenerKind, Standby};
 use crate::connection::{AddedFields, ITERATION_BYTES_MAX, Policy};
 use crate::http3::Http3Plan;
 use crate::observe::Observer;
-use crate::process::{DownProcesses, Handover, Standby};
+use crate::process::{DownProcesses, Handover};
 use crate::reload::Current;
 
 /// Stops workers. Each checks the flag after it was woken up.
@@ -73,6 +73,7 @@ impl<L, D> Plan<L, D> {
                 has_http2: config.http2,
                 expects_proxy_header: config.proxy_protocol,
                 https_port: None,
+                live_folder: config.live_folder.clone(),
                 tls: None,
                 iteration_bytes_max: ITERATION_BYTES_MAX,
                 memory_bytes_max: CONNECTIONS_BYTES_MAX,

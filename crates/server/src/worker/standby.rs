@@ -13,8 +13,13 @@ pub(super) struct Standbys {
     down_processes: DownProcesses,
     /// The number of the first one.
     first: usize,
-    /// The process of each listener, and whether the listener is watched.
-    entries: Vec<(usize, bool)>,
+    entries: Vec<Entry>,
+}
+
+/// The listener of another process.
+struct Entry {
+    process: usize,
+    is_watched: bool,
 }
 
 impl Standbys {
@@ -24,7 +29,9 @@ impl Standbys {
         processes: impl Iterator<Item = usize>,
         down_processes: DownProcesses,
     ) -> Standbys {
-        let entries = processes.take(LISTENERS_MAX.saturating_sub(first)).map(|process| (process, false));
+        let entries = processes
+            .take(LISTENERS_MAX.saturating_sub(first))
+            .map(|process| Entry { process, is_watched: false });
         Standbys { down_processes, first, entries: entries.collect() }
     }
 
@@ -35,7 +42,7 @@ impl Standbys {
 
     /// Returns `true` if a listener is watched. The worker's own ones always are.
     pub(super) fn is_watched(&self, number: usize) -> bool {
-        number < self.first || self.entries.get(number - self.first).is_some_and(|(_, watched)| *watched)
+        number < self.first || self.entries.get(number - self.first).is_some_and(|entry| entry.is_watched)
     }
 }
 
@@ -43,21 +50,22 @@ impl<L: EventLoop> Worker<L> {
     /// Watches the listeners of processes that are down, and stops watching those of processes that have been restarted.
     pub(super) fn update_standbys(&mut self) {
         for index in 0..self.standbys.entries.len() {
-            let (process, is_watched) = self.standbys.entries[index];
+            let Entry { process, is_watched } = self.standbys.entries[index];
             let is_down = self.standbys.down_processes.contains(process);
             if is_down == is_watched {
                 continue;
             }
+
             let number = self.standbys.first + index;
             let id = u32::try_from(number).expect("an event loop has a number for each");
-            self.standbys.entries[index].1 = is_down;
+            let listener = &self.listeners[number].1;
             if is_down {
                 // If the kernel can't watch it, its clients wait until the process is restarted.
-                self.standbys.entries[index].1 =
-                    self.events.add_listener(&self.listeners[number].1, id).is_ok();
+                self.standbys.entries[index].is_watched = self.events.add_listener(listener, id).is_ok();
             } else {
+                self.standbys.entries[index].is_watched = false;
                 // If this fails, the listener was not watched.
-                let _ = self.events.remove_listener(&self.listeners[number].1);
+                let _ = self.events.remove_listener(listener);
                 // The kernel may have woken up this worker alone for clients that wait.
                 self.accept(id, usize::MAX);
             }

@@ -2,16 +2,16 @@
 //!
 //! Its state between calls is small, because it is all that an idle connection keeps.
 
-use cannery_site::{Answer, Method};
+use cannery_site::Method;
 
 use super::content::{Content, Unreadable};
-use super::encode;
+use super::encode::put_response;
 use super::parse::{Framing, Head, Parsed, parse};
 use crate::limits::HEAD_BYTES_MAX;
 use crate::output::Output;
 use crate::refusal::Refusal;
 use crate::request_head::Version;
-use crate::server_fields::ServerFields;
+use crate::response::Response;
 
 /// One HTTP/1 connection.
 #[derive(Debug, Default)]
@@ -225,17 +225,10 @@ impl Connection {
 
     /// Writes the response to the last request.
     #[inline]
-    pub fn respond(
-        &mut self,
-        head: &Head<'_>,
-        answer: &Answer<'_>,
-        archive: &[u8],
-        fields: &ServerFields,
-        output: &mut Output,
-    ) {
+    pub fn respond(&mut self, head: &Head<'_>, response: &Response<'_>, output: &mut Output) {
         self.begin_response(head, output);
         let option = connection_option(!self.is_closing(), head);
-        encode::response(output, answer, archive, fields, option);
+        put_response(output, response, option);
     }
 
     /// Responds to the last request with bytes that are already encoded, [`connection_option`] included.
@@ -246,19 +239,13 @@ impl Connection {
 
     /// Writes the response to something that is not a request, and closes the connection.
     ///
-    /// The status of `answer` is [`Refusal::status`]. Returns the length of the content that is sent, in bytes.
-    pub fn refuse(
-        &mut self,
-        answer: &Answer<'_>,
-        archive: &[u8],
-        fields: &ServerFields,
-        output: &mut Output,
-    ) -> u64 {
+    /// The status of the answer is [`Refusal::status`]. Returns the length of the content that is sent, in bytes.
+    pub fn refuse(&mut self, response: &Response<'_>, output: &mut Output) -> u64 {
         self.close = Close::Now { by_peer: false };
         // RFC 9110 §9.3.2 has no exception for errors.
         let is_head = matches!(self.reading, Reading::Head { is_head: true, .. });
-        let answer = if is_head { answer.without_body() } else { *answer };
-        encode::response(output, &answer, archive, fields, Some("close"));
+        let answer = if is_head { response.answer.without_body() } else { *response.answer };
+        put_response(output, &Response { answer: &answer, ..*response }, Some("close"));
         answer.sent_content_bytes()
     }
 

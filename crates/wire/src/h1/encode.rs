@@ -6,41 +6,25 @@
 
 use cannery_archive::{Extent, Head};
 use cannery_base::date::format_http_date;
-use cannery_site::{
-    Answer, Body, ContentRange, Fields, Location, MultipartPiece, Page, SiteFields, Validators,
-};
+use cannery_site::{Body, ContentRange, Fields, Location, MultipartPiece, Page, SiteFields, Validators};
 
 use crate::archive_ref::slice;
 use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies_by_encoding};
 use crate::decimal::put_digits;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
+use crate::response::Response;
 use crate::response_head::reason_phrase;
 use crate::server_fields::ServerFields;
 
-/// Appends a response without a `Connection` field.
-#[cfg(test)]
-pub(crate) fn response_without_option(
-    output: &mut Output,
-    answer: &Answer<'_>,
-    archive: &[u8],
-    fields: &ServerFields,
-) {
-    response(output, answer, archive, fields, None);
-}
-
-/// Appends the response for an answer. The answer's ranges refer to `archive`.
-pub(super) fn response(
-    output: &mut Output,
-    answer: &Answer<'_>,
-    archive: &[u8],
-    fields: &ServerFields,
-    connection: Option<&str>,
-) {
+/// Appends a response, with this value of `Connection`.
+pub(crate) fn put_response(output: &mut Output, response: &Response<'_>, connection: Option<&str>) {
+    let Response { answer, archive, fields } = *response;
+    output.set_archive(archive.number);
     if let Some(site_fields) = answer.site_fields {
-        put_fields_with_rules(output, answer, site_fields, archive, fields);
-        put_end_of_head(output, answer, fields, connection, site_fields.overrides());
-        put_body(output, &answer.body, archive);
+        put_fields_with_rules(output, response, site_fields);
+        put_end_of_head(output, response, connection, site_fields.overrides());
+        put_body(output, &answer.body, archive.bytes);
         return;
     }
 
@@ -92,20 +76,16 @@ pub(super) fn response(
             overrides = page.map_or(0, |page| page.head.overrides);
         }
     }
-    put_end_of_head(output, answer, fields, connection, overrides);
-    put_body(output, &answer.body, archive);
+    put_end_of_head(output, response, connection, overrides);
+    put_body(output, &answer.body, archive.bytes);
 }
 
 /// Appends the head of an answer to which rules of `_headers` add fields: the lines that the rules don't
 /// replace, then the fields of the rules.
 #[cold]
-fn put_fields_with_rules(
-    output: &mut Output,
-    answer: &Answer<'_>,
-    site_fields: &SiteFields,
-    archive: &[u8],
-    fields: &ServerFields,
-) {
+fn put_fields_with_rules(output: &mut Output, response: &Response<'_>, site_fields: &SiteFields) {
+    let Response { answer, fields, .. } = *response;
+    let archive = response.archive.bytes;
     let status = answer.status;
     let put_lines = |output: &mut Output, lines: &[u8]| {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
@@ -193,14 +173,8 @@ fn put_location(output: &mut Output, location: &Location<'_>, status: u16, field
 
 /// Appends the length, the connection option, the server's fields and the empty line.
 #[inline(always)]
-fn put_end_of_head(
-    output: &mut Output,
-    answer: &Answer<'_>,
-    fields: &ServerFields,
-    connection: Option<&str>,
-    overrides: u8,
-) {
-    if let Some(length) = answer.content_length {
+fn put_end_of_head(output: &mut Output, response: &Response<'_>, connection: Option<&str>, overrides: u8) {
+    if let Some(length) = response.answer.content_length {
         put_content_length(output, length);
     }
     if let Some(option) = connection {
@@ -208,7 +182,7 @@ fn put_end_of_head(
         output.put(option.as_bytes());
         output.put(b"\r\n");
     }
-    output.put(fields.end_of_head(overrides));
+    output.put(response.fields.end_of_head(overrides));
 }
 
 #[inline]

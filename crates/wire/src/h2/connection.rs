@@ -102,7 +102,7 @@ pub(super) struct PendingRequest {
 pub enum Step {
     /// A request, with its head in the [`HeadStore`]. It must be answered before the next call.
     Request(StreamId),
-    /// A request that must be answered by [`Connection::refuse`].
+    /// A request that must be answered with the status of its refusal, and without a body if it is for `HEAD`.
     Refused(StreamId, Refusal),
     /// An incomplete frame.
     More,

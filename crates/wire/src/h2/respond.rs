@@ -3,7 +3,7 @@
 //! Large bodies are never copied.
 
 use cannery_archive::Extent;
-use cannery_site::{Answer, Body as AnswerBody, ErrorPage};
+use cannery_site::{Body as AnswerBody, ErrorPage};
 
 use super::body::Body;
 use super::connection::{Connection, PendingRequest, StreamId};
@@ -11,24 +11,23 @@ use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::stream::Content;
 use crate::archive_ref::{ArchiveRef, slice};
 use crate::limits::COPIED_BODY_BYTES_MAX;
+use crate::multiplexed::Multiplexed;
 use crate::output::Output;
+use crate::response::Response;
 use crate::response_fields::{field_section, field_section_of};
-use crate::server_fields::ServerFields;
 
-impl Connection {
-    /// Writes the response to a request: its head now, its body now or by [`Connection::fill`].
+impl Multiplexed for Connection {
+    type StreamId = StreamId;
+
+    /// Writes the head now, and the body now or by [`Connection::fill`].
     #[inline]
-    pub fn respond(
-        &mut self,
-        stream: StreamId,
-        answer: &Answer<'_>,
-        archive: ArchiveRef<'_>,
-        fields: &ServerFields,
-        output: &mut Output,
-    ) {
+    fn respond(&mut self, stream: StreamId, response: &Response<'_>, output: &mut Output) {
         let Some(request) = self.take_request(stream) else { return };
+        debug_assert!(!request.info.is_head || matches!(response.answer.body, AnswerBody::Empty));
         let head = HeadersFrame::begin(output);
-        field_section(&mut self.encoder, answer, archive, fields, output.inline_mut());
+        field_section(&mut self.encoder, response, output.inline_mut());
+
+        let Response { answer, archive, .. } = *response;
         match &answer.body {
             AnswerBody::Archive(extent) if extent.length > 0 => {
                 head.end(request.id, 0, output);
@@ -49,26 +48,7 @@ impl Connection {
         }
     }
 
-    /// Writes the response to a request that [`super::Step::Refused`] returned, with the status of its
-    /// refusal. Returns the length of the content that is sent, in bytes.
-    pub fn refuse(
-        &mut self,
-        stream: StreamId,
-        answer: &Answer<'_>,
-        archive: ArchiveRef<'_>,
-        fields: &ServerFields,
-        output: &mut Output,
-    ) -> u64 {
-        // RFC 9110 §9.3.2 has no exception for errors.
-        let is_head = self.pending_request.is_some_and(|request| request.info.is_head);
-        let answer = if is_head { answer.without_body() } else { *answer };
-        self.respond(stream, &answer, archive, fields, output);
-        answer.sent_content_bytes()
-    }
-
-    /// Responds to a request with fields that are encoded now: `:status` first, all names in lower case. The
-    /// response to `HEAD` has no body.
-    pub fn respond_with_fields(
+    fn respond_with_fields(
         &mut self,
         stream: StreamId,
         fields: &[(&str, &[u8])],
@@ -87,7 +67,9 @@ impl Connection {
             self.send_text(request, body, output);
         }
     }
+}
 
+impl Connection {
     /// Writes pending bodies, by priority, as far as the peer's windows and the output have room.
     ///
     /// Must be called after requests were answered, and each time the output was sent.
@@ -101,7 +83,7 @@ impl Connection {
 
             let bytes = body.chunk_bytes(window.min(PAYLOAD_BYTES_MAX));
             let is_last = u64::from(bytes) == body.left();
-            put_data_head(output, id, bytes, is_last);
+            put_data_head(output, id, bytes, if is_last { flag::END_STREAM } else { 0 });
             body.put(bytes.into(), output);
 
             stream.window.consume(bytes);
@@ -167,7 +149,7 @@ impl Connection {
         let Some(length) = self.immediate_bytes(&request, page.len()) else {
             return self.queue(request, Body::from_error_page(page));
         };
-        put_data_head(output, request.id, length, true);
+        put_data_head(output, request.id, length, flag::END_STREAM);
         page.for_each_piece(&mut |piece| output.put(piece));
         self.finish_body(request, length);
     }
@@ -186,7 +168,7 @@ impl Connection {
     /// Writes a whole body of `length` bytes after its head.
     #[inline]
     fn put_body(&mut self, request: PendingRequest, body: &[u8], length: u32, output: &mut Output) {
-        put_data_head(output, request.id, length, true);
+        put_data_head(output, request.id, length, flag::END_STREAM);
         output.put(body);
         self.finish_body(request, length);
     }
@@ -245,7 +227,6 @@ impl HeadersFrame {
 
 /// Appends the head of a DATA frame with this number of bytes.
 #[inline]
-fn put_data_head(output: &mut Output, stream: u32, bytes: u32, is_last: bool) {
-    let flags = if is_last { flag::END_STREAM } else { 0 };
+fn put_data_head(output: &mut Output, stream: u32, bytes: u32, flags: u8) {
     output.put(&FrameHead { length: bytes as usize, kind: kind::DATA, flags, stream }.bytes());
 }

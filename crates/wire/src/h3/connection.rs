@@ -4,7 +4,7 @@
 
 use super::encode;
 use super::error::ErrorCode;
-use super::peer_streams::PeerStreams;
+use super::peer_streams::{PeerStreams, kind};
 use super::request::{EndError, Event, RequestStream, Section};
 use super::sections::SectionReader;
 use super::settings;
@@ -16,11 +16,6 @@ use crate::priority::Priority;
 use crate::qpack::EncoderTable;
 use crate::refusal::Refusal;
 use crate::request_head::Version;
-
-/// Stream types of our unidirectional streams (RFC 9114 §6.2.1, RFC 9204 §4.2).
-const CONTROL: u8 = 0x00;
-const QPACK_ENCODER: u8 = 0x02;
-const QPACK_DECODER: u8 = 0x03;
 
 /// IDs of request streams are multiples of four (RFC 9000 §2.1).
 const REQUEST_STREAM_STEP: u64 = 4;
@@ -42,7 +37,7 @@ pub struct Connection {
     pub(super) budget: Budget,
     /// Priorities of streams that are not open yet (RFC 9218 §7), oldest first.
     pub(super) early_priorities: Vec<(u64, Priority)>,
-    /// Changed priorities of open streams.
+    /// Changed priorities of open streams, oldest first.
     pub(super) changed_priorities: Vec<(u64, Priority)>,
 }
 
@@ -69,7 +64,7 @@ pub(super) struct PendingRequest {
 pub enum Step {
     /// A request, with its head in the [`HeadStore`]. It must be answered before the next call.
     Request(Priority),
-    /// A request that must be answered by [`Connection::refuse`].
+    /// A request that must be answered with the status of its refusal, and without a body if it is for `HEAD`.
     Refused(Priority, Refusal),
     /// The rest of the request is not worth reading: the peer should stop sending, with [`ErrorCode::None`] (RFC 9114 §4.1).
     Stop,
@@ -109,21 +104,21 @@ impl Connection {
     /// Returns the beginning of our control stream, with our settings.
     #[must_use]
     pub fn control_stream_start() -> Vec<u8> {
-        [&[CONTROL], settings::OURS.as_slice()].concat()
+        [&stream_type(kind::CONTROL), settings::OURS.as_slice()].concat()
     }
 
     /// Returns the beginning of our QPACK encoder stream: its type. The rest comes from
     /// [`take_encoder_stream`](Self::take_encoder_stream).
     #[must_use]
     pub fn encoder_stream_start() -> Vec<u8> {
-        vec![QPACK_ENCODER]
+        stream_type(kind::QPACK_ENCODER)
     }
 
     /// Returns the beginning of our QPACK decoder stream: its type. The rest comes from
     /// [`take_decoder_stream`](Self::take_decoder_stream).
     #[must_use]
     pub fn decoder_stream_start() -> Vec<u8> {
-        vec![QPACK_DECODER]
+        stream_type(kind::QPACK_DECODER)
     }
 
     /// Takes the bytes to be sent on our QPACK encoder stream.
@@ -136,9 +131,10 @@ impl Connection {
         self.sections.take_decoder_stream()
     }
 
-    /// Takes a priority that the peer has changed, with the ID of its stream.
-    pub fn take_priority(&mut self) -> Option<(u64, Priority)> {
-        self.changed_priorities.pop()
+    /// Takes the priorities that the peer has changed, each with the ID of its stream. The last one of a stream counts (RFC 9218
+    /// §7).
+    pub fn take_priorities(&mut self) -> impl Iterator<Item = (u64, Priority)> {
+        self.changed_priorities.drain(..)
     }
 
     /// Returns the memory that incomplete requests and priorities take, in bytes. The tables of QPACK are not included.
@@ -179,7 +175,7 @@ impl Connection {
         store: &mut HeadStore,
     ) -> Result<Step, ErrorCode> {
         self.budget.set_time(store.seconds());
-        let Some(index) = self.requests.iter().rposition(|request| request.stream == stream) else {
+        let Some(index) = self.position(stream) else {
             // The stream was reset, and its bytes were in flight.
             *input = &[];
             return Ok(Step::More);
@@ -229,6 +225,12 @@ impl Connection {
         }
     }
 
+    /// Returns the index of a request of which more is to be read.
+    #[inline]
+    fn position(&self, stream: u64) -> Option<usize> {
+        self.requests.iter().rposition(|request| request.stream == stream)
+    }
+
     /// Handles the head of a request.
     #[inline]
     fn handle_head(&mut self, index: usize, verdict: Verdict) -> Result<Step, ErrorCode> {
@@ -254,9 +256,7 @@ impl Connection {
     ///
     /// Returns the code of a connection error.
     pub fn end_request(&mut self, stream: u64) -> Result<RequestEnd, ErrorCode> {
-        let Some(index) = self.requests.iter().rposition(|request| request.stream == stream) else {
-            return Ok(RequestEnd::Complete);
-        };
+        let Some(index) = self.position(stream) else { return Ok(RequestEnd::Complete) };
         let request = self.requests.swap_remove(index);
         let code = match request.frames.end() {
             // RFC 9114 §4.1.2: less content than announced.
@@ -275,7 +275,7 @@ impl Connection {
     ///
     /// Returns the code of a connection error if there were too many of them.
     pub fn cancel_request(&mut self, stream: u64) -> Result<(), ErrorCode> {
-        if let Some(index) = self.requests.iter().rposition(|request| request.stream == stream) {
+        if let Some(index) = self.position(stream) {
             let request = self.requests.swap_remove(index);
             if !request.frames.has_head() {
                 self.sections.skip(stream);
@@ -342,6 +342,13 @@ impl Connection {
         }
         self.early_priorities.push((stream, priority));
     }
+}
+
+/// Returns the beginning of a unidirectional stream: its type.
+fn stream_type(kind: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    varint::put(&mut bytes, kind);
+    bytes
 }
 
 impl Default for Connection {

@@ -5,11 +5,11 @@ use super::error::ErrorCode;
 use super::varint;
 
 /// Stream types (RFC 9114 §6.2, RFC 9204 §4.2).
-mod kind {
-    pub(super) const CONTROL: u64 = 0x00;
+pub(super) mod kind {
+    pub(in crate::h3) const CONTROL: u64 = 0x00;
     pub(super) const PUSH: u64 = 0x01;
-    pub(super) const QPACK_ENCODER: u64 = 0x02;
-    pub(super) const QPACK_DECODER: u64 = 0x03;
+    pub(in crate::h3) const QPACK_ENCODER: u64 = 0x02;
+    pub(in crate::h3) const QPACK_DECODER: u64 = 0x03;
 }
 
 /// Length of the longest stream type.
@@ -80,18 +80,21 @@ impl PeerStreams {
     ///
     /// The peer must not open such a stream, or only one.
     pub(super) fn assign(&mut self, stream: u64, kind: u64) -> Result<Option<Purpose>, ErrorCode> {
-        let (is_first, purpose) = match kind {
-            kind::CONTROL if self.control.is_none() => {
-                self.control = Some((stream, ControlStream::default()));
-                (true, Purpose::Control)
-            }
-            kind::CONTROL => (false, Purpose::Control),
-            kind::QPACK_ENCODER => (self.qpack_encoder.replace(stream).is_none(), Purpose::QpackEncoder),
-            kind::QPACK_DECODER => (self.qpack_decoder.replace(stream).is_none(), Purpose::QpackDecoder),
+        let purpose = match kind {
+            kind::CONTROL => Purpose::Control,
+            kind::QPACK_ENCODER => Purpose::QpackEncoder,
+            kind::QPACK_DECODER => Purpose::QpackDecoder,
             // RFC 9114 §6.2.2: only servers push.
             kind::PUSH => return Err(ErrorCode::StreamCreation),
             _ => return Ok(None),
         };
-        if is_first { Ok(Some(purpose)) } else { Err(ErrorCode::StreamCreation) }
+
+        let has_previous = match purpose {
+            Purpose::Control => self.control.replace((stream, ControlStream::default())).is_some(),
+            Purpose::QpackEncoder => self.qpack_encoder.replace(stream).is_some(),
+            Purpose::QpackDecoder => self.qpack_decoder.replace(stream).is_some(),
+        };
+        // RFC 9114 §6.2.1, RFC 9204 §4.2: there is one stream of each of these types.
+        if has_previous { Err(ErrorCode::StreamCreation) } else { Ok(Some(purpose)) }
     }
 }

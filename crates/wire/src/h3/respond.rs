@@ -4,34 +4,29 @@
 //! Large bodies are never copied.
 
 use cannery_archive::Extent;
-use cannery_site::{Answer, Body, ErrorPage, MultipartPiece};
+use cannery_site::{Body, ErrorPage, MultipartPiece};
 
 use super::connection::{Connection, PendingRequest};
 use super::encode::{HeadersFrame, put_data_head};
 use crate::archive_ref::{ArchiveRef, slice};
 use crate::limits::STREAM_BODY_COPIED_BYTES_MAX;
+use crate::multiplexed::Multiplexed;
 use crate::output::Output;
-use crate::response_fields;
-use crate::server_fields::ServerFields;
+use crate::response::Response;
+use crate::response_fields::{field_section, field_section_of};
 
-impl Connection {
-    /// Writes the response to a request.
+impl Multiplexed for Connection {
+    type StreamId = u64;
+
     #[inline]
-    pub fn respond(
-        &mut self,
-        stream: u64,
-        answer: &Answer<'_>,
-        archive: ArchiveRef<'_>,
-        fields: &ServerFields,
-        output: &mut Output,
-    ) {
-        if self.take_request(stream).is_none() {
-            return;
-        }
+    fn respond(&mut self, stream: u64, response: &Response<'_>, output: &mut Output) {
+        let Some(request) = self.take_request(stream) else { return };
+        debug_assert!(!request.info.is_head || matches!(response.answer.body, Body::Empty));
         let head = HeadersFrame::begin(output);
-        response_fields::field_section(&mut self.encoder, answer, archive, fields, output.inline_mut());
+        field_section(&mut self.encoder, response, output.inline_mut());
         head.end(output);
 
+        let Response { answer, archive, .. } = *response;
         match &answer.body {
             Body::Empty => {}
             Body::Archive(extent) => put_extent(*extent, archive, output),
@@ -49,26 +44,7 @@ impl Connection {
         }
     }
 
-    /// Writes the response to a request that [`super::Step::Refused`] returned, with the status of its refusal. Returns the
-    /// length of the content that is sent, in bytes.
-    pub fn refuse(
-        &mut self,
-        stream: u64,
-        answer: &Answer<'_>,
-        archive: ArchiveRef<'_>,
-        fields: &ServerFields,
-        output: &mut Output,
-    ) -> u64 {
-        // RFC 9110 §9.3.2 has no exception for errors.
-        let is_head = self.pending_request.is_some_and(|request| request.info.is_head);
-        let answer = if is_head { answer.without_body() } else { *answer };
-        self.respond(stream, &answer, archive, fields, output);
-        answer.sent_content_bytes()
-    }
-
-    /// Responds to a request with fields that are encoded now: `:status` first, all names in lower case. The response to
-    /// `HEAD` has no body.
-    pub fn respond_with_fields(
+    fn respond_with_fields(
         &mut self,
         stream: u64,
         fields: &[(&str, &[u8])],
@@ -77,14 +53,16 @@ impl Connection {
     ) {
         let Some(request) = self.take_request(stream) else { return };
         let head = HeadersFrame::begin(output);
-        response_fields::field_section_of(&mut self.encoder, fields, output.inline_mut());
+        field_section_of(&mut self.encoder, fields, output.inline_mut());
         head.end(output);
         if !body.is_empty() && !request.info.is_head {
             put_data_head(output, body.len() as u64);
             output.put(body);
         }
     }
+}
 
+impl Connection {
     /// Returns the request that is to be answered, or `None` if it was answered before.
     #[inline]
     fn take_request(&mut self, stream: u64) -> Option<PendingRequest> {

@@ -38,8 +38,7 @@ impl SectionReader {
         store: &mut HeadStore,
     ) -> Result<Verdict, ErrorCode> {
         let mut uses_table = None;
-        // Whether content follows is not known before the stream ends.
-        let verdict = store.read_request(Version::Http3, false, |strings, fields| {
+        let verdict = store.read_request(Version::Http3, |strings, fields| {
             let decoded = self.decoder.decode(section, strings, |field| fields.take(field))?;
             uses_table = decoded.uses_table;
             Ok::<_, ErrorCode>(decoded.list)

@@ -7,7 +7,6 @@ use crate::limits::{FIELD_LIST_BYTES_MAX, QPACK_TABLE_BYTES};
 
 const QPACK_MAX_TABLE_CAPACITY: u64 = 0x1;
 const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
-const QPACK_BLOCKED_STREAMS: u64 = 0x7;
 /// RFC 9220 §3.
 const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 /// RFC 9297 §2.1.1.
@@ -30,8 +29,6 @@ pub(super) const OURS: [u8; 10] = {
 pub(super) struct PeerSettings {
     /// Maximum capacity of the peer's dynamic table, in bytes.
     pub(super) qpack_table_bytes: u64,
-    /// Number of streams that QPACK may block.
-    pub(super) qpack_blocked_streams: u64,
 }
 
 /// Parses the payload of the peer's SETTINGS.
@@ -55,8 +52,7 @@ pub(super) fn read(mut payload: &[u8]) -> Result<PeerSettings, ErrorCode> {
             0x2..=0x5 => return Err(ErrorCode::Settings),
             ENABLE_CONNECT_PROTOCOL | H3_DATAGRAM if value > 1 => return Err(ErrorCode::Settings),
             QPACK_MAX_TABLE_CAPACITY => settings.qpack_table_bytes = value,
-            QPACK_BLOCKED_STREAMS => settings.qpack_blocked_streams = value,
-            // Unknown parameters are ignored (RFC 9114 §9).
+            // Our encoder blocks no stream, however many the peer permits. Unknown parameters are ignored (RFC 9114 §9).
             _ => {}
         }
     }
@@ -87,7 +83,7 @@ mod tests {
         assert_eq!(read(&[]), Ok(PeerSettings::default()));
         let settings =
             read(&payload(&[(7, 100), (0x33, 1), (0x21, 5), (6, 1), (1, 65_536), (varint::MAX, 2)]));
-        assert_eq!(settings, Ok(PeerSettings { qpack_table_bytes: 65_536, qpack_blocked_streams: 100 }));
+        assert_eq!(settings, Ok(PeerSettings { qpack_table_bytes: 65_536 }));
     }
 
     #[test]

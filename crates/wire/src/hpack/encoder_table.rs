@@ -1,7 +1,7 @@
 //! HPACK encoder state: the lines of ours that a peer's dynamic table holds (RFC 7541 §2.3.2, §6).
 //!
 //! A line is inserted when it is first sent, as long as there is room, and stays: we never let the peer evict
-//! single entries, but empty the whole table. So one byte for each line ID is enough to find a line's index,
+//! single entries, but empty the whole table. So one byte for each line is enough to find a line's index,
 //! without a search or an allocation.
 
 use cannery_archive::{HpackLine, LINE_IDS};
@@ -9,16 +9,12 @@ use cannery_archive::{HpackLine, LINE_IDS};
 use super::integer;
 use super::static_table::STATIC_FIELDS;
 use crate::limits::HPACK_TABLE_BYTES;
-use crate::table_owner::{Ownership, TableOwner};
+use crate::table_owner::{LINE_SLOTS, Ownership, TableOwner, slot_of_server_line};
 
 /// ID of the first line of the server's own. Lower IDs are those of an archive's lines.
 pub const FIRST_SERVER_LINE_ID: u8 = LINE_IDS;
 
-/// Number of line IDs. After the 61 static entries, the index of every line fits one byte.
-const LINES: usize = 64;
-
-const _: () = assert!(STATIC_FIELDS + LINES < 0x7f, "an index must fit its byte");
-const _: () = assert!((FIRST_SERVER_LINE_ID as usize) < LINES, "the server has lines too");
+const _: () = assert!(STATIC_FIELDS + LINE_SLOTS < 0x7f, "the index of every line must fit its byte");
 const _: () = assert!(HPACK_TABLE_BYTES <= u16::MAX as usize, "sizes must fit 16 bits");
 
 /// The largest table that we use, whatever the peer allows. It is also the size of every table before the
@@ -33,9 +29,9 @@ const NEWEST_INDEX: u8 = STATIC_FIELDS as u8 + 1;
 /// Encoder state of one connection.
 #[derive(Debug)]
 pub struct EncoderTable {
-    /// Insertion order of each line ID, starting at 1; 0 if the line is not in the table.
-    insertions: [u8; LINES],
-    /// Number of lines in the table, at most [`LINES`].
+    /// Insertion order of the line in each slot, starting at 1; 0 if the line is not in the table.
+    insertions: [u8; LINE_SLOTS],
+    /// Number of lines in the table, at most [`LINE_SLOTS`].
     count: u8,
     /// Size of these lines (RFC 7541 §4.1), in bytes: `used <= size_max`.
     used: u16,
@@ -45,9 +41,6 @@ pub struct EncoderTable {
     size_update: Option<SizeUpdate>,
     /// The archive that the line IDs in the table belong to.
     owner: TableOwner,
-    /// Whether the current block is for an archive other than the owner, so that its lines are sent as
-    /// literals.
-    is_for_other_archive: bool,
 }
 
 /// A change of the table's maximum size (RFC 7541 §4.2).
@@ -64,13 +57,12 @@ impl EncoderTable {
     #[must_use]
     pub fn new() -> EncoderTable {
         EncoderTable {
-            insertions: [0; LINES],
+            insertions: [0; LINE_SLOTS],
             count: 0,
             used: 0,
             size_max: TABLE_BYTES_MAX,
             size_update: None,
             owner: TableOwner::default(),
-            is_for_other_archive: false,
         }
     }
 
@@ -100,18 +92,7 @@ impl EncoderTable {
     /// If another archive took the owner's place, the table is emptied. An archive in another place gets literals.
     #[inline]
     pub fn begin_block(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
-        if self.owner.is(archive, identity) && self.size_update.is_none() {
-            self.is_for_other_archive = false;
-            return;
-        }
-        self.begin_block_after_change(block, archive, identity);
-    }
-
-    #[cold]
-    fn begin_block_after_change(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
-        let ownership = self.owner.update(archive, identity);
-        self.is_for_other_archive = ownership == Ownership::Other;
-        let must_empty = ownership == Ownership::Replaced;
+        let must_empty = self.owner.begin_section(archive, identity) == Ownership::Replaced;
         if must_empty || self.size_update.is_some() {
             self.put_size_updates(block, must_empty);
         }
@@ -119,6 +100,7 @@ impl EncoderTable {
 
     /// Appends the pending changes of the table's size (RFC 7541 §4.2), and a change to 0 if the table has to
     /// be emptied.
+    #[cold]
     fn put_size_updates(&mut self, block: &mut Vec<u8>, must_empty: bool) {
         let (smallest, last) = match self.size_update.take() {
             Some(SizeUpdate::One(size)) => (size.min(self.size_max), size),
@@ -132,7 +114,7 @@ impl EncoderTable {
             self.put_size_update(block, smallest);
         }
         if smallest == 0 {
-            self.insertions = [0; LINES];
+            self.insertions = [0; LINE_SLOTS];
             self.count = 0;
             self.used = 0;
         }
@@ -149,41 +131,38 @@ impl EncoderTable {
     /// Appends a line of the archive that the block was begun for.
     #[inline]
     pub fn put_archive_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>) {
-        // A damaged archive must not use the server's IDs.
-        let id = usize::from(line.id);
-        let has_id = id < usize::from(LINE_IDS) && !self.is_for_other_archive;
-        self.put_line(block, line, if has_id { id } else { LINES });
+        self.put_line(block, line, self.owner.slot_of_archive_line(line.id));
     }
 
-    /// Appends a line of the server's own, which is the same for all archives.
+    /// Appends a line of the server's own.
     #[inline]
     pub fn put_server_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>) {
-        self.put_line(block, line, usize::from(line.id));
+        self.put_line(block, line, slot_of_server_line(line.id));
     }
 
-    /// Appends a line under an ID. IDs of [`LINES`] and more are in no table.
+    /// Appends a line. Without a slot it's in no table.
     #[inline]
-    fn put_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, id: usize) {
+    fn put_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, slot: Option<usize>) {
         if line.size == 0 {
             // An entry of the static table. The mask matters only for a damaged archive.
             return block.push(0x80 | line.static_index & 0x3f);
         }
-        match self.insertions.get(id) {
-            None => put_literal(block, line),
-            Some(0) => self.put_first(block, line, id),
-            Some(insertion) => block.push(0x80 | (NEWEST_INDEX + self.count - insertion)),
+        let Some(slot) = slot else { return put_literal(block, line) };
+        match self.insertions[slot] {
+            0 => self.put_first(block, line, slot),
+            insertion => block.push(0x80 | (NEWEST_INDEX + self.count - insertion)),
         }
     }
 
     /// Appends a line as a literal, which the peer inserts into its table if there is room (RFC 7541 §6.2.1).
     #[cold]
-    fn put_first(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, id: usize) {
+    fn put_first(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, slot: usize) {
         let Some(used) = self.used.checked_add(line.size).filter(|used| *used <= self.size_max) else {
             return put_literal(block, line);
         };
         self.used = used;
         self.count += 1;
-        self.insertions[id] = self.count;
+        self.insertions[slot] = self.count;
         block.push(0x40 | line.static_index & 0x3f);
         block.extend_from_slice(line.literal);
     }

@@ -1,8 +1,8 @@
 //! QPACK encoder state: the lines of ours that a peer's dynamic table holds (RFC 9204 §2.1).
 //!
 //! A line is inserted when it is first sent, as long as there is room, and stays: we never evict. A field section refers only
-//! to entries that the peer has acknowledged, so no stream ever waits for the encoder stream. So one byte for each line ID is
-//! enough to find a line's index, without a search or an allocation.
+//! to entries that the peer has acknowledged, so no stream ever waits for the encoder stream. So one byte for each line is
+//! enough to find its index, without a search or an allocation.
 
 use std::mem;
 
@@ -13,10 +13,7 @@ use super::instruction::DecoderInstruction;
 use super::integer;
 use crate::hpack::FIELD_OVERHEAD;
 use crate::limits::QPACK_TABLE_BYTES;
-use crate::table_owner::{Ownership, TableOwner};
-
-/// Number of line IDs: those of an archive, then those of the server.
-const LINES: usize = 64;
+use crate::table_owner::{LINE_SLOTS, Ownership, TableOwner, slot_of_server_line};
 
 /// Minimum size of an entry, in bytes: names are not empty.
 const ENTRY_BYTES_MIN: usize = FIELD_OVERHEAD + 1;
@@ -24,13 +21,12 @@ const ENTRY_BYTES_MIN: usize = FIELD_OVERHEAD + 1;
 // We never evict, and entries are larger than 32 bytes, so the insert count is less than the number of entries on which the
 // encoding of the Required Insert Count depends (RFC 9204 §4.5.1.1): it is the count plus one.
 const _: () = assert!(QPACK_TABLE_BYTES / ENTRY_BYTES_MIN < 0x7f, "both bytes of a prefix must fit");
-const _: () = assert!((LINE_IDS as usize) < LINES, "the server has lines too");
 
 /// Encoder state of one connection.
 #[derive(Debug)]
 pub struct EncoderTable {
-    /// Insert count after the insertion of each line ID; 0 if the line is not in the table.
-    insertions: [u8; LINES],
+    /// Insert count after the insertion of the line in each slot; 0 if the line is not in the table.
+    insertions: [u8; LINE_SLOTS],
     /// Number of insertions.
     insert_count: u8,
     /// Number of insertions that were returned for sending.
@@ -41,8 +37,6 @@ pub struct EncoderTable {
     /// Required Insert Count of the current section (RFC 9204 §2.1.2): the largest insert count of the entries to which it
     /// refers. Invariant: at most `known_received`, which is the Base.
     required: u8,
-    /// Whether the current section is for an archive other than the owner, so that its lines are sent as literals.
-    is_for_other_archive: bool,
     /// Size of the entries (RFC 9204 §3.2.1), in bytes. Invariant: at most `capacity`.
     used: usize,
     /// Capacity of the table, in bytes.
@@ -62,12 +56,11 @@ impl EncoderTable {
     #[must_use]
     pub fn new() -> EncoderTable {
         EncoderTable {
-            insertions: [0; LINES],
+            insertions: [0; LINE_SLOTS],
             insert_count: 0,
             sent_count: 0,
             known_received: 0,
             required: 0,
-            is_for_other_archive: false,
             used: 0,
             capacity: 0,
             owner: TableOwner::default(),
@@ -152,19 +145,9 @@ impl EncoderTable {
     pub fn begin_section(&mut self, section: &mut Vec<u8>, archive: u16, identity: u64) {
         section.extend_from_slice(&[0, 0]);
         self.required = 0;
-        self.is_for_other_archive = false;
-        if !self.owner.is(archive, identity) {
-            self.change_archive(archive, identity);
-        }
-    }
-
-    #[cold]
-    fn change_archive(&mut self, archive: u16, identity: u64) {
-        match self.owner.update(archive, identity) {
-            Ownership::Owner => {}
+        if self.owner.begin_section(archive, identity) == Ownership::Replaced {
             // The old lines stay in the table, because we never evict.
-            Ownership::Replaced => self.insertions[..LINE_IDS.into()].fill(0),
-            Ownership::Other => self.is_for_other_archive = true,
+            self.insertions[..LINE_IDS.into()].fill(0);
         }
     }
 
@@ -183,7 +166,7 @@ impl EncoderTable {
     /// Appends lines of the archive that the section was begun for.
     #[inline]
     pub fn put_archive_lines(&mut self, section: &mut Vec<u8>, lines: QpackLines<'_>) {
-        if self.capacity == 0 || self.is_for_other_archive {
+        if self.capacity == 0 || self.owner.is_for_other_archive() {
             section.extend_from_slice(lines.representations());
         } else {
             for line in lines {
@@ -195,25 +178,23 @@ impl EncoderTable {
     /// Appends a line of the archive that the section was begun for.
     #[inline]
     pub fn put_archive_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>) {
-        // A damaged archive must not use the server's IDs.
-        let id = usize::from(line.id);
-        let has_id = id < usize::from(LINE_IDS) && !self.is_for_other_archive;
-        self.put_line(section, line, if has_id { id } else { LINES });
+        self.put_line(section, line, self.owner.slot_of_archive_line(line.id));
     }
 
-    /// Appends a line of the server's own, which is the same for all archives.
+    /// Appends a line of the server's own.
     #[inline]
     pub fn put_server_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>) {
-        self.put_line(section, line, usize::from(line.id));
+        self.put_line(section, line, slot_of_server_line(line.id));
     }
 
-    /// Appends a line under an ID. IDs of [`LINES`] and more are in no table.
+    /// Appends a line. Without a slot it's in no table.
     #[inline]
-    fn put_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>, id: usize) {
-        if let Some(insertion) = self.insertions.get(id).copied() {
+    fn put_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>, slot: Option<usize>) {
+        if let Some(slot) = slot {
+            let insertion = self.insertions[slot];
             if insertion == 0 {
                 if self.used + usize::from(line.size) <= self.capacity {
-                    self.insert(line, id);
+                    self.insert(line, slot);
                 }
             } else if insertion <= self.known_received {
                 // An indexed field line, relative to the Base (RFC 9204 §4.5.2).
@@ -227,15 +208,15 @@ impl EncoderTable {
 
     /// Inserts a line for which there is room.
     #[cold]
-    fn insert(&mut self, line: QpackLine<'_>, id: usize) {
+    fn insert(&mut self, line: QpackLine<'_>, slot: usize) {
         let size = usize::from(line.size);
         // Only the lines of a damaged archive have other sizes, which would make the numbers of this table overflow.
         let is_sized =
             (ENTRY_BYTES_MIN..=QPACK_TABLE_BYTES).contains(&size) && line.representation.len() <= size;
-        if is_sized && put_insertion(&mut self.encoder_stream, line.representation) {
+        if is_sized && put_insertion(&mut self.encoder_stream, line.representation).is_ok() {
             self.used += size;
             self.insert_count += 1;
-            self.insertions[id] = self.insert_count;
+            self.insertions[slot] = self.insert_count;
         }
     }
 }
@@ -246,24 +227,26 @@ impl Default for EncoderTable {
     }
 }
 
-/// Appends the instruction that inserts a literal (RFC 9204 §4.3.2, §4.3.3). Its strings are those of the literal. Returns
-/// `false` if the representation is not a literal of ours, which only a damaged archive has.
-fn put_insertion(stream: &mut Vec<u8>, representation: &[u8]) -> bool {
+/// The representation is not a literal of ours. Only a damaged archive has such a line.
+struct NotLiteral;
+
+/// Appends the instruction that inserts a literal (RFC 9204 §4.3.2, §4.3.3). Its strings are those of the literal.
+fn put_insertion(stream: &mut Vec<u8>, representation: &[u8]) -> Result<(), NotLiteral> {
     match representation.first() {
         Some(0b0101_0000..=0b0101_1111) => {
-            let Ok((static_index, value)) = integer::decode(representation, 4) else { return false };
+            let (static_index, value) = integer::decode(representation, 4).map_err(|_| NotLiteral)?;
             integer::put(stream, 0xc0, 6, static_index);
             stream.extend_from_slice(value);
-            true
+            Ok(())
         }
         Some(first @ 0b0010_0000..=0b0010_1111) => {
-            let Ok((name_bytes, strings)) = integer::decode(representation, 3) else { return false };
+            let (name_bytes, strings) = integer::decode(representation, 3).map_err(|_| NotLiteral)?;
             let is_coded = first & 0b1000 != 0;
             integer::put(stream, if is_coded { 0x60 } else { 0x40 }, 5, name_bytes);
             stream.extend_from_slice(strings);
-            true
+            Ok(())
         }
-        _ => false,
+        _ => Err(NotLiteral),
     }
 }
 

@@ -7,26 +7,16 @@ use super::literal::Literal;
 /// An instruction of an encoder stream. Strings aren't decoded yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Instruction<'b> {
-    /// Sets the table's capacity, in bytes.
+    /// Sets the table's capacity, in bytes (RFC 9204 §4.3.1).
     SetCapacity(u64),
-    /// Inserts a field with the name of a static entry.
-    InsertWithStaticName {
-        index: u64,
-        value: Literal<'b>,
-    },
-    /// Inserts a field with the name of an entry; the index is relative to the newest one.
-    InsertWithDynamicName {
-        index: u64,
-        value: Literal<'b>,
-    },
-    InsertWithLiteralName {
-        name: Literal<'b>,
-        value: Literal<'b>,
-    },
-    /// Inserts an entry again; the index is relative to the newest one.
-    Duplicate {
-        index: u64,
-    },
+    /// Inserts a field with the name of a static entry (RFC 9204 §4.3.2).
+    InsertWithStaticName { index: u64, value: Literal<'b> },
+    /// Inserts a field with the name of an entry (RFC 9204 §4.3.2). The index is relative to the newest one.
+    InsertWithDynamicName { index: u64, value: Literal<'b> },
+    /// Inserts a field (RFC 9204 §4.3.3).
+    InsertWithLiteralName { name: Literal<'b>, value: Literal<'b> },
+    /// Inserts an entry again (RFC 9204 §4.3.4). The index is relative to the newest one.
+    Duplicate { index: u64 },
 }
 
 impl<'b> Instruction<'b> {
@@ -66,11 +56,11 @@ impl<'b> Instruction<'b> {
 /// An instruction of a decoder stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DecoderInstruction {
-    /// A field section of a stream was decoded.
+    /// A field section of a stream was decoded (RFC 9204 §4.4.1).
     AcknowledgeSection,
-    /// The field sections of a stream won't be decoded.
+    /// The field sections of a stream won't be decoded (RFC 9204 §4.4.2).
     CancelStream,
-    /// Insertions have arrived: their number.
+    /// Insertions have arrived: their number (RFC 9204 §4.4.3).
     IncrementInsertCount(u64),
 }
 
@@ -82,12 +72,13 @@ impl DecoderInstruction {
     /// [`Fault::Truncated`] if more bytes are needed.
     pub(super) fn split(bytes: &[u8]) -> Result<(DecoderInstruction, &[u8]), Fault> {
         let first = bytes.first().ok_or(Fault::Truncated)?;
-        let (bits, instruction): (u32, fn(u64) -> DecoderInstruction) = match first {
-            0b1000_0000.. => (7, |_| DecoderInstruction::AcknowledgeSection),
-            0b0100_0000.. => (6, |_| DecoderInstruction::CancelStream),
-            _ => (6, DecoderInstruction::IncrementInsertCount),
+        let prefix_bits = if first & 0x80 != 0 { 7 } else { 6 };
+        let (number, rest) = integer::decode(bytes, prefix_bits)?;
+        let instruction = match first {
+            0b1000_0000.. => DecoderInstruction::AcknowledgeSection,
+            0b0100_0000.. => DecoderInstruction::CancelStream,
+            _ => DecoderInstruction::IncrementInsertCount(number),
         };
-        let (number, rest) = integer::decode(bytes, bits)?;
-        Ok((instruction(number), rest))
+        Ok((instruction, rest))
     }
 }

@@ -7,7 +7,7 @@ use cannery_archive::{
     Archive, Coding, Digest, Format, Key, KeyBuffer, NO_LINE_ID, NewHead, NewRecord, NewRepresentation,
     NewRule, NewScope, Origin, Piece, Writer,
 };
-use cannery_site::{Body, Scratch, Site, VirtualHosts};
+use cannery_site::{Scratch, Site, VirtualHosts};
 use proptest::prelude::*;
 
 use super::*;
@@ -162,12 +162,8 @@ fn h1_fields(site: &Site, request: &str, fields: &ServerFields) -> (Vec<String>,
 fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
     let mut output = Output::new();
     with_answer(site, request, |answer, archive| {
-        h1::response_without_option(
-            &mut output,
-            &Answer { body: Body::Empty, ..*answer },
-            archive.bytes,
-            fields,
-        );
+        let answer = &answer.without_body();
+        h1::put_response(&mut output, &Response { answer, archive, fields }, None);
     });
     output.parts().0.to_vec()
 }
@@ -187,7 +183,8 @@ fn section_of_release(
 ) -> Vec<u8> {
     let mut section = Vec::new();
     with_answer(site, request, |answer, archive| {
-        field_section(encoder, answer, ArchiveRef { identity, ..archive }, fields, &mut section);
+        let archive = ArchiveRef { identity, ..archive };
+        field_section(encoder, &Response { answer, archive, fields }, &mut section);
     });
     section
 }

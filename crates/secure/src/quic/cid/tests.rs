@@ -44,6 +44,7 @@ fn issued_id_names_its_issuer_in_both_headers() {
             assert!(generator.validate(&id).is_ok());
             for datagram in [short(&id), long(&id)] {
                 assert_eq!(ids.issuer_of(&datagram), Some(ISSUER));
+                assert_eq!(layout.named_issuer(&datagram), Some(ISSUER));
                 assert_eq!(layout.worker_of(&datagram), ISSUER.worker);
             }
         }

@@ -15,18 +15,21 @@ pub(crate) enum Http3Metric {
     Retries,
     /// Datagrams that the kernel discarded, because the receive buffer was full.
     DatagramsDiscarded,
+    /// Datagrams that were forwarded to another worker, or to the program that this one takes over from.
+    DatagramsForwarded,
     /// Sockets that have stopped using GSO, because the system refused it.
     GsoFailures,
 }
 
 impl Http3Metric {
-    pub(crate) const ALL: [Http3Metric; 7] = [
+    pub(crate) const ALL: [Http3Metric; 8] = [
         Http3Metric::Connections,
         Http3Metric::PacketsSent,
         Http3Metric::PacketsLost,
         Http3Metric::Migrations,
         Http3Metric::Retries,
         Http3Metric::DatagramsDiscarded,
+        Http3Metric::DatagramsForwarded,
         Http3Metric::GsoFailures,
     ];
 
@@ -39,6 +42,7 @@ impl Http3Metric {
             Http3Metric::Migrations => "quic_migrations_total",
             Http3Metric::Retries => "quic_retries_total",
             Http3Metric::DatagramsDiscarded => "quic_datagrams_discarded_total",
+            Http3Metric::DatagramsForwarded => "quic_datagrams_forwarded_total",
             Http3Metric::GsoFailures => "quic_gso_failures_total",
         }
     }
@@ -53,6 +57,9 @@ impl Http3Metric {
             Http3Metric::Retries => "Retry packets, by which clients prove their addresses during a flood.",
             Http3Metric::DatagramsDiscarded => {
                 "Datagrams that the kernel discarded, because the receive buffer of a socket was full."
+            }
+            Http3Metric::DatagramsForwarded => {
+                "Datagrams forwarded to another thread, or to the program that is being replaced."
             }
             Http3Metric::GsoFailures => {
                 "Sockets that send datagrams one by one, because the system refused GSO."

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use cannery_eventloop::simulated::{Action, Network, PeerId, Random, ReadRate};
 use cannery_testkit::http2::{
-    ACK, COMPRESSION_ERROR, ENABLE_PUSH, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, GOAWAY, HEADER_TABLE_SIZE,
-    INITIAL_WINDOW_SIZE, PING, PREFACE, PRIORITY, PROTOCOL_ERROR, RST_STREAM, SETTINGS, data, field_block,
-    frame, headers, priority_update, reset, settings, split_headers, window_update,
+    ACK, COMPRESSION_ERROR, ENABLE_PUSH, END_STREAM, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, GOAWAY,
+    HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, PING, PREFACE, PRIORITY, PROTOCOL_ERROR, RST_STREAM, SETTINGS,
+    data, field_block, frame, headers, priority_update, reset, settings, split_headers, window_update,
 };
 
 use super::super::script::{Ending, pauses, pieces};
@@ -205,9 +205,10 @@ impl<'r> Draft<'r> {
         let split_at = self.random.once_in(8).then(|| self.random.below(40));
         let id = self.open(request);
         let block = field_block(&fields);
+        let flags = if has_content { 0 } else { END_STREAM };
         self.send(match split_at {
-            Some(position) => split_headers(id, !has_content, &block, position),
-            None => headers(id, !has_content, &block),
+            Some(position) => split_headers(id, flags, &block, position),
+            None => headers(id, flags, &block),
         });
         if let Some(stream) = self.streams.last_mut() {
             stream.is_open = has_content;
@@ -218,11 +219,11 @@ impl<'r> Draft<'r> {
         if self.random.once_in(4) {
             self.send_wrong_length(id);
         } else if self.random.once_in(2) {
-            self.send(data(id, true, b"hello"));
+            self.send(data(id, END_STREAM, b"hello"));
             self.end(id);
         } else {
-            self.send(data(id, false, b"hello"));
-            self.send(data(id, true, b""));
+            self.send(data(id, 0, b"hello"));
+            self.send(data(id, END_STREAM, b""));
             self.end(id);
         }
     }
@@ -236,7 +237,7 @@ impl<'r> Draft<'r> {
             _ => fields.push(("Upper", "case")),
         }
         let id = self.open(0);
-        self.send(headers(id, true, &field_block(&fields)));
+        self.send(headers(id, END_STREAM, &field_block(&fields)));
         self.set_fate(id, Fate::Malformed(PROTOCOL_ERROR));
     }
 
@@ -264,7 +265,7 @@ impl<'r> Draft<'r> {
     /// Sends content that is longer or shorter than its Content-Length.
     fn send_wrong_length(&mut self, id: u32) {
         let content: &[u8] = if self.random.once_in(2) { b"hell" } else { b"hello, world" };
-        self.send(data(id, true, content));
+        self.send(data(id, END_STREAM, content));
         self.set_fate(id, Fate::WrongLength(PROTOCOL_ERROR));
     }
 
@@ -288,10 +289,10 @@ impl<'r> Draft<'r> {
         let Some(index) = self.streams.iter().position(|stream| stream.is_open) else { return };
         let id = self.streams[index].id;
         let content = vec![b'x'; self.random.below(2000)];
-        self.send(data(id, false, &content));
+        self.send(data(id, 0, &content));
         match self.random.below(3) {
-            0 => self.send(data(id, true, b"")),
-            1 => self.send(headers(id, true, &field_block(&[("trailer", "field")]))),
+            0 => self.send(data(id, END_STREAM, b"")),
+            1 => self.send(headers(id, END_STREAM, &field_block(&[("trailer", "field")]))),
             _ => return,
         }
         self.end(id);
@@ -346,7 +347,7 @@ impl<'r> Draft<'r> {
         for index in 0..self.streams.len() {
             if self.streams[index].is_open {
                 let id = self.streams[index].id;
-                self.send(data(id, true, b"the last of it"));
+                self.send(data(id, END_STREAM, b"the last of it"));
                 self.end(id);
             }
         }
@@ -367,13 +368,13 @@ impl<'r> Draft<'r> {
     fn break_connection(&mut self) {
         let idle = self.next + 100;
         let (bytes, code) = match self.random.below(8) {
-            0 => (data(idle, false, b"x"), PROTOCOL_ERROR),
+            0 => (data(idle, 0, b"x"), PROTOCOL_ERROR),
             1 => (window_update(0, 0), PROTOCOL_ERROR),
             2 => (window_update(0, 0x7fff_ffff).repeat(2), FLOW_CONTROL_ERROR),
             3 => (frame(PING, 0, 0, b"short"), FRAME_SIZE_ERROR),
-            4 => (headers(idle, true, &[0x80]), COMPRESSION_ERROR),
+            4 => (headers(idle, END_STREAM, &[0x80]), COMPRESSION_ERROR),
             5 => (frame(SETTINGS, 0, 0, &[0; 5]), FRAME_SIZE_ERROR),
-            6 => (headers(self.next + 1, true, &field_block(&request_fields(0))), PROTOCOL_ERROR),
+            6 => (headers(self.next + 1, END_STREAM, &field_block(&request_fields(0))), PROTOCOL_ERROR),
             _ => (frame(RST_STREAM, 0, idle, &[0; 4]), PROTOCOL_ERROR),
         };
         if code == FLOW_CONTROL_ERROR {

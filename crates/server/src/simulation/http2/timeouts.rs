@@ -64,7 +64,8 @@ fn preface(window: u32) -> Vec<u8> {
 
 fn request(stream: u32, method: &str, target: &str) -> Vec<u8> {
     let fields = [(":method", method), (":scheme", "http"), (":path", target), (":authority", "h")];
-    headers(stream, method == "GET", &field_block(&fields))
+    let flags = if method == "GET" { END_STREAM } else { 0 };
+    headers(stream, flags, &field_block(&fields))
 }
 
 /// Returns a network with one peer, a worker on it, and the slot from which that takes its release.
@@ -158,7 +159,7 @@ fn content_that_never_ends_times_out() {
     let mut actions = vec![Action::Send([preface(1000), request(1, "POST", "/small")].concat())];
     // Bytes that trickle in must not extend the timeout.
     for _ in 0..8 {
-        actions.extend([Action::Pause(Duration::from_secs(1)), Action::Send(data(1, false, b"x"))]);
+        actions.extend([Action::Pause(Duration::from_secs(1)), Action::Send(data(1, 0, b"x"))]);
     }
     actions.extend([Action::AwaitClose, Action::ShutdownWrite]);
     let (network, peer, mut worker, _) = set_up(actions);

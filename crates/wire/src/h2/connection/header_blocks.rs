@@ -120,7 +120,7 @@ impl Connection {
         }
 
         let decoder = &mut self.decoder;
-        let verdict = store.read_request(Version::Http2, start.ends_stream, |strings, fields| {
+        let verdict = store.read_request(Version::Http2, |strings, fields| {
             decoder.decode(block, strings, |field| fields.take(field))
         });
         let verdict = verdict.map_err(connection_error)?;
@@ -129,6 +129,10 @@ impl Connection {
             Verdict::Refused(info, refusal) => (info, FrameOutcome::Refused(refusal)),
             Verdict::Malformed => return Err(self.reject(start, ErrorCode::Protocol)),
         };
+        // RFC 9113 §8.1.1: a request without content must not announce any.
+        if start.ends_stream && info.content_length.is_some_and(|length| length > 0) {
+            return Err(self.reject(start, ErrorCode::Protocol));
+        }
 
         let content = if start.ends_stream { Content::Ended } else { Content::pending(info.content_length) };
         self.pending_request = Some(PendingRequest { id: start.id, info, content });

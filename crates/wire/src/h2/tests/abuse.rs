@@ -48,9 +48,9 @@ fn resets_caused_by_the_peer_are_bounded() {
     // CVE-2025-8671.
     let faults: [fn(u32) -> Vec<u8>; 4] = [
         |id| [get(id, "/100000"), window_update(id, 0)].concat(),
-        |id| [get(id, "/100000"), data(id, true, b"late")].concat(),
+        |id| [get(id, "/100000"), data(id, END_STREAM, b"late")].concat(),
         |id| last_headers(id, &request("/100000", &[("connection", "close")])),
-        |id| [post(id, "/100000", &[("content-length", "1")]), data(id, true, b"12")].concat(),
+        |id| [post(id, "/100000", &[("content-length", "1")]), data(id, END_STREAM, b"12")].concat(),
     ];
     for fault in faults {
         assert_eq!(count_accepted(&mut blocked(), |number| fault(2 * number + 1)), RESETS_MAX);
@@ -91,7 +91,7 @@ fn frames_without_a_request_are_bounded() {
 fn empty_frames_on_a_stream_are_bounded() {
     let mut peer = Peer::open();
     peer.send(&post(1, "/0", &[]));
-    let times = count_accepted(&mut peer, |_| data(1, false, b""));
+    let times = count_accepted(&mut peer, |_| data(1, 0, b""));
     assert_eq!(times, CREDIT_MAX - SETTINGS_COST + crate::limits::CREDIT_PER_RESPONSE);
     // Padding is not content.
     let mut peer = blocked();
@@ -180,15 +180,11 @@ fn remembered_streams_are_bounded() {
     // Frames on the latest streams are ignored; on older streams they cause another reset.
     let first_remembered = 399 - 2 * (u32::try_from(RESET_STREAMS_REMEMBERED_MAX).unwrap() - 1);
     for id in [399, first_remembered] {
-        assert_eq!(peer.send(&[data(id, false, b"1"), last_headers(id, &[("a", "b")])].concat()), [], "{id}");
-        assert_eq!(
-            peer.send(&data(id, false, b"1")),
-            [Frame::Reset(id, STREAM_CLOSED)],
-            "the stream had ended"
-        );
+        assert_eq!(peer.send(&[data(id, 0, b"1"), last_headers(id, &[("a", "b")])].concat()), [], "{id}");
+        assert_eq!(peer.send(&data(id, 0, b"1")), [Frame::Reset(id, STREAM_CLOSED)], "the stream had ended");
     }
     assert_eq!(
-        peer.send(&data(first_remembered - 2, false, b"1")),
+        peer.send(&data(first_remembered - 2, 0, b"1")),
         [Frame::Reset(first_remembered - 2, STREAM_CLOSED)]
     );
     // None of these streams counts as open.

@@ -1,8 +1,8 @@
 //! Requests and responses of well-behaved peers.
 
 use cannery_testkit::http2::{
-    ACK, INITIAL_WINDOW_SIZE, NO_ERROR, PING, PREFACE, PROTOCOL_ERROR, STREAM_CLOSED, data, frame, reset,
-    settings, window_update,
+    ACK, END_STREAM, INITIAL_WINDOW_SIZE, NO_ERROR, PING, PREFACE, PROTOCOL_ERROR, STREAM_CLOSED, data,
+    frame, reset, settings, window_update,
 };
 
 use super::peer::{Content, Frame, Peer, get, last_headers, post, request};
@@ -26,7 +26,7 @@ fn result_does_not_depend_on_the_split() {
     let input =
         [PREFACE, &settings(&[(INITIAL_WINDOW_SIZE, 100_000)]), &get(1, "/13"), &post(3, "/40000", &[])]
             .concat();
-    let input = [input, data(3, true, b"content"), get(5, "/missing"), window_update(0, 1000)].concat();
+    let input = [input, data(3, END_STREAM, b"content"), get(5, "/missing"), window_update(0, 1000)].concat();
     let whole = Peer::silent().send(&input);
     assert_eq!(whole.len(), 9, "{whole:?}");
     for piece in 1..input.len() {
@@ -89,9 +89,9 @@ fn content_is_discarded_and_acknowledged() {
     let frames = peer.send(&post(1, "/0", &[("content-length", "40000")]));
     assert_eq!(frames, [Frame::Headers(1, 200, true)]);
     assert_eq!(peer.connection.awaits(), Awaits::Content);
-    assert_eq!(peer.send(&data(1, false, &[0; 16_384])), []);
-    assert_eq!(peer.send(&data(1, false, &[0; 16_384])), [Frame::WindowUpdate(0, 32_768)]);
-    assert_eq!(peer.send(&data(1, true, &[0; 7_232])), []);
+    assert_eq!(peer.send(&data(1, 0, &[0; 16_384])), []);
+    assert_eq!(peer.send(&data(1, 0, &[0; 16_384])), [Frame::WindowUpdate(0, 32_768)]);
+    assert_eq!(peer.send(&data(1, END_STREAM, &[0; 7_232])), []);
     assert_eq!(peer.connection.awaits(), Awaits::Request);
 }
 
@@ -100,24 +100,24 @@ fn content_beyond_the_window_is_reset_after_the_response() {
     let mut peer = Peer::open();
     peer.send(&post(1, "/13", &[]));
     let content: Vec<_> =
-        [16_384, 16_384, 16_384, 16_383].iter().flat_map(|n| data(1, false, &vec![0; *n])).collect();
+        [16_384, 16_384, 16_384, 16_383].iter().flat_map(|n| data(1, 0, &vec![0; *n])).collect();
     let frames = peer.send(&content);
     assert_eq!(frames.last(), Some(&Frame::Reset(1, NO_ERROR)), "RFC 9113 §8.1");
     assert_eq!(peer.connection.awaits(), Awaits::Request);
     // Frames that were in flight are ignored, up to the end of the stream.
-    let late = peer.send(&[data(1, false, b"more"), data(1, true, b"")].concat());
+    let late = peer.send(&[data(1, 0, b"more"), data(1, END_STREAM, b"")].concat());
     assert_eq!(
         late,
         [Frame::WindowUpdate(0, 32_771)],
         "it counts against the connection's window nonetheless"
     );
-    assert_eq!(peer.send(&data(1, true, b"")), [Frame::Reset(1, STREAM_CLOSED)]);
+    assert_eq!(peer.send(&data(1, END_STREAM, b"")), [Frame::Reset(1, STREAM_CLOSED)]);
 }
 
 #[test]
 fn trailers_end_a_request() {
     let mut peer = Peer::open();
-    peer.send(&[post(1, "/0", &[]), data(1, false, b"content")].concat());
+    peer.send(&[post(1, "/0", &[]), data(1, 0, b"content")].concat());
     assert_eq!(peer.send(&last_headers(1, &[("checksum", "abc")])), []);
     assert_eq!(peer.connection.awaits(), Awaits::Request);
 }
@@ -174,16 +174,12 @@ fn frames_beyond_the_final_goaway_are_ignored() {
     peer.connection.go_away(&mut peer.output);
     peer.drain();
     assert_eq!(peer.send(&frame(PING, ACK, 0, b"cannery!")), [Frame::GoAway(1, NO_ERROR)]);
-    let late = [
-        post(3, "/13", &[]),
-        data(3, false, b"content"),
-        window_update(3, 5),
-        last_headers(3, &[("a", "b")]),
-    ];
+    let late =
+        [post(3, "/13", &[]), data(3, 0, b"content"), window_update(3, 5), last_headers(3, &[("a", "b")])];
     assert_eq!(peer.send(&late.concat()), []);
-    assert_eq!(peer.send(&[post(5, "/13", &[]), data(5, true, b"content"), reset(5)].concat()), []);
+    assert_eq!(peer.send(&[post(5, "/13", &[]), data(5, END_STREAM, b"content"), reset(5)].concat()), []);
     // Even after an error, the last stream of a GOAWAY doesn't increase.
-    assert_eq!(peer.send(&data(7, true, b"on an idle stream")), [Frame::GoAway(1, PROTOCOL_ERROR)]);
+    assert_eq!(peer.send(&data(7, END_STREAM, b"on an idle stream")), [Frame::GoAway(1, PROTOCOL_ERROR)]);
 }
 
 #[test]
@@ -197,7 +193,7 @@ fn trailers_after_a_reset_are_ignored() {
     }
     for number in 0..STREAMS_MAX {
         let id = 2 * number + 1;
-        let content = [16_384, 16_384, 16_384, 16_383].map(|bytes| data(id, false, &vec![0; bytes])).concat();
+        let content = [16_384, 16_384, 16_384, 16_383].map(|bytes| data(id, 0, &vec![0; bytes])).concat();
         assert_eq!(peer.send(&content).last(), Some(&Frame::Reset(id, NO_ERROR)));
     }
     // The number of streams opened since then doesn't matter.

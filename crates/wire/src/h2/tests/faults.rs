@@ -58,9 +58,9 @@ fn invalid_preface_closes_the_connection() {
 fn invalid_frame_sizes() {
     use Ends::{Connection, Stream};
     let size = ErrorCode::FrameSize;
-    check("too large", &[data(1, true, &[0; 16_385])], Connection(0, size));
+    check("too large", &[data(1, END_STREAM, &[0; 16_385])], Connection(0, size));
     // The head of the frame is enough.
-    check("a large head", &[data(1, true, &[0; 16_385])[..9].to_vec()], Connection(0, size));
+    check("a large head", &[data(1, END_STREAM, &[0; 16_385])[..9].to_vec()], Connection(0, size));
     check("PING", &[frame(PING, 0, 0, b"1234567")], Connection(0, size));
     check("RST_STREAM", &[get(1, "/0"), frame(RST_STREAM, 0, 1, b"123")], Connection(1, size));
     check("SETTINGS", &[frame(SETTINGS, 0, 0, b"12345")], Connection(0, size));
@@ -85,12 +85,12 @@ fn misplaced_frames() {
     for kind in [SETTINGS, PING, GOAWAY, PRIORITY_UPDATE] {
         check("on a stream", &[get(1, "/0"), frame(kind, 0, 1, b"12345678")], Connection(1, wrong));
     }
-    for idle in [data(1, true, b"1"), reset(1), window_update(1, 1)] {
+    for idle in [data(1, END_STREAM, b"1"), reset(1), window_update(1, 1)] {
         check("on an idle stream", &[idle], Connection(0, wrong));
     }
     // RFC 9113 §5.1.1: server-initiated streams stay idle, and idle streams must not be reset.
     let circular = frame(PRIORITY, 0, 2, &[0, 0, 0, 2, 5]);
-    for idle in [data(2, true, b"1"), reset(2), window_update(2, 1), circular] {
+    for idle in [data(2, END_STREAM, b"1"), reset(2), window_update(2, 1), circular] {
         check("on a server-initiated stream", &[get(5, "/0"), idle], Connection(5, wrong));
     }
     check("CONTINUATION alone", &[frame(CONTINUATION, END_HEADERS, 1, b"")], Connection(0, wrong));
@@ -98,7 +98,7 @@ fn misplaced_frames() {
     check("CONTINUATION after a block", &whole, Connection(1, wrong));
     check("PUSH_PROMISE", &[frame(PUSH_PROMISE, 0, 1, b"12345678")], Connection(0, wrong));
     let begun = frame(HEADERS, END_STREAM, 1, &field_block(&request("/0", &[])));
-    let others = [ping(), get(3, "/0"), data(1, true, b"1"), frame(0x77, 0, 0, b""), settings(&[])];
+    let others = [ping(), get(3, "/0"), data(1, END_STREAM, b"1"), frame(0x77, 0, 0, b""), settings(&[])];
     for other in others.into_iter().chain([frame(CONTINUATION, END_HEADERS, 3, b"")]) {
         check("within a block", &[begun.clone(), other], Connection(1, wrong));
     }
@@ -130,12 +130,12 @@ fn frames_on_a_closed_stream() {
     use Ends::{Connection, Stream};
     let closed = ErrorCode::StreamClosed;
     // Half-closed (remote): the response waits for its window.
-    check("DATA", &[get(1, "/100000"), data(1, true, b"1")], Stream(1, closed));
+    check("DATA", &[get(1, "/100000"), data(1, END_STREAM, b"1")], Stream(1, closed));
     check("HEADERS", &[get(1, "/100000"), get(1, "/0")], Stream(1, closed));
     // Closed: the response was written.
-    check("DATA", &[get(1, "/13"), data(1, true, b"1")], Stream(1, closed));
+    check("DATA", &[get(1, "/13"), data(1, END_STREAM, b"1")], Stream(1, closed));
     check("HEADERS", &[get(1, "/13"), get(1, "/0")], Connection(1, closed));
-    check("DATA after a reset", &[get(1, "/100000"), reset(1), data(1, true, b"1")], Stream(1, closed));
+    check("DATA after a reset", &[get(1, "/100000"), reset(1), data(1, END_STREAM, b"1")], Stream(1, closed));
     check("HEADERS after a reset", &[get(1, "/100000"), reset(1), get(1, "/0")], Connection(1, closed));
 }
 
@@ -205,8 +205,8 @@ fn content_length_mismatch() {
     use Ends::Stream;
     let wrong = ErrorCode::Protocol;
     let five = || post(1, "/0", &[("content-length", "5")]);
-    check("too short", &[five(), data(1, true, b"1234")], Stream(1, wrong));
-    check("too long", &[five(), data(1, false, b"123"), data(1, false, b"456")], Stream(1, wrong));
+    check("too short", &[five(), data(1, END_STREAM, b"1234")], Stream(1, wrong));
+    check("too long", &[five(), data(1, 0, b"123"), data(1, 0, b"456")], Stream(1, wrong));
     check("ended by trailers", &[five(), last_headers(1, &[("a", "b")])], Stream(1, wrong));
     check(
         "ended with its head",
@@ -252,6 +252,6 @@ fn malformed_request_is_forgotten_with_its_content() {
     fields[0].1 = "POST";
     let malformed = frame(HEADERS, END_HEADERS, 1, &field_block(&fields));
     assert_eq!(peer.send(&malformed), [Frame::Reset(1, PROTOCOL_ERROR)]);
-    assert_eq!(peer.send(&[data(1, false, b"1"), data(1, true, b"")].concat()), []);
+    assert_eq!(peer.send(&[data(1, 0, b"1"), data(1, END_STREAM, b"")].concat()), []);
     assert_eq!(peer.send(&get(3, "/0")), [Frame::Headers(3, 200, true)]);
 }

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use cannery_testkit::http2::{
-    FLOW_CONTROL_ERROR, INITIAL_WINDOW_SIZE, NO_ERROR, PING, PROTOCOL_ERROR, REFUSED_STREAM, STREAM_CLOSED,
-    data, frame, priority_update, reset, settings, window_update,
+    END_STREAM, FLOW_CONTROL_ERROR, INITIAL_WINDOW_SIZE, NO_ERROR, PING, PROTOCOL_ERROR, REFUSED_STREAM,
+    STREAM_CLOSED, data, frame, priority_update, reset, settings, window_update,
 };
 use proptest::prelude::*;
 
@@ -346,14 +346,13 @@ fn act(operation: &Operation, peer: &mut Peer, model: &mut Model, archive: &[u8]
             let id = used(stream, model);
             let lengths = [16_384, 16_384, 16_384, 16_383];
             lengths.iter().for_each(|length| model.data(id, *length as u64, false));
-            peer.send(
-                &lengths.iter().flat_map(|length| data(id, false, &vec![0; *length])).collect::<Vec<_>>(),
-            )
+            peer.send(&lengths.iter().flat_map(|length| data(id, 0, &vec![0; *length])).collect::<Vec<_>>())
         }
         Operation::Data { stream, bytes, ended } => {
             let id = used(stream, model);
             model.data(id, bytes.into(), ended);
-            peer.send(&data(id, ended, &vec![0; bytes as usize]))
+            let flags = if ended { END_STREAM } else { 0 };
+            peer.send(&data(id, flags, &vec![0; bytes as usize]))
         }
         Operation::Trailers { stream } => {
             let id = used(stream, model);

@@ -4,7 +4,7 @@
 //! 404. The peer checks only the syntax of frames.
 
 use cannery_archive::Extent;
-use cannery_site::{Answer, Body, Fields, Reason};
+use cannery_site::{Answer, Body, Fields, Method, Reason};
 use cannery_testkit::http2::{
     self, ACK, CONTINUATION, DATA, Decoder, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE,
     RST_STREAM, SETTINGS, WINDOW_UPDATE, decode_response, field_block, frame, settings,
@@ -13,8 +13,10 @@ use cannery_testkit::http2::{
 use crate::archive_ref::ArchiveRef;
 use crate::h2::{Connection, Step, StreamId};
 use crate::head_store::HeadStore;
+use crate::multiplexed::Multiplexed;
 use crate::output::{Output, Segment};
 use crate::refusal::Refusal;
+use crate::response::Response;
 use crate::server_fields::ServerFields;
 
 /// The longest payload that the connection may send, because no peer here allows more (RFC 9113 §4.2).
@@ -104,9 +106,13 @@ impl Peer {
                 Step::Request(stream) => self.answer(stream),
                 Step::Refused(stream, refusal) => {
                     self.refused.push((stream.number(), refusal));
-                    let answer = Answer::built_in(refusal.status(), Reason::BadRequest);
+                    let mut answer = Answer::built_in(refusal.status(), Reason::BadRequest);
+                    if self.store.head().request.method == Method::Head {
+                        answer = answer.without_body();
+                    }
                     let Peer { connection, fields, output, .. } = self;
-                    connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
+                    let response = Response { answer: &answer, archive: ArchiveRef::NONE, fields };
+                    connection.respond(stream, &response, output);
                 }
                 Step::Full => frames.extend(self.take_output()),
                 Step::More | Step::End => break,
@@ -129,7 +135,8 @@ impl Peer {
             assert_eq!(self.store.head().request.target, b"/13");
             let answer = found(13);
             let archive = ArchiveRef { number: 7, bytes: &self.archive, identity: 1 };
-            self.connection.respond(stream, &answer, archive, &self.fields, &mut self.output);
+            let response = Response { answer: &answer, archive, fields: &self.fields };
+            self.connection.respond(stream, &response, &mut self.output);
             count += 1;
         }
         assert!(!self.connection.has_bodies());
@@ -164,13 +171,14 @@ impl Peer {
                 answer = answer.without_body();
             }
             let archive = ArchiveRef { number: 7, bytes: archive, identity: 1 };
-            connection.respond(stream, &answer, archive, fields, output);
+            connection.respond(stream, &Response { answer: &answer, archive, fields }, output);
         } else {
             let mut answer = Answer::built_in(404, Reason::NotFound);
             if is_head {
                 answer = answer.without_body();
             }
-            connection.respond(stream, &answer, ArchiveRef::NONE, fields, output);
+            let response = Response { answer: &answer, archive: ArchiveRef::NONE, fields };
+            connection.respond(stream, &response, output);
         }
         self.targets.push(target);
     }
@@ -253,12 +261,12 @@ pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
 pub(super) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let mut fields = request(path, more);
     fields[0].1 = "POST";
-    http2::headers(stream, false, &field_block(&fields))
+    http2::headers(stream, 0, &field_block(&fields))
 }
 
 /// Encodes HEADERS that end their stream.
 pub(super) fn last_headers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
-    http2::headers(stream, true, &field_block(fields))
+    http2::headers(stream, END_STREAM, &field_block(fields))
 }
 
 /// Encodes a field block in frames with at most `bytes` bytes of payload, which end their stream.

@@ -4,6 +4,7 @@ use crate::h3::frame::{kind, put_head};
 use crate::h3::{Connection, ErrorCode, Reading, RequestEnd, Step};
 use crate::head_store::HeadStore;
 use crate::limits::{CREDIT_MAX, FIELD_SECTION_BYTES_MAX, RESETS_MAX};
+use crate::multiplexed::Multiplexed;
 use crate::output::Output;
 use crate::priority::Priority;
 use crate::qpack::{Decoder, put_field};
@@ -200,12 +201,25 @@ fn priorities_come_from_fields_and_frames() {
     assert_eq!(by_field, Ok((Step::Request(urgent), RequestEnd::Complete)));
 
     client.send_unidirectional(2, &frame(kind::PRIORITY_UPDATE, b"\x04u=1, i")).unwrap();
-    assert_eq!(client.connection.take_priority(), None, "the stream is not open yet");
+    assert_eq!(client.connection.take_priorities().next(), None, "the stream is not open yet");
     let by_frame = client.request(4, &with(&[("priority", "u=5")]));
     assert_eq!(by_frame, Ok((Step::Request(urgent), RequestEnd::Complete)));
 
     client.send_unidirectional(2, &frame(kind::PRIORITY_UPDATE, b"\x00u=1, i")).unwrap();
-    assert_eq!(client.connection.take_priority(), Some((0, urgent)));
+    assert_eq!(client.connection.take_priorities().collect::<Vec<_>>(), [(0, urgent)]);
+}
+
+#[test]
+fn last_priority_of_a_stream_counts() {
+    let mut client = Client::new();
+    client.send_unidirectional(2, &[&[0], &frame(kind::SETTINGS, b"")[..]].concat()).unwrap();
+    client.request(0, &with(&[])).unwrap();
+
+    let updates = [b"\x00u=1", b"\x00u=6"].map(|value| frame(kind::PRIORITY_UPDATE, value)).concat();
+    client.send_unidirectional(2, &updates).unwrap();
+    let urgencies: Vec<_> =
+        client.connection.take_priorities().map(|(_, priority)| priority.urgency).collect();
+    assert_eq!(urgencies, [1, 6], "in the order of their arrival");
 }
 
 #[test]

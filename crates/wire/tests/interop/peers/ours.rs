@@ -8,9 +8,8 @@ use std::sync::LazyLock;
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Fields, Reason};
-use cannery_wire::HeadStore;
 use cannery_wire::h2::{Connection, Step, StreamId};
-use cannery_wire::{ArchiveRef, Output, ServerFields};
+use cannery_wire::{ArchiveRef, HeadStore, Multiplexed, Output, Response, ServerFields};
 
 use super::end::{End, take_bytes};
 
@@ -119,7 +118,7 @@ impl Ours {
                 answer.content_length = Some(length as u64);
             }
             let answer = if is_head { answer.without_body() } else { answer };
-            connection.respond(stream, &answer, archive, fields, output);
+            connection.respond(stream, &Response { answer: &answer, archive, fields }, output);
         }
         self.answered.insert(stream.number(), answer.status);
     }
@@ -144,9 +143,13 @@ impl End for Ours {
             Step::Request(stream) => self.answer(stream),
             Step::Refused(stream, refusal) => {
                 let status = refusal.status();
-                let answer = Answer::built_in(status, Reason::BadRequest);
-                let Ours { connection, fields, output, .. } = self;
-                connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
+                let Ours { connection, store, fields, output, .. } = self;
+                let mut answer = Answer::built_in(status, Reason::BadRequest);
+                if store.head().method_name == b"HEAD" {
+                    answer = answer.without_body();
+                }
+                let response = Response { answer: &answer, archive: ArchiveRef::NONE, fields };
+                connection.respond(stream, &response, output);
                 self.answered.insert(stream.number(), status);
             }
             Step::Full => self.take_output(),

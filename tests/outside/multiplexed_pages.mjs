@@ -1,15 +1,31 @@
-// Opens pages over HTTP/2 in headless Chromium, then has the last page fetch each target, and compares the digests of the
-// bytes with those of the file. Fails if a request fails or uses another protocol, or if a script throws an error.
-// Usage: http2_pages.mjs ORIGIN LIST PATH...
+// Opens pages over HTTP/2 or HTTP/3 in headless Chromium, then has the last page fetch each target, and compares the digests of
+// the bytes with those of the file. Fails if a request fails or uses another protocol, or if a script throws an error.
+// Usage: multiplexed_pages.mjs PROTOCOL ORIGIN LIST PATH... PROTOCOL is `h2`, or `h3:ADDRESS` with an address at which the
+// same certificate is served over TCP.
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { connect } from "node:tls";
 import { launch } from "./chromium.mjs";
 
-const [origin, list, ...paths] = process.argv.slice(2);
+const [wanted, origin, list, ...paths] = process.argv.slice(2);
+const [protocol, host, port] = wanted.split(":");
+
+// Returns the flags for HTTP/3 from the first request on. Chromium accepts no certificate over QUIC that it doesn't trust,
+// except by the digest of its key.
+async function forcedQuic() {
+  const socket = connect({ host, port, rejectUnauthorized: false });
+  await once(socket, "secureConnect");
+  const key = socket.getPeerX509Certificate().publicKey.export({ type: "spki", format: "der" });
+  socket.destroy();
+  const digest = createHash("sha256").update(key).digest("base64");
+  return [`--origin-to-force-quic-on=${new URL(origin).host}`, `--ignore-certificate-errors-spki-list=${digest}`];
+}
+
 const lines = readFileSync(list, "utf8").split("\n").filter(Boolean).map((line) => line.split("\t"));
 const faults = [];
 const protocols = {};
-const browser = await launch();
+const browser = await (protocol === "h3" ? launch(await forcedQuic()) : launch());
 try {
   // The server signed its own certificate.
   const page = await (await browser.newContext({ ignoreHTTPSErrors: true })).newPage();
@@ -35,7 +51,7 @@ try {
 } finally {
   await browser.close();
 }
-const others = Object.keys(protocols).filter((protocol) => protocol !== "h2");
+const others = Object.keys(protocols).filter((other) => other !== protocol);
 if (others.length) faults.push(`other protocols: ${others.join(" ")}`);
 for (const fault of faults) console.error(fault);
 console.log(`compared ${lines.length}`);

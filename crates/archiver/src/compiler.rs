@@ -1,0 +1,181 @@
+//! Compiles a folder that is being edited again and again, each time into memory.
+//!
+//! Only changed files are read and compressed: everything else comes from the last build. An editor may be writing at any
+//! time, so a file that changes or vanishes during a build is no error. The build reads it again, or takes its last version
+//! and reports the folder as unsettled; it never publishes half-written content.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cannery_archive::{Archive, Loading};
+
+use crate::cancel::CancelFlag;
+use crate::changes::BuiltFiles;
+use crate::error::Error;
+use crate::memory_cache::MemoryCache;
+use crate::options::{Encoder, Options};
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::session::{Effort, Session};
+use crate::snapshot::{Earlier, KnownFile, Snapshot};
+use crate::{Built, writers};
+
+/// Maximum number of attempts of a build in which files vanish, or don't settle.
+const ATTEMPTS_MAX: u32 = 20;
+
+/// Pause between two attempts.
+const ATTEMPT_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A file that is still being written after this time is read as it is.
+const HELD_BACK_MAX: Duration = Duration::from_secs(2);
+
+/// Compiles one folder again and again.
+///
+/// Builds may run at the same time on several threads. The caches of the options aren't used, and contents are always
+/// stored uncompressed too.
+pub struct Compiler {
+    options: Options,
+    started: AtomicU64,
+    results: MemoryCache,
+    state: Mutex<State>,
+}
+
+/// State that a finished build changes.
+#[derive(Default)]
+struct State {
+    /// The finished build that started last.
+    last: Option<Arc<Snapshot>>,
+    /// Files that are being written, and since when.
+    unsettled: BTreeMap<Box<[u8]>, Instant>,
+}
+
+/// A build in memory.
+#[derive(Debug)]
+pub struct Build {
+    /// Builds are numbered in the order in which they start, from 1.
+    pub number: u64,
+    /// The archive. No process can change it any more.
+    pub archive: File,
+    /// The report.
+    pub report: Report,
+    /// The files that the archive was built from.
+    pub files: BuiltFiles,
+    /// Number of compressed contents that a [`Effort::Quick`] build did without.
+    pub deferred: u64,
+    /// Files that are being written, sorted: the archive has their last versions, or doesn't have them. Build again soon.
+    pub unsettled: Vec<String>,
+}
+
+impl Compiler {
+    /// Creates a compiler for the folder of these options.
+    #[must_use]
+    pub fn new(mut options: Options) -> Compiler {
+        options.encoders.insert(Encoder::Identity);
+        options.compress_cache = None;
+        options.sources_cache = None;
+        Compiler {
+            options,
+            started: AtomicU64::new(0),
+            results: MemoryCache::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Compiles the folder into memory.
+    ///
+    /// # Errors
+    /// See [`Error`]. A canceled build returns [`Error::Canceled`]; what it has compressed is kept for the next one.
+    pub fn build(
+        &self,
+        effort: Effort,
+        cancel: &CancelFlag,
+        progress: &dyn Progress,
+    ) -> Result<Build, Error> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut left_out = BTreeSet::new();
+        let mut attempts = 1;
+        loop {
+            let snapshot = self.state().last.clone();
+            let mut session = Session {
+                effort,
+                cancel,
+                results: &self.results,
+                earlier: Earlier { snapshot, overdue: self.overdue(), ..Earlier::default() },
+                waits: attempts == 1,
+                left_out: &left_out,
+            };
+            match crate::build(&self.options, Some(&mut session), progress) {
+                Ok(built) => return self.finish(number, built, left_out),
+                Err(error) if error.is_transient() && attempts < ATTEMPTS_MAX => {
+                    left_out.extend(self.path_of(&error));
+                }
+                Err(error) => return Err(error),
+            }
+            attempts += 1;
+            cancel.check()?;
+            sleep(ATTEMPT_INTERVAL);
+        }
+    }
+
+    /// Returns the path of the file that made an attempt fail, relative to the source folder.
+    fn path_of(&self, error: &Error) -> Option<Box<[u8]>> {
+        let (Error::Changing { path } | Error::Read { path, .. }) = error else { return None };
+        Some(path.strip_prefix(&self.options.sources).ok()?.as_os_str().as_bytes().into())
+    }
+
+    /// Returns the files that have been held back for long enough.
+    fn overdue(&self) -> BTreeSet<Box<[u8]>> {
+        let state = self.state();
+        let overdue = state.unsettled.iter().filter(|(_, since)| since.elapsed() > HELD_BACK_MAX);
+        overdue.map(|(path, _)| path.clone()).collect()
+    }
+
+    fn finish(&self, number: u64, built: Built, left_out: BTreeSet<Box<[u8]>>) -> Result<Build, Error> {
+        let Built { file: archive, report, sources, known, deferred } = built;
+        let read_back = |source| Error::ReadBack { path: self.options.sources.clone(), source };
+        let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
+            let is_settled = !writers::is_recent(&stamp);
+            (file.path.clone(), KnownFile { stamp, facts, is_settled })
+        });
+        let files = Arc::new(files.collect());
+        let snapshot = Arc::new(Snapshot {
+            number,
+            files: Arc::clone(&files),
+            archive: Archive::from_file(&archive, Loading::Mapped).map_err(read_back)?,
+        });
+
+        let mut unsettled = sources.unsettled.into_inner().unwrap_or_else(PoisonError::into_inner);
+        unsettled.extend(left_out);
+        let mut state = self.state();
+        state.unsettled.retain(|path, _| unsettled.contains(path));
+        for path in &unsettled {
+            state.unsettled.entry(path.clone()).or_insert_with(Instant::now);
+        }
+        if state.last.as_ref().is_none_or(|last| last.number < number) {
+            self.results.settle(&snapshot);
+            state.last = Some(snapshot);
+        }
+
+        let unsettled = unsettled.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
+        Ok(Build { number, archive, report, files: BuiltFiles(files), deferred, unsettled })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change of the state is complete, even if another thread has panicked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiler").field("sources", &self.options.sources).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

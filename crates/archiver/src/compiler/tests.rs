@@ -1,0 +1,244 @@
+//! Tests of builds in memory: what is read again, and what an editor that is writing makes of them.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use cannery_archive::Digest;
+
+use super::*;
+use crate::changes::Change;
+use crate::progress::Stage;
+
+fn compiler(root: &Path) -> Compiler {
+    let mut options = Options::new(root, "");
+    options.allow_empty = true;
+    Compiler::new(options)
+}
+
+fn build(compiler: &Compiler, effort: Effort) -> Build {
+    compiler.build(effort, &CancelFlag::default(), &()).unwrap()
+}
+
+/// Returns `true` if the archive has this content.
+fn has(build: &Build, content: &str) -> bool {
+    let archive = Archive::from_file(&build.archive, Loading::Mapped).unwrap();
+    archive.find_body(&Digest::of(content.as_bytes())).unwrap().is_some()
+}
+
+fn change(path: &str, bytes_before: Option<u64>, bytes_after: Option<u64>) -> Change {
+    Change { path: path.to_owned(), bytes_before, bytes_after }
+}
+
+/// Makes all files of a folder old enough to be recognized by their stamps. Builds within two seconds of a change read the
+/// file again, and only the inode change time counts, which can't be set. So the tests set the last build's knowledge.
+fn age(compiler: &Compiler) {
+    let mut state = compiler.state();
+    let last = state.last.take().unwrap();
+    let mut last = Arc::into_inner(last).unwrap();
+    for file in Arc::make_mut(&mut last.files).values_mut() {
+        file.is_settled = true;
+    }
+    state.last = Some(Arc::new(last));
+}
+
+#[test]
+fn archive_is_that_of_a_single_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    fs::create_dir(&root).unwrap();
+    let text = "a page of a site, a page of a site, a page of a site. ".repeat(20);
+    fs::write(root.join("index.html"), &text).unwrap();
+    fs::write(root.join("_redirects"), "/old / 301\n").unwrap();
+    let path = folder.path().join("site.cdb");
+    let single = crate::compile(&Options::new(&root, &path), &()).unwrap();
+
+    let compiler = compiler(&root);
+    let quick = build(&compiler, Effort::Quick);
+    assert_eq!((quick.number, quick.deferred), (1, 2));
+    assert_ne!(quick.report.digest, single.digest);
+    for _ in 0..2 {
+        let full = build(&compiler, Effort::Full);
+        assert_eq!((full.deferred, full.files.changes_since(&quick.files)), (0, vec![]));
+        assert_eq!(full.report.digest, single.digest);
+    }
+    // All compressed contents are in the cache now.
+    let quick = build(&compiler, Effort::Quick);
+    assert_eq!((quick.deferred, quick.report.digest), (0, single.digest));
+}
+
+#[test]
+fn only_changed_files_are_read_and_compressed() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["index.html", "b.html"] {
+        fs::write(folder.path().join(name), format!("{name} ").repeat(100)).unwrap();
+    }
+    let compiler = compiler(folder.path());
+    let first = build(&compiler, Effort::Full);
+    assert_eq!((first.report.caches.files_read, first.report.caches.encodings_made), (2, 4));
+    age(&compiler);
+
+    fs::write(folder.path().join("b.html"), "another ".repeat(100)).unwrap();
+    let second = build(&compiler, Effort::Full);
+    assert_eq!((second.report.caches.files_read, second.report.caches.encodings_made), (1, 2));
+    assert_eq!(second.files.changes_since(&first.files), [change("b.html", Some(700), Some(800))]);
+    assert!(has(&second, &"another ".repeat(100)) && has(&second, &"index.html ".repeat(100)));
+}
+
+#[test]
+fn changes_name_new_and_removed_files() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a"), "one").unwrap();
+    let compiler = compiler(folder.path());
+    let before = build(&compiler, Effort::Quick);
+    fs::remove_file(folder.path().join("a")).unwrap();
+    fs::write(folder.path().join("b"), "more").unwrap();
+    let expected = [change("a", Some(3), None), change("b", None, Some(4))];
+    let after = build(&compiler, Effort::Quick);
+    assert_eq!(after.files.changes_since(&before.files), expected);
+    // Builds between don't count.
+    let last = build(&compiler, Effort::Full);
+    assert_eq!(last.files.changes_since(&before.files), expected);
+    assert_eq!(last.files.changes_since(&after.files), []);
+}
+
+#[test]
+fn half_written_file_keeps_its_last_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.html");
+    fs::write(&path, "before").unwrap();
+    let compiler = compiler(folder.path());
+    build(&compiler, Effort::Quick);
+
+    let mut writer = File::create(&path).unwrap();
+    writer.write_all(b"aft").unwrap();
+    let meanwhile = build(&compiler, Effort::Quick);
+    assert_eq!(meanwhile.unsettled, ["index.html"]);
+    assert!(has(&meanwhile, "before") && !has(&meanwhile, "aft"));
+
+    writer.write_all(b"er").unwrap();
+    drop(writer);
+    let after = build(&compiler, Effort::Quick);
+    assert!(after.unsettled.is_empty() && has(&after, "after"));
+}
+
+#[test]
+fn half_written_new_file_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "home").unwrap();
+    let compiler = compiler(folder.path());
+    let mut writer = File::create(folder.path().join("new.html")).unwrap();
+    writer.write_all(b"half").unwrap();
+    let meanwhile = build(&compiler, Effort::Quick);
+    assert_eq!(meanwhile.unsettled, ["new.html"]);
+    assert!(has(&meanwhile, "home") && !has(&meanwhile, "half"));
+    drop(writer);
+    assert!(has(&build(&compiler, Effort::Quick), "half"));
+}
+
+#[test]
+fn file_that_is_being_replaced_does_not_vanish() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.html");
+    fs::write(&path, "before").unwrap();
+    let compiler = compiler(folder.path());
+    let first = build(&compiler, Effort::Quick);
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _done = SetOnDrop(&is_done);
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                let backup = folder.path().join("index.html~");
+                fs::rename(&path, &backup).unwrap();
+                fs::write(&path, "before").unwrap();
+                fs::remove_file(backup).unwrap();
+            }
+        });
+        for _ in 0..50 {
+            let meanwhile = build(&compiler, Effort::Quick);
+            assert_eq!(meanwhile.files.changes_since(&first.files), []);
+            assert!(has(&meanwhile, "before"));
+        }
+    });
+}
+
+/// Ends the other thread of a test, also if an assertion fails.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn canceled_build_keeps_its_results() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "home ".repeat(100)).unwrap();
+    let compiler = compiler(folder.path());
+    let cancel = CancelFlag::default();
+    cancel.cancel();
+    assert!(matches!(compiler.build(Effort::Full, &cancel, &()), Err(Error::Canceled)));
+
+    // A build that is canceled after it has compressed.
+    struct CancelAtWrite<'a>(&'a CancelFlag);
+    impl Progress for CancelAtWrite<'_> {
+        fn stage(&self, stage: Stage, _: Option<u64>) {
+            assert!(stage != Stage::Links, "canceled before");
+            if stage == Stage::Write {
+                self.0.cancel();
+            }
+        }
+
+        fn advance(&self, _: u64) {}
+    }
+    let cancel = CancelFlag::default();
+    let canceled = compiler.build(Effort::Full, &cancel, &CancelAtWrite(&cancel));
+    assert!(matches!(canceled, Err(Error::Canceled)));
+    let quick = build(&compiler, Effort::Quick);
+    assert_eq!((quick.deferred, quick.report.caches.encodings_found), (0, 2));
+}
+
+#[test]
+fn removed_folder_is_an_error_until_it_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("index.html"), "home").unwrap();
+    let compiler = compiler(&root);
+    let before = build(&compiler, Effort::Quick);
+    let away = folder.path().join("away");
+    fs::rename(&root, &away).unwrap();
+    let error = compiler.build(Effort::Quick, &CancelFlag::default(), &()).unwrap_err();
+    assert!(matches!(error, Error::Walk(_)), "{error}");
+    fs::rename(&away, &root).unwrap();
+    let back = build(&compiler, Effort::Quick);
+    assert!(back.files.changes_since(&before.files).is_empty() && has(&back, "home"));
+}
+
+#[test]
+fn short_lived_files_do_not_fail_builds() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "home").unwrap();
+    let compiler = compiler(folder.path());
+    build(&compiler, Effort::Quick);
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _done = SetOnDrop(&is_done);
+        scope.spawn(|| {
+            let mut number = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                number += 1;
+                let path = folder.path().join(format!("{}.txt", number % 100));
+                fs::write(&path, number.to_string()).unwrap();
+                if number % 3 == 0 {
+                    fs::remove_file(&path).unwrap();
+                }
+            }
+        });
+        for _ in 0..30 {
+            assert!(has(&build(&compiler, Effort::Quick), "home"));
+        }
+    });
+}

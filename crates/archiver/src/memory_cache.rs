@@ -1,0 +1,65 @@
+//! Cache of compressed contents in memory, between the builds of one process.
+//!
+//! The bytes of most results are in the archive of the last build, so the cache holds only those of builds that were
+//! abandoned. It keeps no result of a content that the last build no longer had.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cannery_archive::Digest;
+
+use crate::compress_cache::{Outcome, ResultKey};
+use crate::snapshot::Snapshot;
+
+/// The cache.
+#[derive(Default)]
+pub(crate) struct MemoryCache(Mutex<BTreeMap<ResultKey, Stored>>);
+
+/// A result, and where its bytes are.
+#[derive(Clone)]
+enum Stored {
+    Here(Arc<[u8]>, Digest),
+    /// In the archive of the last build.
+    InArchive(Digest),
+    NotWorth,
+}
+
+impl MemoryCache {
+    /// Returns the result with this key.
+    pub(crate) fn find(&self, key: &ResultKey, snapshot: Option<&Snapshot>) -> Option<Outcome> {
+        let stored = self.lock().get(key)?.clone();
+        match stored {
+            Stored::Here(bytes, digest) => Some(Outcome::Coded(bytes.to_vec(), digest)),
+            Stored::InArchive(digest) => Some(Outcome::Coded(snapshot?.content(&digest)?.to_vec(), digest)),
+            Stored::NotWorth => Some(Outcome::NotWorth),
+        }
+    }
+
+    /// Stores a result.
+    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
+        let stored = match outcome {
+            Outcome::Coded(bytes, digest) => Stored::Here(bytes.as_slice().into(), *digest),
+            Outcome::NotWorth => Stored::NotWorth,
+        };
+        self.lock().insert(*key, stored);
+    }
+
+    /// Drops bytes that the archive of this build has, and results of contents that it doesn't have.
+    pub(crate) fn settle(&self, snapshot: &Snapshot) {
+        let contents: HashSet<Digest> = snapshot.files.values().map(|file| file.facts.digest).collect();
+        let mut results = self.lock();
+        results.retain(|key, _| contents.contains(&key.content));
+        for stored in results.values_mut() {
+            if let Stored::Here(_, digest) = stored
+                && snapshot.content(digest).is_some()
+            {
+                *stored = Stored::InArchive(*digest);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ResultKey, Stored>> {
+        // Each change of the map is complete, even if another thread has panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

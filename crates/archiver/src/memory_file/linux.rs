@@ -1,0 +1,47 @@
+//! Files in memory on Linux: `memfd_create(2)`.
+
+use std::fs::File;
+use std::io;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+/// The name in `/proc/PID/maps`.
+const NAME: &str = "cannery-archive";
+
+/// Creates an empty file, open for reading and writing.
+///
+/// # Errors
+/// Returns the error of the system if it has no memory or no descriptor.
+pub(crate) fn create() -> io::Result<File> {
+    Ok(memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into())
+}
+
+/// Seals a file: from now on no process can change it, so it may be mapped.
+///
+/// # Errors
+/// Returns the error of the system if it has no such seals (Linux before 5.1).
+pub(crate) fn protect(file: &File) -> io::Result<()> {
+    // `F_SEAL_WRITE` would forbid mappings for reading too, before Linux 6.7.
+    Ok(fcntl_add_seals(
+        file,
+        SealFlags::FUTURE_WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn sealed_file_cannot_change() {
+        let mut file = create().unwrap();
+        file.write_all(b"content").unwrap();
+        protect(&file).unwrap();
+        let archive = cannery_archive::Archive::from_file(&file, cannery_archive::Loading::Mapped);
+        assert!(matches!(archive, Err(cannery_archive::OpenError::TooShort { .. })));
+        assert!(file.write_all(b"more").is_err());
+        assert!(file.set_len(1).is_err());
+    }
+}

@@ -1,0 +1,28 @@
+//! One build of a [`Compiler`](crate::Compiler): the builds before it, and the ways in which it differs from a single build.
+
+use std::collections::BTreeSet;
+
+use crate::cancel::CancelFlag;
+use crate::memory_cache::MemoryCache;
+use crate::snapshot::Earlier;
+
+/// The effort of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Compresses nothing, and stores only the compressed contents that are in the cache. Doesn't check links.
+    Quick,
+    /// Does everything that the options say.
+    Full,
+}
+
+/// A build that follows others in the same process.
+pub(crate) struct Session<'a> {
+    pub(crate) effort: Effort,
+    pub(crate) cancel: &'a CancelFlag,
+    pub(crate) results: &'a MemoryCache,
+    pub(crate) earlier: Earlier,
+    /// Whether to wait until the folder has settled. Only the first attempt of a build does.
+    pub(crate) waits: bool,
+    /// Files that vanished, or didn't settle, in an attempt before this one. The last build didn't have them either.
+    pub(crate) left_out: &'a BTreeSet<Box<[u8]>>,
+}

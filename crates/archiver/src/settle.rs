@@ -1,0 +1,147 @@
+//! Waits until a folder that is being edited has settled, for a moment: files that are being replaced exist again, and
+//! files that are being written are complete. A file that isn't is held back: the build takes its last version.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cannery_base::FileStamp;
+
+use crate::error::Error;
+use crate::session::Session;
+use crate::skip::IGNORE_FILE;
+use crate::snapshot::{Captured, Earlier, Snapshot};
+use crate::source;
+use crate::walk::{SourceFile, WalkError, Walked};
+use crate::writers;
+
+/// How long after a change of its folder a file counts as deleted. A program that moves the old file away before it creates
+/// the new one needs microseconds, unless it isn't scheduled.
+const DELETED_AFTER: Duration = Duration::from_millis(50);
+
+/// Maximum time to wait for files that are being replaced, or for the source folder.
+const REPLACED_MAX: Duration = Duration::from_millis(150);
+
+/// Maximum time to wait for files that are being written.
+const WRITTEN_MAX: Duration = Duration::from_millis(60);
+
+/// Maximum total size of the new files whose contents are captured.
+const CAPTURED_BYTES_MAX: u64 = 32 << 20;
+
+/// Interval between two checks.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// Walks the source folder. If files of the last build are missing, or the folder itself, checks whether they are being
+/// replaced.
+pub(crate) fn walk(
+    root: &Path,
+    earlier: &Earlier,
+    walk: impl Fn() -> Result<Walked, WalkError>,
+) -> Result<Walked, WalkError> {
+    let began = Instant::now();
+    let Some(snapshot) = &earlier.snapshot else { return walk() };
+    loop {
+        let walked = walk();
+        let is_being_replaced = match &walked {
+            Err(WalkError::Root { source, .. }) => source.kind() == ErrorKind::NotFound,
+            Err(_) => false,
+            Ok(walked) => missing(snapshot, walked).any(|path| is_just_removed(root, path)),
+        };
+        if !is_being_replaced || began.elapsed() > REPLACED_MAX {
+            return walked;
+        }
+        sleep(INTERVAL);
+    }
+}
+
+/// Returns the files of the last build that a walk hasn't found.
+fn missing<'a>(snapshot: &'a Snapshot, walked: &'a Walked) -> impl Iterator<Item = &'a [u8]> {
+    // Most often there is none, which a lookup for each found file shows faster than one for each known file.
+    let known = walked.files.iter().filter(|file| snapshot.files.contains_key(&file.path)).count();
+    // The walk leaves the ignore file out.
+    let ignore_file = IGNORE_FILE.as_bytes();
+    let expected = snapshot.files.len() - usize::from(snapshot.files.contains_key(ignore_file));
+    let paths = (known != expected).then(|| snapshot.files.keys().map(|path| &**path));
+    let is_listed = |path: &[u8]| walked.files.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
+    paths.into_iter().flatten().filter(move |path| *path != ignore_file && !is_listed(path))
+}
+
+/// Returns `true` if the folder of this path, or the nearest one that exists, has changed just now.
+fn is_just_removed(root: &Path, path: &[u8]) -> bool {
+    let path = root.join(OsStr::from_bytes(path));
+    let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
+    let stamp = folders.find_map(|folder| fs::metadata(folder).ok()).map(|found| FileStamp::of(&found));
+    stamp.is_some_and(|stamp| writers::age(&stamp) < DELETED_AFTER)
+}
+
+/// Holds back files that another process is writing: known ones get the stamp of the last build, new ones are left out.
+/// Returns both. The contents of small new files are captured.
+pub(crate) fn hold_back(
+    root: &Path,
+    files: &mut Vec<SourceFile>,
+    session: &mut Session<'_>,
+) -> BTreeSet<Box<[u8]>> {
+    let began = Instant::now();
+    let earlier = &mut session.earlier;
+    let may_be_half_written = |file: &SourceFile| {
+        writers::is_recent(&file.stamp)
+            && earlier.unchanged(&file.path, &file.stamp).is_none()
+            && !earlier.overdue.contains(&file.path)
+    };
+    let mut waiting: Vec<usize> =
+        (0..files.len()).filter(|place| may_be_half_written(&files[*place])).collect();
+    let mut vanished = BTreeSet::new();
+    let mut captured_bytes = 0;
+    loop {
+        waiting.retain(|place| {
+            let file = &mut files[*place];
+            let path = root.join(OsStr::from_bytes(&file.path));
+            // The last build has another version of a known file, and the first build has many new ones.
+            let is_to_capture = earlier.snapshot.is_some() && earlier.any(&file.path).is_none();
+            if !is_to_capture || captured_bytes + file.stamp.version.size > CAPTURED_BYTES_MAX {
+                return is_half_written(&path);
+            }
+            match source::capture(&path) {
+                Ok((stamp, content)) => {
+                    captured_bytes += stamp.version.size;
+                    file.stamp = stamp;
+                    let captured = Captured { stamp, content: content.into() };
+                    earlier.captured.insert(file.path.clone(), captured);
+                }
+                Err(Error::Changing { .. }) => return true,
+                Err(error) if error.is_transient() => drop(vanished.insert(file.path.clone())),
+                // The build reports it.
+                Err(_) => {}
+            }
+            false
+        });
+        if waiting.is_empty() || !session.waits || began.elapsed() > WRITTEN_MAX {
+            break;
+        }
+        sleep(INTERVAL);
+    }
+
+    let mut held_back = BTreeSet::new();
+    for place in waiting {
+        let file = &mut files[place];
+        held_back.insert(file.path.clone());
+        if let Some(known) = earlier.any(&file.path) {
+            file.stamp = known.stamp;
+        }
+    }
+    files.retain(|file| !held_back.contains(&file.path) || earlier.any(&file.path).is_some());
+    files.retain(|file| !vanished.contains(&file.path));
+    earlier.held_back.clone_from(&held_back);
+    held_back
+}
+
+fn is_half_written(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let stamp = file.metadata().map(|found| FileStamp::of(&found));
+    stamp.is_ok_and(|stamp| writers::is_half_written(&file, &stamp))
+}

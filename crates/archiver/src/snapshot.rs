@@ -1,0 +1,89 @@
+//! The last build of a process, from which the next one takes what hasn't changed: digests of files and their contents.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use cannery_archive::{Archive, Digest};
+use cannery_base::FileStamp;
+
+use crate::source_facts::SourceFacts;
+
+/// A finished build.
+pub(crate) struct Snapshot {
+    /// Builds are numbered in the order in which they start.
+    pub(crate) number: u64,
+    /// By path, relative to the source folder.
+    pub(crate) files: Arc<HashMap<Box<[u8]>, KnownFile>>,
+    /// Has the contents, because a build of this kind always stores them uncompressed too.
+    pub(crate) archive: Archive,
+}
+
+/// A file of a finished build.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownFile {
+    pub(crate) stamp: FileStamp,
+    pub(crate) facts: SourceFacts,
+    /// `false` if the file could have changed once more without a new stamp, because it was modified just before the build.
+    pub(crate) is_settled: bool,
+}
+
+impl Snapshot {
+    /// Returns a content, if it was part of the build.
+    pub(crate) fn content(&self, digest: &Digest) -> Option<&[u8]> {
+        self.archive.find_body(digest).ok().flatten()
+    }
+}
+
+/// The last build, and the files for which the next one takes its version although they have changed.
+#[derive(Clone, Default)]
+pub(crate) struct Earlier {
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// Files that another process is writing.
+    pub(crate) held_back: BTreeSet<Box<[u8]>>,
+    /// Files that have been held back for long enough, and are read although they are being written.
+    pub(crate) overdue: BTreeSet<Box<[u8]>>,
+    /// New files, with their contents when the folder was listed: temporary files vanish at any time.
+    pub(crate) captured: HashMap<Box<[u8]>, Captured>,
+}
+
+/// A version of a file.
+#[derive(Clone)]
+pub(crate) struct Captured {
+    pub(crate) stamp: FileStamp,
+    pub(crate) content: Arc<[u8]>,
+}
+
+impl Earlier {
+    /// Returns a file of the last build, if it still has this stamp.
+    pub(crate) fn unchanged(&self, path: &[u8], stamp: &FileStamp) -> Option<&KnownFile> {
+        let known = self.any(path)?;
+        let is_usable = known.is_settled || self.held_back.contains(path);
+        (is_usable && known.stamp == *stamp).then_some(known)
+    }
+
+    /// Returns a file of the last build.
+    pub(crate) fn any(&self, path: &[u8]) -> Option<&KnownFile> {
+        self.snapshot.as_ref()?.files.get(path)
+    }
+
+    /// Returns the captured content of a new file, and its stamp then.
+    pub(crate) fn captured(&self, path: &[u8]) -> Option<(FileStamp, &[u8])> {
+        self.captured.get(path).map(|captured| (captured.stamp, &*captured.content))
+    }
+
+    /// Returns `true` if the last build had files.
+    pub(crate) fn has_files(&self) -> bool {
+        self.snapshot.as_ref().is_some_and(|snapshot| !snapshot.files.is_empty())
+    }
+
+    /// Returns a content of the last build.
+    pub(crate) fn content(&self, digest: &Digest) -> Option<&[u8]> {
+        self.snapshot.as_ref()?.content(digest)
+    }
+}
+
+impl std::fmt::Debug for Earlier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Earlier").field("held_back", &self.held_back).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! Detects files that another process is writing, so that no half-written content is read.
+//!
+//! An editor that truncates a file and writes it again keeps it open meanwhile, and Linux reports whether a file is open
+//! for writing. Where that is unknown, a file must not have changed for a moment. Only the change times of recently
+//! modified files are compared with the clock.
+
+use std::fs::File;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cannery_archive::is_open_for_writing;
+use cannery_base::FileStamp;
+
+/// A file that hasn't changed for this long is complete, even if a process keeps it open, and its stamp is unique: the
+/// coarsest file systems have a resolution of two seconds.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+/// Where writers can't be detected, a file that hasn't changed for this long is complete.
+const QUIET_AFTER: Duration = Duration::from_millis(30);
+
+/// The same for an empty file, which may have been truncated to be written again.
+const EMPTY_QUIET_AFTER: Duration = Duration::from_millis(500);
+
+/// Returns `true` if the file was modified so recently that it could change once more without a new stamp.
+pub(crate) fn is_recent(stamp: &FileStamp) -> bool {
+    age(stamp) < SETTLED_AFTER
+}
+
+/// Returns `true` if another process is writing the open file, which has this stamp.
+pub(crate) fn is_half_written(file: &File, stamp: &FileStamp) -> bool {
+    let age = age(stamp);
+    if age >= SETTLED_AFTER {
+        return false;
+    }
+    match is_open_for_writing(file) {
+        // Network file systems deny leases for other reasons too.
+        Some(true) if is_on_network(file) => age < QUIET_AFTER,
+        Some(is_open) => is_open,
+        None if stamp.version.size == 0 => age < EMPTY_QUIET_AFTER,
+        None => age < QUIET_AFTER,
+    }
+}
+
+/// Returns the time since the last change of a file; zero if that is in the future.
+pub(crate) fn age(stamp: &FileStamp) -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let changed_ns = u64::try_from(stamp.changed_ns).unwrap_or_default();
+    now.saturating_sub(Duration::from_nanos(changed_ns))
+}
+
+#[cfg(target_os = "linux")]
+fn is_on_network(file: &File) -> bool {
+    /// Magic numbers of NFS, SMB 1, CIFS and SMB 2 (`statfs(2)`).
+    const NETWORK: [u64; 4] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42];
+    // The type of `f_type` depends on the architecture, and the magic numbers have 32 bits.
+    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "a bit pattern")]
+    rustix::fs::fstatfs(file).is_ok_and(|found| NETWORK.contains(&(found.f_type as u64 & 0xffff_ffff)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_on_network(_file: &File) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn file_is_half_written_until_its_writer_closes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, b"before").unwrap();
+        let writer = File::create(&path).unwrap();
+        let reader = File::open(&path).unwrap();
+        let stamp = || FileStamp::of(&reader.metadata().unwrap());
+        assert!(is_recent(&stamp()));
+        assert!(is_half_written(&reader, &stamp()));
+        drop(writer);
+        while is_half_written(&reader, &stamp()) {
+            assert!(age(&stamp()) < SETTLED_AFTER);
+        }
+    }
+
+    #[test]
+    fn file_that_no_longer_changes_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let _writer = File::create(&path).unwrap();
+        let reader = File::open(&path).unwrap();
+        let now = FileStamp::of(&reader.metadata().unwrap());
+        let before = FileStamp { changed_ns: now.changed_ns - 3_000_000_000, ..now };
+        assert!(!is_half_written(&reader, &before));
+        assert!(!is_recent(&before));
+        let later = FileStamp { changed_ns: now.changed_ns + 3_000_000_000, ..now };
+        assert!(is_recent(&later), "the clock was set back");
+    }
+}

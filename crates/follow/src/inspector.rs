@@ -1,0 +1,62 @@
+//! Looks at a folder on request, for a caller that can't wait for a report.
+
+use std::path::PathBuf;
+
+use crate::polling::Poller;
+use crate::tree::Filter;
+
+/// The state of a folder at the last look.
+pub struct Inspector {
+    root: PathBuf,
+    filter: Filter,
+    poller: Poller,
+}
+
+/// The result of a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// Nothing has changed since the last look.
+    Unchanged,
+    /// Files may have changed.
+    Changed,
+}
+
+impl Inspector {
+    /// Takes the first look at a folder, which need not exist. `filter` is that of [`Settings`](crate::Settings).
+    #[must_use]
+    pub fn new(root: PathBuf, filter: Filter) -> Inspector {
+        let poller = Poller::new(&root, &filter, None);
+        Inspector { root, filter, poller }
+    }
+
+    /// Returns the number of files at the last look.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.poller.files()
+    }
+
+    /// Takes another look.
+    pub fn inspect(&mut self) -> Finding {
+        if self.poller.has_changed(&self.root, &self.filter) { Finding::Changed } else { Finding::Unchanged }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn changes_between_two_looks_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut inspector = Inspector::new(folder.path().join("site"), Arc::new(|_, _| true));
+        assert_eq!((inspector.inspect(), inspector.files()), (Finding::Unchanged, 0));
+
+        fs::create_dir(folder.path().join("site")).unwrap();
+        fs::write(folder.path().join("site/a"), "content").unwrap();
+        assert_eq!((inspector.inspect(), inspector.files()), (Finding::Changed, 1));
+        assert_eq!(inspector.inspect(), Finding::Unchanged);
+    }
+}

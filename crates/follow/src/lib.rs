@@ -1,0 +1,28 @@
+//! Follows a folder: reports that its files have changed, by events of the system, or by polling where those cannot be
+//! relied upon.
+//!
+//! A [`Follower`] doesn't report which files have changed, because editors, file systems and event queues disagree about
+//! that: the caller looks for itself. One report stands for all changes of a moment. The folder may vanish and return, and
+//! its path may lead through symlinks that are changed.
+//!
+//! The crate knows nothing of sites, archives and HTTP.
+
+#![forbid(unsafe_code)]
+
+// The thread that waits for changes, and the reports.
+mod follower;
+
+// Looks on request.
+mod inspector;
+
+// Sources of changes.
+mod polling; // Compares the metadata of all files.
+mod watches; // Events of the system.
+
+// The folder.
+mod file_system; // Its file system, which may have no events.
+mod tree; // Its directories and files.
+
+pub use follower::{Event, Follower, Mode, PollingReason, Settings, StartError};
+pub use inspector::{Finding, Inspector};
+pub use tree::Filter;

@@ -1,0 +1,95 @@
+//! Polling: compares the metadata of all files with those of the last look.
+
+use std::fs::Metadata;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::tree::{self, Detail, Entry, Filter};
+
+/// A file can change twice within the resolution of its file system's clock, which is two seconds on the coarsest.
+const RESOLUTION: Duration = Duration::from_secs(2);
+
+/// A look takes at most one part in this many of the time, if the interval isn't given.
+const SHARE: u32 = 50;
+
+/// The shortest interval, if it isn't given.
+pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(250);
+
+/// The state of a folder, as the last look found it.
+pub(crate) struct Poller {
+    /// The interval that the caller gave.
+    interval: Option<Duration>,
+    state: u64,
+    /// The number of files at the last look.
+    files: usize,
+    /// Time that the last look took.
+    took: Duration,
+    /// When a file that was just modified can no longer change without new metadata.
+    settles: Option<Instant>,
+}
+
+impl Poller {
+    /// Takes the first look.
+    pub(crate) fn new(root: &Path, filter: &Filter, interval: Option<Duration>) -> Poller {
+        let mut poller = Poller { interval, state: 0, files: 0, took: Duration::ZERO, settles: None };
+        poller.has_changed(root, filter);
+        poller
+    }
+
+    /// Returns the number of files at the last look.
+    pub(crate) fn files(&self) -> usize {
+        self.files
+    }
+
+    /// Returns the time until the next look.
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval.unwrap_or_else(|| INTERVAL_MIN.max(self.took * SHARE))
+    }
+
+    /// Takes a look. Returns `true` if something has changed since the last one, or could have without new metadata.
+    pub(crate) fn has_changed(&mut self, root: &Path, filter: &Filter) -> bool {
+        let began = Instant::now();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut state = 0_u64;
+        let mut is_recent = false;
+        self.files = 0;
+        tree::walk(root, filter, Detail::Files, |path, entry| {
+            let mut hasher = DefaultHasher::new();
+            path.hash(&mut hasher);
+            match entry {
+                Entry::Directory(identity) => identity.hash(&mut hasher),
+                Entry::File { metadata, .. } => {
+                    self.files += 1;
+                    stamp(metadata).hash(&mut hasher);
+                    let changed = u64::try_from(metadata.ctime()).unwrap_or_default();
+                    is_recent |= now.saturating_sub(Duration::from_secs(changed)) < RESOLUTION;
+                }
+            }
+            // The order of directory entries doesn't matter.
+            state = state.wrapping_add(hasher.finish());
+        });
+        self.took = began.elapsed();
+
+        let is_different = std::mem::replace(&mut self.state, state) != state;
+        let has_settled = self.settles.take_if(|settles| *settles <= Instant::now()).is_some();
+        if is_different && is_recent {
+            self.settles = Some(Instant::now() + RESOLUTION);
+        }
+        is_different || has_settled
+    }
+}
+
+/// Returns the metadata that change with the content of a file.
+fn stamp(metadata: &Metadata) -> [i64; 6] {
+    let number = |unsigned: u64| i64::from_ne_bytes(unsigned.to_ne_bytes());
+    [
+        number(metadata.ino()),
+        number(metadata.size()),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    ]
+}

@@ -1,0 +1,222 @@
+//! Watches of the system: inotify on Linux, FSEvents on macOS, kqueue on the BSDs.
+//!
+//! We watch directories rather than files, because editors replace files. Where the system can watch a tree as a whole, one
+//! watch suffices. Elsewhere each directory has one, and those of new directories are added after the event that announces
+//! them; because files may have been created in between, the caller must look again afterwards.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+
+use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::{Config, ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+
+use crate::tree::{self, Detail, Entry, Filter, Identity};
+
+/// `true` if one watch covers a whole tree at no cost for each directory.
+const WATCHES_TREES: bool = cfg!(target_os = "macos");
+
+/// An event of the system, reduced to what matters here.
+#[derive(Debug)]
+pub(crate) enum Signal {
+    /// A file has changed.
+    Changed(PathBuf),
+    /// A name was created, renamed or removed.
+    Name(PathBuf),
+    /// Events were lost.
+    Lost,
+    /// Not all directories can be watched.
+    Failed(WatchError),
+}
+
+/// Why directories can't be watched.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum WatchError {
+    /// The limit of the system is reached.
+    #[error("the limit of watched directories is reached")]
+    Limit,
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<notify::Error> for WatchError {
+    fn from(error: notify::Error) -> WatchError {
+        match error.kind {
+            ErrorKind::MaxFilesWatch => WatchError::Limit,
+            kind => WatchError::Other(notify::Error::new(kind).to_string()),
+        }
+    }
+}
+
+/// The watches of a folder.
+pub(crate) struct Watches {
+    watcher: RecommendedWatcher,
+    /// The watched directories of the folder.
+    directories: HashMap<PathBuf, Identity>,
+    /// Watched directories outside the folder, and the names in them that matter: symlinks on the way to the folder, the
+    /// folder itself, and targets of links to files.
+    outside: HashMap<PathBuf, HashSet<PathBuf>>,
+}
+
+impl Watches {
+    /// Starts the watcher, which sends signals from a thread of its own. Call [`Watches::update`] next.
+    pub(crate) fn new<T: From<Signal> + Send + 'static>(sender: Sender<T>) -> Result<Watches, WatchError> {
+        let handler = move |event: notify::Result<notify::Event>| {
+            for signal in signals(event) {
+                // This fails only if the follower was dropped.
+                let _ = sender.send(signal.into());
+            }
+        };
+        let watcher = RecommendedWatcher::new(handler, Config::default())?;
+        Ok(Watches { watcher, directories: HashMap::new(), outside: HashMap::new() })
+    }
+
+    /// Returns `true` if a change of this path matters.
+    pub(crate) fn concerns(&self, root: &Path, filter: &Filter, path: &Path) -> bool {
+        if let Ok(inside) = path.strip_prefix(root) {
+            // A removed name may have been either.
+            return inside == Path::new("") || filter(inside, false) || filter(inside, true);
+        }
+        WATCHES_TREES || self.outside.values().any(|names| names.contains(path))
+    }
+
+    /// Forgets the watch of a directory that was created, renamed or removed, and those below it. Returns `false` if the
+    /// name is that of a file.
+    pub(crate) fn forget(&mut self, path: &Path) -> bool {
+        let before = self.directories.len();
+        self.directories.retain(|directory, _| !directory.starts_with(path));
+        let is_file = fs::symlink_metadata(path).map_or(true, |found| found.is_file());
+        self.directories.len() != before
+            || !is_file
+            || self.outside.values().any(|names| names.contains(path))
+    }
+
+    /// Watches the directories that exist now.
+    pub(crate) fn update(&mut self, root: &Path, filter: &Filter) -> Result<(), WatchError> {
+        let mut found = HashMap::new();
+        let mut outside = names_on_the_way(root);
+        tree::walk(root, filter, Detail::Directories, |path, entry| match entry {
+            Entry::Directory(identity) => {
+                if !WATCHES_TREES || found.is_empty() {
+                    found.insert(path.to_owned(), identity);
+                }
+            }
+            Entry::File { is_link: true, .. } => {
+                if let Ok(target) = fs::canonicalize(path)
+                    && let Some(parent) = target.parent()
+                {
+                    outside.entry(parent.to_owned()).or_default().insert(target);
+                }
+            }
+            Entry::File { .. } => {}
+        });
+
+        let is_kept = |path: &Path, identity: &Identity| found.get(path) == Some(identity);
+        let removed: Vec<PathBuf> = self
+            .directories
+            .iter()
+            .filter(|(path, identity)| !is_kept(path, identity))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in removed {
+            self.directories.remove(&path);
+            self.unwatch(&path);
+        }
+        let gone: Vec<PathBuf> =
+            self.outside.keys().filter(|path| !outside.contains_key(*path)).cloned().collect();
+        for path in gone.iter().filter(|path| !found.contains_key(*path)) {
+            self.unwatch(path);
+        }
+
+        for (path, identity) in found {
+            if !self.directories.contains_key(&path) && self.watch(&path)? {
+                self.directories.insert(path, identity);
+            }
+        }
+        // Watching again is harmless, and needed if the directory was replaced.
+        for path in outside.keys() {
+            if !self.directories.contains_key(path) {
+                self.watch(path)?;
+            }
+        }
+        self.outside = outside;
+        Ok(())
+    }
+
+    /// Watches a directory. Returns `false` if it doesn't exist any more, or may not be read.
+    fn watch(&mut self, path: &Path) -> Result<bool, WatchError> {
+        let mode = if WATCHES_TREES { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        match self.watcher.watch(path, mode) {
+            Ok(()) => Ok(true),
+            Err(error) => match &error.kind {
+                ErrorKind::PathNotFound => Ok(false),
+                ErrorKind::Io(source)
+                    if matches!(
+                        source.kind(),
+                        io::ErrorKind::NotFound
+                            | io::ErrorKind::PermissionDenied
+                            | io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    Ok(false)
+                }
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    fn unwatch(&mut self, path: &Path) {
+        // The system has removed the watch of a directory that is gone.
+        let _ = self.watcher.unwatch(path);
+    }
+}
+
+/// Returns the directories, and the names in them, that decide which directory the path of the folder leads to.
+fn names_on_the_way(root: &Path) -> HashMap<PathBuf, HashSet<PathBuf>> {
+    /// Longer chains of symlinks don't resolve either.
+    const LINKS_MAX: usize = 40;
+    let mut names: HashMap<PathBuf, HashSet<PathBuf>> = HashMap::new();
+    let mut pending = vec![root.to_owned()];
+    let mut links = 0;
+    while let Some(path) = pending.pop() {
+        // The folder itself, and every symlink above it.
+        for ancestor in path.ancestors() {
+            let is_link = fs::symlink_metadata(ancestor).is_ok_and(|found| found.is_symlink());
+            if !is_link && ancestor != path {
+                continue;
+            }
+            let Some(parent) = ancestor.parent() else { continue };
+            names.entry(parent.to_owned()).or_default().insert(ancestor.to_owned());
+            if is_link
+                && links < LINKS_MAX
+                && let Ok(target) = fs::read_link(ancestor)
+            {
+                links += 1;
+                pending.push(parent.join(target));
+            }
+        }
+    }
+    names
+}
+
+/// Reduces an event of the system.
+fn signals(event: notify::Result<notify::Event>) -> Vec<Signal> {
+    let event = match event {
+        Ok(event) => event,
+        Err(error) => return vec![Signal::Failed(error.into())],
+    };
+    if event.need_rescan() {
+        return vec![Signal::Lost];
+    }
+    let signal = match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Modify(ModifyKind::Data(_)) => {
+            Signal::Changed
+        }
+        // Walks and builds cause these.
+        EventKind::Access(_) => return Vec::new(),
+        _ => Signal::Name,
+    };
+    event.paths.into_iter().map(signal).collect()
+}

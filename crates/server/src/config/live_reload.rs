@@ -1,0 +1,43 @@
+//! Live reload: a folder that is edited while it is served, and the pages by which browsers follow it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A folder that is edited while it is served.
+pub trait LiveReload: Send + Sync {
+    /// Waits until all changes of the folder before this call are served, for a short time at most.
+    ///
+    /// A worker calls it before it processes received data, and responds to no other client meanwhile. So this is for a
+    /// server with few clients.
+    fn refresh(&self);
+
+    /// Returns the page at a path.
+    fn page(&self, path: &[u8], query: &[u8]) -> LivePage;
+}
+
+/// A page about changes of the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LivePage {
+    /// There is none at the path.
+    Missing,
+    /// It has no content yet. An HTTP/1 client waits for it, and [`WakeHandle::wake`](crate::WakeHandle::wake) makes the server
+    /// check again. Other clients get `null` at once, because all their requests share a connection.
+    Pending,
+    /// Its content.
+    Ready {
+        /// The value of `Content-Type`.
+        media_type: &'static str,
+        /// The content.
+        body: Vec<u8>,
+    },
+}
+
+/// The folder that a server is configured with.
+#[derive(Clone)]
+pub struct LiveFolder(pub Arc<dyn LiveReload>);
+
+impl fmt::Debug for LiveFolder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("LiveFolder")
+    }
+}

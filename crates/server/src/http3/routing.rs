@@ -1,0 +1,102 @@
+//! Routing of datagrams by their connection IDs: to this worker, to another one, or to the program that this one takes over
+//! from.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use cannery_eventloop::DatagramSocket;
+use cannery_secure::quic::{Arrival, Context, Issuer};
+
+use super::forwarding::Forwarding;
+use super::limits::PREDECESSOR_GRACE;
+
+/// Routes the datagrams of a worker.
+pub(super) struct Router<D> {
+    context: Context,
+    /// The issuer of this worker's connection IDs.
+    issuer: Issuer,
+    forwarding: Option<Forwarding<D>>,
+    peers: Peers,
+    /// When the predecessor has exited. `None` before the first datagram for it.
+    predecessor_ends: Option<Instant>,
+}
+
+/// The other workers.
+pub(super) struct Peers {
+    /// The addresses of the forwarding sockets of all workers, by number.
+    pub(super) workers: Vec<SocketAddr>,
+    /// Those of the program that this one takes over from. Empty without a predecessor.
+    pub(super) predecessors: Vec<SocketAddr>,
+    /// How long the predecessor drains its connections.
+    pub(super) drain: Duration,
+}
+
+/// Where a datagram goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    /// It is for this worker, or for none of this server.
+    Own,
+    /// It was forwarded to the worker that has issued its connection ID.
+    Forwarded,
+    /// It is for a worker that isn't known, and the client sends it again. If the endpoint got it, it would end the connection
+    /// by a stateless reset.
+    Dropped,
+}
+
+impl<D: DatagramSocket> Router<D> {
+    pub(super) fn new(context: Context, issuer: Issuer, socket: Option<D>, peers: Peers) -> Router<D> {
+        let key = context.forwarding_key();
+        let forwarding = socket.map(|socket| Forwarding::new(socket, key));
+        Router { context, issuer, forwarding, peers, predecessor_ends: None }
+    }
+
+    /// Returns the forwarding socket.
+    pub(super) fn socket(&self) -> Option<&D> {
+        self.forwarding.as_ref().map(Forwarding::socket)
+    }
+
+    /// Parses a forwarded datagram: the number of its socket, and the datagram. Returns `None` if it is not one.
+    pub(super) fn parse<'d>(&self, bytes: &'d [u8]) -> Option<(usize, Arrival<'d>)> {
+        self.forwarding.as_ref()?.parse(bytes)
+    }
+
+    /// Forwards a datagram that arrived at the socket of this number, unless it is for this worker.
+    #[inline]
+    pub(super) fn route(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
+        match self.context.id_layout().named_issuer(arrival.bytes) {
+            Some(named) if named != self.issuer => self.forward(number, arrival, now),
+            _ => Route::Own,
+        }
+    }
+
+    #[cold]
+    fn forward(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
+        let Some(issuer) = self.context.issuer_of(arrival.bytes) else { return Route::Own };
+        let own = self.issuer.generation;
+        let workers = if issuer.generation == own {
+            &self.peers.workers
+        } else if issuer.generation == own.next() {
+            // A program that takes over has begun to serve, and reads the sockets too.
+            return Route::Dropped;
+        } else if self.has_predecessor(now) {
+            &self.peers.predecessors
+        } else {
+            return Route::Own;
+        };
+        match (workers.get(usize::from(issuer.worker)), &mut self.forwarding) {
+            (Some(destination), Some(forwarding)) => {
+                forwarding.forward(*destination, number, arrival);
+                Route::Forwarded
+            }
+            _ => Route::Dropped,
+        }
+    }
+
+    /// Returns `true` while a predecessor may have connections.
+    fn has_predecessor(&mut self, now: Instant) -> bool {
+        if self.peers.predecessors.is_empty() {
+            return false;
+        }
+        now < *self.predecessor_ends.get_or_insert(now + self.peers.drain + PREDECESSOR_GRACE)
+    }
+}

@@ -1,0 +1,66 @@
+//! Detects that a client has vanished, by its silence.
+
+use std::time::Instant;
+
+use cannery_secure::quic::Stats;
+
+use super::limits::{SILENCE_MIN, SILENCE_ROUND_TRIPS};
+
+/// Since when a client has been silent. The caller sends it a PING each second, so that a client that is present answers.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    received_datagrams: u64,
+    since: Option<Instant>,
+}
+
+/// Whether a client answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    Present,
+    Vanished,
+}
+
+impl Silence {
+    /// Returns whether the client has sent anything of late.
+    pub(super) fn observe(&mut self, stats: &Stats, now: Instant) -> Presence {
+        if std::mem::replace(&mut self.received_datagrams, stats.received_datagrams)
+            != stats.received_datagrams
+        {
+            self.since = None;
+        }
+        let since = *self.since.get_or_insert(now);
+        let limit = SILENCE_MIN.max(stats.round_trip * SILENCE_ROUND_TRIPS);
+        if now.saturating_duration_since(since) < limit { Presence::Present } else { Presence::Vanished }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Returns after how many seconds a client has vanished that has sent this number of datagrams at each second.
+    fn seconds_until_vanished(round_trip: Duration, datagrams: impl Fn(u64) -> u64) -> Option<u64> {
+        let start = Instant::now();
+        let mut silence = Silence::default();
+        (0..100).find(|second| {
+            let stats = Stats { round_trip, received_datagrams: datagrams(*second), ..Stats::default() };
+            silence.observe(&stats, start + Duration::from_secs(*second)) == Presence::Vanished
+        })
+    }
+
+    #[test]
+    fn silent_client_has_vanished() {
+        let fast = Duration::from_millis(1);
+        assert_eq!(seconds_until_vanished(fast, |_| 5), Some(SILENCE_MIN.as_secs()));
+        assert_eq!(seconds_until_vanished(fast, |second| second.min(10)), Some(10 + SILENCE_MIN.as_secs()));
+        assert_eq!(seconds_until_vanished(fast, |second| second / 3), None);
+    }
+
+    #[test]
+    fn client_far_away_has_more_time() {
+        let slow = Duration::from_secs(2);
+        assert_eq!(seconds_until_vanished(slow, |_| 5), Some(2 * u64::from(SILENCE_ROUND_TRIPS)));
+    }
+}

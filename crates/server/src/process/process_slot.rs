@@ -1,0 +1,238 @@
+//! The place of a process among those of a supervisor: its sockets, which persist, and the process while it runs.
+//!
+//! A process that exits is started again after a delay, which grows with each failure at start.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use cannery_eventloop::{Listener, UdpSocket};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::datagrams::ProcessDatagrams;
+use super::handover::HAND_OVER;
+use super::notify::READY;
+use crate::config::{ListenerKind, Standby};
+use crate::notice::Notice;
+
+/// After this uptime, an exit is not counted as a failure at start.
+const STABLE_UPTIME: Duration = Duration::from_secs(10);
+/// Delay before a restart, doubled after each failure at start (exponential backoff).
+const BACKOFF: Duration = Duration::from_millis(100);
+/// Longest delay before a restart.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// The sockets of a process.
+#[derive(Debug)]
+pub struct ProcessSockets {
+    /// The listeners.
+    pub listeners: Vec<(ListenerKind, Listener)>,
+    /// The UDP sockets, if HTTP/3 is served.
+    pub datagrams: Option<ProcessDatagrams>,
+}
+
+/// A process and its listeners. The slot persists while the process is restarted.
+pub(super) struct ProcessSlot {
+    pub(super) number: usize,
+    pub(super) listeners: Vec<(ListenerKind, Listener)>,
+    /// The UDP sockets, if HTTP/3 is served.
+    pub(super) datagrams: Option<ProcessDatagrams>,
+    /// Ends of socket pairs for statistics. They outlive the processes, so the admin process keeps its ends.
+    pub(super) stats: Vec<UnixDatagram>,
+    child: Option<Child>,
+    /// The supervisor's end of a socket to the process.
+    socket: Option<UnixStream>,
+    /// The latest line with the processes that are down that was sent to this process.
+    announced: String,
+    /// `true` after the process has reported that it serves.
+    is_ready: bool,
+    /// The exit status or start error of the latest process, until a new one serves.
+    failure: Option<String>,
+    started: Instant,
+    backoff: Duration,
+    /// Time of the next start.
+    restart_at: Option<Instant>,
+}
+
+impl ProcessSlot {
+    pub(super) fn new(number: usize, sockets: ProcessSockets) -> ProcessSlot {
+        ProcessSlot {
+            number,
+            listeners: sockets.listeners,
+            datagrams: sockets.datagrams,
+            stats: Vec::new(),
+            child: None,
+            socket: None,
+            announced: String::new(),
+            is_ready: false,
+            failure: None,
+            started: Instant::now(),
+            backoff: BACKOFF,
+            restart_at: None,
+        }
+    }
+
+    /// Orders the process to leave its UDP sockets to the successor.
+    pub(super) fn hand_over(&mut self) {
+        if let Some(socket) = &mut self.socket {
+            // This fails only if the process has exited.
+            let _ = socket.write_all(format!("{HAND_OVER}\n").as_bytes());
+        }
+    }
+
+    pub(super) fn listeners(&self) -> impl Iterator<Item = (ListenerKind, &Listener)> {
+        self.listeners.iter().map(|(kind, listener)| (*kind, listener))
+    }
+
+    pub(super) fn datagrams(&self) -> impl Iterator<Item = &(usize, UdpSocket)> {
+        self.datagrams.iter().flat_map(|part| &part.sockets)
+    }
+
+    pub(super) fn forwarding_sockets(&self) -> impl Iterator<Item = &UdpSocket> {
+        self.datagrams.iter().flat_map(|part| &part.forwarding)
+    }
+
+    /// Returns the listeners that only this process accepts from. All processes share Unix sockets.
+    pub(super) fn exclusive_listeners(&self) -> impl Iterator<Item = Standby<&Listener>> {
+        let is_own = |listener: &Listener| listener.address().is_ok_and(|address| address.port().is_some());
+        let own = self.listeners().filter(move |(_, listener)| is_own(listener));
+        own.map(|(kind, listener)| Standby { process: self.number, kind, listener })
+    }
+
+    /// Returns the descriptors that the process inherits.
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.listeners()
+            .map(|(_, listener)| listener.as_fd())
+            .chain(self.datagrams().map(|(_, socket)| socket.as_fd()))
+            .chain(self.forwarding_sockets().map(AsFd::as_fd))
+            .chain(self.stats.iter().map(AsFd::as_fd))
+            .collect()
+    }
+
+    /// Reaps the process if it has exited, and schedules its restart. Returns its exit status, or `None` if it runs or was
+    /// reaped before.
+    pub(super) fn reap(&mut self) -> Option<ExitStatus> {
+        let status = self.child.as_mut()?.try_wait().ok().flatten()?;
+        self.child = None;
+        self.schedule_restart(status.to_string());
+        Some(status)
+    }
+
+    fn schedule_restart(&mut self, failure: String) {
+        self.socket = None;
+        self.is_ready = false;
+        self.failure = Some(failure);
+        self.backoff = if self.started.elapsed() >= STABLE_UPTIME {
+            BACKOFF
+        } else {
+            (self.backoff * 2).min(BACKOFF_MAX)
+        };
+        self.restart_at = Some(Instant::now() + self.backoff);
+    }
+
+    /// Reads the readiness report of the process, if it has arrived.
+    pub(super) fn read_readiness(&mut self) {
+        let Some(socket) = self.socket.as_mut().filter(|_| !self.is_ready) else { return };
+        let mut message = [0; READY.len()];
+        // The report is the first message, and is sent by one call.
+        if socket.read(&mut message).is_ok_and(|bytes| message[..bytes] == *READY) {
+            self.is_ready = true;
+            self.failure = None;
+        }
+    }
+
+    /// Takes the process that was started, and the supervisor's end of a socket to it.
+    ///
+    /// # Errors
+    /// The program could not be started. It is then scheduled for a retry.
+    pub(super) fn begin(&mut self, spawned: io::Result<(Child, UnixStream)>) -> io::Result<()> {
+        self.started = Instant::now();
+        self.restart_at = None;
+        self.announced.clear();
+
+        let (child, socket) = spawned.inspect_err(|error| self.schedule_restart(error.to_string()))?;
+        self.child = Some(child);
+        self.socket = Some(socket);
+        Ok(())
+    }
+
+    /// Sends the process this line with the processes that are down, unless it has it.
+    pub(super) fn announce_down(&mut self, line: &str) {
+        if self.announced == line {
+            return;
+        }
+        if let Some(socket) = &mut self.socket {
+            // This fails only if the process has exited too. A line is far smaller than the socket's buffer.
+            let _ = socket.write_all(format!("{line}\n").as_bytes());
+            line.clone_into(&mut self.announced);
+        }
+    }
+
+    /// Closes the listeners, so that the service ends at their addresses.
+    pub(super) fn close_listeners(&mut self) {
+        for (_, listener) in self.listeners.drain(..) {
+            listener.close();
+        }
+    }
+
+    /// Sends a signal to the process, if it runs.
+    pub(super) fn signal(&self, signal: Signal) {
+        let process = self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok());
+        if let Some(process) = process.and_then(Pid::from_raw) {
+            // This fails only if the process has exited.
+            let _ = kill_process(process, signal);
+        }
+    }
+
+    /// Kills the process, and reaps it.
+    pub(super) fn kill(&mut self) {
+        if let Some(child) = &mut self.child {
+            // This fails only if the process has exited.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Returns `true` if the process runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Returns `true` after the process has reported that it serves.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Returns `true` if the latest process has failed and no new one serves.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Returns when the next process is started, if one is scheduled.
+    pub(super) fn restart_at(&self) -> Option<Instant> {
+        self.restart_at
+    }
+
+    /// Returns `true` if the process has been started and doesn't serve yet.
+    pub(super) fn is_starting(&self) -> bool {
+        self.child.is_some() && !self.is_ready
+    }
+
+    /// Returns `true` if the delay before its restart is over.
+    pub(super) fn should_start(&self) -> bool {
+        self.restart_at.is_some_and(|at| at <= Instant::now())
+    }
+
+    /// Returns the number of the slot and the failure of its latest process, or `None` if it hasn't failed.
+    pub(super) fn failure(&self) -> Option<(usize, String)> {
+        Some((self.number, self.failure.clone()?))
+    }
+
+    pub(super) fn report_failure(&self, on_notice: &dyn Fn(&Notice)) {
+        if let Some((number, status)) = self.failure() {
+            on_notice(&Notice::ProcessExited { number, status, delay: self.backoff });
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The events of `cannery serve`, for people or for tools.
+//!
+//! For people, one line each on standard error: changes, warnings that are new, failures. For tools, one JSON object per line
+//! on standard output, complete.
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::time::Duration;
+
+use cannery_archiver::diagnostic::{Diagnostic, Severity};
+use cannery_archiver::{Build, Change, Error, Report};
+use cannery_follow::PollingReason;
+use serde::Serialize;
+
+use super::qr_code;
+use crate::commands::archiver;
+use crate::flags::site::Serve;
+use crate::format;
+use crate::output::{self, Failure, Paint, one_line};
+
+/// The number of changed files that a line names.
+const NAMED_MAX: usize = 3;
+
+/// Prints events.
+pub(super) struct EventLog {
+    style: Style,
+    paint: Paint,
+    /// The remarks that were printed last.
+    diagnostics: Vec<Diagnostic>,
+    /// The failure that was printed last, until a build succeeds.
+    failure: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Text,
+    Json,
+    Quiet,
+}
+
+/// An event for tools.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+enum Event<'a> {
+    /// The server listens.
+    Listening { url: &'a str },
+    /// A build is served. All its compressed contents follow in a `compressed` event if any are missing.
+    Built {
+        files: u64,
+        bytes: u64,
+        digest: &'a str,
+        milliseconds: f64,
+        changes: Vec<ChangeEvent<'a>>,
+        diagnostics: &'a [Diagnostic],
+    },
+    /// All contents are compressed.
+    Compressed { digest: &'a str, milliseconds: f64, diagnostics: &'a [Diagnostic] },
+    /// A build failed; the last one is still served.
+    Failed { error: String, diagnostics: &'a [Diagnostic] },
+    /// The folder is polled.
+    Polling { interval_milliseconds: f64, reason: String },
+}
+
+#[derive(Serialize)]
+struct ChangeEvent<'a> {
+    path: &'a str,
+    bytes_before: Option<u64>,
+    bytes_after: Option<u64>,
+}
+
+impl EventLog {
+    pub(super) fn new(flags: &Serve) -> EventLog {
+        let style = match flags {
+            Serve { json: true, .. } => Style::Json,
+            Serve { quiet: true, .. } => Style::Quiet,
+            Serve { .. } => Style::Text,
+        };
+        EventLog { style, paint: Paint::for_errors(), diagnostics: Vec::new(), failure: None }
+    }
+
+    /// The server listens at `url`.
+    pub(super) fn listening(&self, url: &str) -> Result<(), Failure> {
+        match self.style {
+            Style::Json => print_event(&Event::Listening { url }),
+            Style::Text | Style::Quiet => {
+                output::print(format_args!("{}\n", Paint::for_results().strong(url)))
+            }
+        }
+    }
+
+    /// Prints a URL for the camera of a phone, on a terminal.
+    pub(super) fn qr_code(&self, url: &str) {
+        if self.style == Style::Text
+            && io::stderr().is_terminal()
+            && let Some(code) = qr_code::render(url)
+        {
+            output::note(code);
+        }
+    }
+
+    /// Prints a hint, for people only.
+    pub(super) fn hint(&self, text: &str) {
+        if self.style == Style::Text {
+            output::note(text);
+        }
+    }
+
+    /// The first build is served.
+    pub(super) fn first_build(
+        &mut self,
+        folder: &Path,
+        build: &Build,
+        took: Duration,
+    ) -> Result<(), Failure> {
+        let Report { files, bytes_in, .. } = build.report;
+        let line = format!(
+            "{}: {}, {}, compiled in {}",
+            self.paint.strong(&one_line(&folder.display().to_string())),
+            format::counted(files, "file"),
+            format::bytes(bytes_in),
+            milliseconds(took),
+        );
+        self.built(build, &[], took, || line)
+    }
+
+    /// A build with changes is served.
+    pub(super) fn rebuilt(
+        &mut self,
+        build: &Build,
+        changes: &[Change],
+        took: Duration,
+    ) -> Result<(), Failure> {
+        let paint = self.paint;
+        let line =
+            || format!("{} {}", changed(changes, paint), paint.faint(&format!("in {}", milliseconds(took))));
+        self.built(build, changes, took, line)
+    }
+
+    fn built(
+        &mut self,
+        build: &Build,
+        changes: &[Change],
+        took: Duration,
+        line: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let report = &build.report;
+        if self.style == Style::Text {
+            if self.failure.is_some() {
+                output::note(self.paint.strong("the folder can be compiled again"));
+            }
+            if self.failure.is_none() || !changes.is_empty() {
+                output::note(line());
+            }
+        }
+        self.failure = None;
+        let event = Event::Built {
+            files: report.files,
+            bytes: report.bytes_in,
+            digest: &report.digest,
+            milliseconds: took.as_secs_f64() * 1000.0,
+            changes: changes.iter().map(ChangeEvent::of).collect(),
+            diagnostics: &report.diagnostics,
+        };
+        self.event(&event)?;
+        // The check of links follows in the complete build.
+        let links = self.diagnostics.iter().filter(|known| is_about_links(known)).cloned().collect();
+        self.remarks(&report.diagnostics, links);
+        Ok(())
+    }
+
+    /// A build with all compressed contents is served.
+    pub(super) fn compressed(&mut self, build: &Build, took: Duration) -> Result<(), Failure> {
+        let report = &build.report;
+        let event = Event::Compressed {
+            digest: &report.digest,
+            milliseconds: took.as_secs_f64() * 1000.0,
+            diagnostics: &report.diagnostics,
+        };
+        self.event(&event)?;
+        self.remarks(&report.diagnostics, Vec::new());
+        Ok(())
+    }
+
+    /// A build failed.
+    pub(super) fn failed(&mut self, error: &Error) -> Result<(), Failure> {
+        let (message, diagnostics) = describe(error);
+        if self.failure.as_ref() == Some(&message) && diagnostics == self.diagnostics {
+            return Ok(());
+        }
+
+        self.event(&Event::Failed { error: message.clone(), diagnostics })?;
+        if self.style != Style::Json {
+            archiver::print_diagnostics(diagnostics);
+            let still = "the last version is still served, and changes are followed";
+            output::note(format_args!("{} {}; {still}", self.paint.error("error:"), one_line(&message)));
+        }
+        self.failure = Some(message);
+        self.diagnostics = diagnostics.to_vec();
+        Ok(())
+    }
+
+    /// The folder is polled from now on.
+    pub(super) fn polling(&self, interval: Duration, reason: &PollingReason) -> Result<(), Failure> {
+        let reason = match reason {
+            PollingReason::Requested => "as requested".to_owned(),
+            PollingReason::FileSystem(name) => format!("because {name} reports no changes by other machines"),
+            PollingReason::Limit => {
+                "because the limit of watched directories is reached (`sysctl fs.inotify.max_user_watches`)"
+                    .to_owned()
+            }
+            PollingReason::Unavailable(why) => {
+                format!("because the system cannot watch it: {}", one_line(why))
+            }
+        };
+        self.event(&Event::Polling {
+            interval_milliseconds: interval.as_secs_f64() * 1000.0,
+            reason: reason.clone(),
+        })?;
+        self.hint(&format!("The folder is polled every {}, {reason}.", milliseconds(interval)));
+        Ok(())
+    }
+
+    /// Returns `true` if the last build failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Prints the remarks that weren't printed after the last build. `kept` aren't part of this one, and still hold.
+    fn remarks(&mut self, diagnostics: &[Diagnostic], kept: Vec<Diagnostic>) {
+        if self.style == Style::Text {
+            let is_new = |diagnostic: &&Diagnostic| !self.diagnostics.contains(diagnostic);
+            let new: Vec<Diagnostic> = diagnostics.iter().filter(is_new).cloned().collect();
+            archiver::print_diagnostics(&new);
+            let had_warnings = self.diagnostics.iter().any(is_warning);
+            if had_warnings && !diagnostics.iter().chain(&kept).any(is_warning) {
+                output::note(self.paint.faint("no more warnings"));
+            }
+        }
+        self.diagnostics = diagnostics.to_vec();
+        self.diagnostics.extend(kept);
+    }
+
+    fn event(&self, event: &Event<'_>) -> Result<(), Failure> {
+        if self.style == Style::Json { print_event(event) } else { Ok(()) }
+    }
+}
+
+impl ChangeEvent<'_> {
+    fn of(change: &Change) -> ChangeEvent<'_> {
+        ChangeEvent { path: &change.path, bytes_before: change.bytes_before, bytes_after: change.bytes_after }
+    }
+}
+
+/// Returns why a build failed, and the remarks about it.
+pub(super) fn describe(error: &Error) -> (String, &[Diagnostic]) {
+    match error {
+        Error::Sources { report, .. } => {
+            let count = format::counted(report.errors() as u64, "error");
+            (format!("{count} in the folder"), &report.diagnostics)
+        }
+        Error::Strict { report, .. } => (error.to_string(), &report.diagnostics),
+        error => (error.to_string(), &[]),
+    }
+}
+
+fn print_event(event: &Event<'_>) -> Result<(), Failure> {
+    let json = serde_json::to_string(event)
+        .map_err(|error| Failure::failed(format!("cannot serialize an event as JSON: {error}")))?;
+    output::print(format_args!("{json}\n"))
+}
+
+fn is_warning(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity != Severity::Note
+}
+
+fn is_about_links(diagnostic: &Diagnostic) -> bool {
+    ["broken-link", "broken-links", "redirect-target-missing"].contains(&diagnostic.code)
+}
+
+/// Describes changes: `a.html 1.20 kB → 1.34 kB`, or the first few names.
+fn changed(changes: &[Change], paint: Paint) -> String {
+    let name = |change: &Change| paint.strong(&one_line(&change.path));
+    let size = |bytes: Option<u64>| bytes.map_or_else(String::new, format::bytes);
+    match changes {
+        [change] => match (change.bytes_before, change.bytes_after) {
+            (Some(before), Some(after)) if before == after => {
+                format!("{} changed, {}", name(change), format::bytes(after))
+            }
+            (Some(before), Some(after)) => {
+                format!("{} changed, {} → {}", name(change), format::bytes(before), format::bytes(after))
+            }
+            (None, after) => format!("{} is new, {}", name(change), size(after)),
+            (Some(_), None) => format!("{} was removed", name(change)),
+        },
+        changes => {
+            let names: Vec<String> = changes.iter().take(NAMED_MAX).map(name).collect();
+            let more = if changes.len() > NAMED_MAX { ", …" } else { "" };
+            format!("{} changed: {}{more}", format::counted(changes.len() as u64, "file"), names.join(", "))
+        }
+    }
+}
+
+/// Formats a duration of a build: `8 ms`, `1.20 s`.
+fn milliseconds(duration: Duration) -> String {
+    if duration < Duration::from_secs(1) {
+        // A build of less than half a millisecond isn't free.
+        format!("{:.0} ms", (duration.as_secs_f64() * 1000.0).max(1.0))
+    } else {
+        format::seconds(duration.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(path: &str, bytes_before: Option<u64>, bytes_after: Option<u64>) -> Change {
+        Change { path: path.to_owned(), bytes_before, bytes_after }
+    }
+
+    #[test]
+    fn one_change_has_its_sizes() {
+        let text = |before, after| changed(&[change("a\n.html", before, after)], Paint::none());
+        assert_eq!(text(Some(1200), Some(1340)), "a\\n.html changed, 1.20 kB → 1.34 kB");
+        assert_eq!(text(Some(12), Some(12)), "a\\n.html changed, 12 B");
+        assert_eq!(text(None, Some(12)), "a\\n.html is new, 12 B");
+        assert_eq!(text(Some(12), None), "a\\n.html was removed");
+    }
+
+    #[test]
+    fn many_changes_have_the_first_names() {
+        let changes = ["a", "b", "c", "d"].map(|path| change(path, None, Some(1)));
+        assert_eq!(changed(&changes[..2], Paint::none()), "2 files changed: a, b");
+        assert_eq!(changed(&changes, Paint::none()), "4 files changed: a, b, c, …");
+    }
+
+    #[test]
+    fn short_durations_are_in_milliseconds() {
+        let shown = [10, 8_400, 999_000, 1_200_000].map(|micros| milliseconds(Duration::from_micros(micros)));
+        assert_eq!(shown, ["1 ms", "8 ms", "999 ms", "1.20 s"]);
+    }
+}

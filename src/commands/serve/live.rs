@@ -1,0 +1,245 @@
+//! Live reload: the script that follows the folder in the browser, and the page that it waits for.
+//!
+//! The state of the site has a number, which grows with each change that a page must know of. A page asks with the number that
+//! it shows, and gets what to do.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use cannery_archiver::Change;
+use cannery_archiver::diagnostic::Diagnostic;
+use cannery_follow::{Finding, Inspector};
+use cannery_server::WakeHandle;
+use cannery_server::config::{LivePage, LiveReload};
+use serde::Serialize;
+
+use super::message::Message;
+
+/// The path of the script.
+pub(super) const SCRIPT: &str = "/__/cannery/live.js";
+
+/// The path of the page that the script waits for.
+const PAGE: &str = "/__/cannery/live";
+
+/// The end of the query of a page's first request.
+const FIRST: &[u8] = b"-first";
+
+/// A look that takes longer also counts for the requests of as much time after it. A shorter one precedes each response, so
+/// that none is ever out of date.
+const SHORT_LOOK: Duration = Duration::from_millis(20);
+
+/// A larger folder isn't looked at for a request, because that would take too long.
+const INSPECTED_FILES_MAX: usize = 20_000;
+
+/// How long a request waits for a build.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The changes of the folder, for pages in browsers.
+pub(super) struct Live {
+    state: Mutex<State>,
+    inspection: Mutex<Inspection>,
+    updates: Sender<Message>,
+    server: OnceLock<WakeHandle>,
+    pages: Pages,
+}
+
+/// Whether browsers follow the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pages {
+    /// They have the script.
+    Script,
+    /// Each page shows the folder as it was when it was loaded.
+    None,
+}
+
+struct State {
+    /// Distinguishes this process from earlier ones at the same address.
+    process: u128,
+    /// The number of the current state.
+    number: u64,
+    /// The number of the last state for which pages are reloaded.
+    reloads: u64,
+    /// The number of the last state with new style sheets.
+    styles: u64,
+    /// Why the last build failed, if it did.
+    failure: Option<Failure>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Failure {
+    message: String,
+    diagnostics: Vec<Diagnostic>,
+}
+
+struct Inspection {
+    inspector: Inspector,
+    /// When the folder needs no look before.
+    next: Instant,
+}
+
+/// Instructs a page how to catch up.
+#[derive(Serialize)]
+struct Instruction<'a> {
+    state: String,
+    action: Action,
+    failure: Option<&'a Failure>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Nothing,
+    Styles,
+    Reload,
+}
+
+impl Live {
+    /// Creates the state of a folder before its first build. `updates` gets an order when the folder has changed.
+    pub(super) fn new(inspector: Inspector, updates: Sender<Message>, pages: Pages) -> Live {
+        let process = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        Live {
+            state: Mutex::new(State { process, number: 1, reloads: 1, styles: 1, failure: None }),
+            inspection: Mutex::new(Inspection { inspector, next: Instant::now() }),
+            updates,
+            server: OnceLock::new(),
+            pages,
+        }
+    }
+
+    /// Sets the server whose clients wait.
+    pub(super) fn set_server(&self, server: WakeHandle) {
+        // There is only one.
+        let _ = self.server.set(server);
+    }
+
+    /// A build with these changes is served.
+    pub(super) fn served(&self, changes: &[Change]) {
+        let mut state = self.state();
+        let was_failing = state.failure.take().is_some();
+        if changes.is_empty() && !was_failing {
+            return;
+        }
+        state.number += 1;
+        if !changes.is_empty() {
+            if changes.iter().all(is_style) {
+                state.styles = state.number;
+            } else {
+                state.reloads = state.number;
+            }
+        }
+        drop(state);
+        self.wake();
+    }
+
+    /// A build failed.
+    pub(super) fn failed(&self, (message, diagnostics): (String, &[Diagnostic])) {
+        let failure = Failure { message, diagnostics: diagnostics.to_vec() };
+        let mut state = self.state();
+        if state.failure.as_ref() == Some(&failure) {
+            return;
+        }
+        state.number += 1;
+        state.failure = Some(failure);
+        drop(state);
+        self.wake();
+    }
+
+    /// Looks at the folder before a build that another event has caused, so that no request causes it again.
+    pub(super) fn inspect(&self) {
+        self.inspection().inspector.inspect();
+    }
+
+    /// Looks at the folder, unless an earlier look counts for this moment too, and orders a build if it has changed. Returns
+    /// a receiver of one message, when the folder is served as it was found.
+    fn inspect_if_needed(&self) -> Option<Receiver<()>> {
+        let mut inspection = self.inspection();
+        let began = Instant::now();
+        if began < inspection.next || inspection.inspector.files() > INSPECTED_FILES_MAX {
+            return None;
+        }
+        let finding = inspection.inspector.inspect();
+        let took = began.elapsed();
+        inspection.next = Instant::now() + if took < SHORT_LOOK { Duration::ZERO } else { took };
+
+        // Sent before another worker can find that nothing has changed since.
+        let (done, is_done) = channel();
+        let order = match finding {
+            Finding::Changed => Message::Build(done),
+            // A build may be under way.
+            Finding::Unchanged => Message::Finish(done),
+        };
+        self.updates.send(order).ok()?;
+        Some(is_done)
+    }
+
+    fn inspection(&self) -> MutexGuard<'_, Inspection> {
+        self.inspection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        if let Some(server) = self.server.get() {
+            server.wake();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LiveReload for Live {
+    fn refresh(&self) {
+        if let Some(is_done) = self.inspect_if_needed() {
+            // If it takes longer, the page is reloaded when the build is served.
+            let _ = is_done.recv_timeout(BUILD_TIMEOUT);
+        }
+    }
+
+    fn page(&self, path: &[u8], query: &[u8]) -> LivePage {
+        if self.pages == Pages::None {
+            return LivePage::Missing;
+        }
+        let state = self.state();
+        if path == SCRIPT.as_bytes() {
+            let script = include_str!("live.js").replace("@STATE@", &state.name());
+            LivePage::Ready { media_type: "text/javascript; charset=utf-8", body: script.into_bytes() }
+        } else if path != PAGE.as_bytes() {
+            LivePage::Missing
+        } else if query == state.name().as_bytes() {
+            LivePage::Pending
+        } else {
+            // The first request of a page gets the failure that it doesn't show yet.
+            let shown = query.strip_suffix(FIRST).unwrap_or(query);
+            let body = serde_json::to_vec(&state.instruction(shown)).unwrap_or_default();
+            LivePage::Ready { media_type: "application/json", body }
+        }
+    }
+}
+
+impl State {
+    /// Returns the name of the state, by which pages refer to it.
+    fn name(&self) -> String {
+        format!("{}-{}", self.process, self.number)
+    }
+
+    /// Returns what a page of the state `shown` is to do.
+    fn instruction(&self, shown: &[u8]) -> Instruction<'_> {
+        let number = std::str::from_utf8(shown).ok().and_then(|shown| {
+            let (process, number) = shown.split_once('-')?;
+            (process.parse() == Ok(self.process)).then(|| number.parse::<u64>().ok())?
+        });
+        let action = match number {
+            None => Action::Reload,
+            Some(number) if number < self.reloads => Action::Reload,
+            Some(number) if number < self.styles => Action::Styles,
+            Some(_) => Action::Nothing,
+        };
+        Instruction { state: self.name(), action, failure: self.failure.as_ref() }
+    }
+}
+
+/// Returns `true` if a change concerns style sheets alone.
+fn is_style(change: &Change) -> bool {
+    change.path.ends_with(".css") && change.bytes_before.is_some() && change.bytes_after.is_some()
+}

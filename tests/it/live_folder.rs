@@ -1,0 +1,362 @@
+//! `cannery serve` while its folder is edited: every change is served, and no half-written or missing file ever is.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Response, Server, TIMEOUT, compile, request_at, run};
+
+/// A folder that is served and edited.
+struct Live {
+    child: Child,
+    address: String,
+    /// The events, as JSON.
+    events: Receiver<String>,
+    root: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Live {
+    /// Serves a folder with these files, at `site` in a temporary directory.
+    fn start(files: &[(&str, &str)], flags: &[&str]) -> Live {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("site");
+        fs::create_dir(&root).unwrap();
+        for (name, content) in files {
+            write(&root, name, content);
+        }
+        Live::start_at(folder, root, flags)
+    }
+
+    fn start_at(folder: tempfile::TempDir, root: PathBuf, flags: &[&str]) -> Live {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
+        command
+            .arg("serve")
+            .arg(&root)
+            .args(["--json", "--bind", "127.0.0.1:0", "--threads", "1", "--no-live-reload"])
+            .args(flags);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (sender, events) = channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+        let mut live = Live { child, address: String::new(), events, root, folder };
+        let listening = live.event("listening");
+        live.address = listening.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+        live
+    }
+
+    /// Waits for an event, and returns it.
+    fn event(&self, name: &str) -> String {
+        let wanted = format!("\"event\":\"{name}\"");
+        loop {
+            match self.events.recv_timeout(TIMEOUT) {
+                Ok(event) if event.contains(&wanted) => return event,
+                Ok(_) => {}
+                Err(error) => panic!("{error}: no event {name}"),
+            }
+        }
+    }
+
+    fn get(&self, target: &str) -> Response {
+        request_at(&self.address, "GET", target, "")
+    }
+
+    /// Returns the content at a path, or `None` if there is nothing.
+    fn content(&self, target: &str) -> Option<String> {
+        let response = self.get(target);
+        (response.status == 200).then(|| String::from_utf8(response.body).unwrap())
+    }
+
+    /// Waits until the path has this content.
+    fn await_content(&self, target: &str, expected: Option<&str>, change: &str) {
+        let end = Instant::now() + TIMEOUT;
+        loop {
+            let content = self.content(target);
+            if content.as_deref() == expected {
+                return;
+            }
+            assert!(Instant::now() < end, "{change}: {target} still has {content:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn write(root: &Path, name: &str, content: &str) {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// A way in which editors and tools save a file.
+type Save = (&'static str, fn(&Path, &str));
+
+const SAVES: [Save; 5] = [
+    ("truncated and written", |path, content| fs::write(path, content).unwrap()),
+    ("written in pieces", |path, content| {
+        let mut file = File::create(path).unwrap();
+        for piece in content.as_bytes().chunks(100) {
+            file.write_all(piece).unwrap();
+        }
+    }),
+    ("renamed over", |path, content| {
+        let next = path.with_extension("tmp");
+        fs::write(&next, content).unwrap();
+        fs::rename(&next, path).unwrap();
+    }),
+    ("moved to a backup and written", |path, content| {
+        let backup = path.with_extension("html~");
+        fs::rename(path, &backup).unwrap();
+        fs::write(path, content).unwrap();
+        fs::remove_file(backup).unwrap();
+    }),
+    ("removed and written", |path, content| {
+        fs::remove_file(path).unwrap();
+        fs::write(path, content).unwrap();
+    }),
+];
+
+#[test]
+fn every_way_of_saving_is_served() {
+    for flags in [&[][..], &["--poll=20"]] {
+        let live = Live::start(&[("index.html", "home"), ("docs/a.html", "a")], flags);
+        assert_eq!(live.content("/").as_deref(), Some("home"));
+        for (way, save) in SAVES {
+            for (path, target) in [("index.html", "/"), ("docs/a.html", "/docs/a")] {
+                save(&live.root.join(path), way);
+                live.await_content(target, Some(way), way);
+            }
+        }
+        fs::remove_file(live.root.join("docs/a.html")).unwrap();
+        live.await_content("/docs/a", None, "removed");
+        write(&live.root, "new/deep/er.html", "new");
+        live.await_content("/new/deep/er", Some("new"), "created in new folders");
+        fs::rename(live.root.join("new"), live.root.join("moved")).unwrap();
+        live.await_content("/moved/deep/er", Some("new"), "moved");
+        live.await_content("/new/deep/er", None, "moved away");
+        write(&live.root, "_redirects", "/old /moved/deep/er 301\n");
+        let end = Instant::now() + TIMEOUT;
+        while live.get("/old").status != 301 {
+            assert!(Instant::now() < end, "a rule");
+        }
+    }
+}
+
+/// Content that shows whether it is complete, and is longer than a piece.
+fn numbered(number: usize) -> String {
+    format!("version {number}\n").repeat(40)
+}
+
+#[test]
+fn readers_see_only_complete_versions() {
+    let count = if std::env::var_os("CANNERY_SLOW").is_some() { 2000 } else { 60 };
+    for (way, save) in SAVES {
+        let live = Live::start(&[("index.html", &numbered(0))], &[]);
+        let is_done = AtomicBool::new(false);
+        let written = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..=count {
+                    written.store(number, Ordering::SeqCst);
+                    save(&live.root.join("index.html"), &numbered(number));
+                    // A person and a build tool pause between saves.
+                    std::thread::sleep(Duration::from_millis(number as u64 % 7));
+                }
+                is_done.store(true, Ordering::SeqCst);
+            });
+            let mut last = 0;
+            while !is_done.load(Ordering::SeqCst) {
+                let content =
+                    live.content("/").unwrap_or_else(|| panic!("{way}: missing after version {last}"));
+                let first = content.lines().next().unwrap_or_else(|| panic!("{way}: empty after {last}"));
+                let number: usize = first.strip_prefix("version ").unwrap().parse().unwrap();
+                assert_eq!(content, numbered(number), "{way}");
+                assert!(
+                    (last..=written.load(Ordering::SeqCst)).contains(&number),
+                    "{way}: {number} after {last}"
+                );
+                last = number;
+            }
+        });
+        live.await_content("/", Some(&numbered(count)), way);
+    }
+}
+
+#[test]
+fn file_is_served_when_its_writer_closes_it() {
+    let live = Live::start(&[("index.html", "before")], &[]);
+    let mut file = File::create(live.root.join("index.html")).unwrap();
+    file.write_all(b"half").unwrap();
+    write(&live.root, "other.html", "other");
+    live.await_content("/other", Some("other"), "another file meanwhile");
+    assert_eq!(live.content("/").as_deref(), Some("before"));
+    file.write_all(b" and half").unwrap();
+    drop(file);
+    live.await_content("/", Some("half and half"), "closed");
+}
+
+#[test]
+fn folder_may_vanish_and_return() {
+    let live = Live::start(&[("index.html", "home")], &[]);
+    let away = live.folder.path().join("away");
+    fs::rename(&live.root, &away).unwrap();
+    let failed = live.event("failed");
+    assert!(failed.contains("check that it exists"), "{failed}");
+    assert_eq!(live.content("/").as_deref(), Some("home"), "the last version");
+    fs::rename(&away, &live.root).unwrap();
+    write(&live.root, "index.html", "back");
+    live.await_content("/", Some("back"), "returned");
+    // A build tool removes everything before it writes the new version.
+    fs::remove_file(live.root.join("index.html")).unwrap();
+    let failed = live.event("failed");
+    assert!(failed.contains("no file"), "{failed}");
+    assert_eq!(live.content("/").as_deref(), Some("back"), "the last version");
+    write(&live.root, "index.html", "built");
+    live.await_content("/", Some("built"), "built again");
+}
+
+#[test]
+fn folders_may_be_swapped_and_links_turned() {
+    let folder = tempfile::tempdir().unwrap();
+    for release in ["1", "2", "3"] {
+        write(&folder.path().join(release), "index.html", release);
+    }
+    let root = folder.path().join("current");
+    symlink("1", &root).unwrap();
+    let live = Live::start_at(folder, root, &[]);
+    assert_eq!(live.content("/").as_deref(), Some("1"));
+    let next = live.folder.path().join("next");
+    symlink("2", &next).unwrap();
+    fs::rename(&next, &live.root).unwrap();
+    live.await_content("/", Some("2"), "turned");
+    write(&live.root, "index.html", "two");
+    live.await_content("/", Some("two"), "edited after");
+    fs::remove_file(&live.root).unwrap();
+    fs::rename(live.folder.path().join("3"), &live.root).unwrap();
+    live.await_content("/", Some("3"), "swapped");
+}
+
+#[test]
+fn broken_rules_are_reported_until_mended() {
+    let live = Live::start(&[("index.html", "home")], &[]);
+    write(&live.root, "_redirects", "/a /b 301\n/old /new 999\n");
+    let built = live.event("built");
+    let is_reported = built.contains("\"file\":\"_redirects\",\"line\":2") && built.contains("unknown-code");
+    assert!(is_reported, "{built}");
+    write(&live.root, "_redirects", "/private / 403\n");
+    let failed = live.event("failed");
+    assert!(failed.contains("\"line\":1") && failed.contains("access-control"), "{failed}");
+    assert_eq!(live.get("/a").status, 301, "the last version");
+    write(&live.root, "_redirects", "/a / 302\n");
+    let end = Instant::now() + TIMEOUT;
+    while live.get("/a").status != 302 {
+        assert!(Instant::now() < end, "mended");
+    }
+}
+
+#[test]
+fn many_files_may_change_at_once() {
+    let live = Live::start(&[("index.html", "home")], &[]);
+    for content in ["first", "second"] {
+        for number in 0..1000 {
+            write(&live.root, &format!("{}/{number}.txt", number % 10), &format!("{content} {number}"));
+        }
+        for number in [0, 500, 999] {
+            let target = format!("/{}/{number}.txt", number % 10);
+            live.await_content(&target, Some(&format!("{content} {number}")), content);
+        }
+    }
+    fs::remove_dir_all(live.root.join("0")).unwrap();
+    live.await_content("/0/0.txt", None, "removed");
+    assert_eq!(live.content("/1/1.txt").as_deref(), Some("second 1"));
+}
+
+#[test]
+fn contents_are_compressed_in_the_background() {
+    let page = |word: &str| format!("{word} and {word} ").repeat(100);
+    let live = Live::start(&[("index.html", &page("this"))], &[]);
+    for word in ["this", "that"] {
+        live.event("compressed");
+        let response = request_at(&live.address, "GET", "/", "Accept-Encoding: br\r\n");
+        assert_eq!(response.field("Content-Encoding"), Some("br"), "{word}");
+        write(&live.root, "index.html", &page("that"));
+    }
+}
+
+#[test]
+fn production_responses_are_those_of_a_deployed_archive() {
+    let page = "a page and a page and a page. ".repeat(50);
+    let files = [
+        ("index.html", page.as_str()),
+        ("a.css", "body { margin: 0 }"),
+        ("docs/b.txt", "text"),
+        ("_headers", "/a.css\n  Cache-Control: max-age=60\n  X-One: 1\n"),
+        ("_redirects", "/old / 301\n"),
+        ("404.html", "not here"),
+    ];
+    let live = Live::start(&files, &["--production"]);
+    live.event("compressed");
+    let archive = live.folder.path().join("site.cdb");
+    compile(&live.root, &archive, &[]);
+    let deployed = Server::start(&["--archive", archive.to_str().unwrap()]);
+    for target in ["/", "/a.css", "/docs/", "/docs/b.txt", "/old", "/none"] {
+        for fields in ["", "Accept-Encoding: br, gzip\r\n"] {
+            let head = |response: &Response| {
+                let fields = response.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("date"));
+                fields.cloned().collect::<Vec<_>>()
+            };
+            let ours = request_at(&live.address, "GET", target, fields);
+            let theirs = request_at(&deployed.address, "GET", target, fields);
+            assert_eq!((ours.status, head(&ours)), (theirs.status, head(&theirs)), "{target} {fields}");
+            assert!(ours.body == theirs.body, "{target} {fields}");
+        }
+    }
+}
+
+#[test]
+fn folder_that_cannot_be_served_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let missing = folder.path().join("missing");
+    for (path, words) in [(&file, "is not a folder"), (&missing, "check that it exists")] {
+        let path = path.to_str().unwrap();
+        let output = run("cannery", &["serve", path, "--bind", "127.0.0.1:0"]);
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{printed}");
+        assert!(printed.contains(path) && printed.contains(words), "{printed}");
+    }
+}
+
+#[test]
+fn error_in_the_folder_is_named_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "_redirects", "/private / 403\n");
+    let output = run("cannery", &["serve", folder.path().to_str().unwrap(), "--bind", "127.0.0.1:0"]);
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(
+        printed.contains("_redirects:1: error:") && printed.contains("1 error in the folder"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn folder_is_compiled_once_without_following() {
+    let live = Live::start(&[("index.html", "home")], &["--no-follow"]);
+    live.event("compressed");
+    write(&live.root, "index.html", "changed");
+    assert!(live.events.recv_timeout(Duration::from_millis(500)).is_err());
+    assert_eq!(live.content("/").as_deref(), Some("home"));
+}
