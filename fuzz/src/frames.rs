@@ -13,10 +13,9 @@ use cannery_testkit::http2::{
     INITIAL_WINDOW_SIZE, PING, PREFACE, PRIORITY_UPDATE, RST_STREAM, SETTINGS, WINDOW_UPDATE, data,
     decode_response, field_block, frame, reset, settings, window_update,
 };
-use cannery_wire::HeadStore;
 use cannery_wire::h2::{Connection, Step, StreamId};
 use cannery_wire::limits::STREAMS_MAX;
-use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields};
+use cannery_wire::{ArchiveRef, HeadStore, Multiplexed, Output, RequestHead, Response, ServerFields};
 
 use crate::interop::choices::Choices;
 use crate::interop::end::{End, take_bytes};
@@ -90,8 +89,9 @@ impl Peer {
             0 | 1 => self.request(true, choices),
             2 => self.request(false, choices),
             3 => {
-                let (stream, is_last) = (stream(choices), choices.next() & 1 == 1);
-                self.send(&data(stream, is_last, choices.bytes()));
+                let stream = stream(choices);
+                let flags = choices.next() & END_STREAM;
+                self.send(&data(stream, flags, choices.bytes()));
             }
             4 => {
                 let stream = stream(choices);
@@ -187,7 +187,7 @@ impl Peer {
         answer.body =
             if method_name == b"HEAD" { Body::Empty } else { Body::Archive(Extent { position: 0, length }) };
         let archive = ArchiveRef { number: 0, bytes: &ARCHIVE, identity: 1 };
-        connection.respond(stream, &answer, archive, fields, output);
+        connection.respond(stream, &Response { answer: &answer, archive, fields }, output);
     }
 
     /// Writes all bodies that the windows allow.
@@ -268,9 +268,13 @@ impl End for Peer {
         match step {
             Step::Request(stream) => self.answer(stream),
             Step::Refused(stream, refusal) => {
-                let answer = Answer::built_in(refusal.status(), Reason::BadRequest);
-                let Peer { connection, fields, output, .. } = self;
-                connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
+                let Peer { connection, store, fields, output, .. } = self;
+                let mut answer = Answer::built_in(refusal.status(), Reason::BadRequest);
+                if store.head().method_name == b"HEAD" {
+                    answer = answer.without_body();
+                }
+                let response = Response { answer: &answer, archive: ArchiveRef::NONE, fields };
+                connection.respond(stream, &response, output);
             }
             Step::Full => self.check_output(),
             Step::More => {}

@@ -13,10 +13,12 @@ mod hpack;
 #[path = "../../crates/wire/tests/interop/peers/mod.rs"]
 mod interop;
 mod proxied;
+mod qpack;
 mod reference;
 mod requests;
 mod rules;
 mod site;
+mod streams;
 
 pub use archives::{archive_open, key};
 pub use choices::{accept_encoding, conditions, date, ranges};
@@ -24,17 +26,21 @@ pub use frames::frames;
 pub use hpack::{hpack, hpack_encoder};
 pub use interop::{client as interop_client, server as interop_server};
 pub use proxied::proxy_header;
+pub use qpack::{qpack, qpack_encoder};
 pub use requests::requests;
 pub use rules::{headers, redirects};
+pub use streams::streams;
 
 /// A target: its name, which is also that of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 18] = [
     ("archive_open", archive_open),
     ("hpack", hpack),
     ("hpack_encoder", hpack_encoder),
+    ("qpack", qpack),
+    ("qpack_encoder", qpack_encoder),
     ("key", key),
     ("proxy_header", proxy_header),
     ("requests", requests),
@@ -45,6 +51,7 @@ pub const TARGETS: [Target; 15] = [
     ("redirects", redirects),
     ("headers", headers),
     ("frames", frames),
+    ("streams", streams),
     ("interop_client", interop_client),
     ("interop_server", interop_server),
 ];

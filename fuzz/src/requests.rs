@@ -7,7 +7,7 @@
 use cannery_site::{Answer, Reason};
 use cannery_wire::h1::{Connection, Framing, Head, Step};
 use cannery_wire::limits::HEAD_BYTES_MAX;
-use cannery_wire::{Output, Refusal, ServerFields, Version};
+use cannery_wire::{ArchiveRef, Output, Refusal, Response, ServerFields, Version};
 
 use crate::reference::{HttparseRequest, httparse_requests};
 
@@ -99,7 +99,8 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
                 }
                 Step::Refused(refusal) => {
                     let answer = Answer::built_in(refusal.status(), Reason::BadRequest);
-                    connection.refuse(&answer, b"", &fields, &mut output);
+                    let response = Response { answer: &answer, archive: ArchiveRef::NONE, fields: &fields };
+                    connection.refuse(&response, &mut output);
                     assert!(
                         connection.is_closing() && !output.is_empty(),
                         "a refusal has a response and closes"
