@@ -22,7 +22,7 @@ impl Certificate {
     /// which no client looks at.
     pub(crate) fn for_wire(wire: Wire) -> Result<Certificate> {
         let (name, key): (_, &[&str]) = match wire {
-            Wire::Clear | Wire::Tls | Wire::H2 => {
+            Wire::Clear | Wire::Tls | Wire::H2 | Wire::H3 => {
                 ("p256", &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
             }
             Wire::TlsRsa => ("rsa2048", &["-newkey", "rsa:2048"]),

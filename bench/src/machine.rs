@@ -23,9 +23,9 @@ pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the first line that a program prints about its version. Some exit with a failure afterwards.
-pub(crate) fn version(program: &str, flag: &str) -> String {
-    let output = Command::new(program).arg(flag).stdin(Stdio::null()).output();
+/// Returns the first line that a command prints about its version. Some exit with a failure afterwards.
+pub(crate) fn version(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output();
     let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
     String::from_utf8_lossy(&text).lines().next().unwrap_or("version unknown").to_owned()
 }

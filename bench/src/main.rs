@@ -14,6 +14,8 @@ mod servers;
 // The ground: machine, programs, processes.
 mod certificates;
 mod machine;
+mod namespace;
+mod newer;
 mod process;
 mod programs;
 mod project;
@@ -53,8 +55,8 @@ use crate::site::Site;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench")]
 struct Arguments {
-    /// A scenario of bench/scenarios.toml; `clear` or `secured` for all comparisons without or with TLS; `cannery` for
-    /// all measurements of Cannery alone; `page` to write the page without measuring
+    /// A scenario of bench/scenarios.toml; `clear`, `secured` or `http3` for all comparisons without TLS, with TLS or over
+    /// HTTP/3; `cannery` for all measurements of Cannery alone; `page` to write the page without measuring
     name: Option<String>,
     /// Runs of each server; the median counts [default: 5]
     #[arg(long, value_name = "N")]
@@ -68,6 +70,18 @@ struct Arguments {
     /// One short run each, which only shows that everything works
     #[arg(long)]
     quick: bool,
+}
+
+impl Arguments {
+    /// Returns the arguments that measure one scenario to the same extent.
+    fn of_scenario(&self, name: &str) -> Vec<String> {
+        let mut arguments = vec![name.to_owned()];
+        arguments.extend(self.rounds.map(|rounds| format!("--rounds={rounds}")));
+        arguments.extend(self.seconds.map(|seconds| format!("--seconds={seconds}")));
+        arguments.extend(self.step.map(|step| format!("--step={step}")));
+        arguments.extend(self.quick.then(|| "--quick".to_owned()));
+        arguments
+    }
 }
 
 fn main() -> ExitCode {
@@ -94,6 +108,12 @@ fn run(arguments: &Arguments) -> Result<()> {
         programs::install_tools(&servers.tools)?;
         machine::raise_descriptor_limit();
         for scenario in select(&scenarios, arguments.name.as_deref())? {
+            if scenario.group == Group::Http3 && !namespace::is_inside() {
+                // Packages are installed here, because the namespace has no network.
+                prepare(&servers, scenario)?;
+                failures += usize::from(namespace::run(&arguments.of_scenario(&scenario.name)).is_err());
+                continue;
+            }
             println!("==> {}: {}", scenario.name, scenario.title);
             let plan = Plan::new(scenario, extent, arguments.rounds, arguments.seconds);
             let results = measure(&scenarios, &servers, scenario, plan)?;
@@ -107,12 +127,21 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Installs the servers of a scenario, and builds our programs.
+fn prepare(servers: &Servers, scenario: &Scenario) -> Result<()> {
+    for spec in servers.resolve(&scenario.servers)? {
+        spec.is_available();
+    }
+    ["cannery-server", "cannery-archiver"].into_iter().try_for_each(|name| programs::binary(name).map(drop))
+}
+
 /// Returns the scenarios of a name.
 fn select<'a>(scenarios: &'a Scenarios, name: Option<&str>) -> Result<Vec<&'a Scenario>> {
     let is_selected = |scenario: &&Scenario| match name {
         None => scenario.group != Group::Cannery,
         Some("clear") => scenario.group == Group::Clear,
         Some("secured") => scenario.group == Group::Secured,
+        Some("http3") => scenario.group == Group::Http3,
         Some("cannery") => scenario.group == Group::Cannery,
         Some(name) => scenario.name == name,
     };
@@ -150,7 +179,8 @@ fn conditions(
         format!("machine: {}", machine::description()),
     ];
     let mut versions = present.iter().map(Spec::version).collect::<Result<Vec<_>>>()?;
-    versions.extend(["rustc", "wrk"].map(|program| machine::version(program, "--version")));
+    let others = ["rustc", "wrk"].map(|program| machine::version(Command::new(program).arg("--version")));
+    versions.extend(others);
     versions.dedup();
     conditions.extend(versions.into_iter().map(|version| format!("version: {version}")));
     conditions.extend(missing.iter().map(|spec| format!("left out: {}", spec.name)));

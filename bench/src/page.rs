@@ -54,6 +54,7 @@ fn page(scenarios: &Scenarios, all: &All) -> String {
     let groups = [
         (Group::Clear, "Without TLS"),
         (Group::Secured, "TLS and HTTP/2"),
+        (Group::Http3, "HTTP/3"),
         (Group::Cannery, "Cannery alone"),
     ];
     let mut sections = String::new();

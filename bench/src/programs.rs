@@ -55,7 +55,12 @@ pub(crate) fn install_peer(program: &str, packages: &[String]) -> bool {
     }
 }
 
-fn install(packages: &[&str]) -> Result<()> {
+/// Installs packages of Debian.
+///
+/// # Errors
+///
+/// Fails if a package can't be installed; the error has the command to install it by hand.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
     let list = packages.join(" ");
     println!("installing from Debian: {list}");
     ensure!(

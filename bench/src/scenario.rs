@@ -83,6 +83,8 @@ pub(crate) enum Group {
     Clear,
     /// Comparisons over TLS.
     Secured,
+    /// Comparisons over HTTP/3, in a network of their own.
+    Http3,
     /// Measurements of Cannery alone.
     Cannery,
 }
@@ -122,6 +124,10 @@ pub(crate) enum Load {
     H2load {
         /// Concurrent streams on each connection.
         streams: u32,
+        /// The number of requests, in place of a duration.
+        requests: Option<usize>,
+        /// New connections in a second, each with one request.
+        connections_per_s: Option<u32>,
     },
     /// `loadgen.c`, cheaper than a server.
     Loadgen { distribution: Distribution },
@@ -172,6 +178,8 @@ pub(crate) enum Wire {
     TlsRsa,
     /// HTTP/2 over TLS with a P-256 key.
     H2,
+    /// HTTP/3 with a P-256 key.
+    H3,
 }
 
 /// Content codings of the peers. Cannery always sends the codings in its archive.

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::certificates::Certificate;
 use crate::machine;
+use crate::newer;
 use crate::process::Server;
 use crate::programs;
 use crate::project::{self, find_program};
@@ -71,7 +72,10 @@ enum Kind {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Peer {
+    #[serde(default)]
     packages: Vec<String>,
+    /// The path of the program in the folder of a newer Debian, if it comes from there.
+    newer: Option<String>,
     arguments: Vec<String>,
     /// The flag that prints the version.
     version: String,
@@ -127,6 +131,7 @@ impl Spec<'_> {
     /// Returns `true` if the server is present or can be installed.
     pub(crate) fn is_available(&self) -> bool {
         match self.kind {
+            Kind::Peer(Peer { newer: Some(program), .. }) => newer::is_available(program),
             Kind::Peer(peer) => programs::install_peer(self.name, &peer.packages),
             Kind::Cannery { needs_io_uring: true, .. } => {
                 let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
@@ -158,21 +163,28 @@ impl Spec<'_> {
     /// Returns program and version.
     pub(crate) fn version(&self) -> Result<String> {
         match self.kind {
-            Kind::Floor => Ok(machine::version("gcc", "--version")),
+            Kind::Floor => Ok(machine::version(Command::new("gcc").arg("--version"))),
             Kind::Cannery { .. } => {
                 let program = programs::binary("cannery-server")?;
-                Ok(machine::version(&program.display().to_string(), "--version"))
+                Ok(machine::version(Command::new(program).arg("--version")))
             }
             Kind::Peer(peer) => {
-                let version = machine::version(&self.program()?.display().to_string(), &peer.version);
+                let version = machine::version(self.command(peer)?.arg(&peer.version));
                 let has_name = version.to_lowercase().contains(self.name);
                 Ok(if has_name { version } else { format!("{} {version}", self.name) })
             }
         }
     }
 
-    fn program(&self) -> Result<PathBuf> {
-        find_program(self.name).with_context(|| format!("{} is not installed", self.name))
+    /// Returns a command that starts the peer's program.
+    fn command(&self, peer: &Peer) -> Result<Command> {
+        match &peer.newer {
+            Some(program) => newer::command(program),
+            None => {
+                let program = find_program(self.name);
+                Ok(Command::new(program.with_context(|| format!("{} is not installed", self.name))?))
+            }
+        }
     }
 
     /// Starts the server on the given processors.
@@ -225,7 +237,11 @@ impl Spec<'_> {
             Codings::Compressing => read_configuration(self.name, ".compressing")?,
             Codings::Precompressed => read_configuration(self.name, ".precompressed")?,
         };
-        let tls = if launch.wire.has_tls() { read_configuration(self.name, ".tls")? } else { String::new() };
+        // The configurations for HTTP/3 are for nothing else.
+        let tls = match launch.wire {
+            Wire::Clear | Wire::H3 => String::new(),
+            Wire::Tls | Wire::TlsRsa | Wire::H2 => read_configuration(self.name, ".tls")?,
+        };
         let descriptors = machine::descriptor_limit();
         let threads = launch.threads.to_string();
         let pool = (launch.connections + POOL_EXTRA).clamp(POOL_MIN, POOL_MAX);
@@ -242,6 +258,7 @@ impl Spec<'_> {
             ("@CONFIGURATION@", configuration.display().to_string()),
             ("@FOLDER@", folder.display().to_string()),
             ("@ROOT@", root.display().to_string()),
+            ("@FIRST_FILE@", launch.site.file(&launch.site.targets[0]).display().to_string()),
             ("@ADDRESS@", address.to_string()),
             ("@PORT@", address.port().to_string()),
             ("@THREADS@", threads.clone()),
@@ -260,13 +277,12 @@ impl Spec<'_> {
         };
         fs::write(&configuration, fill(&read_configuration(self.name, "")?))?;
 
-        let mut command = if peer.refuses_root && rustix::process::geteuid().is_root() {
-            let mut command = Command::new("setpriv");
-            command.args(UNPRIVILEGED.split(' ')).arg(self.program()?);
-            command
-        } else {
-            Command::new(self.program()?)
-        };
+        let mut command = self.command(peer)?;
+        if peer.refuses_root && rustix::process::geteuid().is_root() {
+            let program = command.get_program().to_owned();
+            command = Command::new("setpriv");
+            command.args(UNPRIVILEGED.split(' ')).arg(program);
+        }
         command.args(peer.arguments.iter().map(|argument| fill(argument)));
         // Only Caddy reads these.
         command.env("GOMAXPROCS", threads).env("XDG_DATA_HOME", folder).env("XDG_CONFIG_HOME", folder);
@@ -286,6 +302,9 @@ fn cannery(launch: &Launch<'_>, address: SocketAddrV4) -> Result<Command> {
     if launch.wire.has_tls() {
         command.arg("--bind-tls").arg(address.to_string());
         command.arg("--tls-bundle").arg(Certificate::for_wire(launch.wire)?.bundle);
+        if launch.wire == Wire::H3 {
+            command.arg("--bind-quic").arg(address.to_string());
+        }
     } else {
         command.arg("--bind").arg(address.to_string());
     }

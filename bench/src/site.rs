@@ -48,9 +48,14 @@ impl Site {
 
     /// Returns the content of a target.
     pub(crate) fn content(&self, target: &str) -> Result<Vec<u8>> {
-        let name = if target == "/" { "index.html" } else { target.trim_start_matches('/') };
-        let path = self.sources.join(name);
+        let path = self.file(target);
         fs::read(&path).with_context(|| path.display().to_string())
+    }
+
+    /// Returns the path of a target's file.
+    pub(crate) fn file(&self, target: &str) -> PathBuf {
+        let name = if target == "/" { "index.html" } else { target.trim_start_matches('/') };
+        self.sources.join(name)
     }
 }
 

@@ -15,7 +15,7 @@ use cannery_server::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarge
 use cannery_server::stepper::{Instrumentation, Stepper};
 use cannery_site::{Fields, Method, Request, Scratch, Site, VirtualHosts};
 use cannery_wire::h1::{Connection, Head, Step};
-use cannery_wire::{Output, ServerFields};
+use cannery_wire::{ArchiveRef, Output, Response, ServerFields};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 
 /// A step that can run repeatedly.
@@ -95,9 +95,11 @@ fn encode(request: &'static [u8], status: u16) -> Again {
     let answer = site.answer(&head.common.request, Box::leak(Box::default()));
     assert_eq!(answer.status, status);
     let fields = ServerFields::new(&[("X-Content-Type-Options", "nosniff")], 1_763_700_000);
+    let archive = ArchiveRef { bytes: site.archive().bytes(), ..ArchiveRef::NONE };
     let mut output = Output::new();
     warm(Box::new(move || {
-        connection.respond(&head, black_box(&answer), site.archive().bytes(), &fields, &mut output);
+        let response = Response { answer: black_box(&answer), archive, fields: &fields };
+        connection.respond(&head, &response, &mut output);
         black_box(output.parts());
         output.clear();
     }))

@@ -1,10 +1,11 @@
-//! h2load: HTTP/2 over TLS, exact numbers of requests, and connections that stay idle.
+//! h2load: HTTP/2 and HTTP/3, exact numbers of requests, new connections, and connections that stay idle.
 
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
 use super::{Job, Report};
+use crate::newer;
 use crate::project;
 use crate::scenario::Wire;
 
@@ -14,6 +15,8 @@ pub(crate) enum Count {
     Duration,
     /// This number of requests over all connections.
     Requests(usize),
+    /// This number of connections in each second of the job's duration, with one request each.
+    ConnectionsPerS(u32),
 }
 
 /// Runs h2load over all targets. Every connection requests them in order.
@@ -23,34 +26,46 @@ pub(crate) enum Count {
 /// Fails if the report has an error or a wrong status.
 pub(crate) fn run(job: &Job<'_>, streams: u32, count: &Count) -> Result<Report> {
     let file = job.write_targets("running/urls", |target| job.url(target))?;
-    let mut command = command(job);
+    let mut command = command(job)?;
     command.arg(format!("-m{streams}"));
     match count {
         Count::Duration => command.arg(format!("-D{}ms", job.duration.as_millis())),
         Count::Requests(requests) => command.arg(format!("-n{requests}")),
+        Count::ConnectionsPerS(rate) => {
+            let count = u64::from(*rate) * job.seconds();
+            // The last of each option counts.
+            command.args([format!("-n{count}"), format!("-c{count}"), format!("-r{rate}")])
+        }
     };
     parse(&project::output(command.arg("-i").arg(file))?, job.status)
 }
 
-fn command(job: &Job<'_>) -> Command {
-    let mut command = project::pinned(job.processors, "h2load");
+fn command(job: &Job<'_>) -> Result<Command> {
+    let mut command = if job.wire == Wire::H3 {
+        let program = newer::command(newer::H2LOAD)?;
+        let mut command = project::pinned(job.processors, program.get_program());
+        command.args(program.get_args()).arg("--alpn-list=h3");
+        command
+    } else {
+        project::pinned(job.processors, "h2load")
+    };
     // h2load needs a connection for each thread.
     let threads = job.threads().min(job.connections as usize);
     command.arg(format!("-t{threads}")).arg(format!("-c{}", job.connections));
     // The other generators get these from openssl.cnf, which h2load doesn't read.
     command.args(["--tls13-ciphers=TLS_AES_128_GCM_SHA256", "--groups=X25519"]);
-    if job.wire != Wire::H2 {
+    if !matches!(job.wire, Wire::H2 | Wire::H3) {
         command.arg("--h1");
     }
     for header in job.headers {
         command.arg("-H").arg(header);
     }
-    command
+    Ok(command)
 }
 
 /// Opens connections that send one request each and stay idle. The caller ends the process.
 pub(crate) fn hold_idle(job: &Job<'_>) -> Result<Child> {
-    let mut command = command(job);
+    let mut command = command(job)?;
     // One request in 100 seconds for each connection; the first one is sent at once.
     command.args(["--rps=0.01", "-m1", "-D90s"]).arg(job.url(&job.targets[0]));
     command.stdout(Stdio::null()).stderr(Stdio::null());

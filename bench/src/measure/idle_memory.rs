@@ -12,7 +12,7 @@ use crate::machine;
 use crate::metric::Metric;
 use crate::process::Server;
 use crate::results::{Sample, Samples};
-use crate::scenario::Step;
+use crate::scenario::{Step, Wire};
 use crate::servers::Spec;
 
 /// The same in every round except for some pages.
@@ -23,6 +23,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The server is idle if it uses no CPU time for this long.
 const QUIET: Duration = Duration::from_millis(300);
+
+/// No server needs less CPU time for a handshake over QUIC.
+const HANDSHAKE_MIN: Duration = Duration::from_micros(100);
 
 pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let scenario = context.scenario;
@@ -52,7 +55,7 @@ fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample
     let expected = connections as usize / step.threads;
     let expected = if step.threads == 1 { expected } else { expected / 2 };
     let mut clients = load::hold_idle(&job)?;
-    let held = wait_until_idle(&server, expected);
+    let held = wait_until_idle(&server, job.wire, expected);
     let after = server.anonymous_bytes();
     let _ = clients.kill();
     let _ = clients.wait();
@@ -61,15 +64,21 @@ fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample
     Ok(vec![(Metric::IdleBytes, (after? as f64 - before as f64) / f64::from(connections))])
 }
 
-/// Waits until the server has this many descriptors and uses no more CPU time.
-fn wait_until_idle(server: &Server, descriptors: usize) -> Result<()> {
+/// Waits until the server has this many connections and uses no more CPU time.
+fn wait_until_idle(server: &Server, wire: Wire, connections: usize) -> Result<()> {
     let started = Instant::now();
-    let mut used = server.cpu_time()?;
+    let at_first = server.cpu_time()?;
+    let mut used = at_first;
     loop {
         thread::sleep(QUIET);
         let now = server.cpu_time()?;
+        let are_open = match wire {
+            // All QUIC connections share a socket.
+            Wire::H3 => now.saturating_sub(at_first) >= HANDSHAKE_MIN * u32::try_from(connections)?,
+            _ => server.descriptors()? >= connections,
+        };
         // Servers with timers use some microseconds all the time.
-        if server.descriptors()? >= descriptors && now.saturating_sub(used) < QUIET / 100 {
+        if are_open && now.saturating_sub(used) < QUIET / 100 {
             return Ok(());
         }
         used = now;

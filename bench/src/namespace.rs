@@ -1,0 +1,33 @@
+//! The network of HTTP/3 scenarios: a namespace with a loopback device whose MTU is that of Ethernet.
+//!
+//! The usual loopback device carries datagrams of 64 KiB. Path MTU discovery finds that, and servers then send forty times
+//! fewer packets than over any real network.
+
+use std::env;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::project;
+
+/// Set in a process that runs in the namespace.
+const VARIABLE: &str = "CANNERY_BENCH_NAMESPACE";
+
+/// Configures the device, and replaces the shell by the program.
+const SCRIPT: &str = r#"ip link set lo mtu 1500 up && exec "$@""#;
+
+/// Returns `true` if this process runs in the namespace.
+pub(crate) fn is_inside() -> bool {
+    env::var_os(VARIABLE).is_some()
+}
+
+/// Runs this program in a new namespace with these arguments.
+///
+/// # Errors
+///
+/// Fails if the namespace can't be created, which needs root, or the program fails there.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", SCRIPT, "sh"]).arg(env::current_exe()?).args(arguments);
+    project::run(command.env(VARIABLE, "1"))
+}
