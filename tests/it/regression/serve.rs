@@ -56,6 +56,9 @@ fn get(url: &str, target: &str) -> Response {
 
 const ANY_PORT: [&str; 2] = ["--bind", "127.0.0.1:0"];
 
+/// Flags with which pages have no script of the server.
+const UNCHANGED_PAGES: [&str; 3] = ["--bind", "127.0.0.1:0", "--no-live-reload"];
+
 /// Browsers used the old copy of a changed style sheet for an hour.
 #[test]
 fn clients_revalidate_every_response() {
@@ -92,7 +95,7 @@ fn folders_without_index_page_are_listed() {
     file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(784_111_777)).unwrap();
     // A file that is open for writing isn't served yet.
     drop(file);
-    let mut serve = Serve::start_in(folder, &ANY_PORT);
+    let mut serve = Serve::start_in(folder, &UNCHANGED_PAGES);
     let url = serve.url();
     let page = String::from_utf8(get(&url, "/docs/").body).unwrap();
     for part in ["<main>", "href=\"../\"", "./a.txt", "./b/", ">4 B<", "1994-11-06 08:49", "<script>"] {
@@ -111,7 +114,7 @@ fn listings_can_be_disabled() {
 /// A route of the application may have the name of a folder.
 #[test]
 fn fallback_page_precedes_a_listing() {
-    let mut serve = Serve::start(&[("200.html", "app"), ("docs/a.txt", "text")], &ANY_PORT);
+    let mut serve = Serve::start(&[("200.html", "app"), ("docs/a.txt", "text")], &UNCHANGED_PAGES);
     let url = serve.url();
     assert_eq!(get(&url, "/docs/").body, b"app");
 }
