@@ -52,8 +52,11 @@ fn decode(decoder: &Decoder, section: &[u8]) -> (Result<FieldSection, Error>, Fi
 fn check_encoded_again(fields: &Fields) {
     let mut section = vec![0, 0];
     for (name, value) in fields {
-        // Names of ours are text.
+        // Names of ours are text in lower case.
         let Ok(name) = str::from_utf8(name) else { return };
+        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return;
+        }
         put_field(&mut section, name, value);
     }
     let (decoded, again) = decode(&Decoder::new(), &section);

@@ -40,7 +40,6 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     if extent != Extent::Fast {
         steps.run("tidy", tidy::check);
         deny(&mut steps, extent);
-        fuzz_smoke(&mut steps);
         count(&mut steps, extent);
         benchmarks(&mut steps, extent);
     }
@@ -141,7 +140,7 @@ fn deny(steps: &mut Steps, extent: Extent) {
     }
     steps.run(LIBRARIES, || {
         if !installed {
-            project::run(&mut cargo(&format!("install --locked cargo-deny@{DENY_VERSION}")))?;
+            project::run(&mut cargo(&format!("install --locked --debug cargo-deny@{DENY_VERSION}")))?;
         }
         project::run(&mut cargo("deny --workspace check licenses bans sources"))
     });
@@ -188,10 +187,4 @@ fn count(steps: &mut Steps, extent: Extent) {
         return steps.skip(COUNTS, "it builds for minutes; `--slow` runs it, or `cargo xtask counts`");
     }
     steps.run(COUNTS, || counts::run(false));
-}
-
-/// Runs each fuzz target on its corpus and on a bounded number of mutations, with the stable compiler.
-fn fuzz_smoke(steps: &mut Steps) {
-    let directory = project::root().join("fuzz");
-    steps.run("fuzz smoke", || project::run(cargo("run --release --quiet").current_dir(&directory)));
 }
