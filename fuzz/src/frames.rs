@@ -23,7 +23,7 @@ use crate::interop::end::{End, take_bytes};
 /// Lengths of requested bodies, in bytes.
 const BODIES: [u64; 8] = [0, 1, 13, 8192, 8193, 16_384, 100_000, 1_000_000];
 
-const ARCHIVE: [u8; 1_000_000] = [b'x'; 1_000_000];
+static ARCHIVE: [u8; 1_000_000] = [b'x'; 1_000_000];
 
 /// Runs a peer. Each operation is a byte, followed by its arguments.
 pub fn frames(bytes: &[u8]) {

@@ -22,9 +22,8 @@ pub fn qpack(data: &[u8]) {
         let bytes = choices.bytes();
         if kind % 2 == 0 {
             let read = whole.read_encoder_stream(bytes, &mut strings);
-            let pieces = bytes.chunks(1);
-            let read_pieced: Result<(), Error> =
-                pieces.map(|piece| pieced.read_encoder_stream(piece, &mut strings)).collect();
+            let read_pieced =
+                bytes.chunks(1).try_for_each(|piece| pieced.read_encoder_stream(piece, &mut strings));
             assert_eq!(read.is_ok(), read_pieced.is_ok(), "{bytes:x?}");
             if read.is_err() {
                 return;
