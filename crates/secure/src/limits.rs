@@ -74,6 +74,35 @@ pub const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 64;
 /// Refill of this budget per second. No client moves more often.
 pub const QUIC_FOREIGN_DATAGRAMS_PER_SECOND: u32 = 1;
 
+/// Token bucket for packets that neither request anything nor belong to a response, and its capacity, in tokens: a packet costs
+/// one. As for frames of HTTP/2. Beyond it, the connection is closed.
+pub const QUIC_CREDIT_MAX: u32 = 2_000;
+
+/// Refill of this bucket per second: keep-alive takes one packet in several seconds.
+pub const QUIC_CREDIT_PER_SECOND: u32 = 100;
+
+/// Refill of this bucket each time that a stream has returned data, or its end. A request takes a packet, and its response is
+/// acknowledged by another one.
+pub const QUIC_CREDIT_PER_READ: u64 = 2;
+
+/// Refill of this bucket for each STREAM frame of ours: the packet with it is acknowledged, and another packet may enlarge a
+/// window.
+pub const QUIC_CREDIT_PER_STREAM_FRAME: u64 = 2;
+
+/// Bytes that must have been sent for each STREAM frame that refills the bucket. Otherwise a client that enlarges its windows
+/// byte by byte would earn tokens.
+pub const QUIC_CREDITED_BYTES_MIN: u64 = 256;
+
+/// Frames that cost one token in addition to that of their packet. Browsers send up to a dozen in a packet, but hundreds fit.
+pub const QUIC_FRAMES_PER_TOKEN: u64 = 16;
+
+/// Cost of an update of the keys in tokens: it takes as long as 20 small packets. Clients update their keys after gigabytes.
+pub const QUIC_KEY_UPDATE_COST: u64 = 20;
+
+/// Packets that a gap in the packet numbers of a client counts for at most. Some clients leave out numbers to detect
+/// acknowledgments that are made up (RFC 9000 §21.4). Of older packets, the library drops all.
+pub const QUIC_PACKET_GAP_MAX: u64 = 128;
+
 /// The longest datagram of a handshake, in bytes of UDP payload: the size that every path of QUIC carries (RFC 9000 §14).
 pub const QUIC_HANDSHAKE_DATAGRAM_BYTES: u16 = 1200;
 

@@ -24,6 +24,7 @@ mod header;
 mod initial;
 mod keys;
 mod padding;
+mod records;
 mod session;
 mod tokens;
 mod used_tokens;
@@ -33,6 +34,7 @@ mod context;
 mod transport;
 
 // An endpoint, its connections and their streams.
+mod budget;
 mod connection;
 mod datagram;
 mod endpoint;

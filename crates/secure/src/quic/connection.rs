@@ -4,13 +4,14 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quinn_proto::{ConnectionError, ConnectionHandle, ReadError, StreamEvent, WriteError};
+use quinn_proto::{ConnectionError, ConnectionHandle, ConnectionStats, ReadError, StreamEvent, WriteError};
 
+use super::budget::{Budget, TokenBucket, Work};
 use super::datagram::Transmit;
+use super::records::Records;
 use super::session::SessionState;
 use super::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
 use crate::HandshakeKind;
@@ -30,20 +31,25 @@ pub struct Connection {
     pub(super) key: ConnectionKey,
     /// Whether the endpoint still routes to this connection. Its key may be reused once it doesn't.
     pub(super) is_registered: bool,
-    /// `None` once the peer's address is validated.
-    unvalidated: Option<Unvalidated>,
-    foreign: ForeignBudget,
+    /// What the session has recorded.
+    records: Arc<Records>,
+    /// The length of the datagram that started the connection, or `None` once the peer's address is validated.
+    ///
+    /// An address that may be forged is sent at most three times as much as it has sent (RFC 9000 §8.1). `quinn-proto` has
+    /// this limit too, but exceeds it by up to a datagram.
+    unvalidated_first_bytes: Option<u64>,
+    /// For datagrams from addresses other than that of the peer. Such a datagram may be the first after a migration, or a
+    /// probe of a new path (RFC 9000 §8.2, §9.3). `quinn-proto` answers each with up to a datagram of full length, although
+    /// the address may be forged.
+    foreign: TokenBucket,
+    budget: Budget,
+    /// Reads of streams that have returned data, or their end. Each [`READ_BYTES`] count as another one.
+    reads: u64,
     migrations: u32,
 }
 
-/// A peer with an address that may be forged. It is sent at most three times as much as it has sent (RFC 9000 §8.1).
-///
-/// `quinn-proto` has this limit too, but exceeds it by up to a datagram.
-struct Unvalidated {
-    /// The length of the datagram that started the connection.
-    first_bytes: u64,
-    has_opened_handshake: Arc<AtomicBool>,
-}
+/// Content in one packet, about.
+const READ_BYTES: usize = 1024;
 
 /// Refers to a connection of an endpoint while it is registered there. The endpoint reuses it after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,40 +74,6 @@ impl ConnectionKey {
     }
 }
 
-/// A token bucket for datagrams from addresses other than that of the peer.
-///
-/// Such a datagram may be the first after a migration, or a probe of a new path (RFC 9000 §8.2, §9.3). `quinn-proto` answers
-/// each with up to a datagram of full length, although the address may be forged.
-#[derive(Default)]
-struct ForeignBudget {
-    used: u32,
-    /// When `used` was last reduced.
-    refilled: Option<Instant>,
-}
-
-/// Whether a datagram may be processed.
-#[derive(PartialEq)]
-enum Verdict {
-    Process,
-    Drop,
-}
-
-impl ForeignBudget {
-    fn charge(&mut self, now: Instant) -> Verdict {
-        let seconds = now.saturating_duration_since(*self.refilled.get_or_insert(now)).as_secs();
-        if seconds > 0 {
-            let refill = u32::try_from(seconds).unwrap_or(u32::MAX);
-            self.used = self.used.saturating_sub(refill.saturating_mul(QUIC_FOREIGN_DATAGRAMS_PER_SECOND));
-            self.refilled = Some(now);
-        }
-        if self.used == QUIC_FOREIGN_DATAGRAMS_MAX {
-            return Verdict::Drop;
-        }
-        self.used += 1;
-        Verdict::Process
-    }
-}
-
 /// Something that the caller must react to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -119,6 +91,8 @@ pub enum Event {
     Finished(StreamId),
     /// More streams may be opened.
     StreamsAvailable(Direction),
+    /// The peer has sent too many packets without effect. The caller closes the connection, which ignores further datagrams.
+    BudgetExceeded,
     /// The connection has ended. Not reported after [`Connection::close`].
     Closed(CloseReason),
 }
@@ -185,16 +159,16 @@ impl Connection {
         first_bytes: Option<usize>,
     ) -> Self {
         let quinn = Box::new(quinn);
-        let unvalidated = first_bytes.and_then(|first_bytes| {
-            let has_opened_handshake = session_state(&quinn)?.has_opened_handshake;
-            Some(Unvalidated { first_bytes: first_bytes as u64, has_opened_handshake })
-        });
+        let records = session_state(&quinn).map(|state| state.records).unwrap_or_default();
         Self {
             quinn,
             key,
             is_registered: true,
-            unvalidated,
-            foreign: ForeignBudget::default(),
+            records,
+            unvalidated_first_bytes: first_bytes.map(|first_bytes| first_bytes as u64),
+            foreign: TokenBucket::new(QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND),
+            budget: Budget::new(),
+            reads: 0,
             migrations: 0,
         }
     }
@@ -206,12 +180,36 @@ impl Connection {
 
     /// Processes a datagram that the endpoint has routed to this connection.
     pub fn receive(&mut self, event: ConnectionEvent) {
-        let address = self.remote_address();
-        if event.source != address && self.foreign.charge(event.now) == Verdict::Drop {
+        if self.budget.is_exceeded() {
             return;
         }
-        self.quinn.handle_event(event.quinn);
+        let ConnectionEvent { quinn, source, now } = event;
+        let address = self.remote_address();
+        if source != address {
+            self.foreign.refill(now);
+            if !self.foreign.take(1) {
+                return;
+            }
+        }
+
+        self.quinn.handle_event(quinn);
         self.migrations += u32::from(self.remote_address() != address);
+        if self.budget.count_datagram() {
+            self.budget.settle(now, self.work());
+        }
+    }
+
+    /// Returns what the connection and its peer have done.
+    fn work(&self) -> Work {
+        let stats = self.quinn.stats();
+        Work {
+            packets: self.records.packets(),
+            received_frames: received_frames(&stats),
+            key_phases: self.records.key_phases(),
+            reads: self.reads,
+            sent_stream_frames: stats.frame_tx.stream,
+            sent_bytes: stats.udp_tx.bytes,
+        }
     }
 
     /// Processes the timers that have expired. Has no effect if none has.
@@ -239,14 +237,15 @@ impl Connection {
 
     /// Returns how many datagrams may be sent to the peer's address, or `None` if it must send more first.
     fn segments_allowed(&mut self) -> Option<NonZeroUsize> {
+        let Some(first_bytes) = self.unvalidated_first_bytes else { return Some(NonZeroUsize::MAX) };
         let is_established = !self.is_handshaking() && !self.is_closed();
-        self.unvalidated.take_if(|unvalidated| {
-            is_established || unvalidated.has_opened_handshake.load(Ordering::Relaxed)
-        });
-        let Some(unvalidated) = &self.unvalidated else { return Some(NonZeroUsize::MAX) };
+        if is_established || self.records.has_opened_handshake() {
+            self.unvalidated_first_bytes = None;
+            return Some(NonZeroUsize::MAX);
+        }
 
         let stats = self.quinn.stats();
-        let received = unvalidated.first_bytes + stats.udp_rx.bytes;
+        let received = first_bytes + stats.udp_rx.bytes;
         let allowed = (QUIC_AMPLIFICATION_MAX * received).saturating_sub(stats.udp_tx.bytes);
         let segments = allowed / u64::from(QUIC_HANDSHAKE_DATAGRAM_BYTES);
         NonZeroUsize::new(usize::try_from(segments).unwrap_or(usize::MAX))
@@ -254,6 +253,9 @@ impl Connection {
 
     /// Returns the next event.
     pub fn next_event(&mut self) -> Option<Event> {
+        if self.budget.take_report() && !self.is_closed() {
+            return Some(Event::BudgetExceeded);
+        }
         loop {
             let event = match self.quinn.poll()? {
                 quinn_proto::Event::Connected => Event::Established,
@@ -285,9 +287,13 @@ impl Connection {
         }
         let mut stream = self.quinn.recv_stream(id.to_quinn());
         let Ok(mut chunks) = stream.read(true) else { return ReadOutcome::Closed };
+        let mut bytes = 0;
         let outcome = loop {
             match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => consume(&chunk.bytes),
+                Ok(Some(chunk)) => {
+                    bytes += chunk.bytes.len();
+                    consume(&chunk.bytes);
+                }
                 Ok(None) => break ReadOutcome::Finished,
                 Err(ReadError::Blocked) => break ReadOutcome::Blocked,
                 Err(ReadError::Reset(code)) => break ReadOutcome::Reset(code.into_inner()),
@@ -295,6 +301,9 @@ impl Connection {
         };
         // The caller asks for datagrams after every call, so it learns of a new window there.
         let _ = chunks.finalize();
+        if bytes > 0 || outcome == ReadOutcome::Finished {
+            self.reads += 1 + (bytes / READ_BYTES) as u64;
+        }
         outcome
     }
 
@@ -425,6 +434,38 @@ impl Connection {
             migrations: self.migrations,
         }
     }
+}
+
+/// Returns the number of frames that have arrived, except PADDING, which is not counted.
+fn received_frames(stats: &ConnectionStats) -> u64 {
+    let frames = &stats.frame_rx;
+    let on_streams = [
+        frames.stream,
+        frames.reset_stream,
+        frames.stop_sending,
+        frames.stream_data_blocked,
+        frames.streams_blocked_bidi,
+        frames.streams_blocked_uni,
+        frames.max_stream_data,
+        frames.max_streams_bidi,
+        frames.max_streams_uni,
+    ];
+    let others = [
+        frames.acks,
+        frames.ack_frequency,
+        frames.immediate_ack,
+        frames.crypto,
+        frames.connection_close,
+        frames.data_blocked,
+        frames.datagram,
+        frames.max_data,
+        frames.new_connection_id,
+        frames.retire_connection_id,
+        frames.path_challenge,
+        frames.path_response,
+        frames.ping,
+    ];
+    on_streams.iter().chain(&others).sum()
 }
 
 fn session_state(quinn: &quinn_proto::Connection) -> Option<Box<SessionState>> {

@@ -3,15 +3,15 @@
 //! `rustls` also protects packets in place. A key costs two virtual calls per packet, one for each library: its secret can't
 //! be taken out of `rustls`, so a key of our own could not replace it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::BytesMut;
 use quinn_proto::crypto::{self, CryptoError, KeyPair, Keys};
-use rustls::quic::{DirectionalKeys, HeaderProtectionKey};
+use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Secrets};
 
 use super::header::{HeaderParts, SAMPLE_BYTES};
 use super::padding::length_without_padding;
+use super::records::Records;
 
 /// The length of the tag of every AEAD in TLS 1.3.
 pub(super) const TAG_BYTES: usize = 16;
@@ -45,38 +45,180 @@ impl From<ProtectionKeys> for Keys {
 /// A packet that opens proves that the client has received ours, so its address is validated (RFC 9000 §8.1).
 pub(super) struct HandshakeKeys {
     keys: ProtectionKeys,
-    has_opened: Arc<AtomicBool>,
+    records: Arc<Records>,
 }
 
 impl HandshakeKeys {
-    /// Creates keys that set `has_opened` with the first packet.
-    pub(super) fn new(keys: rustls::quic::Keys, has_opened: Arc<AtomicBool>) -> Self {
-        Self { keys: keys.into(), has_opened }
+    /// Creates keys that record which packets open.
+    pub(super) fn new(keys: rustls::quic::Keys, records: Arc<Records>) -> Self {
+        Self { keys: keys.into(), records }
     }
 }
 
 impl From<HandshakeKeys> for Keys {
-    fn from(HandshakeKeys { keys, has_opened }: HandshakeKeys) -> Self {
-        let remote = Box::new(NotifyingKey { key: keys.remote.1.clone(), has_opened });
-        let Keys { header, packet } = keys.into();
-        Self { header, packet: KeyPair { local: packet.local, remote } }
+    fn from(HandshakeKeys { keys, records }: HandshakeKeys) -> Self {
+        keys.recording(Records::open_handshake_packet, records)
     }
 }
 
-/// A key that records that it has opened a packet.
-struct NotifyingKey {
-    key: PacketKey,
-    has_opened: Arc<AtomicBool>,
+/// Protects the first packets with application data.
+pub(super) struct TrafficKeys {
+    keys: ProtectionKeys,
+    records: Arc<Records>,
 }
 
-impl crypto::PacketKey for NotifyingKey {
+impl TrafficKeys {
+    /// Creates keys that record which packets open.
+    pub(super) fn new(keys: rustls::quic::Keys, records: Arc<Records>) -> Self {
+        Self { keys: keys.into(), records }
+    }
+}
+
+impl From<TrafficKeys> for Keys {
+    fn from(TrafficKeys { keys, records }: TrafficKeys) -> Self {
+        keys.recording(Records::open_packet, records)
+    }
+}
+
+impl ProtectionKeys {
+    /// Returns the keys, of which that of the remote side records its packets by `record`.
+    fn recording(self, record: fn(&Records, u64), records: Arc<Records>) -> Keys {
+        let remote = Box::new(RecordingKey { key: self.remote.1.clone(), record, records });
+        let Keys { header, packet } = self.into();
+        Keys { header, packet: KeyPair { local: packet.local, remote } }
+    }
+}
+
+/// Opens the packets of early data (0-RTT).
+pub(super) struct EarlyKeys(DirectionalKeys);
+
+impl From<DirectionalKeys> for EarlyKeys {
+    fn from(keys: DirectionalKeys) -> Self {
+        Self(keys)
+    }
+}
+
+impl From<EarlyKeys> for (Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>) {
+    fn from(EarlyKeys(keys): EarlyKeys) -> Self {
+        (Box::new(HeaderKey(keys.header.into())), Box::new(PacketKey::new(keys.packet)))
+    }
+}
+
+/// The keys of the key phases after the first (RFC 9001 §6), each derived when it is first used.
+///
+/// `quinn-proto` requests them one phase in advance, so that the time of an update tells an observer nothing. But few connections
+/// ever update their keys, and they would take more than a kilobyte of each. What an observer could learn is when keys are
+/// updated for the first time; a forged packet can cause their derivation once.
+pub(super) struct LaterKeys {
+    secrets: Arc<Mutex<Secrets>>,
+    limits: Limits,
+    records: Arc<Records>,
+    /// The phase that was requested last.
+    last: Option<Arc<KeyPhase>>,
+}
+
+/// The limits of the algorithm, in packets.
+#[derive(Clone, Copy)]
+struct Limits {
+    confidentiality: u64,
+    integrity: u64,
+}
+
+/// The packet keys of a phase.
+struct KeyPhase {
+    /// The secrets of the first phase that was not derived.
+    secrets: Arc<Mutex<Secrets>>,
+    keys: OnceLock<KeyPair<PacketKey>>,
+}
+
+impl LaterKeys {
+    /// Creates the keys of the phases after the first one.
+    pub(super) fn new(secrets: Secrets, first: &TrafficKeys) -> Self {
+        let key = &first.keys.remote.1.0;
+        let limits =
+            Limits { confidentiality: key.confidentiality_limit(), integrity: key.integrity_limit() };
+        let records = first.records.clone();
+        Self { secrets: Arc::new(Mutex::new(secrets)), limits, records, last: None }
+    }
+
+    /// Returns the keys of the next phase.
+    pub(super) fn next(&mut self) -> KeyPair<Box<dyn crypto::PacketKey>> {
+        // Secrets follow from each other, so that phases are derived in order.
+        if let Some(last) = &self.last {
+            last.keys();
+        }
+        let phase = Arc::new(KeyPhase { secrets: self.secrets.clone(), keys: OnceLock::new() });
+        self.last = Some(phase.clone());
+
+        let limits = self.limits;
+        let remote = LaterKey { phase: phase.clone(), select: |keys| &keys.remote, limits };
+        let local = LaterKey { phase, select: |keys| &keys.local, limits };
+        let remote =
+            RecordingKey { key: remote, record: Records::open_packet, records: self.records.clone() };
+        KeyPair { local: Box::new(local), remote: Box::new(remote) }
+    }
+}
+
+impl KeyPhase {
+    fn keys(&self) -> &KeyPair<PacketKey> {
+        self.keys.get_or_init(|| {
+            let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+            let keys = secrets.next_packet_keys();
+            KeyPair { local: PacketKey::new(keys.local), remote: PacketKey::new(keys.remote) }
+        })
+    }
+}
+
+/// A key of a later phase.
+struct LaterKey {
+    phase: Arc<KeyPhase>,
+    select: fn(&KeyPair<PacketKey>) -> &PacketKey,
+    limits: Limits,
+}
+
+impl LaterKey {
+    fn key(&self) -> &PacketKey {
+        (self.select)(self.phase.keys())
+    }
+}
+
+impl crypto::PacketKey for LaterKey {
+    fn encrypt(&self, number: u64, packet: &mut [u8], header_bytes: usize) {
+        self.key().encrypt(number, packet, header_bytes);
+    }
+
+    fn decrypt(&self, number: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+        self.key().decrypt(number, header, payload)
+    }
+
+    fn tag_len(&self) -> usize {
+        TAG_BYTES
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.limits.confidentiality
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.limits.integrity
+    }
+}
+
+/// A key that records the packets that it has opened.
+struct RecordingKey<K> {
+    key: K,
+    record: fn(&Records, u64),
+    records: Arc<Records>,
+}
+
+impl<K: crypto::PacketKey> crypto::PacketKey for RecordingKey<K> {
     fn encrypt(&self, number: u64, packet: &mut [u8], header_bytes: usize) {
         self.key.encrypt(number, packet, header_bytes);
     }
 
     fn decrypt(&self, number: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
         self.key.decrypt(number, header, payload)?;
-        self.has_opened.store(true, Ordering::Relaxed);
+        (self.record)(&self.records, number);
         Ok(())
     }
 

@@ -5,16 +5,16 @@
 use std::any::Any;
 use std::io::Cursor;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use quinn_proto::crypto::{self, ExportKeyingMaterialError, KeyPair, Keys};
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
-use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
+use rustls::quic::{KeyChange, ServerConnection, Version};
 use rustls::{AlertDescription, ServerConfig};
 
 use super::initial::InitialKeys;
-use super::keys::{HandshakeKeys, PacketKey, ProtectionKeys};
+use super::keys::{EarlyKeys, HandshakeKeys, LaterKeys, TrafficKeys};
+use super::records::Records;
 use crate::HandshakeKind;
 use crate::limits::HANDSHAKE_BYTES_MAX;
 
@@ -22,11 +22,11 @@ use crate::limits::HANDSHAKE_BYTES_MAX;
 pub(super) struct Session {
     stage: Stage,
     initial_keys: Arc<InitialKeys>,
-    /// Derives the keys of the next key phase; `None` before the handshake is done.
-    next_secrets: Option<Secrets>,
+    /// The keys of later key phases; `None` before the first one.
+    later_keys: Option<LaterKeys>,
     /// Bytes of handshake messages that the peer has sent.
     received_bytes: usize,
-    has_opened_handshake: Arc<AtomicBool>,
+    records: Arc<Records>,
 }
 
 enum Stage {
@@ -38,8 +38,7 @@ enum Stage {
 pub(super) struct SessionState {
     pub(super) server_name: Option<String>,
     pub(super) handshake_kind: HandshakeKind,
-    /// Whether the peer has sent a packet that only the receiver of ours can send.
-    pub(super) has_opened_handshake: Arc<AtomicBool>,
+    pub(super) records: Arc<Records>,
 }
 
 impl Session {
@@ -56,9 +55,9 @@ impl Session {
         Ok(Self {
             stage: Stage::Handshake(Box::new(tls)),
             initial_keys,
-            next_secrets: None,
+            later_keys: None,
             received_bytes: 0,
-            has_opened_handshake: Arc::default(),
+            records: Arc::default(),
         })
     }
 }
@@ -85,7 +84,7 @@ impl crypto::Session for Session {
         Some(Box::new(SessionState {
             server_name: server_name.map(str::to_owned),
             handshake_kind,
-            has_opened_handshake: self.has_opened_handshake.clone(),
+            records: self.records.clone(),
         }))
     }
 
@@ -93,8 +92,10 @@ impl crypto::Session for Session {
         None
     }
 
+    /// Returns the keys of early data (0-RTT), if it was accepted.
     fn early_crypto(&self) -> Option<(Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>)> {
-        None
+        let Stage::Handshake(tls) = &self.stage else { return None };
+        Some(EarlyKeys::from(tls.zero_rtt_keys()?).into())
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
@@ -136,11 +137,12 @@ impl crypto::Session for Session {
         let written = messages.len();
         match tls.write_hs(messages) {
             Some(KeyChange::Handshake { keys }) => {
-                Some(HandshakeKeys::new(keys, self.has_opened_handshake.clone()).into())
+                Some(HandshakeKeys::new(keys, self.records.clone()).into())
             }
             Some(KeyChange::OneRtt { keys, next }) => {
-                self.next_secrets = Some(next);
-                Some(ProtectionKeys::from(keys).into())
+                let keys = TrafficKeys::new(keys, self.records.clone());
+                self.later_keys = Some(LaterKeys::new(next, &keys));
+                Some(keys.into())
             }
             None => {
                 if messages.len() == written && !tls.is_handshaking() {
@@ -154,11 +156,9 @@ impl crypto::Session for Session {
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn crypto::PacketKey>>> {
-        let keys = self.next_secrets.as_mut()?.next_packet_keys();
-        Some(KeyPair {
-            local: Box::new(PacketKey::new(keys.local)),
-            remote: Box::new(PacketKey::new(keys.remote)),
-        })
+        let keys = self.later_keys.as_mut()?.next();
+        self.records.begin_key_phase();
+        Some(keys)
     }
 
     /// Returns `false`: only clients receive Retry packets.

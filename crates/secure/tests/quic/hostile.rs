@@ -326,6 +326,73 @@ fn early_datagrams_of_a_held_connection_are_limited() {
     assert_eq!(datagrams, 16 * 1024 / 1200, "without the first");
 }
 
+/// Returns `true` if the server has reported that the client exceeded its budget.
+fn is_budget_exceeded(network: &mut Network) -> bool {
+    network.server.only().events.contains(&Event::BudgetExceeded)
+}
+
+#[test]
+fn flood_of_pings_exceeds_the_budget() {
+    let (mut network, handle) = Network::connected();
+    let mut pings = 0;
+    while !is_budget_exceeded(&mut network) {
+        pings += 1;
+        assert!(pings < 4000, "the flood is noticed");
+        network.remote(handle).connection.ping();
+        network.run(Duration::from_micros(200));
+    }
+    assert!(pings > 1800, "{pings} are harmless");
+
+    // Further datagrams have no effect.
+    let received = network.server.only().connection.stats().received_datagrams;
+    for _ in 0..100 {
+        network.remote(handle).connection.ping();
+        network.run(Duration::from_micros(200));
+    }
+    let served = network.server.only();
+    assert_eq!(served.connection.stats().received_datagrams, received);
+    assert_eq!(served.events.iter().filter(|event| **event == Event::BudgetExceeded).count(), 1);
+
+    let now = network.now;
+    network.server.only().connection.close(now, 0x107, b"");
+    network.run(5 * SECOND);
+    let loss = network.remote(handle).loss().unwrap().to_string();
+    assert!(loss.contains("263"), "{loss}");
+    assert_eq!(network.server.endpoint.connections(), 0);
+}
+
+#[test]
+fn pings_from_time_to_time_are_harmless() {
+    let (mut network, handle) = Network::connected();
+    for _ in 0..4000 {
+        network.remote(handle).connection.ping();
+        network.run(Duration::from_millis(12));
+    }
+    assert!(!is_budget_exceeded(&mut network));
+}
+
+#[test]
+fn datagrams_of_others_are_not_charged_to_the_client() {
+    let (mut network, handle) = Network::connected();
+    network.remote(handle).connection.ping();
+    network.run(SECOND);
+    let recorded = network.sent.iter().rfind(|packet| packet.is_for_server()).unwrap().clone();
+    let mut damaged = recorded.clone();
+    *damaged.bytes.last_mut().unwrap() ^= 1;
+    for packet in [recorded, damaged] {
+        for _ in 0..5000 {
+            network.send(packet.clone());
+        }
+        network.run(SECOND);
+    }
+    assert!(network.server.only().connection.stats().received_datagrams > 10_000);
+    assert!(!is_budget_exceeded(&mut network));
+
+    network.remote(handle).connection.ping();
+    network.run(SECOND);
+    assert!(network.remote(handle).loss().is_none());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -138,6 +138,7 @@ fn megabytes_arrive_in_both_directions() {
     let network = echo(|_| Fate::Deliver, 1, 4_000_000);
     assert!(network.sent.iter().all(|packet| packet.bytes.len() <= 1452));
     assert!(network.server.connections.is_empty(), "it is idle after the transfer");
+    assert!(!network.server.ended[0].contains(&Event::BudgetExceeded));
 }
 
 #[test]

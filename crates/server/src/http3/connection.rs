@@ -223,6 +223,7 @@ impl Connection {
                 Ok(())
             }
             Event::StreamsAvailable(_) => Ok(()),
+            Event::BudgetExceeded => Err(ErrorCode::ExcessiveLoad),
             Event::Closed(reason) => {
                 self.phase = Phase::Closed;
                 self.responses = Vec::new();
