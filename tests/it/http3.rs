@@ -283,6 +283,26 @@ fn urgent_responses_are_sent_first() {
 }
 
 #[test]
+fn incremental_responses_take_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = compile_release(folder.path(), 1);
+    let server = start_site(folder.path(), &[]);
+    let address = server.read_quic_address();
+    let options = Options { stream_window: 8 << 20, ..Options::default() };
+    for (priority, takes_turns) in [("u=3", false), ("u=3, i", true)] {
+        let mut client = Client::connect_with(address, &options).unwrap();
+        let [first, second] = [(); 2].map(|()| {
+            let fields = [&get("/large.bin")[..], &[("priority", priority)]].concat();
+            client.send_request(&fields).unwrap()
+        });
+        assert!(client.receive(first, "GET").unwrap().body == large);
+        let received_bytes = client.received_bytes(second);
+        assert_eq!(received_bytes > LARGE_BYTES / 2, takes_turns, "{priority}: {received_bytes} bytes");
+        assert!(client.receive(second, "GET").unwrap().body == large);
+    }
+}
+
+#[test]
 fn cancelled_requests_end_only_their_connection() {
     let folder = tempfile::tempdir().unwrap();
     compile_release(folder.path(), 1);

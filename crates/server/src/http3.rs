@@ -15,6 +15,7 @@ mod limits;
 mod outlet;
 mod own_stream;
 mod routing;
+mod send_order;
 mod silence;
 mod timers;
 

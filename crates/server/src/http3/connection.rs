@@ -19,6 +19,7 @@ use cannery_wire::{Priority, Refusal};
 
 use super::bodies::Bodies;
 use super::own_stream::OwnStream;
+use super::send_order::send_order;
 use super::silence::{Presence, Silence};
 use crate::connection::{Http3Context, WorkerContext};
 use crate::content::{IncomingRequest, OnStream};
@@ -588,9 +589,8 @@ enum RequestProgress {
 }
 
 fn set_priority(quic: &mut quic::Connection, stream: StreamId, priority: Priority) {
-    // Higher numbers come first in QUIC. Streams of the same number take turns, incremental or not. It fails if the response is
-    // complete.
-    let _ = quic.set_priority(stream, -i32::from(priority.urgency));
+    // It fails if the response is complete.
+    let _ = quic.set_priority(stream, send_order(stream, priority));
 }
 
 /// Writes the response to a request, which may be refused, into the worker's output.
