@@ -2,7 +2,7 @@
 //!
 //! Opens no socket.
 
-use cannery_server::config::{Address, Http3, ServerId};
+use cannery_server::config::{Address, EarlyData, Http3, ServerId};
 use clap::Args;
 
 use crate::output::Failure;
@@ -27,6 +27,12 @@ pub(super) struct Http3Flags {
     /// a part of connection IDs.
     #[arg(long, value_name = "HEX", value_parser = parse_server_id, requires = "bind_quic")]
     quic_server_id: Option<ServerId>,
+
+    /// Answer GET and HEAD of clients that come back before their handshake is done, which saves them a round trip (0-RTT).
+    /// An attacker who has recorded such a request can't repeat it to the same process. Sessions are then resumed once, and only
+    /// by the process that has begun them.
+    #[arg(long, requires = "bind_quic")]
+    early_data: bool,
 }
 
 impl Http3Flags {
@@ -49,6 +55,7 @@ impl Http3Flags {
             listen: self.bind_quic,
             alternative: self.http3_alt_svc,
             server_id: self.quic_server_id,
+            early_data: if self.early_data { EarlyData::Accepted } else { EarlyData::Refused },
             ..Http3::default()
         }))
     }

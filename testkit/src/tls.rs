@@ -31,6 +31,7 @@ pub struct ClientOptions {
     schemes: Option<Vec<SignatureScheme>>,
     staple: Arc<Mutex<Vec<u8>>>,
     sessions: usize,
+    sends_early_data: bool,
 }
 
 impl ClientOptions {
@@ -83,6 +84,13 @@ impl ClientOptions {
         self
     }
 
+    /// Sends early data on resumed sessions (0-RTT), if the server permits it.
+    #[must_use]
+    pub fn early_data(mut self) -> ClientOptions {
+        self.sends_early_data = true;
+        self
+    }
+
     /// Returns the configuration for rustls.
     #[must_use]
     pub fn build(self) -> ClientConfig {
@@ -99,6 +107,7 @@ impl ClientOptions {
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
         config.alpn_protocols = self.protocols;
+        config.enable_early_data = self.sends_early_data;
         config.resumption = match self.sessions {
             0 => Resumption::disabled(),
             sessions => Resumption::in_memory_sessions(sessions),

@@ -8,9 +8,9 @@ use crate::harness::{
     QUIC_FLAGS, Server, TLS_FLAGS, compile, python, request_at, skip_outside, write_folder,
 };
 
-/// Runs a suite of tests/outside, which must have at least this number of cases. Returns the server, unless the suite was
-/// skipped.
-fn run_suite(suite: &str, cases: usize) -> Option<Server> {
+/// Runs a suite of tests/outside against a server with these flags. The suite must have at least this number of cases. Returns
+/// the server, unless the suite was skipped.
+fn run_suite(suite: &str, cases: usize, flags: &[&str]) -> Option<Server> {
     if skip_outside() {
         return None;
     }
@@ -21,7 +21,7 @@ fn run_suite(suite: &str, cases: usize) -> Option<Server> {
     compile(&source, &archive, &["--compress", "identity"]);
     let archive = ["--archive", archive.to_str().unwrap()];
     let admin = ["--admin", "127.0.0.1:0"];
-    let server = Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS, &admin].concat());
+    let server = Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS, &admin, flags].concat());
     let address = server.read_quic_address();
 
     let mut command = Command::new(python());
@@ -36,12 +36,17 @@ fn run_suite(suite: &str, cases: usize) -> Option<Server> {
 
 #[test]
 fn aioquic_uses_each_feature_of_quic() {
-    run_suite("interop", 22);
+    run_suite("interop", 22, &[]);
+}
+
+#[test]
+fn aioquic_sends_early_data() {
+    run_suite("early", 3, &["--early-data"]);
 }
 
 #[test]
 fn violations_get_their_error_codes() {
-    run_suite("errors", 88);
+    run_suite("errors", 88, &[]);
 }
 
 #[test]
@@ -50,7 +55,7 @@ fn violations_get_their_error_codes() {
     ignore = "only Linux merges datagrams, and spreads connections over threads"
 )]
 fn merged_datagrams_reach_their_connections() {
-    let Some(server) = run_suite("merged", 1) else { return };
+    let Some(server) = run_suite("merged", 1, &[]) else { return };
     let admin = server.read_admin_address();
     let metrics = String::from_utf8(request_at(&admin, "GET", "/metrics", "").body).unwrap();
     assert!(metrics.contains("cannery_quic_datagrams_forwarded_total 1\n"), "{metrics}");

@@ -20,6 +20,7 @@ mod routes;
 
 mod http2;
 mod http3;
+mod http3_early_data;
 mod http3_paths;
 mod http3_takeover;
 mod tls;

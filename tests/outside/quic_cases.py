@@ -1,6 +1,6 @@
 """Runs the cases of a QUIC and HTTP/3 suite against a server.
 
-Usage: quic_cases.py SUITE HOST PORT LARGE [CASE]. SUITE is `interop`, `errors` or `merged`, and LARGE the file that the server serves
+Usage: quic_cases.py SUITE HOST PORT LARGE [CASE]. SUITE is `interop`, `early`, `errors` or `merged`, and LARGE the file that the server serves
 at /large.bin. Prints a line for each case, and fails if one of them failed."""
 
 import hashlib

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, StoresServerSessions};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
 
@@ -96,6 +96,24 @@ impl Context {
         let mut config =
             server_config(&[&rustls::version::TLS13], self.resolver.clone(), self.quic_tickets.clone())?;
         config.alpn_protocols = vec![b"h3".to_vec()];
+        Ok(config)
+    }
+
+    /// Returns the same configuration for a server that accepts early data. It stores its sessions.
+    ///
+    /// # Errors
+    /// `rustls` refuses it.
+    pub(crate) fn quic_config_with_early_data(
+        &self,
+        sessions: Arc<dyn StoresServerSessions>,
+    ) -> Result<ServerConfig, Error> {
+        let mut config = server_config(&[&rustls::version::TLS13], self.resolver.clone(), None)?;
+        config.alpn_protocols = vec![b"h3".to_vec()];
+        config.session_storage = sessions;
+        // A session is resumed once, and browsers open two connections at times.
+        config.send_tls13_tickets = 2;
+        // In QUIC this means "any": its windows limit early data too (RFC 9001 §4.6.1).
+        config.max_early_data_size = u32::MAX;
         Ok(config)
     }
 

@@ -131,6 +131,10 @@ pub const QUIC_TOKEN_SECONDS: u64 = 24 * 60 * 60;
 /// Tokens that a client gets for later connections: browsers open two at times, and each token is for one.
 pub const QUIC_TOKENS_PER_CONNECTION: u32 = 2;
 
+/// Sessions that are stored for clients that resume them with early data, in one process. Each takes 300 bytes, and two are
+/// stored per connection. The oldest ones are dropped.
+pub const QUIC_STORED_SESSIONS_MAX: usize = 1 << 14;
+
 /// Bits of a filter that remembers used tokens: with 20,000 tokens a day, it refuses one in 25 by mistake.
 pub const QUIC_USED_TOKENS_BITS: usize = 1 << 17;
 

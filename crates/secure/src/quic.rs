@@ -26,6 +26,7 @@ mod keys;
 mod padding;
 mod records;
 mod session;
+mod stored_sessions;
 mod tokens;
 mod used_tokens;
 
@@ -42,7 +43,7 @@ mod stream;
 
 pub use cid::{ConnectionIdLayout, Generation, Issuer, ServerId};
 pub use connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey, Event, Stats};
-pub use context::{Context, FORWARDING_KEY_BYTES, are_equal};
+pub use context::{Context, EarlyData, FORWARDING_KEY_BYTES, are_equal};
 pub use datagram::{Arrival, Transmit};
 pub use endpoint::{AcceptError, Endpoint, Incoming, Received};
 pub use stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome};

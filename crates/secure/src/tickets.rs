@@ -7,7 +7,8 @@
 //! another. TLS over TCP and QUIC have keys of their own, so neither resumes a session of the other.
 //!
 //! The server stores no state for a ticket, so a ticket can be used repeatedly until its key is gone. That would endanger
-//! only early data, which we don't accept.
+//! only early data, which we accept over QUIC alone, and then for sessions that the server stores instead
+//! ([`EarlyData`](crate::quic::EarlyData)).
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};

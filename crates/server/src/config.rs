@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use cannery_archive::Loading;
 pub use cannery_eventloop::Address;
-pub use cannery_secure::quic::ServerId;
+pub use cannery_secure::quic::{EarlyData, ServerId};
 pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 pub use cannery_site::VirtualHosts;
 
@@ -220,6 +220,8 @@ pub struct Http3 {
     pub alternative: Option<String>,
     /// The number of this server in the connection IDs, by which a load balancer routes datagrams.
     pub server_id: Option<ServerId>,
+    /// Whether requests of a client that resumes a session are read before its handshake is done.
+    pub early_data: EarlyData,
 }
 
 /// The part of HTTP/3 that one of several processes serves. The supervisor has opened the sockets.

@@ -116,6 +116,36 @@ impl Client {
     ///
     /// Fails if the handshake fails.
     pub fn handshake(server: SocketAddr, options: &Options) -> Result<Client, Ended> {
+        let mut client = Client::start(server, options)?;
+        client.run_until(|client| client.is_established)?;
+        Ok(client)
+    }
+
+    /// Begins a connection to a server with a session of an earlier one, and begins HTTP/3 in early data (0-RTT).
+    ///
+    /// # Errors
+    ///
+    /// Fails if no socket can be opened.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no session that permits early data.
+    pub fn connect_early(server: SocketAddr, options: &Options) -> Result<Client, Ended> {
+        let mut client = Client::start(server, options)?;
+        assert!(client.connection.has_0rtt(), "no session");
+        let control = client.open_stream(Dir::Uni);
+        client.send(control, &[varint(CONTROL_STREAM), frame(SETTINGS, &[])].concat());
+        Ok(client)
+    }
+
+    /// Returns `true` if the server has accepted early data.
+    #[must_use]
+    pub fn is_early_data_accepted(&self) -> bool {
+        self.connection.accepted_0rtt()
+    }
+
+    /// Begins a connection, without waiting for the server.
+    fn start(server: SocketAddr, options: &Options) -> Result<Client, Ended> {
         let mut transport = TransportConfig::default();
         transport.stream_receive_window(options.stream_window.into());
         let tls = QuicClientConfig::try_from(Arc::clone(&options.tls)).expect("the client offers TLS 1.3");
@@ -125,7 +155,7 @@ impl Client {
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
         let (handle, connection) =
             endpoint.connect(Instant::now(), config, server, &options.server_name).unwrap();
-        let mut client = Client {
+        Ok(Client {
             socket: UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?,
             server,
             endpoint,
@@ -135,9 +165,7 @@ impl Client {
             streams: BTreeMap::new(),
             is_established: false,
             lost: None,
-        };
-        client.run_until(|client| client.is_established)?;
-        Ok(client)
+        })
     }
 
     /// Sends a request without content and reads its response.

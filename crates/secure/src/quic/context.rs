@@ -7,6 +7,7 @@ use quinn_proto::{EndpointConfig, ServerConfig, ValidationTokenConfig};
 
 use super::cid::{ConnectionIdLayout, ConnectionIds, IdGenerator, Issuer, ServerId};
 use super::crypto::ServerCrypto;
+use super::stored_sessions::StoredSessions;
 use super::tokens::{ResetKey, TokenKey};
 use super::transport::{limit_endpoint, limit_server};
 use super::used_tokens::UsedTokens;
@@ -24,24 +25,42 @@ pub struct Context {
     clock: Clock,
 }
 
+/// Whether early data (0-RTT) of clients that resume a session is accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EarlyData {
+    /// No. Tickets contain the sessions, so that all processes with the same seed resume them.
+    #[default]
+    Refused,
+    /// Yes. The context stores the sessions, and each is resumed once, so that early data can't be replayed to it.
+    Accepted,
+}
+
 /// The length of a key for forwarded datagrams, in bytes.
 pub const FORWARDING_KEY_BYTES: usize = 16;
 
 impl Context {
     /// Builds a context for HTTP/3 with the certificates, the ticket secret and the clock of `tls`, which go on changing
-    /// with it. Early data (0-RTT) is not accepted.
+    /// with it.
     ///
     /// With a `server_id`, a load balancer can route datagrams to this server by their connection IDs.
     ///
     /// # Errors
     /// `rustls` refuses the settings.
-    pub fn new(tls: &crate::Context, server_id: Option<ServerId>) -> Result<Self, Error> {
+    pub fn new(
+        tls: &crate::Context,
+        server_id: Option<ServerId>,
+        early_data: EarlyData,
+    ) -> Result<Self, Error> {
         let secret = tls.static_secret();
         let mut forwarding_key = [0; FORWARDING_KEY_BYTES];
         secret.derive(b"cannery quic: forwarding", &mut forwarding_key);
+        let config = match early_data {
+            EarlyData::Refused => tls.quic_config()?,
+            EarlyData::Accepted => tls.quic_config_with_early_data(Arc::new(StoredSessions::default()))?,
+        };
         let context = Self {
             forwarding_key,
-            tls: Arc::new(tls.quic_config()?),
+            tls: Arc::new(config),
             ids: Arc::new(ConnectionIds::new(ConnectionIdLayout::new(server_id), secret)),
             reset_key: Arc::new(ResetKey::new(secret)),
             token_key: Arc::new(TokenKey::new(secret)),

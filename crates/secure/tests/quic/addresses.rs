@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_secure::quic::{Arrival, Context, Endpoint, Generation, Issuer, Received};
+use cannery_secure::quic::{Arrival, Context, EarlyData, Endpoint, Generation, Issuer, Received};
 use quinn_proto::{ConnectionError, TokenMemoryCache, TokenStore, TransportConfig};
 
 use super::network::{
@@ -301,8 +301,8 @@ fn issuer_is_known_to_all_processes_with_the_seed() {
     let seed = random_seed();
     for server_id in [None, Some(*b"server-1")] {
         let tls = tls_context(&seed);
-        let context = Context::new(&tls, server_id).unwrap();
-        let successor = Context::new(&tls_context(&seed), server_id).unwrap();
+        let context = Context::new(&tls, server_id, EarlyData::Refused).unwrap();
+        let successor = Context::new(&tls_context(&seed), server_id, EarlyData::Refused).unwrap();
         let issuer = Issuer { worker: 3, generation: Generation::new(1) };
         let endpoint = Endpoint::new(&context, issuer.worker, issuer.generation, [9; 32]);
         let mut network = Network::new(Server::with_endpoint(endpoint));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use cannery_secure::quic::Context;
+use cannery_secure::quic::{Context, EarlyData};
 use cannery_secure::{Certificates, HandshakeKind, SelfSigned};
 use rustls::pki_types::CertificateDer;
 
@@ -67,7 +67,7 @@ fn key_updates_by_the_client_are_followed() {
 fn replaced_certificates_are_used_by_new_connections() {
     let now = SystemTime::now();
     let tls = tls_context(&random_seed());
-    let mut network = Network::new(Server::new(&Context::new(&tls, None).unwrap()));
+    let mut network = Network::new(Server::new(&Context::new(&tls, None, EarlyData::Refused).unwrap()));
     let mut identities = Vec::new();
     for _ in 0..2 {
         let handle = network.connect(client_config(&tls_client(&["h3"])));

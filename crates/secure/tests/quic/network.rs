@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use cannery_secure::quic::{
-    AcceptError, Arrival, Connection, Context, Endpoint, Event, Generation, Incoming, Received, Transmit,
+    AcceptError, Arrival, Connection, Context, EarlyData, Endpoint, Event, Generation, Incoming, Received,
+    Transmit,
 };
 use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
 use cannery_testkit::tls::ClientOptions;
@@ -43,7 +44,7 @@ pub(crate) fn tls_context(seed: &Seed) -> cannery_secure::Context {
 
 /// Returns the context of a server without a server ID.
 pub(crate) fn context(seed: &Seed) -> Context {
-    Context::new(&tls_context(seed), None).unwrap()
+    Context::new(&tls_context(seed), None, EarlyData::Refused).unwrap()
 }
 
 pub(crate) fn random_seed() -> Seed {

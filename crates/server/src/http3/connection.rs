@@ -3,6 +3,10 @@
 //! ```text
 //! Handshake ──▶ Open ──▶ Closed
 //! ```
+//!
+//! Early data (0-RTT) opens a connection before its handshake is done. An attacker may have recorded it, although the server
+//! reads none twice ([`EarlyData`](cannery_secure::quic::EarlyData)). So only the responses to GET and HEAD are sent at once;
+//! those to other methods wait for the end of the handshake, like those that the client's windows have no room for.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -13,6 +17,7 @@ use cannery_secure::quic::{
     self, CloseReason, ConnectionEvent, ConnectionKey, Direction, Event, ReadOutcome, Stats, StreamId,
     WriteOutcome,
 };
+use cannery_site::Method;
 use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 use cannery_wire::{Priority, Refusal};
@@ -38,7 +43,7 @@ pub(super) struct Connection {
     phase: Phase,
     /// The number of the socket at which the client's last datagram arrived.
     socket: usize,
-    /// Responses that the client's windows have no room for.
+    /// Responses that the client's windows have no room for, or that wait for the end of the handshake.
     responses: Vec<Response>,
     wait: Wait,
     /// When the wait must be over.
@@ -202,8 +207,16 @@ impl Connection {
 
     fn handle(&mut self, event: Event, cx: &mut WorkerContext, bodies: &mut Bodies) -> Result<(), ErrorCode> {
         match event {
-            Event::Established => self.begin(cx),
+            Event::Established => {
+                cx.observer.count_http3(Http3Metric::Connections, 1);
+                cx.observer.handshake_done(self.quic.handshake_kind());
+                self.begin(cx)?;
+                self.resume_responses();
+                Ok(())
+            }
             Event::StreamsOpened(direction) => {
+                // During the handshake, this is early data.
+                self.begin(cx)?;
                 while let Some(stream) = self.quic.accept(direction) {
                     if direction == Direction::Bidirectional {
                         self.http.open(stream.number());
@@ -238,10 +251,11 @@ impl Connection {
         }
     }
 
-    /// Opens our streams, after the handshake.
-    fn begin(&mut self, cx: &mut WorkerContext) -> Result<(), ErrorCode> {
-        cx.observer.count_http3(Http3Metric::Connections, 1);
-        cx.observer.handshake_done(self.quic.handshake_kind());
+    /// Opens our streams, unless they are open.
+    fn begin(&mut self, cx: &WorkerContext) -> Result<(), ErrorCode> {
+        if !matches!(self.phase, Phase::Handshake) {
+            return Ok(());
+        }
         let mut open = |start| OwnStream::open(&mut self.quic, start).ok_or(ErrorCode::StreamCreation);
         let streams = OwnStreams {
             control: open(h3::Connection::control_stream_start())?,
@@ -278,14 +292,19 @@ impl Connection {
     ) -> Result<(), ErrorCode> {
         let number = stream.number();
         let client = cx.observer.needs_peer_addresses().then(|| self.quic.remote_address());
+        let is_early = self.quic.is_handshaking();
         let http = &mut self.http;
         let mut progress = Ok(RequestProgress::Continues);
         let mut answered = None;
+        let mut sending = SendTime::Now;
         let outcome = self.quic.read(stream, |mut bytes| {
             while progress == Ok(RequestProgress::Continues) {
                 match http.next_request(number, &mut bytes, cx.http3().heads) {
                     Ok(Step::More) => return,
                     Ok(Step::Request(priority)) => {
+                        if is_early {
+                            sending = SendTime::of_early_request(cx);
+                        }
                         respond(http, number, None, &client, cx);
                         answered = Some(priority);
                     }
@@ -303,7 +322,7 @@ impl Connection {
         if let Some(priority) = answered {
             self.is_active = true;
             set_priority(&mut self.quic, stream, priority);
-            self.write_response(stream, cx, bodies);
+            self.write_response(stream, sending, cx, bodies);
         }
         match progress? {
             RequestProgress::Continues => {}
@@ -354,10 +373,20 @@ impl Connection {
     }
 
     /// Writes the response that the worker's output holds, as far as the client's windows have room.
-    fn write_response(&mut self, stream: StreamId, cx: &mut WorkerContext, bodies: &mut Bodies) {
+    fn write_response(
+        &mut self,
+        stream: StreamId,
+        sending: SendTime,
+        cx: &mut WorkerContext,
+        bodies: &mut Bodies,
+    ) {
         let Http3Context { output, content, .. } = cx.http3();
         let pieces = bodies.pieces(output, content);
-        match self.quic.write(stream, pieces) {
+        let outcome = match sending {
+            SendTime::Now => self.quic.write(stream, pieces),
+            SendTime::AfterHandshake => WriteOutcome::Blocked,
+        };
+        match outcome {
             WriteOutcome::Complete => self.finish(stream),
             WriteOutcome::Blocked => {
                 pieces.retain(|piece| !piece.is_empty());
@@ -367,6 +396,14 @@ impl Connection {
             WriteOutcome::Closed => {}
         }
         pieces.clear();
+    }
+
+    /// Sends the responses that wait for the end of the handshake.
+    fn resume_responses(&mut self) {
+        let streams: Vec<StreamId> = self.responses.iter().map(|response| response.stream).collect();
+        for stream in streams {
+            self.resume_response(stream);
+        }
     }
 
     /// Continues a response when the client's windows have room again.
@@ -461,6 +498,8 @@ impl Connection {
                 self.deadline = None;
                 return;
             }
+            // Early data does not extend the time for the handshake.
+            Phase::Open(_) if self.quic.is_handshaking() => return,
             Phase::Open(_) if !self.responses.is_empty() => (Wait::Window, timeouts.send),
             Phase::Open(_) if self.http.has_incomplete_requests() => (Wait::Rest, timeouts.head),
             Phase::Open(_) => (Wait::Request, timeouts.idle),
@@ -586,6 +625,25 @@ enum RequestProgress {
     Stopped,
     /// Its stream must be reset with this code.
     Reset(ErrorCode),
+}
+
+/// When a response is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SendTime {
+    Now,
+    AfterHandshake,
+}
+
+impl SendTime {
+    /// Returns when the request is answered whose head was read last, from early data.
+    #[cold]
+    fn of_early_request(cx: &mut WorkerContext) -> SendTime {
+        if !matches!(cx.http3().heads.head().request.method, Method::Get | Method::Head) {
+            return SendTime::AfterHandshake;
+        }
+        cx.observer.count_http3(Http3Metric::EarlyRequests, 1);
+        SendTime::Now
+    }
 }
 
 fn set_priority(quic: &mut quic::Connection, stream: StreamId, priority: Priority) {

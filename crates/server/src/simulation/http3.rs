@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
 use cannery_eventloop::simulated::{Network, Path, Random, Simulated, SimulatedDatagrams, SimulatedListener};
-use cannery_secure::quic::{self, Generation};
+use cannery_secure::quic::{self, EarlyData, Generation};
 use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
 
 use super::run_seeds;
@@ -46,7 +46,7 @@ static CONTEXT: LazyLock<quic::Context> = LazyLock::new(|| {
         protocols: vec![Protocol::Http2],
         now,
     };
-    quic::Context::new(&cannery_secure::Context::new(settings).unwrap(), None).unwrap()
+    quic::Context::new(&cannery_secure::Context::new(settings).unwrap(), None, EarlyData::Refused).unwrap()
 });
 
 #[test]

@@ -43,7 +43,7 @@ impl Http3Resources {
         workers: usize,
         drain: Duration,
     ) -> Result<Http3Resources, StartError> {
-        let context = quic::Context::new(tls, http3.server_id)?;
+        let context = quic::Context::new(tls, http3.server_id, http3.early_data)?;
         let mut datagrams = Datagrams::open(http3, workers)?;
         datagrams.open_forwarding()?;
         // The supervisor knows the port even if no socket is this process's.

@@ -7,6 +7,7 @@ use cannery_testkit::tls::ClientOptions;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 
 use super::*;
+use crate::quic::EarlyData;
 use crate::{Certificates, Protocol, SelfSigned, Settings, Version};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 443);
@@ -21,7 +22,12 @@ fn endpoint() -> Endpoint {
         protocols: vec![Protocol::Http2],
         now,
     });
-    Endpoint::new(&Context::new(&tls.unwrap(), None).unwrap(), 0, Generation::default(), [1; 32])
+    Endpoint::new(
+        &Context::new(&tls.unwrap(), None, EarlyData::Refused).unwrap(),
+        0,
+        Generation::default(),
+        [1; 32],
+    )
 }
 
 /// Returns the first datagram of a client.

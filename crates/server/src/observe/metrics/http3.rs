@@ -5,6 +5,8 @@
 pub(crate) enum Http3Metric {
     /// Connections that have completed their handshake.
     Connections,
+    /// Requests that were answered before the handshake was done (0-RTT).
+    EarlyRequests,
     /// QUIC packets sent.
     PacketsSent,
     /// QUIC packets that were declared lost (RFC 9002 §6).
@@ -22,8 +24,9 @@ pub(crate) enum Http3Metric {
 }
 
 impl Http3Metric {
-    pub(crate) const ALL: [Http3Metric; 8] = [
+    pub(crate) const ALL: [Http3Metric; 9] = [
         Http3Metric::Connections,
+        Http3Metric::EarlyRequests,
         Http3Metric::PacketsSent,
         Http3Metric::PacketsLost,
         Http3Metric::Migrations,
@@ -37,6 +40,7 @@ impl Http3Metric {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Http3Metric::Connections => "http3_connections_total",
+            Http3Metric::EarlyRequests => "http3_early_requests_total",
             Http3Metric::PacketsSent => "quic_packets_sent_total",
             Http3Metric::PacketsLost => "quic_packets_lost_total",
             Http3Metric::Migrations => "quic_migrations_total",
@@ -51,6 +55,7 @@ impl Http3Metric {
     pub(crate) const fn help(self) -> &'static str {
         match self {
             Http3Metric::Connections => "HTTP/3 connections that have completed their handshake.",
+            Http3Metric::EarlyRequests => "Requests answered before the handshake was done (0-RTT).",
             Http3Metric::PacketsSent => "QUIC packets sent.",
             Http3Metric::PacketsLost => "QUIC packets declared lost.",
             Http3Metric::Migrations => "Changes of a QUIC client's address or port.",
