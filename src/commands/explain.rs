@@ -32,9 +32,19 @@ const DEFAULT_HOST: &str = "localhost";
 pub fn run(flags: &Explain) -> Result<(), Failure> {
     let request = request_text(flags)?;
     let site = Site::new(open::open(&flags.archive)?, VirtualHosts::Enabled);
-    let explained =
+    let mut explained =
         explain(&site, &request, flags.debug, Paint::for_results()).map_err(open::corrupt(&flags.archive))?;
+    explained.push_str(protocols(&flags.url));
     output::print(explained)
+}
+
+/// Returns a note about the other versions of HTTP. Empty unless the URL is one of `https`, because HTTP/3 needs TLS.
+fn protocols(url: &str) -> &'static str {
+    if !url.starts_with("https://") {
+        return "";
+    }
+    "\nHTTP/2 and HTTP/3 have the same response. With `--bind-quic`, the server adds `Alt-Svc` over HTTP/1.1 and HTTP/2, by \
+     which clients learn of HTTP/3.\n"
 }
 
 /// Returns the request as a client sends it with HTTP/1.1.

@@ -151,6 +151,9 @@ fn inspect_verify_and_explain_read_an_archive() {
         explained.contains("HTTP/1.1 200 OK") && explained.contains("Content-Encoding: br"),
         "{explained}"
     );
+    assert!(!explained.contains("HTTP/3"), "{explained}");
+    let explained = stdout(&["explain", &archive, "https://localhost/big.txt"]);
+    assert!(explained.contains("200 OK") && explained.contains("HTTP/3"), "{explained}");
     let explained = stdout(&["explain", &archive, "/old2/x?y"]);
     assert!(explained.contains("Location: /x?y"), "{explained}");
     for program in ["cannery", "cannery-archiver", "cannery-server"] {

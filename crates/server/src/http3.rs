@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Backlog, DatagramSocket, EventLoop, ReceiveBatch, Train};
@@ -43,6 +44,7 @@ use self::outlet::Outlet;
 use self::routing::{Peers, Route, Router};
 use self::timers::Timers;
 use crate::connection::WorkerContext;
+use crate::notice::Notice;
 use crate::observe::{Closed, Http3Metric};
 
 /// Everything that a worker needs to serve HTTP/3.
@@ -63,6 +65,8 @@ pub(crate) struct Http3Plan<D> {
     pub(crate) predecessors: Vec<SocketAddr>,
     /// How long the predecessor drains its connections.
     pub(crate) drain: Duration,
+    /// Receives notices to the operator.
+    pub(crate) notices: Sender<Notice>,
 }
 
 impl<D: DatagramSocket> Http3Plan<D> {
@@ -77,7 +81,7 @@ impl<D: DatagramSocket> Http3Plan<D> {
         let endpoint = Endpoint::new(&context, worker, generation, seed);
         let peers = Peers { workers: self.workers, predecessors: self.predecessors, drain: self.drain };
         let router = Router::new(context, Issuer { worker, generation }, self.forwarding_socket, peers);
-        Http3::new(endpoint, self.sockets, router)
+        Http3::new(endpoint, self.sockets, router, self.notices)
     }
 }
 
@@ -107,6 +111,7 @@ pub(crate) struct Http3<D> {
     running: Running,
     router: Router<D>,
     receiving: Receiving,
+    notices: Sender<Notice>,
 }
 
 /// Whether the sockets are read.
@@ -136,7 +141,7 @@ enum Running {
 
 impl<D: DatagramSocket> Http3<D> {
     /// Creates the HTTP/3 of a worker with these sockets.
-    fn new(endpoint: Endpoint, sockets: Vec<D>, router: Router<D>) -> Http3<D> {
+    fn new(endpoint: Endpoint, sockets: Vec<D>, router: Router<D>, notices: Sender<Notice>) -> Http3<D> {
         Http3 {
             endpoint,
             outlets: sockets.into_iter().map(Outlet::new).collect(),
@@ -154,6 +159,7 @@ impl<D: DatagramSocket> Http3<D> {
             running: Running::Nothing,
             router,
             receiving: Receiving::Own,
+            notices,
         }
     }
 
@@ -282,7 +288,10 @@ impl<D: DatagramSocket> Http3<D> {
     /// Runs the work of every second: ends connections that are late.
     pub(crate) fn tick(&mut self, cx: &mut WorkerContext) {
         for outlet in &mut self.outlets {
-            outlet.count(&mut cx.observer);
+            if let Some(notice) = outlet.count(&mut cx.observer) {
+                // The thread that receives notices may have stopped.
+                let _ = self.notices.send(notice);
+            }
         }
         self.for_each(cx, |connection, cx| {
             connection.count_packets(&mut cx.observer);

@@ -1,6 +1,7 @@
 //! Notices to the operator about events while the server runs, one line each.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -128,6 +129,13 @@ pub enum Notice {
         /// The 99th percentile of the response time, in seconds.
         p99: f64,
     },
+    /// A UDP socket sends datagrams one by one from now on.
+    SegmentationOff {
+        /// Its address.
+        address: SocketAddr,
+        /// The error of the system.
+        why: String,
+    },
     /// The access log cannot be written.
     LogFailed {
         /// The error.
@@ -249,6 +257,10 @@ impl fmt::Display for Notice {
                 f,
                 "{rate:.0} requests a second, {errors} errors, p99 {:.2} ms, {open} connections",
                 p99 * 1000.0
+            ),
+            Notice::SegmentationOff { address, why } => write!(
+                f,
+                "the system can't split datagrams at {address} (GSO): {why}; they are sent one by one, at more CPU time per byte"
             ),
             Notice::LogFailed { why } => {
                 write!(f, "the access log cannot be written ({why}): lines are dropped and counted until it can")

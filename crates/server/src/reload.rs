@@ -89,6 +89,8 @@ pub(crate) struct Reloader {
     certificates: Option<WatchedCertificates>,
     /// Samples the resource usage of the process, if operators can query it.
     process: Option<ProcessSampler>,
+    /// Notices of workers, which don't call a handler themselves.
+    worker_notices: Option<Receiver<Notice>>,
     /// Sites that are no longer served, until no worker refers to them.
     retired: Vec<Retired>,
     loading: Loading,
@@ -142,6 +144,7 @@ impl Reloader {
             watched: archives.iter().map(Watched::new).collect(),
             certificates: None,
             process: None,
+            worker_notices: None,
             retired: Vec::new(),
             loading,
             virtual_hosts: config.virtual_hosts,
@@ -159,6 +162,11 @@ impl Reloader {
     /// Returns a reloader that also samples the process.
     pub(crate) fn with_process(self, process: Option<ProcessSampler>) -> Reloader {
         Reloader { process, ..self }
+    }
+
+    /// Returns a reloader that also passes on the notices of workers.
+    pub(crate) fn with_worker_notices(self, notices: Receiver<Notice>) -> Reloader {
+        Reloader { worker_notices: Some(notices), ..self }
     }
 
     /// Starts the thread, which exits when all handles are dropped. `archives` has the resources of each watched archive.
@@ -185,6 +193,9 @@ impl Reloader {
         loop {
             if let (Some(process), Some(status)) = (&self.process, &self.status) {
                 process.sample(&status.process);
+            }
+            for notice in self.worker_notices.iter().flat_map(Receiver::try_iter) {
+                self.notify(&notice);
             }
             match orders.recv_timeout(CHECK_INTERVAL) {
                 Ok(order) => {

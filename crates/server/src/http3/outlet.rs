@@ -10,6 +10,7 @@ use cannery_eventloop::{DatagramSocket, Ecn, SendOutcome, Train};
 use cannery_secure::quic::ConnectionKey;
 
 use super::limits::{GATHERED_TRAIN_BYTES_MAX, GATHERED_TRAINS_MAX};
+use crate::notice::Notice;
 use crate::observe::{Http3Metric, Observer};
 
 /// A UDP socket.
@@ -61,12 +62,14 @@ impl<D: DatagramSocket> Outlet<D> {
         &self.socket
     }
 
-    /// Counts the datagrams that the kernel has discarded, and the end of GSO.
-    pub(super) fn count(&mut self, observer: &mut Observer) {
+    /// Counts the datagrams that the kernel has discarded, and the end of GSO, of which it returns a notice.
+    pub(super) fn count(&mut self, observer: &mut Observer) -> Option<Notice> {
         let discarded = self.socket.discarded();
         let more = discarded.wrapping_sub(std::mem::replace(&mut self.discarded, discarded));
         observer.count_http3(Http3Metric::DatagramsDiscarded, more.into());
-        observer.count_http3(Http3Metric::GsoFailures, self.socket.take_gso_error().is_some().into());
+        let error = self.socket.take_gso_error()?;
+        observer.count_http3(Http3Metric::GsoFailures, 1);
+        Some(Notice::SegmentationOff { address: self.socket.local_address(), why: error.to_string() })
     }
 
     /// Returns `true` if the socket has no room.
@@ -171,5 +174,50 @@ impl QueuedTrain {
             bytes,
             segment_bytes: self.segment_bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use cannery_eventloop::{Backlog, ReceiveBatch};
+
+    use super::*;
+
+    /// A socket of which the system has refused GSO.
+    struct Refused(Cell<Option<io::Error>>);
+
+    impl DatagramSocket for Refused {
+        fn receive(&self, _: &mut ReceiveBatch) -> io::Result<Backlog> {
+            Ok(Backlog::Empty)
+        }
+
+        fn send(&self, _: &Train<'_>) -> SendOutcome {
+            SendOutcome::Sent
+        }
+
+        fn local_address(&self) -> SocketAddr {
+            ([192, 0, 2, 1], 443).into()
+        }
+
+        fn take_gso_error(&self) -> Option<io::Error> {
+            self.0.take()
+        }
+    }
+
+    #[test]
+    fn end_of_gso_is_reported_once() {
+        let error = io::Error::from_raw_os_error(5);
+        let text = error.to_string();
+        let mut outlet = Outlet::new(Refused(Cell::new(Some(error))));
+        let mut observer = Observer::default();
+        let notice = outlet.count(&mut observer).expect("GSO was refused");
+        assert!(notice.is_warning());
+        assert!(
+            notice.to_string().contains("192.0.2.1:443") && notice.to_string().contains(&text),
+            "{notice}"
+        );
+        assert!(outlet.count(&mut observer).is_none());
     }
 }

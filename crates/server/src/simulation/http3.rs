@@ -141,6 +141,7 @@ fn worker(network: &Network, current: &Arc<Current>, random: &mut Random) -> Wor
         workers: Vec::new(),
         predecessors: Vec::new(),
         drain: DRAIN,
+        notices: std::sync::mpsc::channel().0,
     };
     let plan = Plan::new(&config, listeners, Arc::clone(current), stop, Observer::default());
     let plan = plan.with_http3(http3, "h3=\":443\"".to_owned());

@@ -1,6 +1,7 @@
 //! Resources of HTTP/3: the context of QUIC, and UDP sockets.
 
 use std::net::SocketAddr;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 
 use cannery_eventloop::{Address, UdpSocket};
@@ -10,6 +11,7 @@ use cannery_secure::{SEED_BYTES, Seed};
 use crate::config::Http3;
 use crate::error::StartError;
 use crate::http3::Http3Plan;
+use crate::notice::Notice;
 use crate::process::Datagrams;
 
 /// How long clients may remember that HTTP/3 is served, in seconds: a day, as most servers say.
@@ -63,11 +65,11 @@ impl Http3Resources {
         self.datagrams.addresses()
     }
 
-    /// Returns a plan for each worker.
+    /// Returns a plan for each worker, which sends its notices to `notices`.
     ///
     /// # Errors
     /// The system's random number generator fails.
-    pub(super) fn into_plans(self) -> Result<Http3Plans, StartError> {
+    pub(super) fn into_plans(self, notices: &Sender<Notice>) -> Result<Http3Plans, StartError> {
         let Http3Resources { context, datagrams, alt_svc, first_worker, generation, predecessors, drain } =
             self;
         let mut plans = Vec::new();
@@ -83,6 +85,7 @@ impl Http3Resources {
                 workers: workers.clone(),
                 predecessors: predecessors.clone(),
                 drain,
+                notices: notices.clone(),
             });
         }
         Ok(Http3Plans { plans: plans.into_iter(), alt_svc })

@@ -200,7 +200,8 @@ impl Resources {
         let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
         let (by_worker, mut claims) = listening.into_parts();
         let quic_addresses = http3.as_ref().map(|http3| http3.addresses().to_vec()).unwrap_or_default();
-        let mut http3 = http3.map(Http3Resources::into_plans).transpose()?;
+        let (notices, worker_notices) = channel();
+        let mut http3 = http3.map(|http3| http3.into_plans(&notices)).transpose()?;
         let stop_flag = Arc::new(StopFlag::default());
         let (drains, draining) = channel();
         let mut plans = Vec::new();
@@ -225,8 +226,8 @@ impl Resources {
             };
             plans.push((plan, waker.clone()));
         }
-        // Each worker has a sender of its own.
-        drop(drains);
+        // Each worker has senders of its own.
+        drop((drains, notices));
         let stop = StopHandle { flag: stop_flag, wakers: wakers.clone(), status: Arc::clone(&status) };
         // If one worker cannot start, the others are stopped.
         let workers = worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.stop())?;
@@ -235,8 +236,10 @@ impl Resources {
 
         // The threads that watch the workers and the files.
         let process = process.map(|process| process.with_workers(counters.clone()));
-        let reloader =
-            reloader.map(|reloader| reloader.with_certificates(certificates).with_process(process));
+        let reloader = reloader.map(|reloader| {
+            let reloader = reloader.with_certificates(certificates).with_process(process);
+            reloader.with_worker_notices(worker_notices)
+        });
         let sites = status.sites();
         let served = Served { current, wakers };
         let reload = reloader.map(|reloader| reloader.start(archives, status, served, &sandbox)).transpose();
