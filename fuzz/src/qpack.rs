@@ -3,6 +3,9 @@
 //! It checks three promises: the decoder's result doesn't depend on how the encoder stream is split; fields that it returns
 //! are those of the same lines encoded again; and our decoder gets the right fields from our sections, whenever the
 //! instructions and acknowledgments arrive.
+//!
+//! Both sides are ours, so that a misreading of RFC 9204 in both would pass. ls-qpack is the other implementation: aioquic decodes
+//! our sections with it, and encodes its own, in `tests/it/http3_suites.rs`.
 
 use cannery_archive::{NO_LINE_ID, NewQpackLine};
 use cannery_wire::hpack::{Field, List};

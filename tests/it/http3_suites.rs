@@ -1,6 +1,8 @@
 //! Other implementations as clients of HTTP/3: aioquic for the features of QUIC and for the violations of h3spec with their
-//! error codes, libcurl, and Chromium. aioquic encodes and decodes QPACK with ls-qpack.
+//! error codes, quic-go, libcurl, and Chromium. aioquic encodes and decodes QPACK with ls-qpack.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::fixture_site::{FixtureSite, noise};
@@ -8,29 +10,50 @@ use crate::harness::{
     QUIC_FLAGS, Server, TLS_FLAGS, compile, python, request_at, skip_outside, write_folder,
 };
 
+/// A server of a small and a large file.
+struct Site {
+    server: Server,
+    address: SocketAddr,
+    large: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Site {
+    /// Starts a server with these flags.
+    fn serve(flags: &[&str]) -> Site {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("site");
+        let archive = folder.path().join("site.cdb");
+        let large = noise(2_000_000);
+        write_folder(&source, &[(b"index.html", b"<title>page</title>"), (b"large.bin", &large)]);
+        compile(&source, &archive, &["--compress", "identity"]);
+        let archive = ["--archive", archive.to_str().unwrap()];
+        let admin = ["--admin", "127.0.0.1:0"];
+        let server = Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS, &admin, flags].concat());
+        let address = server.read_quic_address();
+        Site { server, address, large: source.join("large.bin"), _folder: folder }
+    }
+}
+
+/// Runs a program that prints a line for each case. Panics if one failed, or there were fewer cases.
+fn run_cases(command: &mut Command, cases: usize) {
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    let passed = stdout.lines().filter(|line| line.starts_with("passed ")).count();
+    assert!(passed >= cases, "only {passed} cases");
+}
+
 /// Runs a suite of tests/outside against a server with these flags. The suite must have at least this number of cases. Returns
 /// the server, unless the suite was skipped.
 fn run_suite(suite: &str, cases: usize, flags: &[&str]) -> Option<Server> {
     if skip_outside() {
         return None;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("site");
-    let archive = folder.path().join("site.cdb");
-    write_folder(&source, &[(b"index.html", b"<title>page</title>"), (b"large.bin", &noise(2_000_000))]);
-    compile(&source, &archive, &["--compress", "identity"]);
-    let archive = ["--archive", archive.to_str().unwrap()];
-    let admin = ["--admin", "127.0.0.1:0"];
-    let server = Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS, &admin, flags].concat());
-    let address = server.read_quic_address();
-
+    let Site { server, address, large, _folder } = Site::serve(flags);
     let mut command = Command::new(python());
     command.args(["tests/outside/quic_cases.py", suite, "127.0.0.1", &address.port().to_string()]);
-    let output = command.arg(source.join("large.bin")).output().unwrap();
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
-    let passed = stdout.lines().filter(|line| line.starts_with("passed ")).count();
-    assert!(passed >= cases, "only {passed} cases");
+    run_cases(command.arg(large), cases);
     Some(server)
 }
 
@@ -45,8 +68,19 @@ fn aioquic_sends_early_data() {
 }
 
 #[test]
+fn quic_go_uses_http3() {
+    if skip_outside() {
+        return;
+    }
+    let site = Site::serve(&["--early-data"]);
+    let program =
+        std::env::var_os("CANNERY_QUIC_GO").map_or_else(|| "target/outside/go/quic_go".into(), PathBuf::from);
+    run_cases(Command::new(program).arg(site.address.to_string()).arg(&site.large), 4);
+}
+
+#[test]
 fn violations_get_their_error_codes() {
-    run_suite("errors", 88, &[]);
+    run_suite("errors", 89, &[]);
 }
 
 #[test]

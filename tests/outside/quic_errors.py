@@ -1,6 +1,7 @@
 """The cases of h3spec: violations of RFC 9000, RFC 9001, RFC 9114 and RFC 9204, each with its error code."""
 
 from aioquic import tls
+from aioquic.quic import events
 
 from quic_client import Client, frame, request, varint
 
@@ -19,6 +20,7 @@ H3_STREAM_CREATION_ERROR = 0x103
 H3_CLOSED_CRITICAL_STREAM = 0x104
 H3_FRAME_UNEXPECTED = 0x105
 H3_FRAME_ERROR = 0x106
+H3_EXCESSIVE_LOAD = 0x107
 H3_ID_ERROR = 0x108
 H3_SETTINGS_ERROR = 0x109
 H3_MISSING_SETTINGS = 0x10A
@@ -587,6 +589,17 @@ def qpack_stream_is_closed(server):
         client.await_error(H3_CLOSED_CRITICAL_STREAM)
 
 
+def flood_of_pings(server):
+    client = Client(server.address).connected()
+    count = lambda kind: sum(isinstance(event, kind) for event in client.events)
+    for sent in range(1, 100):
+        client.send_frames(*[(0x01, b"")] * 1000)
+        client.run_until(lambda: count(events.PingAcknowledged) == sent or count(events.ConnectionTerminated))
+        if count(events.ConnectionTerminated):
+            break
+    client.await_error(H3_EXCESSIVE_LOAD)
+
+
 CASES = [
     initial_source_connection_id_missing, initial_source_connection_id_differs,
     original_destination_connection_id_of_client, preferred_address_of_client, retry_source_connection_id_of_client,
@@ -614,5 +627,5 @@ CASES = [
     reference_to_a_missing_entry, insert_count_out_of_range, truncated_field_line, invalid_huffman_code,
     table_capacity_above_the_limit, insertion_with_an_invalid_index, duplicate_of_a_missing_entry,
     insert_count_increment_of_zero, insert_count_increment_beyond_the_table, acknowledgment_of_an_unknown_section,
-    qpack_stream_is_closed,
+    qpack_stream_is_closed, flood_of_pings,
 ]

@@ -33,6 +33,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("npm packages", outside::install_npm_packages);
         steps.run("PyPI packages", outside::install_pypi_packages);
         steps.run("h2spec", outside::install_h2spec);
+        steps.run("quic-go", outside::install_quic_go);
     }
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
     let clippy = format!("clippy --workspace {WITHOUT_BENCHMARKS} --all-targets -- -D warnings");
@@ -76,6 +77,7 @@ fn tests(words: &str, extent: Extent) -> Command {
     command.env("CANNERY_NPM", outside::npm_directory());
     command.env("CANNERY_PYTHON", outside::python_directory().join("bin/python"));
     command.env("CANNERY_H2SPEC", outside::h2spec());
+    command.env("CANNERY_QUIC_GO", outside::quic_go());
     command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
     if let Some(chromium) = project::program("chromium") {
         command.env("CANNERY_CHROMIUM", chromium);

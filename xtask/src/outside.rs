@@ -248,6 +248,18 @@ pub(crate) fn install_h2spec() -> Result<(), Error> {
     project::run(go.current_dir(project::root().join("tests/outside/h2spec")).stdin(Stdio::null()))
 }
 
+/// Returns the path of the client over quic-go in `tests/outside/quic_go`.
+pub(crate) fn quic_go() -> PathBuf {
+    project::outside().join("go/quic_go")
+}
+
+/// Builds the client over quic-go. Go does nothing if it is built.
+pub(crate) fn install_quic_go() -> Result<(), Error> {
+    let mut go = Command::new("go");
+    go.args(["build", "-mod=readonly", "-o"]).arg(quic_go()).arg(".");
+    project::run(go.current_dir(project::root().join("tests/outside/quic_go")).stdin(Stdio::null()))
+}
+
 fn is_installed(directory: &Path, name: &str, version: &str) -> bool {
     let description = directory.join("node_modules").join(name).join("package.json");
     fs::read_to_string(description).is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
