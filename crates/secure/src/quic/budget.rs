@@ -62,7 +62,7 @@ impl TokenBucket {
     }
 }
 
-/// What a connection and its peer have done since its start, as far as it costs tokens or earns them.
+/// The activity of a connection and its peer since its start, as far as it costs tokens or earns them.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Work {
     /// Packets that the peer has sent.

@@ -31,7 +31,7 @@ pub struct Connection {
     pub(super) key: ConnectionKey,
     /// Whether the endpoint still routes to this connection. Its key may be reused once it doesn't.
     pub(super) is_registered: bool,
-    /// What the session has recorded.
+    /// The records of the session.
     records: Arc<Records>,
     /// The length of the datagram that started the connection, or `None` once the peer's address is validated.
     ///
@@ -199,7 +199,7 @@ impl Connection {
         }
     }
 
-    /// Returns what the connection and its peer have done.
+    /// Returns the activity of the connection and its peer.
     fn work(&self) -> Work {
         let stats = self.quinn.stats();
         Work {

@@ -107,8 +107,8 @@ impl From<EarlyKeys> for (Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>
 /// The keys of the key phases after the first (RFC 9001 §6), each derived when it is first used.
 ///
 /// `quinn-proto` requests them one phase in advance, so that the time of an update tells an observer nothing. But few connections
-/// ever update their keys, and they would take more than a kilobyte of each. What an observer could learn is when keys are
-/// updated for the first time; a forged packet can cause their derivation once.
+/// ever update their keys, and they would take more than a kilobyte of each. An observer could learn when keys are updated for
+/// the first time, and a forged packet can cause one derivation.
 pub(super) struct LaterKeys {
     secrets: Arc<Mutex<Secrets>>,
     limits: Limits,
