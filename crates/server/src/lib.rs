@@ -49,13 +49,6 @@ mod notice;
 // Landlock, seccomp and credentials.
 pub mod sandbox;
 
-// For tests: a simulated network, and single iterations of a worker.
-#[cfg(test)]
-mod simulation;
-
-#[cfg(any(test, feature = "stepper"))]
-pub mod stepper;
-
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
@@ -71,6 +64,8 @@ pub use crate::process::Listening;
 pub use crate::process::end_with_parent;
 pub use crate::reload::{PublishError, Publisher};
 pub use crate::startup::AdminProcess;
+#[cfg(any(test, feature = "stepper"))]
+pub use crate::worker::stepper;
 pub use crate::worker::{Backend, BackendChoice};
 
 use crate::config::ListenerKind;

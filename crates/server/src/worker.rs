@@ -11,6 +11,13 @@ mod slab;
 mod standby;
 mod start;
 
+// For tests: thousands of workers on a simulated network.
+#[cfg(test)]
+pub(crate) mod simulation;
+// For benchmarks and tests: single iterations of a worker.
+#[cfg(any(test, feature = "stepper"))]
+pub mod stepper;
+
 #[cfg(test)]
 pub(crate) use backend::DefaultLoop;
 pub use backend::{Backend, BackendChoice};

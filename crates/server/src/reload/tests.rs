@@ -5,7 +5,7 @@ use std::io::Write;
 use super::*;
 use crate::content::{Entry, Sites};
 use crate::pages::BuiltinPages;
-use crate::simulation;
+use crate::worker::simulation;
 
 #[test]
 fn worker_never_drops_the_last_reference() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::config::{Content, ListenerKind, LiveFolder, LivePage, LiveReload, Loading, NamedArchive};
-use crate::simulation;
+use crate::worker::simulation;
 use crate::{Address, Config, Server};
 
 /// A folder that changes when a test wants it.

@@ -6,8 +6,8 @@ use std::io::Write;
 use cannery_archive::Loading;
 
 use crate::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarget, NamedArchive};
-use crate::simulation::archive;
-use crate::stepper::{Instrumentation, Stepper};
+use crate::worker::simulation::archive;
+use crate::worker::stepper::{Instrumentation, Stepper};
 
 const ITERATIONS: u64 = 10_000;
 

@@ -11,13 +11,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use self::single_client::{Client, RESPONSE_START_BYTES, SingleClientLoop};
+use super::{Plan, StopFlag, Worker};
 use crate::config::{self, AccessLog, Config, ListenerKind};
 use crate::content::Content;
 use crate::error::StartError;
 use crate::observe::{Counters, LogFile, LogWriter, Observer, Status};
 use crate::reload::Current;
 use crate::sandbox::Sandbox;
-use crate::worker::{Plan, StopFlag, Worker};
 
 /// A worker with one connection, on which the client sends requests in every iteration.
 pub struct Stepper {
