@@ -72,7 +72,9 @@ pub enum Backlog {
     Possible,
 }
 
-/// Datagrams to one peer, all of the same size except the last, which may be shorter.
+/// Datagrams to one peer, all of the same size except the last, which may be shorter (GSO).
+///
+/// This is what callers send. The socket passes it to the system as one or several messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Train<'a> {
     /// The peer's address. For a socket with all IPv4 and IPv6 addresses, an IPv4 address is mapped to IPv6.

@@ -22,7 +22,7 @@ const BACKLOG: i32 = 4096;
 /// Bytes that the kernel buffers for a connection in addition to those in flight (`TCP_NOTSENT_LOWAT`). Without a limit it
 /// buffers megabytes on a fast network, and a thousand peers that don't read exhaust the memory of all sockets of the
 /// machine. Bytes in flight don't count, so this does not limit the throughput.
-const UNSENT_BYTES_MAX: u32 = 64 * 1024;
+const NOTSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// How long to retry while an address is in use, and the interval between tries. The kernel takes a moment to close the
 /// sockets of a process that was killed, in particular those of a ring that was accepting.
@@ -230,7 +230,7 @@ impl Listener {
         let listener = Listener { socket, inherited: true };
         if listener.is_tcp()? {
             listener.socket.set_tcp_nodelay(true)?;
-            syscalls::limit_unsent(&listener.socket, UNSENT_BYTES_MAX)?;
+            syscalls::set_notsent_lowat(&listener.socket, NOTSENT_BYTES_MAX)?;
         }
         Ok(listener)
     }
@@ -328,7 +328,7 @@ fn new_tcp_socket(
     socket.set_reuse_address(true)?;
     // We send a response in as few calls as possible, so Nagle's algorithm would only delay it.
     socket.set_tcp_nodelay(true)?;
-    syscalls::limit_unsent(&socket, UNSENT_BYTES_MAX)?;
+    syscalls::set_notsent_lowat(&socket, NOTSENT_BYTES_MAX)?;
     if options.defer_accept {
         syscalls::defer_accept(&socket)?;
     }

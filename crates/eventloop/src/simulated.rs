@@ -17,7 +17,7 @@ use std::io::{self, IoSlice};
 use std::time::Duration;
 
 pub use datagram_socket::SimulatedDatagrams;
-pub use datagrams::{DatagramPeer, DatagramPeerId, Path, Traffic, Transmission};
+pub use datagrams::{DatagramPeer, DatagramPeerId, Path, Traffic};
 pub use network::{Network, UNIX_SECONDS};
 pub use peer::{Action, ConnectionState, PeerId, ReadRate};
 pub use random::Random;

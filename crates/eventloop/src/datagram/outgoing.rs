@@ -1,4 +1,5 @@
-//! A message to send: a train, or the part of one that a call can send, with its address and control messages.
+//! A message for a system call: a train, or as much of one as a call can send, with the address and the control messages in
+//! the form of the system.
 
 use super::control::Request;
 use super::name::Name;
@@ -6,16 +7,16 @@ use super::name::Name;
 /// The most messages that one call sends.
 pub(crate) const SENT_MAX: usize = 16;
 
-/// A message to send.
+/// A message to send, as a system call takes it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outgoing<'a> {
+pub(crate) struct OutgoingMessage<'a> {
     pub(crate) name: Name,
     pub(crate) control: Request,
     pub(crate) bytes: &'a [u8],
 }
 
-impl Outgoing<'_> {
+impl OutgoingMessage<'_> {
     /// A message to no address.
-    pub(super) const NONE: Outgoing<'static> =
-        Outgoing { name: Name::NONE, control: Request::new(), bytes: &[] };
+    pub(super) const NONE: OutgoingMessage<'static> =
+        OutgoingMessage { name: Name::NONE, control: Request::new(), bytes: &[] };
 }

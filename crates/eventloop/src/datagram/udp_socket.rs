@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
 use super::batch::{Envelope, MESSAGES_MAX, Message, ReceiveBatch};
 use super::control::{Report, Request};
 use super::name::Name;
-use super::outgoing::{Outgoing, SENT_MAX};
+use super::outgoing::{OutgoingMessage, SENT_MAX};
 use super::{Backlog, DatagramSocket, Progress, SendOutcome, Train};
 use crate::address::Address;
 use crate::listener::IpVersions;
@@ -178,7 +178,7 @@ impl UdpSocket {
 
     /// Returns the message that sends datagrams of `segment_bytes` each, which must be less than 2^16 if there are several.
     #[inline]
-    fn outgoing<'a>(&self, train: &Train<'_>, bytes: &'a [u8], segment_bytes: usize) -> Outgoing<'a> {
+    fn outgoing<'a>(&self, train: &Train<'_>, bytes: &'a [u8], segment_bytes: usize) -> OutgoingMessage<'a> {
         let mut control = Request::new();
         // A socket with one address needs no other, and BSD would refuse it.
         if let Some(source) = train.source.filter(|_| self.fixed_address().is_none()) {
@@ -190,7 +190,7 @@ impl UdpSocket {
         if bytes.len() > segment_bytes {
             control.set_segment_bytes(u16::try_from(segment_bytes).expect("less than 2^16"));
         }
-        Outgoing { name: Name::new(train.destination), control, bytes }
+        OutgoingMessage { name: Name::new(train.destination), control, bytes }
     }
 
     /// Sends datagrams with one call, or with one each if the system fails to split them.
@@ -207,7 +207,7 @@ impl UdpSocket {
 
     /// Sends the first trains with one call, those that need only one each. Returns their number, which may be 0.
     fn send_several(&self, trains: &[Train<'_>]) -> io::Result<usize> {
-        let mut messages = [Outgoing::NONE; SENT_MAX];
+        let mut messages = [OutgoingMessage::NONE; SENT_MAX];
         let mut count = 0;
         for (message, train) in messages.iter_mut().zip(trains) {
             let segment_bytes = train.datagram_bytes();

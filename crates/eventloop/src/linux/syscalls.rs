@@ -17,7 +17,7 @@ use rustix::net::RecvFlags;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::datagram::batch::{BUFFER_BYTES, BUFFER_STRIDE, Envelope, MESSAGES_MAX};
-use crate::datagram::outgoing::{Outgoing, SENT_MAX};
+use crate::datagram::outgoing::{OutgoingMessage, SENT_MAX};
 
 /// The kernel distributes connections among the sockets that listen at one address (`SO_REUSEPORT`).
 pub(crate) const BALANCES_LISTENERS: bool = true;
@@ -153,7 +153,7 @@ pub(crate) fn release_free_memory() {
 }
 
 /// Limits the bytes that the kernel buffers for a connection in addition to those in flight.
-pub(crate) fn limit_unsent(listener: &Socket, bytes: u32) -> io::Result<()> {
+pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_tcp_notsent_lowat(bytes)
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn receive_messages(
 }
 
 /// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
-pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &Outgoing<'_>) -> io::Result<()> {
+pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> io::Result<()> {
     let vector = IoSlice::new(message.bytes);
     let header = header_of(message, &vector);
     let socket = socket.as_raw_fd();
@@ -251,7 +251,7 @@ pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &Outgoing<'_>) -> io
 }
 
 /// Sends up to [`SENT_MAX`] messages in order, until one fails. Returns the number of those sent, or the error of the first.
-pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[Outgoing<'_>]) -> io::Result<usize> {
+pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<'_>]) -> io::Result<usize> {
     let mut vectors = [IoSlice::new(&[]); SENT_MAX];
     // SAFETY: all-zero is a valid `mmsghdr`: no address, no buffer, no control data.
     let mut headers: [libc::mmsghdr; SENT_MAX] = unsafe { std::mem::zeroed() };
@@ -274,7 +274,7 @@ pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[Outgoing<'_>]) -
 
 /// Returns a header that points to a message and to the vector with its bytes.
 #[inline]
-fn header_of(message: &Outgoing<'_>, vector: &IoSlice<'_>) -> libc::msghdr {
+fn header_of(message: &OutgoingMessage<'_>, vector: &IoSlice<'_>) -> libc::msghdr {
     let control = message.control.as_bytes();
     // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };

@@ -14,7 +14,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use socket2::{SockRef, Socket};
 
 use crate::datagram::batch::{BUFFER_BYTES, BUFFER_STRIDE, Envelope};
-use crate::datagram::outgoing::Outgoing;
+use crate::datagram::outgoing::OutgoingMessage;
 
 /// Not every system distributes connections among the sockets that listen at one address: some give all to one.
 pub(crate) const BALANCES_LISTENERS: bool = false;
@@ -56,7 +56,7 @@ pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     UnixDatagram::pair()
 }
 
-/// Returns 0, because systems other than Linux don't report unacknowledged bytes. [`limit_unsent`] makes the error small.
+/// Returns 0, because systems other than Linux don't report unacknowledged bytes. [`set_notsent_lowat`] makes the error small.
 pub(crate) fn unacknowledged_bytes(_socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(0)
 }
@@ -66,7 +66,7 @@ pub(crate) fn release_free_memory() {}
 
 /// Limits the bytes that the kernel buffers for a connection, including those in flight, which these systems don't
 /// distinguish.
-pub(crate) fn limit_unsent(listener: &Socket, bytes: u32) -> io::Result<()> {
+pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_send_buffer_size(4 * bytes as usize)
 }
 
@@ -153,7 +153,7 @@ fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], envelope: &mut Env
 
 /// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
 #[allow(clippy::useless_conversion, reason = "other systems have other types")]
-pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &Outgoing<'_>) -> io::Result<()> {
+pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> io::Result<()> {
     let control = message.control.as_bytes();
     let mut vector =
         libc::iovec { iov_base: message.bytes.as_ptr().cast_mut().cast(), iov_len: message.bytes.len() };
@@ -175,7 +175,7 @@ pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &Outgoing<'_>) -> io
 }
 
 /// Sends messages in order, until one fails. Returns the number of those sent, or the error of the first.
-pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[Outgoing<'_>]) -> io::Result<usize> {
+pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<'_>]) -> io::Result<usize> {
     let mut sent = 0;
     for message in messages {
         match send_message(socket, message) {

@@ -24,27 +24,14 @@ pub trait DatagramPeer {
     fn receive(&mut self, now: Instant, datagram: Datagram<'_>);
 
     /// Returns the next datagrams to send. Called until it returns `None`, after each call of another function and in each
-    /// iteration of the loop.
-    fn transmit(&mut self, now: Instant) -> Option<Transmission>;
+    /// iteration of the loop. The network chooses their source.
+    fn transmit(&mut self, now: Instant) -> Option<Train<'_>>;
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout).
     fn timeout(&self) -> Option<Instant>;
 
     /// Handles the timeout, after which [`timeout`](Self::timeout) must return a later one or `None`.
     fn handle_timeout(&mut self, now: Instant);
-}
-
-/// Datagrams that a peer sends: a train with memory of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transmission {
-    /// The address of the server.
-    pub destination: SocketAddr,
-    /// The ECN codepoint.
-    pub ecn: Option<Ecn>,
-    /// The concatenated contents.
-    pub bytes: Vec<u8>,
-    /// The size of a datagram; `None` if there is only one.
-    pub segment_bytes: Option<usize>,
 }
 
 /// Identifies a peer of a network that sends datagrams.
@@ -242,8 +229,8 @@ impl Datagrams {
             if peer.timeout().is_some_and(|timeout| timeout <= time.instant()) {
                 peer.handle_timeout(time.instant());
             }
-            while let Some(transmission) = peer.transmit(time.instant()) {
-                self.transmit(index, &transmission, time, random);
+            while let Some(train) = peer.transmit(time.instant()) {
+                self.transmit(index, &train, time, random);
             }
         }
     }
@@ -267,9 +254,9 @@ impl Datagrams {
     }
 
     /// Sends datagrams of a peer.
-    fn transmit(&mut self, peer: usize, transmission: &Transmission, time: Time, random: &mut Random) {
-        let Transmission { destination, ecn, ref bytes, segment_bytes } = *transmission;
-        for bytes in bytes.chunks(segment_bytes.unwrap_or(bytes.len()).max(1)) {
+    fn transmit(&mut self, peer: usize, train: &Train<'_>, time: Time, random: &mut Random) {
+        let Train { destination, ecn, .. } = *train;
+        for bytes in train.bytes.chunks(train.datagram_bytes()) {
             let remote = &mut self.peers[peer];
             if random.happens(remote.path.rebinding) {
                 let port = u16::try_from(1024 + random.below(60_000)).expect("below 2^16");

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket as Peer};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::simulated::{DatagramPeer, Network, Path, Random, Simulated, SimulatedDatagrams, Transmission};
+use crate::simulated::{DatagramPeer, Network, Path, Random, Simulated, SimulatedDatagrams};
 use crate::{
     Backlog, Datagram, DatagramClaim, DatagramOptions, DatagramSocket, Ecn, Event, EventLoop, ReceiveBatch,
     SendOutcome, Train, UdpSocket, Waker,
@@ -119,6 +119,8 @@ struct Client {
     /// The time of the next attempt. `None` before the first.
     next_attempt: Option<Instant>,
     to_send: bool,
+    /// The contents of the datagrams that are sent.
+    train: Vec<u8>,
     /// Numbers of all echoes, in the order in which they arrived.
     received: Vec<u16>,
     marked: usize,
@@ -150,7 +152,7 @@ impl DatagramPeer for Client {
         }
     }
 
-    fn transmit(&mut self, now: Instant) -> Option<Transmission> {
+    fn transmit(&mut self, now: Instant) -> Option<Train<'_>> {
         if self.next_attempt.is_none() {
             self.next_attempt = Some(now + RETRY_INTERVAL);
             self.to_send = true;
@@ -161,8 +163,14 @@ impl DatagramPeer for Client {
         // A train of datagrams of the same size, and its shorter end.
         let length = Client::content(*self.unanswered.first()?).len();
         let same = self.unanswered.iter().filter(|number| Client::content(**number).len() == length);
-        let bytes = same.take(30).flat_map(|number| Client::content(*number)).collect();
-        Some(Transmission { destination: SERVER, ecn: self.ecn, bytes, segment_bytes: Some(length) })
+        self.train = same.take(30).flat_map(|number| Client::content(*number)).collect();
+        Some(Train {
+            destination: SERVER,
+            source: None,
+            ecn: self.ecn,
+            bytes: &self.train,
+            segment_bytes: Some(length),
+        })
     }
 
     fn timeout(&self) -> Option<Instant> {

@@ -16,7 +16,8 @@ pub struct Arrival<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Datagrams to send, which are at the start of the caller's buffer.
+/// Describes datagrams to send, which are at the start of the caller's buffer: the term of `quinn-proto`. The caller makes a
+/// train of the event loop of both.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use cannery_eventloop::simulated::{DatagramPeer, Random, Transmission};
-use cannery_eventloop::{Datagram, Ecn};
+use cannery_eventloop::simulated::{DatagramPeer, Random};
+use cannery_eventloop::{Datagram, Ecn, Train};
 use cannery_testkit::http3::{
     CONTROL_STREAM, DATA, HEADERS, SETTINGS, decode, field_section, frame, take_frame, varint,
 };
@@ -252,7 +252,7 @@ impl DatagramPeer for Client {
         self.run(now);
     }
 
-    fn transmit(&mut self, now: Instant) -> Option<Transmission> {
+    fn transmit(&mut self, now: Instant) -> Option<Train<'_>> {
         if self.connection.is_none() && self.outcome.is_none() {
             let connected = self.endpoint.connect(now, CONFIG.clone(), SERVER, "localhost");
             self.connection = Some(connected.expect("the configuration is valid"));
@@ -262,10 +262,11 @@ impl DatagramPeer for Client {
         let transmit = connection.poll_transmit(now, SEGMENTS_MAX, &mut self.buffer);
         self.timeout = connection.poll_timeout();
         let transmit = transmit?;
-        Some(Transmission {
+        Some(Train {
             destination: transmit.destination,
+            source: None,
             ecn: transmit.ecn.and_then(|ecn| Ecn::from_traffic_class(ecn as u8)),
-            bytes: self.buffer[..transmit.size].to_vec(),
+            bytes: &self.buffer[..transmit.size],
             segment_bytes: transmit.segment_size,
         })
     }
