@@ -4,7 +4,7 @@
 //! of complete frames, with fields that a decoder of QPACK gets; after the server's last GOAWAY no request is answered; and the
 //! memory of a connection is bounded.
 
-use cannery_wire::h3::{Connection, ErrorCode, RequestEnd, Step};
+use cannery_wire::h3::{Connection, ErrorCode, RequestEnd, Step, StreamId};
 use cannery_wire::hpack::Field;
 use cannery_wire::limits::{CONTROL_FRAME_BYTES_MAX, FIELD_SECTION_BYTES_MAX};
 use cannery_wire::qpack::{Decoder, put_field};
@@ -27,7 +27,8 @@ const STREAMS_MAX: u64 = 100;
 pub fn streams(bytes: &[u8]) {
     let mut sides = [Side::new(usize::MAX), Side::new(1)];
     let mut choices = Choices::new(bytes);
-    let (mut next_stream, mut next_unidirectional) = (0, 2);
+    let mut next_stream = 0;
+    let mut next_unidirectional = 2;
     while let Some(operation) = choices.byte() {
         let stream = u64::from(choices.next()) * STEP;
         let action = match operation % 8 {
@@ -115,7 +116,7 @@ impl Side {
     fn act(&mut self, action: &Action<'_>) -> Result<Vec<Step>, ErrorCode> {
         let steps = match action {
             Action::Open(stream, bytes) => {
-                self.connection.open(*stream);
+                self.connection.open(StreamId::new(*stream));
                 self.first_unanswered =
                     if self.has_stopped_requests { self.first_unanswered } else { stream + STEP };
                 self.read(*stream, bytes)?
@@ -123,15 +124,16 @@ impl Side {
             Action::Send(stream, bytes) => self.read(*stream, bytes)?,
             Action::SendUnidirectional(stream, bytes) => {
                 // Budgets count the pieces.
-                self.connection.read_unidirectional(*stream, bytes, &mut self.store)?;
+                let stream = StreamId::new(*stream);
+                self.connection.read_unidirectional(stream, bytes, &mut self.store)?;
                 Vec::new()
             }
-            Action::End(stream) => match self.connection.end_request(*stream)? {
+            Action::End(stream) => match self.connection.end_request(StreamId::new(*stream))? {
                 RequestEnd::Complete => Vec::new(),
                 RequestEnd::Reset(code) => vec![Step::Reset(code)],
             },
             Action::Reset(stream) => {
-                self.connection.cancel_request(*stream)?;
+                self.connection.cancel_request(StreamId::new(*stream))?;
                 Vec::new()
             }
             Action::StopRequests => {
@@ -153,7 +155,8 @@ impl Side {
         let mut steps = Vec::new();
         for mut piece in bytes.chunks(self.piece) {
             loop {
-                let step = self.connection.next_request(stream, &mut piece, &mut self.store)?;
+                let step =
+                    self.connection.next_request(StreamId::new(stream), &mut piece, &mut self.store)?;
                 match step {
                     Step::More => break,
                     Step::Request(_) => self.answer(stream, b"200"),
@@ -170,7 +173,7 @@ impl Side {
     fn answer(&mut self, stream: u64, status: &[u8]) {
         assert!(stream < self.first_unanswered, "a response after GOAWAY");
         let fields: [(&str, &[u8]); 2] = [(":status", status), ("content-type", b"text/plain")];
-        self.connection.respond_with_fields(stream, &fields, b"body", &mut self.output);
+        self.connection.respond_with_fields(StreamId::new(stream), &fields, b"body", &mut self.output);
         let instructions = self.connection.take_encoder_stream();
         self.decoder.read_encoder_stream(&instructions, &mut Vec::new()).expect("our instructions are valid");
 

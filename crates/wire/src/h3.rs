@@ -14,9 +14,11 @@ mod request;
 mod respond;
 mod sections;
 mod settings;
+mod stream_id;
 mod unidirectional;
 mod varint;
 
 pub use connection::{Connection, RequestEnd, Step};
 pub use error::ErrorCode;
+pub use stream_id::StreamId;
 pub use unidirectional::Reading;

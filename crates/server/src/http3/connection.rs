@@ -219,7 +219,7 @@ impl Connection {
                 self.begin(cx)?;
                 while let Some(stream) = self.quic.accept(direction) {
                     if direction == Direction::Bidirectional {
-                        self.http.open(stream.number());
+                        self.http.open(http_id(stream));
                     }
                     self.read(stream, cx, bodies)?;
                 }
@@ -290,7 +290,7 @@ impl Connection {
         cx: &mut WorkerContext,
         bodies: &mut Bodies,
     ) -> Result<(), ErrorCode> {
-        let number = stream.number();
+        let id = http_id(stream);
         let client = cx.observer.needs_peer_addresses().then(|| self.quic.remote_address());
         let is_early = self.quic.is_handshaking();
         let http = &mut self.http;
@@ -299,17 +299,17 @@ impl Connection {
         let mut sending = SendTime::Now;
         let outcome = self.quic.read(stream, |mut bytes| {
             while progress == Ok(RequestProgress::Continues) {
-                match http.next_request(number, &mut bytes, cx.http3().heads) {
+                match http.next_request(id, &mut bytes, cx.http3().heads) {
                     Ok(Step::More) => return,
                     Ok(Step::Request(priority)) => {
                         if is_early {
                             sending = SendTime::of_early_request(cx);
                         }
-                        respond(http, number, None, &client, cx);
+                        respond(http, id, None, &client, cx);
                         answered = Some(priority);
                     }
                     Ok(Step::Refused(priority, refusal)) => {
-                        respond(http, number, Some(refusal), &client, cx);
+                        respond(http, id, Some(refusal), &client, cx);
                         answered = Some(priority);
                     }
                     Ok(Step::Stop) => progress = Ok(RequestProgress::Stopped),
@@ -338,37 +338,37 @@ impl Connection {
         match outcome {
             ReadOutcome::Blocked | ReadOutcome::Closed => Ok(()),
             ReadOutcome::Finished => {
-                if let RequestEnd::Reset(code) = self.http.end_request(number)? {
+                if let RequestEnd::Reset(code) = self.http.end_request(id)? {
                     self.reset(stream, code);
                 }
                 Ok(())
             }
             ReadOutcome::Reset(_) => {
                 self.reset(stream, ErrorCode::RequestCancelled);
-                self.http.cancel_request(number)
+                self.http.cancel_request(id)
             }
         }
     }
 
     fn read_unidirectional(&mut self, stream: StreamId, cx: &mut WorkerContext) -> Result<(), ErrorCode> {
-        let number = stream.number();
+        let id = http_id(stream);
         let http = &mut self.http;
         let mut reading = Ok(Reading::Continues);
         let outcome = self.quic.read(stream, |bytes| {
             if reading == Ok(Reading::Continues) {
-                reading = http.read_unidirectional(number, bytes, cx.http3().heads);
+                reading = http.read_unidirectional(id, bytes, cx.http3().heads);
             }
         });
         if let Reading::Stops(code) = reading? {
             self.stop(stream, code);
             return Ok(());
         }
-        for (stream, priority) in self.http.take_priorities() {
-            set_priority(&mut self.quic, StreamId::new(stream), priority);
+        for (id, priority) in self.http.take_priorities() {
+            set_priority(&mut self.quic, StreamId::new(id.number()), priority);
         }
         match outcome {
             ReadOutcome::Blocked | ReadOutcome::Closed => Ok(()),
-            ReadOutcome::Finished | ReadOutcome::Reset(_) => self.http.end_unidirectional(number),
+            ReadOutcome::Finished | ReadOutcome::Reset(_) => self.http.end_unidirectional(id),
         }
     }
 
@@ -452,7 +452,7 @@ impl Connection {
     fn stop(&mut self, stream: StreamId, code: ErrorCode) {
         // It fails if the stream was read to its end.
         let _ = self.quic.stop(stream, code.number());
-        self.http.stop_reading(stream.number());
+        self.http.stop_reading(http_id(stream));
     }
 
     /// Writes the instructions of QPACK that requests and responses have caused.
@@ -646,6 +646,11 @@ impl SendTime {
     }
 }
 
+/// Returns the ID of a stream of QUIC for the state machine of HTTP/3.
+fn http_id(stream: StreamId) -> h3::StreamId {
+    h3::StreamId::new(stream.number())
+}
+
 fn set_priority(quic: &mut quic::Connection, stream: StreamId, priority: Priority) {
     // It fails if the response is complete.
     let _ = quic.set_priority(stream, send_order(stream, priority));
@@ -654,7 +659,7 @@ fn set_priority(quic: &mut quic::Connection, stream: StreamId, priority: Priorit
 /// Writes the response to a request, which may be refused, into the worker's output.
 fn respond(
     http: &mut h3::Connection,
-    stream: u64,
+    stream: h3::StreamId,
     refusal: Option<Refusal>,
     client: &Option<SocketAddr>,
     cx: &mut WorkerContext,

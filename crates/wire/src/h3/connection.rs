@@ -8,6 +8,7 @@ use super::peer_streams::{PeerStreams, kind};
 use super::request::{EndError, Event, RequestStream, Section};
 use super::sections::SectionReader;
 use super::settings;
+use super::stream_id::StreamId;
 use super::varint;
 use crate::abuse::Budget;
 use crate::head_store::{HeadStore, RequestInfo, Trailers, Verdict};
@@ -16,9 +17,6 @@ use crate::priority::Priority;
 use crate::qpack::EncoderTable;
 use crate::refusal::Refusal;
 use crate::request_head::Version;
-
-/// IDs of request streams are multiples of four (RFC 9000 §2.1).
-const REQUEST_STREAM_STEP: u64 = 4;
 
 /// One HTTP/3 connection.
 #[derive(Debug)]
@@ -31,20 +29,20 @@ pub struct Connection {
     /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,
     /// The request stream after the highest one that the peer has opened.
-    pub(super) next_stream: u64,
+    pub(super) next_stream: StreamId,
     /// The stream from which on requests are not answered, if the peer was notified of it.
-    goaway: Option<u64>,
+    goaway: Option<StreamId>,
     pub(super) budget: Budget,
     /// Priorities of streams that are not open yet (RFC 9218 §7), oldest first.
-    pub(super) early_priorities: Vec<(u64, Priority)>,
+    pub(super) early_priorities: Vec<(StreamId, Priority)>,
     /// Changed priorities of open streams, oldest first.
-    pub(super) changed_priorities: Vec<(u64, Priority)>,
+    pub(super) changed_priorities: Vec<(StreamId, Priority)>,
 }
 
 /// A request stream of which more is to be read.
 #[derive(Debug)]
 struct Request {
-    stream: u64,
+    stream: StreamId,
     frames: RequestStream,
     /// The announced length of the content that is left, in bytes.
     content_left: Option<u64>,
@@ -55,7 +53,7 @@ struct Request {
 /// A request that was not answered yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingRequest {
-    pub(super) stream: u64,
+    pub(super) stream: StreamId,
     pub(super) info: RequestInfo,
 }
 
@@ -93,7 +91,7 @@ impl Connection {
             peer_streams: PeerStreams::default(),
             requests: Vec::new(),
             pending_request: None,
-            next_stream: 0,
+            next_stream: StreamId::FIRST_REQUEST,
             goaway: None,
             budget: Budget::new(),
             early_priorities: Vec::new(),
@@ -133,7 +131,7 @@ impl Connection {
 
     /// Takes the priorities that the peer has changed, each with the ID of its stream. The last one of a stream counts (RFC 9218
     /// §7).
-    pub fn take_priorities(&mut self) -> impl Iterator<Item = (u64, Priority)> {
+    pub fn take_priorities(&mut self) -> impl Iterator<Item = (StreamId, Priority)> {
         self.changed_priorities.drain(..)
     }
 
@@ -142,7 +140,9 @@ impl Connection {
     pub fn memory(&self) -> usize {
         let sections = self.requests.iter().map(|request| request.frames.memory()).sum::<usize>();
         let priorities = self.early_priorities.capacity() + self.changed_priorities.capacity();
-        sections + self.requests.capacity() * size_of::<Request>() + priorities * size_of::<(u64, Priority)>()
+        sections
+            + self.requests.capacity() * size_of::<Request>()
+            + priorities * size_of::<(StreamId, Priority)>()
     }
 
     /// Returns `true` if a request is incomplete.
@@ -152,8 +152,8 @@ impl Connection {
     }
 
     /// Opens a request stream. Streams are opened in order.
-    pub fn open(&mut self, stream: u64) {
-        self.next_stream = self.next_stream.max(stream + REQUEST_STREAM_STEP);
+    pub fn open(&mut self, stream: StreamId) {
+        self.next_stream = self.next_stream.max(stream.next_request());
         self.requests.push(Request {
             stream,
             frames: RequestStream::default(),
@@ -170,7 +170,7 @@ impl Connection {
     #[inline]
     pub fn next_request(
         &mut self,
-        stream: u64,
+        stream: StreamId,
         input: &mut &[u8],
         store: &mut HeadStore,
     ) -> Result<Step, ErrorCode> {
@@ -227,7 +227,7 @@ impl Connection {
 
     /// Returns the index of a request of which more is to be read.
     #[inline]
-    fn position(&self, stream: u64) -> Option<usize> {
+    fn position(&self, stream: StreamId) -> Option<usize> {
         self.requests.iter().rposition(|request| request.stream == stream)
     }
 
@@ -255,7 +255,7 @@ impl Connection {
     /// # Errors
     ///
     /// Returns the code of a connection error.
-    pub fn end_request(&mut self, stream: u64) -> Result<RequestEnd, ErrorCode> {
+    pub fn end_request(&mut self, stream: StreamId) -> Result<RequestEnd, ErrorCode> {
         let Some(index) = self.position(stream) else { return Ok(RequestEnd::Complete) };
         let request = self.requests.swap_remove(index);
         let code = match request.frames.end() {
@@ -274,7 +274,7 @@ impl Connection {
     /// # Errors
     ///
     /// Returns the code of a connection error if there were too many of them.
-    pub fn cancel_request(&mut self, stream: u64) -> Result<(), ErrorCode> {
+    pub fn cancel_request(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
         if let Some(index) = self.position(stream) {
             let request = self.requests.swap_remove(index);
             if !request.frames.has_head() {
@@ -285,7 +285,7 @@ impl Connection {
     }
 
     /// Stops reading a request, because its response is complete. Later bytes of its stream are ignored.
-    pub fn stop_reading(&mut self, stream: u64) {
+    pub fn stop_reading(&mut self, stream: StreamId) {
         self.requests.retain(|request| request.stream != stream);
     }
 
@@ -306,7 +306,7 @@ impl Connection {
     /// Appends to our control stream that the connection ends soon: the peer should send no more requests. Those that it has
     /// sent are still answered (RFC 9114 §5.2).
     pub fn announce_end(&self, control_stream: &mut Vec<u8>) {
-        encode::put_goaway(control_stream, varint::MAX & !(REQUEST_STREAM_STEP - 1));
+        encode::put_goaway(control_stream, StreamId::LAST_REQUEST);
     }
 
     /// Appends to our control stream which requests are not answered any more: all that have not arrived.
@@ -325,13 +325,13 @@ impl Connection {
 
     /// Takes the priority that the peer sent before it opened this stream.
     #[inline]
-    fn early_priority(&mut self, stream: u64) -> Option<Priority> {
+    fn early_priority(&mut self, stream: StreamId) -> Option<Priority> {
         let position = self.early_priorities.iter().position(|(early, _)| *early == stream)?;
         Some(self.early_priorities.remove(position).1)
     }
 
     /// Applies the peer's priority of a stream, which may not be open yet.
-    pub(super) fn set_priority(&mut self, stream: u64, priority: Priority) {
+    pub(super) fn set_priority(&mut self, stream: StreamId, priority: Priority) {
         if stream < self.next_stream {
             self.changed_priorities.push((stream, priority));
             return;

@@ -3,6 +3,7 @@
 use super::error::ErrorCode;
 use super::frame::{FrameReader, Part, kind};
 use super::settings::{self, PeerSettings};
+use super::stream_id::StreamId;
 use super::varint;
 use crate::limits::CONTROL_FRAME_BYTES_MAX;
 use crate::priority::Priority;
@@ -36,8 +37,8 @@ pub(super) enum Notice {
     Settings(PeerSettings),
     /// The priority of a request (RFC 9218 §7.2), which may not have arrived yet.
     Priority {
-        /// ID of the request's stream.
-        stream: u64,
+        /// The stream of the request.
+        stream: StreamId,
         /// The new priority.
         priority: Priority,
     },
@@ -121,9 +122,9 @@ impl ControlStream {
             }
             kind::PRIORITY_UPDATE_PUSH => return Err(ErrorCode::Id),
             kind::PRIORITY_UPDATE => {
-                let (stream, value) = varint::read(&payload).ok_or(ErrorCode::Frame)?;
-                // RFC 9000 §2.1: the two low bits of a request stream's ID are zero.
-                if stream & 0b11 != 0 {
+                let (number, value) = varint::read(&payload).ok_or(ErrorCode::Frame)?;
+                let stream = StreamId::new(number);
+                if !stream.is_request() {
                     return Err(ErrorCode::Id);
                 }
                 return Ok(Notice::Priority { stream, priority: Priority::parse(value) });
@@ -180,7 +181,10 @@ mod tests {
             frame(kind::PRIORITY_UPDATE, b"\x08u=1, i"),
         ]);
         let settings = Notice::Settings(PeerSettings::default());
-        let priority = Notice::Priority { stream: 8, priority: Priority { urgency: 1, incremental: true } };
+        let priority = Notice::Priority {
+            stream: StreamId::new(8),
+            priority: Priority { urgency: 1, incremental: true },
+        };
         let other = Notice::Other;
         assert_eq!(notices, Ok(vec![settings, other, other, other, other, priority]));
     }

@@ -1,6 +1,7 @@
 //! Frames that we send (RFC 9114 §7.2), apart from SETTINGS.
 
 use super::frame::{kind, put_head};
+use super::stream_id::StreamId;
 use super::varint;
 use crate::output::Output;
 
@@ -52,9 +53,9 @@ pub(super) fn put_data_head(output: &mut Output, content_bytes: u64) {
 }
 
 /// Appends GOAWAY: requests on this stream and higher ones are not answered (RFC 9114 §5.2).
-pub(super) fn put_goaway(out: &mut Vec<u8>, stream: u64) {
+pub(super) fn put_goaway(out: &mut Vec<u8>, stream: StreamId) {
     let mut id = Vec::with_capacity(8);
-    varint::put(&mut id, stream);
+    varint::put(&mut id, stream.number());
     put_head(out, kind::GOAWAY, id.len() as u64);
     out.extend_from_slice(&id);
 }
@@ -67,7 +68,7 @@ mod tests {
     fn frames_are_encoded() {
         let mut output = Output::new();
         put_data_head(&mut output, 64);
-        put_goaway(output.inline_mut(), 16_384);
+        put_goaway(output.inline_mut(), StreamId::new(16_384));
         assert_eq!(output.parts().0, [0, 0x40, 64, 7, 4, 0x80, 0, 0x40, 0]);
     }
 

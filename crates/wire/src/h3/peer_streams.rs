@@ -2,6 +2,7 @@
 
 use super::control::ControlStream;
 use super::error::ErrorCode;
+use super::stream_id::StreamId;
 use super::varint;
 
 /// Stream types (RFC 9114 §6.2, RFC 9204 §4.2).
@@ -18,11 +19,11 @@ const KIND_BYTES_MAX: usize = 8;
 /// The peer's unidirectional streams.
 #[derive(Debug, Default)]
 pub(super) struct PeerStreams {
-    control: Option<(u64, ControlStream)>,
-    qpack_encoder: Option<u64>,
-    qpack_decoder: Option<u64>,
+    control: Option<(StreamId, ControlStream)>,
+    qpack_encoder: Option<StreamId>,
+    qpack_decoder: Option<StreamId>,
     /// Streams with an incomplete type: the bytes that have arrived.
-    untyped: Vec<(u64, Vec<u8>)>,
+    untyped: Vec<(StreamId, Vec<u8>)>,
 }
 
 /// The purpose of a stream.
@@ -35,7 +36,7 @@ pub(super) enum Purpose {
 
 impl PeerStreams {
     /// Returns the purpose of a stream, if its type was read.
-    pub(super) fn purpose(&self, stream: u64) -> Option<Purpose> {
+    pub(super) fn purpose(&self, stream: StreamId) -> Option<Purpose> {
         if self.control.as_ref().is_some_and(|(control, _)| *control == stream) {
             Some(Purpose::Control)
         } else if self.qpack_encoder == Some(stream) {
@@ -53,12 +54,12 @@ impl PeerStreams {
     }
 
     /// Forgets a stream with an incomplete type.
-    pub(super) fn forget(&mut self, stream: u64) {
+    pub(super) fn forget(&mut self, stream: StreamId) {
         self.untyped.retain(|(untyped, _)| *untyped != stream);
     }
 
     /// Reads the type of a stream, and removes it from the front of `input`. Returns `None` if it is incomplete.
-    pub(super) fn read_kind(&mut self, stream: u64, input: &mut &[u8]) -> Option<u64> {
+    pub(super) fn read_kind(&mut self, stream: StreamId, input: &mut &[u8]) -> Option<u64> {
         let position = self.untyped.iter().position(|(untyped, _)| *untyped == stream);
         let mut begun = position.map_or_else(Vec::new, |position| self.untyped.swap_remove(position).1);
         let added = input.len().min(KIND_BYTES_MAX - begun.len());
@@ -79,7 +80,7 @@ impl PeerStreams {
     /// # Errors
     ///
     /// The peer must not open such a stream, or only one.
-    pub(super) fn assign(&mut self, stream: u64, kind: u64) -> Result<Option<Purpose>, ErrorCode> {
+    pub(super) fn assign(&mut self, stream: StreamId, kind: u64) -> Result<Option<Purpose>, ErrorCode> {
         let purpose = match kind {
             kind::CONTROL => Purpose::Control,
             kind::QPACK_ENCODER => Purpose::QpackEncoder,

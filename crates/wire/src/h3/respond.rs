@@ -8,6 +8,7 @@ use cannery_site::{Body, ErrorPage, MultipartPiece};
 
 use super::connection::{Connection, PendingRequest};
 use super::encode::{HeadersFrame, put_data_head};
+use super::stream_id::StreamId;
 use crate::archive_ref::{ArchiveRef, slice};
 use crate::limits::STREAM_BODY_COPIED_BYTES_MAX;
 use crate::multiplexed::Multiplexed;
@@ -16,10 +17,10 @@ use crate::response::Response;
 use crate::response_fields::{field_section, field_section_of};
 
 impl Multiplexed for Connection {
-    type StreamId = u64;
+    type StreamId = StreamId;
 
     #[inline]
-    fn respond(&mut self, stream: u64, response: &Response<'_>, output: &mut Output) {
+    fn respond(&mut self, stream: StreamId, response: &Response<'_>, output: &mut Output) {
         let Some(request) = self.take_request(stream) else { return };
         debug_assert!(!request.info.is_head || matches!(response.answer.body, Body::Empty));
         let head = HeadersFrame::begin(output);
@@ -46,7 +47,7 @@ impl Multiplexed for Connection {
 
     fn respond_with_fields(
         &mut self,
-        stream: u64,
+        stream: StreamId,
         fields: &[(&str, &[u8])],
         body: &[u8],
         output: &mut Output,
@@ -65,7 +66,7 @@ impl Multiplexed for Connection {
 impl Connection {
     /// Returns the request that is to be answered, or `None` if it was answered before.
     #[inline]
-    fn take_request(&mut self, stream: u64) -> Option<PendingRequest> {
+    fn take_request(&mut self, stream: StreamId) -> Option<PendingRequest> {
         let pending = self.pending_request.take();
         debug_assert_eq!(pending.map(|request| request.stream), Some(stream), "each is answered once");
         pending.filter(|request| request.stream == stream)

@@ -1,6 +1,7 @@
 //! Field sections of the peer: decodes them, and writes our QPACK decoder stream.
 
 use super::error::ErrorCode;
+use super::stream_id::StreamId;
 use crate::head_store::{HeadStore, Trailers, Verdict};
 use crate::qpack::{Decoder, InsertCount};
 use crate::request_head::Version;
@@ -33,7 +34,7 @@ impl SectionReader {
     #[inline]
     pub(super) fn read_head(
         &mut self,
-        stream: u64,
+        stream: StreamId,
         section: &[u8],
         store: &mut HeadStore,
     ) -> Result<Verdict, ErrorCode> {
@@ -51,7 +52,7 @@ impl SectionReader {
     #[cold]
     pub(super) fn read_trailers(
         &mut self,
-        stream: u64,
+        stream: StreamId,
         section: &[u8],
         store: &mut HeadStore,
     ) -> Result<Trailers, ErrorCode> {
@@ -66,14 +67,14 @@ impl SectionReader {
     }
 
     /// Notifies the peer that a section of a stream won't be decoded, because it may have used the table (RFC 9204 §2.2.2.2).
-    pub(super) fn skip(&mut self, stream: u64) {
-        self.decoder.cancel(&mut self.instructions, stream);
+    pub(super) fn skip(&mut self, stream: StreamId) {
+        self.decoder.cancel(&mut self.instructions, stream.number());
     }
 
     #[inline]
-    fn acknowledge(&mut self, stream: u64, uses_table: Option<InsertCount>) {
+    fn acknowledge(&mut self, stream: StreamId, uses_table: Option<InsertCount>) {
         if let Some(count) = uses_table {
-            self.decoder.acknowledge(&mut self.instructions, stream, count);
+            self.decoder.acknowledge(&mut self.instructions, stream.number(), count);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::control::Notice;
 use super::error::ErrorCode;
 use super::peer_streams::Purpose;
+use super::stream_id::StreamId;
 use crate::head_store::HeadStore;
 use crate::limits::INSTRUCTION_BYTES_PER_TOKEN;
 
@@ -24,7 +25,7 @@ impl Connection {
     /// Returns the code of a connection error.
     pub fn read_unidirectional(
         &mut self,
-        stream: u64,
+        stream: StreamId,
         mut input: &[u8],
         store: &mut HeadStore,
     ) -> Result<Reading, ErrorCode> {
@@ -64,7 +65,7 @@ impl Connection {
     /// # Errors
     ///
     /// The stream must not end (RFC 9114 §6.2.1, RFC 9204 §4.2).
-    pub fn end_unidirectional(&mut self, stream: u64) -> Result<(), ErrorCode> {
+    pub fn end_unidirectional(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
         if self.peer_streams.purpose(stream).is_some() {
             return Err(ErrorCode::ClosedCriticalStream);
         }

@@ -1,7 +1,7 @@
 //! Tests of HTTP/3 connections, without QUIC.
 
 use crate::h3::frame::{kind, put_head};
-use crate::h3::{Connection, ErrorCode, Reading, RequestEnd, Step};
+use crate::h3::{Connection, ErrorCode, Reading, RequestEnd, Step, StreamId};
 use crate::head_store::HeadStore;
 use crate::limits::{CREDIT_MAX, FIELD_SECTION_BYTES_MAX, RESETS_MAX};
 use crate::multiplexed::Multiplexed;
@@ -27,6 +27,7 @@ impl Client {
 
     /// Sends bytes on a unidirectional stream.
     fn send_unidirectional(&mut self, stream: u64, bytes: &[u8]) -> Result<Reading, ErrorCode> {
+        let stream = StreamId::new(stream);
         let mut reading = Reading::Continues;
         for piece in bytes.chunks(self.piece) {
             reading = self.connection.read_unidirectional(stream, piece, &mut self.store)?;
@@ -36,6 +37,7 @@ impl Client {
 
     /// Sends bytes on a request stream, and answers a request. Returns the last outcome that is not [`Step::More`].
     fn send(&mut self, stream: u64, bytes: &[u8]) -> Result<Step, ErrorCode> {
+        let stream = StreamId::new(stream);
         let mut last = Step::More;
         for mut piece in bytes.chunks(self.piece) {
             loop {
@@ -55,9 +57,9 @@ impl Client {
 
     /// Sends a whole request on a new stream.
     fn request(&mut self, stream: u64, bytes: &[u8]) -> Result<(Step, RequestEnd), ErrorCode> {
-        self.connection.open(stream);
+        self.connection.open(StreamId::new(stream));
         let step = self.send(stream, bytes)?;
-        Ok((step, self.connection.end_request(stream)?))
+        Ok((step, self.connection.end_request(StreamId::new(stream))?))
     }
 }
 
@@ -151,10 +153,10 @@ fn unidirectional_streams_are_distinguished_by_type() {
         let unknown = client.send_unidirectional(14, &[0x40, 0x54]);
         assert_eq!(unknown, Ok(Reading::Stops(ErrorCode::StreamCreation)));
         for stream in [2, 6, 10] {
-            let closed = client.connection.end_unidirectional(stream);
+            let closed = client.connection.end_unidirectional(StreamId::new(stream));
             assert_eq!(closed, Err(ErrorCode::ClosedCriticalStream));
         }
-        assert_eq!(client.connection.end_unidirectional(14), Ok(()));
+        assert_eq!(client.connection.end_unidirectional(StreamId::new(14)), Ok(()));
     }
 }
 
@@ -206,7 +208,7 @@ fn priorities_come_from_fields_and_frames() {
     assert_eq!(by_frame, Ok((Step::Request(urgent), RequestEnd::Complete)));
 
     client.send_unidirectional(2, &frame(kind::PRIORITY_UPDATE, b"\x00u=1, i")).unwrap();
-    assert_eq!(client.connection.take_priorities().collect::<Vec<_>>(), [(0, urgent)]);
+    assert_eq!(client.connection.take_priorities().collect::<Vec<_>>(), [(StreamId::new(0), urgent)]);
 }
 
 #[test]
@@ -238,7 +240,7 @@ fn requests_after_goaway_are_rejected() {
 /// Returns how often a client can do something after a request, and the error that ends it.
 fn times(mut act: impl FnMut(&mut Client, u64) -> Result<(), ErrorCode>) -> Option<(u64, ErrorCode)> {
     let mut client = Client::new();
-    client.connection.open(0);
+    client.connection.open(StreamId::new(0));
     client.send(0, &with(&[])).unwrap();
     (0..2 * u64::from(CREDIT_MAX)).find_map(|number| Some((number, act(&mut client, number).err()?)))
 }
@@ -248,8 +250,9 @@ fn work_without_requests_is_bounded() {
     let frames = times(|client, _| client.send(0, &frame(kind::DATA, b"")).map(drop));
     assert_eq!(frames, Some((CREDIT_MAX.into(), ErrorCode::ExcessiveLoad)), "DATA without content");
     let resets = times(|client, number| {
-        client.connection.open(4 * number);
-        client.connection.cancel_request(4 * number)
+        let stream = StreamId::new(4 * number);
+        client.connection.open(stream);
+        client.connection.cancel_request(stream)
     });
     assert_eq!(resets, Some((RESETS_MAX.into(), ErrorCode::ExcessiveLoad)), "requests that are cancelled");
     let streams = times(|client, number| client.send_unidirectional(4 * number + 2, &[0x21]).map(drop));
@@ -259,11 +262,11 @@ fn work_without_requests_is_bounded() {
 #[test]
 fn heads_of_responses_are_decoded_by_qpack() {
     let mut client = Client::new();
-    client.connection.open(0);
+    client.connection.open(StreamId::new(0));
     let mut input = &with(&[])[..];
-    client.connection.next_request(0, &mut input, &mut client.store).unwrap();
+    client.connection.next_request(StreamId::new(0), &mut input, &mut client.store).unwrap();
     let fields: [(&str, &[u8]); 2] = [(":status", b"404"), ("content-type", b"text/plain")];
-    client.connection.respond_with_fields(0, &fields, b"", &mut client.output);
+    client.connection.respond_with_fields(StreamId::new(0), &fields, b"", &mut client.output);
 
     let section = client.output.parts().0[3..].to_vec();
     let mut decoded = Vec::new();
