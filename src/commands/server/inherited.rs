@@ -100,7 +100,7 @@ pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, Failure> {
 }
 
 /// Returns the sockets over which processes exchange statistics: one in a process that serves, one for each such process
-/// in the one that answers operators.
+/// in the admin process.
 pub(super) fn stats_sockets() -> Result<Vec<i32>, Failure> {
     descriptors_or_none(STATS_VARIABLE)
 }
@@ -110,7 +110,7 @@ pub(super) fn ticket_seed() -> Result<Option<i32>, Failure> {
     Ok(descriptors_or_none(SEED_VARIABLE)?.first().copied())
 }
 
-/// Returns the listening socket for operators: the predecessor's if there is one, otherwise a new one with the claim to
+/// Returns the admin listener: the predecessor's if there is one, otherwise a new one with the claim to
 /// its address.
 pub(super) fn admin_listener(address: &Address) -> Result<(Option<Claim>, Listener), Failure> {
     let failed = |source| start_failure(&StartError::Listen { address: address.clone(), source });

@@ -22,10 +22,10 @@ pub const TLS_LISTENERS_VARIABLE: &str = "CANNERY_TLS_LISTENERS";
 
 /// Environment variable with the descriptors of inherited sockets for statistics: in a serving process the one on which it
 /// replies, in the admin process those on which it queries the others.
-pub const STATS_VARIABLE: &str = "CANNERY_FIGURES";
+pub const STATS_VARIABLE: &str = "CANNERY_STATS";
 
 /// Environment variable with the descriptor of the admin listener, for a supervisor that takes over.
-pub const ADMIN_VARIABLE: &str = "CANNERY_OPERATORS";
+pub const ADMIN_VARIABLE: &str = "CANNERY_ADMIN_LISTENER";
 
 /// Environment variable with the standby listeners, those of other processes: `PROCESS:DESCRIPTOR` for each, separated by
 /// commas. [`TLS_LISTENERS_VARIABLE`] includes those that use TLS.

@@ -90,52 +90,43 @@ impl Supervisor<'_> {
         admin: Option<Listener>,
         ready: impl FnOnce(),
     ) -> io::Result<ExitReason> {
-        let signals = signals()?;
-        let serving = sockets.len();
-        let mut slots = slots(sockets, admin)?;
-        let mut inherited = Inherited { seed: self.seed()? };
-
-        for number in 0..slots.len() {
-            // After an error, the slot is scheduled for a retry.
-            let _ = start(&mut slots, number, serving, self.command, &mut inherited);
-        }
+        let mut processes = Processes {
+            supervisor: self,
+            signals: signals()?,
+            serving: sockets.len(),
+            slots: slots(sockets, admin)?,
+            seed: self.seed()?,
+        };
+        processes.start_all();
         let notify = Notify::from_environment()?;
         if let Some(watchdog) = notify.watchdog() {
             std::thread::Builder::new().name("watchdog".into()).spawn(watchdog)?;
         }
 
         let mut successor = None;
-        let mut ended = ExitReason::Replaced;
-        if self.await_ready(&mut slots, serving, &signals, &mut inherited)? == StartOutcome::Ready {
-            ready();
-            notify.ready("serving");
-            if let Some(predecessor) = self.predecessor {
-                let listeners = slots.iter_mut().flat_map(|slot| &mut slot.listeners);
-                predecessor.stop(listeners.map(|(_, listener)| listener));
+        let mut reason = ExitReason::Stopped;
+        match processes.await_ready()? {
+            StartOutcome::Ready => {
+                ready();
+                notify.ready("serving");
+                if let Some(predecessor) = self.predecessor {
+                    predecessor.stop(processes.listeners_mut());
+                }
+                successor = processes.supervise();
             }
-            successor = self.supervise(&mut slots, serving, &signals, &mut inherited);
-            ended = ExitReason::Stopped;
-        } else if self.predecessor.is_none() {
-            ended = ExitReason::Stopped;
+            StartOutcome::Stopped if self.predecessor.is_some() => reason = ExitReason::Replaced,
+            StartOutcome::Stopped => {}
         }
 
         if let Some(successor) = successor {
             notify.main_process(successor.process());
-            // The successor has the listeners. Ending them here would refuse connections.
-            for slot in &mut slots {
-                slot.listeners.clear();
-                slot.hand_over();
-            }
-            ended = ExitReason::Replaced;
+            processes.hand_over();
+            reason = ExitReason::Replaced;
         } else {
             notify.stopping();
         }
-
-        // The admin process reports on the others until they have exited.
-        let (serving, admin) = slots.split_at_mut(serving);
-        stop_all(serving, self.drain + GRACE, &signals);
-        stop_all(admin, GRACE, &signals);
-        Ok(ended)
+        processes.stop();
+        Ok(reason)
     }
 
     /// Returns the seed of the ticket keys: that of the predecessor, so that its tickets and connection IDs remain valid, or
@@ -149,74 +140,79 @@ impl Supervisor<'_> {
             None => Seed::generate(SystemTime::now()).map(Some).map_err(io::Error::other),
         }
     }
+}
+
+/// The processes of a supervisor that runs.
+struct Processes<'a> {
+    supervisor: &'a Supervisor<'a>,
+    signals: Receiver<i32>,
+    /// The number of serving processes.
+    serving: usize,
+    /// The slots of the serving processes, followed by that of the admin process if there is one.
+    slots: Vec<ProcessSlot>,
+    /// The seed of the ticket keys, which all processes inherit.
+    seed: Option<Seed>,
+}
+
+impl Processes<'_> {
+    /// Starts all processes for the first time.
+    fn start_all(&mut self) {
+        for number in 0..self.slots.len() {
+            // After an error, the slot is scheduled for a retry.
+            let _ = self.start(number);
+        }
+    }
 
     /// Waits until every process serves, or at least one serves and all others have failed.
     ///
     /// # Errors
     /// All serving processes have failed, or any has while this supervisor takes over.
-    fn await_ready(
-        &self,
-        slots: &mut [ProcessSlot],
-        serving: usize,
-        signals: &Receiver<i32>,
-        inherited: &mut Inherited,
-    ) -> io::Result<StartOutcome> {
+    fn await_ready(&mut self) -> io::Result<StartOutcome> {
         loop {
-            for slot in &mut *slots {
+            for slot in &mut self.slots {
                 slot.reap();
                 slot.read_readiness();
             }
-            if slots.iter().all(ProcessSlot::is_ready) {
+            if self.slots.iter().all(ProcessSlot::is_ready) {
                 return Ok(StartOutcome::Ready);
             }
 
-            let site_slots = &slots[..serving];
-            let is_served = site_slots.iter().any(ProcessSlot::is_ready);
-            if let Some((number, failure)) = slots.iter().find_map(ProcessSlot::failure) {
-                let all_failed = site_slots.iter().all(ProcessSlot::has_failed);
-                if all_failed || self.predecessor.is_some() {
-                    slots.iter_mut().for_each(ProcessSlot::kill);
+            let serving = &self.slots[..self.serving];
+            let is_served = serving.iter().any(ProcessSlot::is_ready);
+            if let Some((number, failure)) = self.slots.iter().find_map(ProcessSlot::failure) {
+                let all_failed = serving.iter().all(ProcessSlot::has_failed);
+                if all_failed || self.supervisor.predecessor.is_some() {
+                    self.slots.iter_mut().for_each(ProcessSlot::kill);
                     return Err(io::Error::other(format!("process {number} ended at its start: {failure}")));
                 }
-                if is_served && slots.iter().all(|slot| slot.is_ready() || slot.has_failed()) {
+                if is_served && self.slots.iter().all(|slot| slot.is_ready() || slot.has_failed()) {
                     return Ok(StartOutcome::Ready);
                 }
             }
 
-            if let Ok(SIGINT | SIGTERM | SIGQUIT) = signals.recv_timeout(READY_CHECK_INTERVAL) {
+            if let Ok(SIGINT | SIGTERM | SIGQUIT) = self.signals.recv_timeout(READY_CHECK_INTERVAL) {
                 return Ok(StartOutcome::Stopped);
             }
 
-            for number in 0..slots.len() {
-                if slots[number].should_start() {
+            for number in 0..self.slots.len() {
+                if self.slots[number].should_start() {
                     // Reported only now, because no process is restarted while all fail.
-                    slots[number].report_failure(self.on_notice);
+                    self.slots[number].report_failure(self.supervisor.on_notice);
                     // After an error, the slot is scheduled for a retry.
-                    let _ = start(slots, number, serving, self.command, inherited);
+                    let _ = self.start(number);
                 }
             }
-            announce_down(&mut slots[..serving]);
+            self.announce_down();
         }
     }
 
     /// Restarts processes and forwards signals until the service is stopped. Returns the successor if one takes over.
-    fn supervise(
-        &self,
-        slots: &mut [ProcessSlot],
-        serving: usize,
-        signals: &Receiver<i32>,
-        inherited: &mut Inherited,
-    ) -> Option<Successor> {
+    fn supervise(&mut self) -> Option<Successor> {
         let mut successor: Option<Successor> = None;
         loop {
-            let next = slots.iter().filter_map(ProcessSlot::restart_at).min();
-            let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
-            let is_starting = slots.iter().any(ProcessSlot::is_starting);
-            let timeout = until_next.into_iter().chain(is_starting.then_some(READY_CHECK_INTERVAL)).min();
-            let timeout = timeout.unwrap_or(SEED_INTERVAL);
-            inherited.advance();
-
-            match signals.recv_timeout(timeout) {
+            let timeout = self.timeout();
+            self.advance_seed();
+            match self.signals.recv_timeout(timeout) {
                 Ok(SIGQUIT) => return successor,
                 Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => {
                     // The signal is meant for the new program too.
@@ -225,41 +221,47 @@ impl Supervisor<'_> {
                     }
                     return None;
                 }
-                Ok(SIGHUP) => slots.iter().for_each(|slot| slot.signal(Signal::HUP)),
-                Ok(SIGUSR1) => slots.iter().for_each(|slot| slot.signal(Signal::USR1)),
-                Ok(SIGUSR2) if successor.is_none() => {
-                    successor = self.start_successor(slots, serving, inherited);
-                }
+                Ok(SIGHUP) => self.signal_all(Signal::HUP),
+                Ok(SIGUSR1) => self.signal_all(Signal::USR1),
+                Ok(SIGUSR2) if successor.is_none() => successor = self.start_successor(),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
 
             if let Some(status) = successor.as_mut().and_then(Successor::exit_status) {
                 successor = None;
-                (self.on_notice)(&Notice::SuccessorFailed { why: status.to_string() });
+                (self.supervisor.on_notice)(&Notice::SuccessorFailed { why: status.to_string() });
             }
-            for number in 0..slots.len() {
-                if slots[number].reap().is_some() {
-                    slots[number].report_failure(self.on_notice);
-                }
-                slots[number].read_readiness();
-                if slots[number].should_start()
-                    && start(slots, number, serving, self.command, inherited).is_err()
-                {
-                    slots[number].report_failure(self.on_notice);
-                }
+            self.restart();
+            self.announce_down();
+        }
+    }
+
+    /// Returns how long to wait for a signal at most.
+    fn timeout(&self) -> Duration {
+        let next = self.slots.iter().filter_map(ProcessSlot::restart_at).min();
+        let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
+        let is_starting = self.slots.iter().any(ProcessSlot::is_starting);
+        let until_check = is_starting.then_some(READY_CHECK_INTERVAL);
+        until_next.into_iter().chain(until_check).min().unwrap_or(SEED_INTERVAL)
+    }
+
+    /// Reaps the processes that have exited, and starts those whose delay is over.
+    fn restart(&mut self) {
+        for number in 0..self.slots.len() {
+            let slot = &mut self.slots[number];
+            if slot.reap().is_some() {
+                slot.report_failure(self.supervisor.on_notice);
             }
-            announce_down(&mut slots[..serving]);
+            slot.read_readiness();
+            if slot.should_start() && self.start(number).is_err() {
+                self.slots[number].report_failure(self.supervisor.on_notice);
+            }
         }
     }
 
     /// Starts the program that now has our file name, with all listeners.
-    fn start_successor(
-        &self,
-        slots: &[ProcessSlot],
-        serving: usize,
-        inherited: &Inherited,
-    ) -> Option<Successor> {
-        let (serving, admin) = slots.split_at(serving);
+    fn start_successor(&self) -> Option<Successor> {
+        let (serving, admin) = self.slots.split_at(self.serving);
         let listeners: Vec<_> = serving.iter().flat_map(ProcessSlot::listeners).collect();
         let admin = admin.iter().flat_map(ProcessSlot::listeners).map(|(_, listener)| listener).next();
         let generation =
@@ -270,32 +272,103 @@ impl Supervisor<'_> {
             forwarding: serving.iter().flat_map(ProcessSlot::forwarding_sockets).collect(),
             generation: Generation::new(generation).next(),
         };
-        let seed = inherited.seed.as_ref();
-        match Successor::start((self.successor)(), &listeners, admin, &http3, seed) {
+
+        let command = (self.supervisor.successor)();
+        match Successor::start(command, &listeners, admin, &http3, self.seed.as_ref()) {
             Ok(successor) => {
-                (self.on_notice)(&Notice::SuccessorStarted { process: successor.process() });
+                (self.supervisor.on_notice)(&Notice::SuccessorStarted { process: successor.process() });
                 Some(successor)
             }
             Err(error) => {
-                (self.on_notice)(&Notice::SuccessorFailed { why: error.to_string() });
+                (self.supervisor.on_notice)(&Notice::SuccessorFailed { why: error.to_string() });
                 None
             }
         }
     }
-}
 
-/// Data that every process inherits.
-struct Inherited {
-    /// The seed of the ticket keys, shared by all processes.
-    seed: Option<Seed>,
-}
+    /// Starts the process with this number.
+    ///
+    /// # Errors
+    /// The program cannot be started. It is then scheduled for a retry.
+    fn start(&mut self, number: usize) -> io::Result<()> {
+        self.advance_seed();
+        let spawned = self.spawn(number);
+        self.slots[number].begin(spawned)
+    }
 
-impl Inherited {
+    /// Starts a program with its listeners, and returns it with the supervisor's end of their socket pair.
+    fn spawn(&self, number: usize) -> io::Result<(Child, UnixStream)> {
+        let slot = &self.slots[number];
+        let is_serving = number < self.serving;
+        let others = self.slots[..self.serving].iter().filter(|other| is_serving && other.number != number);
+        let standby: Vec<_> = others.flat_map(ProcessSlot::exclusive_listeners).collect();
+
+        let mut command = (self.supervisor.command)(number);
+        set_listener_variables(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
+        if let Some(part) = &slot.datagrams {
+            set_datagram_variables(&mut command, part);
+        }
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        // Only the supervisor notifies the service manager.
+        command.env_remove(SOCKET_VARIABLE);
+        command.env(SUPERVISOR_VARIABLE, descriptor_list(&[&theirs]));
+        command.env(STATS_VARIABLE, descriptor_list(&slot.stats));
+
+        let uses_tls =
+            slot.datagrams.is_some() || slot.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
+        let seed = self.seed.as_ref().filter(|_| uses_tls).map(seed_pipe).transpose()?;
+        if let Some(pipe) = &seed {
+            command.env(SEED_VARIABLE, descriptor_list(&[pipe]));
+        }
+
+        let mut descriptors = slot.descriptors();
+        descriptors.push(theirs.as_fd());
+        descriptors.extend(standby.iter().map(|standby| standby.listener.as_fd()));
+        descriptors.extend(seed.iter().map(AsFd::as_fd));
+        Ok((spawn(&mut command, &descriptors)?, ours))
+    }
+
     /// Advances the seed, so that earlier ticket keys cannot be recovered (forward secrecy).
-    fn advance(&mut self) {
+    fn advance_seed(&mut self) {
         if let Some(seed) = &mut self.seed {
             seed.advance(SystemTime::now());
         }
+    }
+
+    /// Sends the numbers of the processes that are down to each serving process, if they have changed.
+    fn announce_down(&mut self) {
+        let serving = &mut self.slots[..self.serving];
+        let down = serving.iter().filter(|slot| slot.has_failed()).map(|slot| slot.number.to_string());
+        let line = down.collect::<Vec<_>>().join(",");
+        for slot in serving {
+            slot.announce_down(&line);
+        }
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for slot in &self.slots {
+            slot.signal(signal);
+        }
+    }
+
+    fn listeners_mut(&mut self) -> impl Iterator<Item = &mut Listener> {
+        self.slots.iter_mut().flat_map(|slot| &mut slot.listeners).map(|(_, listener)| listener)
+    }
+
+    /// Leaves all sockets to the successor. Closing the listeners here would refuse connections.
+    fn hand_over(&mut self) {
+        for slot in &mut self.slots {
+            slot.listeners.clear();
+            slot.hand_over();
+        }
+    }
+
+    /// Stops all processes. The admin process is last, because it reports on the others until they have exited.
+    fn stop(mut self) {
+        let (serving, admin) = self.slots.split_at_mut(self.serving);
+        stop_all(serving, self.supervisor.drain + GRACE, &self.signals);
+        stop_all(admin, GRACE, &self.signals);
     }
 }
 
@@ -321,72 +394,14 @@ fn slots(by_process: Vec<ProcessSockets>, admin: Option<Listener>) -> io::Result
     Ok(slots)
 }
 
-/// Starts the process with this number.
-///
-/// # Errors
-/// The program cannot be started. It is then scheduled for a retry.
-fn start(
-    slots: &mut [ProcessSlot],
-    number: usize,
-    serving: usize,
-    command: &dyn Fn(usize) -> Command,
-    inherited: &mut Inherited,
-) -> io::Result<()> {
-    let spawned = spawn_process(slots, number, serving, command, inherited);
-    slots[number].begin(spawned)
-}
-
-/// Starts a program with its listeners, and returns it with the supervisor's end of their socket pair.
-fn spawn_process(
-    slots: &[ProcessSlot],
-    number: usize,
-    serving: usize,
-    command: &dyn Fn(usize) -> Command,
-    inherited: &mut Inherited,
-) -> io::Result<(Child, UnixStream)> {
-    let slot = &slots[number];
-    let others = slots[..serving].iter().filter(|other| number < serving && other.number != number);
-    let standby: Vec<_> = others.flat_map(ProcessSlot::exclusive_listeners).collect();
-
-    let mut command = command(number);
-    set_listener_variables(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
-    if let Some(part) = &slot.datagrams {
-        set_datagram_variables(&mut command, part);
-    }
-    let (ours, theirs) = UnixStream::pair()?;
-    ours.set_nonblocking(true)?;
-    // Only the supervisor notifies the service manager.
-    command.env_remove(SOCKET_VARIABLE);
-    command.env(SUPERVISOR_VARIABLE, descriptor_list(&[&theirs]));
-    command.env(STATS_VARIABLE, descriptor_list(&slot.stats));
-
-    inherited.advance();
-    let uses_tls = slot.datagrams.is_some() || slot.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
-    let seed = inherited.seed.as_ref().filter(|_| uses_tls).map(seed_pipe).transpose()?;
-    if let Some(pipe) = &seed {
-        command.env(SEED_VARIABLE, descriptor_list(&[pipe]));
-    }
-
-    let mut descriptors = slot.descriptors();
-    descriptors.push(theirs.as_fd());
-    descriptors.extend(standby.iter().map(|standby| standby.listener.as_fd()));
-    descriptors.extend(seed.iter().map(AsFd::as_fd));
-    Ok((spawn(&mut command, &descriptors)?, ours))
-}
-
-/// Sends the numbers of the processes that are down to each serving process, if they have changed.
-fn announce_down(serving: &mut [ProcessSlot]) {
-    let down = serving.iter().filter(|slot| slot.has_failed()).map(|slot| slot.number.to_string());
-    let line = down.collect::<Vec<_>>().join(",");
-    for slot in serving {
-        slot.announce_down(&line);
-    }
-}
-
 /// Shuts processes down gracefully, and kills those that still run after the timeout.
 fn stop_all(slots: &mut [ProcessSlot], timeout: Duration, signals: &Receiver<i32>) {
-    slots.iter_mut().for_each(ProcessSlot::close_listeners);
-    slots.iter().for_each(|slot| slot.signal(Signal::TERM));
+    for slot in &mut *slots {
+        slot.close_listeners();
+    }
+    for slot in &*slots {
+        slot.signal(Signal::TERM);
+    }
 
     let end = Instant::now() + timeout;
     loop {
