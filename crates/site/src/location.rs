@@ -25,8 +25,17 @@ pub struct Location<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Form<'a> {
     Rule { redirect: Redirect<'a>, captures: Captures<'a> },
-    Slash { key: Key<'a>, adds_slash: bool },
+    Slash { key: Key<'a>, change: SlashChange },
     Https { host: &'a [u8], port: u16, path: &'a [u8] },
+}
+
+/// How a redirect changes the end of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SlashChange {
+    /// The target has a slash at its end.
+    Added,
+    /// The target has none.
+    Removed,
 }
 
 impl<'a> Location<'a> {
@@ -38,8 +47,9 @@ impl<'a> Location<'a> {
         Location { form: Form::Rule { redirect, captures }, query }
     }
 
-    pub(crate) fn slash(key: Key<'a>, adds_slash: bool, query: Option<&'a [u8]>) -> Location<'a> {
-        Location { form: Form::Slash { key, adds_slash }, query }
+    /// Returns the location of `key`, which has no slash at its end, with or without one.
+    pub(crate) fn slash(key: Key<'a>, change: SlashChange, query: Option<&'a [u8]>) -> Location<'a> {
+        Location { form: Form::Slash { key, change }, query }
     }
 
     pub(crate) fn https(host: &'a [u8], port: u16, path: &'a [u8], query: Option<&'a [u8]>) -> Location<'a> {
@@ -50,9 +60,9 @@ impl<'a> Location<'a> {
     pub fn for_each_piece(&self, put: &mut dyn FnMut(&[u8])) {
         let query = self.query.filter(|query| !query.is_empty());
         match self.form {
-            Form::Slash { key, adds_slash } => {
+            Form::Slash { key, change } => {
                 key.percent_encode().for_each(|piece| put(piece.bytes()));
-                if adds_slash {
+                if change == SlashChange::Added {
                     put(b"/");
                 }
                 put_query(query, b"?", put);

@@ -37,6 +37,8 @@ pub(crate) struct Buffers {
 #[derive(Default)]
 pub(crate) struct HeaderRuleSearch {
     pub(crate) fields: Box<SiteFields>,
+    /// Whether a rule that is restricted to a host has added some of them.
+    has_host_rule: bool,
     candidates: Candidates,
 }
 
@@ -55,7 +57,8 @@ impl<'a> Lookup<'a, '_> {
         if let Ok(Found::Record { record: Record::Resource(_), reason: Reason::Path(_), .. }) = found {
             adds_rules = facts.host_header_rules
                 && self.place.host.is_some()
-                && header_rules.find(self.archive, self.place).unwrap_or(false);
+                && header_rules.find(self.archive, self.place).is_ok()
+                && header_rules.has_host_rule;
         }
         let head = if adds_rules { HeadKind::Plain } else { HeadKind::Complete };
 
@@ -78,20 +81,25 @@ impl<'a> Lookup<'a, '_> {
     ) -> Answer<'a> {
         let (mut answer, head) = match answer {
             Ok(answer) => (answer, head),
-            Err(failure) => {
-                let answer = failure.answer_at(self.archive, self.place, &self.request.accept_encoding);
-                (answer.with_path(self.request.target), HeadKind::Plain)
-            }
+            Err(failure) => (self.error_response(failure), HeadKind::Plain),
         };
 
-        if head == HeadKind::Plain
-            && self.archive.facts().header_rules
-            && header_rules.find(self.archive, self.place).is_ok()
-            && !header_rules.fields.is_empty()
-        {
-            answer.site_fields = Some(&header_rules.fields);
+        if head == HeadKind::Plain && self.archive.facts().header_rules {
+            match header_rules.find(self.archive, self.place) {
+                Ok(()) if header_rules.fields.is_empty() => {}
+                Ok(()) => answer.site_fields = Some(&header_rules.fields),
+                // Without these fields, the response could lack the protection that the site's author wants.
+                Err(corrupt) => answer = self.error_response(corrupt.into()),
+            }
         }
         if self.request.method == Method::Head { answer.without_body() } else { answer }
+    }
+
+    /// Returns the error page for a failure, which names the requested path.
+    #[inline]
+    fn error_response(&self, failure: Failure) -> Answer<'a> {
+        let answer = failure.answer_at(self.archive, self.place, &self.request.accept_encoding);
+        answer.with_path(self.request.target)
     }
 
     #[inline]
@@ -121,8 +129,8 @@ impl<'a> Lookup<'a, '_> {
                     }
                 }
             }
-            Found::Slash { key, adds_slash } => {
-                redirect_to(308, Location::slash(key, adds_slash, self.query), Reason::Slash)
+            Found::Slash { key, change } => {
+                redirect_to(308, Location::slash(key, change, self.query), Reason::Slash)
             }
             Found::MissingAsset => Err(Failure::new(404, Reason::MissingAsset)),
             Found::Nothing => Err(Failure::new(404, Reason::NotFound)),
@@ -164,20 +172,19 @@ impl<'a> Lookup<'a, '_> {
 impl HeaderRuleSearch {
     /// Finds the fields that header rules add for a place, or those of the rules for all paths if the place has no path.
     ///
-    /// The rules are those of the last site that is searched for the host. Returns `true` if a rule that is restricted to a
-    /// host is among them.
-    pub(crate) fn find(&mut self, archive: &Archive, place: Place<'_>) -> Result<bool, Corrupt> {
-        let HeaderRuleSearch { fields, candidates } = self;
+    /// The rules are those of the last site that is searched for the host.
+    pub(crate) fn find(&mut self, archive: &Archive, place: Place<'_>) -> Result<(), Corrupt> {
+        let HeaderRuleSearch { fields, has_host_rule, candidates } = self;
         fields.clear();
+        *has_host_rule = false;
 
         let mut site = None;
         for next in Sites::new(archive, place.host) {
             site = next?;
         }
-        let Some(root) = archive.root(site)? else { return Ok(false) };
+        let Some(root) = archive.root(site)? else { return Ok(()) };
 
         let path = place.is_path.then(|| &place.key.bytes()[1..]);
-        let mut has_host_rule = false;
         root.header_rules(path, candidates, |rule| {
             let is_match = match path {
                 Some(path) => Runs::match_exactly(rule.pattern, path)?.is_some(),
@@ -187,14 +194,13 @@ impl HeaderRuleSearch {
                 }
             };
             if is_match && matches_host(rule.host, place.host) {
-                has_host_rule |= !rule.host.is_empty();
+                *has_host_rule |= !rule.host.is_empty();
                 for field in rule.fields {
                     fields.add(archive.bytes(), &field?);
                 }
             }
             Ok(())
-        })?;
-        Ok(has_host_rule)
+        })
     }
 }
 

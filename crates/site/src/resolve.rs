@@ -8,6 +8,7 @@ use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule,
 use crate::answer::Reason;
 use crate::asset::{is_asset, suffix};
 use crate::captures::Runs;
+use crate::location::SlashChange;
 use crate::sites::{Place, Sites};
 
 /// Maximum length of the suffix of a fallback page, in bytes.
@@ -17,8 +18,8 @@ const SUFFIX_BYTES_MAX: usize = 255;
 pub(crate) enum Found<'a> {
     /// A record. If a pattern matched, `matched` is the path that was matched against it.
     Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
-    /// The path exists with a slash at its end, which the redirect adds to `key`, or without the slash that the request has.
-    Slash { key: Key<'a>, adds_slash: bool },
+    /// The path exists with a slash at its end that the request lacks, or without the one that the request has. `key` has none.
+    Slash { key: Key<'a>, change: SlashChange },
     /// The path does not exist, and is an asset, for which the fallback pages and rules do not apply.
     MissingAsset,
     /// The path does not exist.
@@ -141,15 +142,15 @@ fn other_slash<'a>(
     host: Option<&'a [u8]>,
     key: Key<'a>,
 ) -> Result<Option<Found<'a>>, Corrupt> {
-    let (record, key, adds_slash) = if key.is_directory() {
+    let (record, key, change) = if key.is_directory() {
         let Some(file) = key.without_slash() else { return Ok(None) };
-        (archive.path(host, file)?, file, false)
+        (archive.path(host, file)?, file, SlashChange::Removed)
     } else {
-        (archive.directory(host, key)?, key, true)
+        (archive.directory(host, key)?, key, SlashChange::Added)
     };
     Ok(record.map(|record| match record {
         Record::Redirect(_) => Found::path(record),
-        _ => Found::Slash { key, adds_slash },
+        _ => Found::Slash { key, change },
     }))
 }
 
