@@ -407,14 +407,19 @@ impl Writer {
         Ok(())
     }
 
+    /// Reads `length` bytes of `content` into the buffer.
     fn copy(&mut self, content: &mut dyn Read, length: u64) -> Result<(), WriteError> {
         let mut remaining = length;
-        let mut buffer = vec![0; bounded(remaining, BUFFER_BYTES)];
         while remaining > 0 {
-            let chunk = &mut buffer[..bounded(remaining, BUFFER_BYTES)];
-            content.read_exact(chunk)?;
-            self.append(chunk)?;
-            remaining -= chunk.len() as u64;
+            if self.buffer.len() >= BUFFER_BYTES {
+                self.flush()?;
+            }
+            let start = self.buffer.len();
+            let chunk_bytes = bounded(remaining, BUFFER_BYTES - start);
+            self.buffer.resize(start + chunk_bytes, 0);
+            content.read_exact(&mut self.buffer[start..])?;
+            self.position += chunk_bytes as u64;
+            remaining -= chunk_bytes as u64;
         }
         Ok(())
     }
