@@ -137,6 +137,13 @@ impl Candidates {
     }
 }
 
+/// The rules that a step of a search has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Retained {
+    Some,
+    None,
+}
+
 /// A set of rules in an index.
 enum Set<'a> {
     /// A sorted list of at most [`SPARSE_MAX`] rule numbers.
@@ -162,6 +169,7 @@ impl<'a> RuleIndex<'a> {
             HEADER => IndexKind::Header,
             _ => return Err(corrupt),
         };
+
         let rules = usize::from(index.u16()?);
         let depth = usize::from(depth);
         // The candidates have room for this many rules, and `prefix_positions` for this many segments.
@@ -169,11 +177,14 @@ impl<'a> RuleIndex<'a> {
             return Err(corrupt);
         }
         let words = rules.div_ceil(WORD_BITS);
-        let [literals, prefixes, suffixes, prefix_positions] =
-            [index.u32()?, index.u32()?, index.u32()?, index.u32()?];
+        let literals = index.u32()?;
+        let prefixes = index.u32()?;
+        let suffixes = index.u32()?;
+        let prefix_positions = index.u32()?;
         if literals != 0 && !literals.is_power_of_two() {
             return Err(corrupt);
         }
+
         Ok(RuleIndex {
             kind,
             depth,
@@ -235,7 +246,7 @@ impl<'a> RuleIndex<'a> {
         let last = count - usize::from(ends_with_slash);
         let mut segments = path_segments.take(self.depth).enumerate();
         for (position, segment) in segments.by_ref().take(last) {
-            if !self.narrow(position, segment, bits)? {
+            if self.retain_for_segment(position, segment, bits)? == Retained::None {
                 return Ok(());
             }
         }
@@ -247,19 +258,19 @@ impl<'a> RuleIndex<'a> {
             for (index, word) in stripped.iter_mut().enumerate() {
                 *word = bits[index] & u64::from_le_bytes(shorter[index]);
             }
-            self.narrow_by(self.unsuffixed, &[suffix, Set::EMPTY], stripped);
+            retain_members(self.unsuffixed, &[suffix, Set::EMPTY], stripped);
 
             for (index, word) in bits.iter_mut().enumerate() {
                 *word &= u64::from_le_bytes(exact[index]);
             }
             if let Some((position, segment)) = segments.next() {
-                self.narrow(position, segment, bits)?;
+                self.retain_for_segment(position, segment, bits)?;
             }
         }
 
         // Intersect with the rules that accept the end of the path.
         let suffix = self.suffix_set(path)?;
-        self.narrow_by(self.unsuffixed, &[suffix, Set::EMPTY], bits);
+        retain_members(self.unsuffixed, &[suffix, Set::EMPTY], bits);
         if ends_with_slash {
             for (word, stripped) in bits.iter_mut().zip(candidates.stripped.iter()) {
                 *word |= stripped;
@@ -287,44 +298,17 @@ impl<'a> RuleIndex<'a> {
         &self.lengths[index * self.words..][..self.words]
     }
 
-    /// Removes the rules that do not accept `segment` at `position`. Returns `true` if any rule is left.
-    fn narrow(&self, position: usize, segment: &[u8], bits: &mut [u64]) -> Result<bool, Corrupt> {
+    /// Removes the rules that do not accept `segment` at `position`.
+    fn retain_for_segment(
+        &self,
+        position: usize,
+        segment: &[u8],
+        bits: &mut [u64],
+    ) -> Result<Retained, Corrupt> {
         let base = if segment.is_empty() { self.empty } else { self.any };
         let base = &base[position * self.words..][..self.words];
         let sets = [self.literal_set(position, segment)?, self.prefix_set(position, segment)?];
-        Ok(self.narrow_by(base, &sets, bits))
-    }
-
-    /// Removes the rules that are in none of these sets. Returns `true` if any rule is left.
-    fn narrow_by(&self, base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u64]) -> bool {
-        // The rules of lists are noted before the intersection removes them, and are restored afterwards.
-        let mut kept = [0u32; 2];
-        for (kept, set) in kept.iter_mut().zip(sets) {
-            if let Set::Sparse(numbers) = set {
-                for (index, number) in numbers.iter().enumerate() {
-                    let number = usize::from(u16::from_le_bytes(*number));
-                    let word = bits.get(number / WORD_BITS).copied().unwrap_or(0);
-                    *kept |= ((word >> (number % WORD_BITS) & 1) as u32) << (index % SPARSE_MAX);
-                }
-            }
-        }
-
-        let mut remaining = intersect(bits, base, sets);
-        for (mut kept, set) in kept.into_iter().zip(sets) {
-            let Set::Sparse(numbers) = set else { continue };
-            while kept != 0 {
-                let number = numbers
-                    .get(kept.trailing_zeros() as usize)
-                    .map_or(0, |number| u16::from_le_bytes(*number));
-                let number = usize::from(number);
-                if let Some(word) = bits.get_mut(number / WORD_BITS) {
-                    *word |= 1 << (number % WORD_BITS);
-                }
-                kept &= kept - 1;
-                remaining = 1;
-            }
-        }
-        remaining != 0
+        Ok(retain_members(base, &sets, bits))
     }
 
     /// Returns the rules with exactly this segment at `position`.
@@ -438,6 +422,38 @@ impl<'a> RuleIndex<'a> {
         let numbers = numbers.get(..count).filter(|_| count <= SPARSE_MAX).ok_or(self.corrupt)?;
         Ok(Set::Sparse(numbers))
     }
+}
+
+/// Removes the rules that are in none of these sets.
+fn retain_members(base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u64]) -> Retained {
+    // The rules of lists are noted before the intersection removes them, and are restored afterwards.
+    let mut kept = [0u32; 2];
+    for (kept, set) in kept.iter_mut().zip(sets) {
+        if let Set::Sparse(numbers) = set {
+            for (index, number) in numbers.iter().enumerate() {
+                let number = usize::from(u16::from_le_bytes(*number));
+                let word = bits.get(number / WORD_BITS).copied().unwrap_or(0);
+                *kept |= ((word >> (number % WORD_BITS) & 1) as u32) << (index % SPARSE_MAX);
+            }
+        }
+    }
+
+    let mut remaining = intersect(bits, base, sets);
+
+    for (mut kept, set) in kept.into_iter().zip(sets) {
+        let Set::Sparse(numbers) = set else { continue };
+        while kept != 0 {
+            let number =
+                numbers.get(kept.trailing_zeros() as usize).map_or(0, |number| u16::from_le_bytes(*number));
+            let number = usize::from(number);
+            if let Some(word) = bits.get_mut(number / WORD_BITS) {
+                *word |= 1 << (number % WORD_BITS);
+            }
+            kept &= kept - 1;
+            remaining = 1;
+        }
+    }
+    if remaining == 0 { Retained::None } else { Retained::Some }
 }
 
 /// Removes the bits that are in none of these sets. Returns the union of the remaining words, which is 0 if no bit is left.
