@@ -1,4 +1,4 @@
-//! File systems whose changes by other machines cause no events.
+//! File systems that report no changes by other machines.
 
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::file_system;
-use crate::polling::Poller;
+use crate::polling::{Finding, Poller};
 use crate::tree::{self, Filter, Identity};
 use crate::watches::{Signal, WatchError, Watches};
 
@@ -86,18 +86,19 @@ pub enum StartError {
 /// Follows a folder until it is dropped.
 #[derive(Debug)]
 pub struct Follower {
-    orders: Sender<Order>,
+    messages: Sender<Message>,
 }
 
+/// A message to the thread.
 #[derive(Debug)]
-enum Order {
+enum Message {
     Signal(Signal),
     Stop,
 }
 
-impl From<Signal> for Order {
-    fn from(signal: Signal) -> Order {
-        Order::Signal(signal)
+impl From<Signal> for Message {
+    fn from(signal: Signal) -> Message {
+        Message::Signal(signal)
     }
 }
 
@@ -114,27 +115,28 @@ impl Follower {
         let Settings { root, mode, filter } = settings;
         let absolute = std::path::absolute(&root);
         let root = absolute.map_err(|source| StartError::Path { path: root, source })?;
-        let (orders, receiver) = channel();
+        let (messages, receiver) = channel();
         let (started, has_started) = channel();
-        let sender = orders.clone();
+        let sender = messages.clone();
         let run = move || {
             let identity = identity_of(&root);
-            let mut thread = Thread { root, filter, identity, on_event: Box::new(on_event) };
-            let source = thread.open(mode, &sender);
-            // The thread that waits for it has not gone on.
+            let mut worker = Worker { root, filter, identity, on_event: Box::new(on_event) };
+            let source = worker.open(mode, &sender);
+            // This can't fail: the caller waits for it.
             let _ = started.send(());
-            thread.run(source, &receiver);
+            worker.run(source, &receiver);
         };
         thread::Builder::new().name("follow".into()).spawn(run).map_err(StartError::Thread)?;
         // This fails only if the thread has panicked, and then there will be no events.
         let _ = has_started.recv();
-        Ok(Follower { orders })
+        Ok(Follower { messages })
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let _ = self.orders.send(Order::Stop);
+        // This fails only if the thread has panicked.
+        let _ = self.messages.send(Message::Stop);
     }
 }
 
@@ -144,8 +146,8 @@ enum Source {
     Poller(Poller),
 }
 
-/// State of the thread.
-struct Thread {
+/// The thread that follows the folder.
+struct Worker {
     root: PathBuf,
     filter: Filter,
     /// The directory that the root leads to.
@@ -153,7 +155,7 @@ struct Thread {
     on_event: Box<dyn FnMut(Event) + Send>,
 }
 
-/// Why the thread stops to wait for events.
+/// Why the thread stops waiting for events of the system.
 enum End {
     /// The follower was dropped.
     Dropped,
@@ -161,27 +163,27 @@ enum End {
     Failed(WatchError),
 }
 
-/// Changes of a moment.
-#[derive(Default)]
-struct Changes {
-    /// Whether there are any that matter.
-    is_any: bool,
-    /// Whether directories may have come or gone.
-    is_structure: bool,
+/// The extent of a change, from the smallest to the largest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    /// No file or directory that is followed.
+    None,
+    /// Files.
+    Files,
+    /// Directories too, which may need watches.
+    Directories,
 }
 
-impl Thread {
+impl Worker {
     /// Opens the source of changes.
-    fn open(&mut self, mode: Mode, sender: &Sender<Order>) -> Source {
-        match mode {
-            Mode::Polling(interval) => {
-                return Source::Poller(self.start_polling(interval, PollingReason::Requested));
-            }
-            Mode::Auto => {}
+    fn open(&mut self, mode: Mode, sender: &Sender<Message>) -> Source {
+        if let Mode::Polling(interval) = mode {
+            return Source::Poller(self.start_polling(interval, PollingReason::Requested));
         }
         if let Some(name) = file_system::without_events(&self.root) {
             return Source::Poller(self.start_polling(None, PollingReason::FileSystem(name)));
         }
+
         let watches = Watches::new(sender.clone()).and_then(|mut watches| {
             watches.update(&self.root, &self.filter)?;
             Ok(watches)
@@ -199,96 +201,115 @@ impl Thread {
         poller
     }
 
-    fn run(&mut self, source: Source, orders: &Receiver<Order>) {
+    /// Reports changes until the follower is dropped.
+    fn run(&mut self, source: Source, messages: &Receiver<Message>) {
         let poller = match source {
             Source::Poller(poller) => poller,
             Source::Watches(mut watches) => {
-                let End::Failed(error) = self.await_events(&mut watches, orders) else { return };
+                let End::Failed(error) = self.follow_events(&mut watches, messages) else { return };
                 drop(watches);
                 let poller = self.start_polling(None, error.into());
                 (self.on_event)(Event::Changed);
                 poller
             }
         };
-        self.poll(poller, orders);
+        self.poll(poller, messages);
     }
 
-    /// Reports changes by events.
-    fn await_events(&mut self, watches: &mut Watches, orders: &Receiver<Order>) -> End {
+    /// Reports changes by events of the system, as long as that is possible.
+    fn follow_events(&mut self, watches: &mut Watches, messages: &Receiver<Message>) -> End {
         loop {
-            let mut changes = Changes::default();
-            match orders.recv_timeout(IDENTITY_INTERVAL) {
-                Ok(Order::Signal(Signal::Failed(error))) => return End::Failed(error),
-                Ok(Order::Signal(signal)) => self.add(signal, watches, &mut changes),
-                Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return End::Dropped,
-                Err(RecvTimeoutError::Timeout) => {
-                    let is_same = identity_of(&self.root) == self.identity;
-                    changes = Changes { is_any: !is_same, is_structure: !is_same };
-                }
+            if let Err(end) = self.report_next(watches, messages) {
+                return end;
             }
-            if !changes.is_any {
-                continue;
-            }
+        }
+    }
 
-            // Wait for a quiet moment.
-            let end = Instant::now() + DELAY_MAX;
-            let mut quiet = Instant::now() + QUIET;
-            loop {
-                let wait = quiet.min(end).saturating_duration_since(Instant::now());
-                if wait.is_zero() {
-                    break;
-                }
-                let mut more = Changes::default();
-                match orders.recv_timeout(wait) {
-                    Ok(Order::Signal(Signal::Failed(error))) => return End::Failed(error),
-                    Ok(Order::Signal(signal)) => self.add(signal, watches, &mut more),
-                    Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return End::Dropped,
-                    Err(RecvTimeoutError::Timeout) => break,
-                }
-                if more.is_any {
-                    changes.is_structure |= more.is_structure;
+    /// Waits for a message, and reports the change if there is one.
+    fn report_next(&mut self, watches: &mut Watches, messages: &Receiver<Message>) -> Result<(), End> {
+        let change = match self.receive(watches, messages, IDENTITY_INTERVAL)? {
+            Some(change) => change,
+            None if identity_of(&self.root) != self.identity => Change::Directories,
+            None => Change::None,
+        };
+        if change == Change::None {
+            return Ok(());
+        }
+
+        let change = self.await_quiet(change, watches, messages)?;
+        if change == Change::Directories {
+            self.identity = identity_of(&self.root);
+            watches.update(&self.root, &self.filter).map_err(End::Failed)?;
+        }
+        (self.on_event)(Event::Changed);
+        Ok(())
+    }
+
+    /// Waits for a moment without changes. Returns the extent of all changes since `change`.
+    fn await_quiet(
+        &self,
+        mut change: Change,
+        watches: &mut Watches,
+        messages: &Receiver<Message>,
+    ) -> Result<Change, End> {
+        let end = Instant::now() + DELAY_MAX;
+        let mut quiet = Instant::now() + QUIET;
+        loop {
+            let wait = quiet.min(end).saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                return Ok(change);
+            }
+            match self.receive(watches, messages, wait)? {
+                None => return Ok(change),
+                Some(Change::None) => {}
+                Some(more) => {
+                    change = change.max(more);
                     quiet = Instant::now() + QUIET;
                 }
             }
-
-            if changes.is_structure {
-                self.identity = identity_of(&self.root);
-                if let Err(error) = watches.update(&self.root, &self.filter) {
-                    return End::Failed(error);
-                }
-            }
-            (self.on_event)(Event::Changed);
         }
     }
 
-    /// Adds a signal to the changes, if it matters.
-    fn add(&self, signal: Signal, watches: &mut Watches, changes: &mut Changes) {
-        match signal {
-            Signal::Lost => *changes = Changes { is_any: true, is_structure: true },
-            Signal::Changed(path) => changes.is_any |= watches.concerns(&self.root, &self.filter, &path),
-            Signal::Name(path) => {
-                if watches.concerns(&self.root, &self.filter, &path) {
-                    changes.is_any = true;
-                    changes.is_structure |= watches.forget(&path);
-                }
+    /// Receives a message, and returns the change that it reports. Returns `None` after the timeout.
+    fn receive(
+        &self,
+        watches: &mut Watches,
+        messages: &Receiver<Message>,
+        timeout: Duration,
+    ) -> Result<Option<Change>, End> {
+        match messages.recv_timeout(timeout) {
+            Ok(Message::Signal(Signal::Failed(error))) => Err(End::Failed(error)),
+            Ok(Message::Signal(Signal::Lost)) => Ok(Some(Change::Directories)),
+            Ok(Message::Signal(Signal::Changed(path))) => {
+                let concerns = watches.concerns(&self.root, &self.filter, &path);
+                Ok(Some(if concerns { Change::Files } else { Change::None }))
             }
-            Signal::Failed(_) => {}
+            Ok(Message::Signal(Signal::Name(path))) => {
+                if !watches.concerns(&self.root, &self.filter, &path) {
+                    return Ok(Some(Change::None));
+                }
+                let may_be_directory = watches.may_be_directory(&path);
+                watches.forget(&path);
+                Ok(Some(if may_be_directory { Change::Directories } else { Change::Files }))
+            }
+            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => Err(End::Dropped),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
         }
     }
 
-    /// Reports changes by polling.
-    fn poll(&mut self, mut poller: Poller, orders: &Receiver<Order>) {
-        let mut look = Instant::now() + poller.interval();
+    /// Reports changes by polling, until the follower is dropped.
+    fn poll(&mut self, mut poller: Poller, messages: &Receiver<Message>) {
+        let mut next = Instant::now() + poller.interval();
         loop {
-            match orders.recv_timeout(look.saturating_duration_since(Instant::now())) {
+            match messages.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 // Sent before polling began.
-                Ok(Order::Signal(_)) => {}
-                Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Message::Signal(_)) => {}
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    if poller.has_changed(&self.root, &self.filter) {
+                    if poller.scan(&self.root, &self.filter) == Finding::Changed {
                         (self.on_event)(Event::Changed);
                     }
-                    look = Instant::now() + poller.interval();
+                    next = Instant::now() + poller.interval();
                 }
             }
         }

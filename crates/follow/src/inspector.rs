@@ -1,43 +1,34 @@
-//! Looks at a folder on request, for a caller that can't wait for a report.
+//! Scans a folder on request, for a caller that can't wait for a report.
 
 use std::path::PathBuf;
 
-use crate::polling::Poller;
+use crate::polling::{Finding, Poller};
 use crate::tree::Filter;
 
-/// The state of a folder at the last look.
+/// The state of a folder at its last scan.
 pub struct Inspector {
     root: PathBuf,
     filter: Filter,
     poller: Poller,
 }
 
-/// The result of a look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finding {
-    /// Nothing has changed since the last look.
-    Unchanged,
-    /// Files may have changed.
-    Changed,
-}
-
 impl Inspector {
-    /// Takes the first look at a folder, which need not exist. `filter` is that of [`Settings`](crate::Settings).
+    /// Scans a folder for the first time. It need not exist. `filter` is that of [`Settings`](crate::Settings).
     #[must_use]
     pub fn new(root: PathBuf, filter: Filter) -> Inspector {
         let poller = Poller::new(&root, &filter, None);
         Inspector { root, filter, poller }
     }
 
-    /// Returns the number of files at the last look.
+    /// Returns the number of files at the last scan.
     #[must_use]
     pub fn files(&self) -> usize {
         self.poller.files()
     }
 
-    /// Takes another look.
+    /// Scans the folder again.
     pub fn inspect(&mut self) -> Finding {
-        if self.poller.has_changed(&self.root, &self.filter) { Finding::Changed } else { Finding::Unchanged }
+        self.poller.scan(&self.root, &self.filter)
     }
 }
 
@@ -49,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_between_two_looks_are_found() {
+    fn changes_between_two_scans_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let mut inspector = Inspector::new(folder.path().join("site"), Arc::new(|_, _| true));
         assert_eq!((inspector.inspect(), inspector.files()), (Finding::Unchanged, 0));

@@ -1,18 +1,18 @@
 //! Follows a folder: reports that its files have changed, by events of the system, or by polling where those cannot be
 //! relied upon.
 //!
-//! A [`Follower`] doesn't report which files have changed, because editors, file systems and event queues disagree about
-//! that: the caller looks for itself. One report stands for all changes of a moment. The folder may vanish and return, and
-//! its path may lead through symlinks that are changed.
+//! We don't report which files have changed, because editors, file systems and event queues disagree about that: the caller
+//! compares them itself. A report covers all changes of a moment. The folder may vanish and return, and its path may lead
+//! through symlinks that are changed.
 //!
-//! The crate knows nothing of sites, archives and HTTP.
+//! The crate doesn't depend on sites, archives or HTTP.
 
 #![forbid(unsafe_code)]
 
 // The thread that waits for changes, and the reports.
 mod follower;
 
-// Looks on request.
+// Scans on request.
 mod inspector;
 
 // Sources of changes.
@@ -24,5 +24,6 @@ mod file_system; // Its file system, which may have no events.
 mod tree; // Its directories and files.
 
 pub use follower::{Event, Follower, Mode, PollingReason, Settings, StartError};
-pub use inspector::{Finding, Inspector};
+pub use inspector::Inspector;
+pub use polling::Finding;
 pub use tree::Filter;

@@ -1,4 +1,4 @@
-//! Polling: compares the metadata of all files with those of the last look.
+//! Polling: scans the folder, and compares the metadata of all files with those of the last scan.
 
 use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,45 +11,56 @@ use crate::tree::{self, Detail, Entry, Filter};
 /// A file can change twice within the resolution of its file system's clock, which is two seconds on the coarsest.
 const RESOLUTION: Duration = Duration::from_secs(2);
 
-/// A look takes at most one part in this many of the time, if the interval isn't given.
-const SHARE: u32 = 50;
+/// The interval as a multiple of the duration of a scan, if it isn't given: scans take at most 2 % of a processor.
+const INTERVAL_PER_SCAN: u32 = 50;
 
 /// The shortest interval, if it isn't given.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(250);
 
-/// The state of a folder, as the last look found it.
+/// The result of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// Nothing has changed since the last scan.
+    Unchanged,
+    /// Files may have changed.
+    Changed,
+}
+
+/// The state of a folder at its last scan.
 pub(crate) struct Poller {
     /// The interval that the caller gave.
     interval: Option<Duration>,
+    /// A hash of all paths and metadata.
     state: u64,
-    /// The number of files at the last look.
+    /// The number of files.
     files: usize,
-    /// Time that the last look took.
+    /// The duration of the scan.
     took: Duration,
     /// When a file that was just modified can no longer change without new metadata.
     settles: Option<Instant>,
 }
 
 impl Poller {
-    /// Takes the first look.
+    /// Scans the folder for the first time.
     pub(crate) fn new(root: &Path, filter: &Filter, interval: Option<Duration>) -> Poller {
         let mut poller = Poller { interval, state: 0, files: 0, took: Duration::ZERO, settles: None };
-        poller.has_changed(root, filter);
+        poller.scan(root, filter);
         poller
     }
 
-    /// Returns the number of files at the last look.
+    /// Returns the number of files at the last scan.
     pub(crate) fn files(&self) -> usize {
         self.files
     }
 
-    /// Returns the time until the next look.
+    /// Returns the time until the next scan.
     pub(crate) fn interval(&self) -> Duration {
-        self.interval.unwrap_or_else(|| INTERVAL_MIN.max(self.took * SHARE))
+        self.interval.unwrap_or_else(|| INTERVAL_MIN.max(self.took * INTERVAL_PER_SCAN))
     }
 
-    /// Takes a look. Returns `true` if something has changed since the last one, or could have without new metadata.
-    pub(crate) fn has_changed(&mut self, root: &Path, filter: &Filter) -> bool {
+    /// Scans the folder, and compares it with the last scan. A file that could have changed without new metadata counts as
+    /// changed.
+    pub(crate) fn scan(&mut self, root: &Path, filter: &Filter) -> Finding {
         let began = Instant::now();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut state = 0_u64;
@@ -77,7 +88,7 @@ impl Poller {
         if is_different && is_recent {
             self.settles = Some(Instant::now() + RESOLUTION);
         }
-        is_different || has_settled
+        if is_different || has_settled { Finding::Changed } else { Finding::Unchanged }
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn walk(root: &Path, filter: &Filter, detail: Detail, mut visit: impl
     if !metadata.is_dir() {
         return;
     }
+
     let mut visited = HashSet::from([identity(&metadata)]);
     visit(root, Entry::Directory(identity(&metadata)));
     let mut pending: Vec<PathBuf> = vec![root.to_owned()];
@@ -60,6 +61,7 @@ pub(crate) fn walk(root: &Path, filter: &Filter, detail: Detail, mut visit: impl
             if !is_followed {
                 continue;
             }
+
             if !metadata.is_dir() {
                 visit(&path, Entry::File { metadata: &metadata, is_link: kind.is_symlink() });
             } else if visited.insert(identity(&metadata)) {

@@ -2,7 +2,7 @@
 //!
 //! We watch directories rather than files, because editors replace files. Where the system can watch a tree as a whole, one
 //! watch suffices. Elsewhere each directory has one, and those of new directories are added after the event that announces
-//! them; because files may have been created in between, the caller must look again afterwards.
+//! them; because files may have been created in between, the caller must scan again afterwards.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -50,6 +50,17 @@ impl From<notify::Error> for WatchError {
     }
 }
 
+/// The outcome of watching a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WatchOutcome {
+    Watched,
+    /// It doesn't exist any more, or may not be read.
+    Inaccessible,
+}
+
+/// Names of interest, by their directories.
+type NamesByDirectory = HashMap<PathBuf, HashSet<PathBuf>>;
+
 /// The watches of a folder.
 pub(crate) struct Watches {
     watcher: RecommendedWatcher,
@@ -57,7 +68,7 @@ pub(crate) struct Watches {
     directories: HashMap<PathBuf, Identity>,
     /// Watched directories outside the folder, and the names in them that matter: symlinks on the way to the folder, the
     /// folder itself, and targets of links to files.
-    outside: HashMap<PathBuf, HashSet<PathBuf>>,
+    outside: NamesByDirectory,
 }
 
 impl Watches {
@@ -76,27 +87,28 @@ impl Watches {
     /// Returns `true` if a change of this path matters.
     pub(crate) fn concerns(&self, root: &Path, filter: &Filter, path: &Path) -> bool {
         if let Ok(inside) = path.strip_prefix(root) {
-            // A removed name may have been either.
+            // A removed name may have been that of a file or of a directory.
             return inside == Path::new("") || filter(inside, false) || filter(inside, true);
         }
         WATCHES_TREES || self.outside.values().any(|names| names.contains(path))
     }
 
-    /// Forgets the watch of a directory that was created, renamed or removed, and those below it. Returns `false` if the
-    /// name is that of a file.
-    pub(crate) fn forget(&mut self, path: &Path) -> bool {
-        let before = self.directories.len();
-        self.directories.retain(|directory, _| !directory.starts_with(path));
-        let is_file = fs::symlink_metadata(path).map_or(true, |found| found.is_file());
-        self.directories.len() != before
-            || !is_file
+    /// Returns `true` if a name that was created, renamed or removed is or was that of a directory, or leads to one.
+    pub(crate) fn may_be_directory(&self, path: &Path) -> bool {
+        self.directories.keys().any(|directory| directory.starts_with(path))
+            || fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
             || self.outside.values().any(|names| names.contains(path))
+    }
+
+    /// Forgets the watches of a directory that was created, renamed or removed, and of those below it.
+    pub(crate) fn forget(&mut self, path: &Path) {
+        self.directories.retain(|directory, _| !directory.starts_with(path));
     }
 
     /// Watches the directories that exist now.
     pub(crate) fn update(&mut self, root: &Path, filter: &Filter) -> Result<(), WatchError> {
         let mut found = HashMap::new();
-        let mut outside = names_on_the_way(root);
+        let mut outside = names_in_path(root);
         tree::walk(root, filter, Detail::Directories, |path, entry| match entry {
             Entry::Directory(identity) => {
                 if !WATCHES_TREES || found.is_empty() {
@@ -113,6 +125,7 @@ impl Watches {
             Entry::File { .. } => {}
         });
 
+        // Stop watching directories that are gone, and those that another one has replaced.
         let is_kept = |path: &Path, identity: &Identity| found.get(path) == Some(identity);
         let removed: Vec<PathBuf> = self
             .directories
@@ -131,7 +144,7 @@ impl Watches {
         }
 
         for (path, identity) in found {
-            if !self.directories.contains_key(&path) && self.watch(&path)? {
+            if !self.directories.contains_key(&path) && self.watch(&path)? == WatchOutcome::Watched {
                 self.directories.insert(path, identity);
             }
         }
@@ -145,26 +158,19 @@ impl Watches {
         Ok(())
     }
 
-    /// Watches a directory. Returns `false` if it doesn't exist any more, or may not be read.
-    fn watch(&mut self, path: &Path) -> Result<bool, WatchError> {
+    /// Watches a directory.
+    fn watch(&mut self, path: &Path) -> Result<WatchOutcome, WatchError> {
         let mode = if WATCHES_TREES { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-        match self.watcher.watch(path, mode) {
-            Ok(()) => Ok(true),
-            Err(error) => match &error.kind {
-                ErrorKind::PathNotFound => Ok(false),
-                ErrorKind::Io(source)
-                    if matches!(
-                        source.kind(),
-                        io::ErrorKind::NotFound
-                            | io::ErrorKind::PermissionDenied
-                            | io::ErrorKind::NotADirectory
-                    ) =>
-                {
-                    Ok(false)
-                }
-                _ => Err(error.into()),
-            },
-        }
+        let Err(error) = self.watcher.watch(path, mode) else { return Ok(WatchOutcome::Watched) };
+        let is_inaccessible = match &error.kind {
+            ErrorKind::PathNotFound => true,
+            ErrorKind::Io(source) => matches!(
+                source.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
+            ),
+            _ => false,
+        };
+        if is_inaccessible { Ok(WatchOutcome::Inaccessible) } else { Err(error.into()) }
     }
 
     fn unwatch(&mut self, path: &Path) {
@@ -174,10 +180,11 @@ impl Watches {
 }
 
 /// Returns the directories, and the names in them, that decide which directory the path of the folder leads to.
-fn names_on_the_way(root: &Path) -> HashMap<PathBuf, HashSet<PathBuf>> {
+fn names_in_path(root: &Path) -> NamesByDirectory {
     /// Longer chains of symlinks don't resolve either.
     const LINKS_MAX: usize = 40;
-    let mut names: HashMap<PathBuf, HashSet<PathBuf>> = HashMap::new();
+
+    let mut names = NamesByDirectory::new();
     let mut pending = vec![root.to_owned()];
     let mut links = 0;
     while let Some(path) = pending.pop() {
