@@ -248,7 +248,7 @@ fn folders_may_be_swapped_and_links_turned() {
 }
 
 #[test]
-fn broken_rules_are_reported_until_mended() {
+fn broken_rules_are_reported_until_fixed() {
     let live = Live::start(&[("index.html", "home")], &[]);
     write(&live.root, "_redirects", "/a /b 301\n/old /new 999\n");
     let built = live.event("built");
@@ -261,7 +261,7 @@ fn broken_rules_are_reported_until_mended() {
     write(&live.root, "_redirects", "/a / 302\n");
     let end = Instant::now() + TIMEOUT;
     while live.get("/a").status != 302 {
-        assert!(Instant::now() < end, "mended");
+        assert!(Instant::now() < end, "fixed");
     }
 }
 

@@ -113,7 +113,7 @@ fn page_waits_for_a_change_and_learns_its_kind() {
 }
 
 #[test]
-fn failure_is_shown_until_the_folder_is_mended() {
+fn failure_is_shown_until_it_is_fixed() {
     let live = Live::start(&[]);
     let state = live.state();
     live.write("_headers", "/*\n  Basic-Auth: a:b\n");

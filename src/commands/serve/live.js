@@ -5,7 +5,7 @@
 
   const PAGE = "/__/cannery/live";
   // Long enough to be rare, and shorter than the timeouts of servers and proxies.
-  const PATIENCE_MS = 25_000;
+  const TIMEOUT_MS = 25_000;
   // Over HTTP/2 and HTTP/3 the server answers at once.
   const PAUSE_MS = 100;
   const RETRY_MAX_MS = 3_000;
@@ -19,9 +19,9 @@
 
   const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-  async function ask() {
+  async function requestChange() {
     request = new AbortController();
-    const timer = setTimeout(() => request.abort(), PATIENCE_MS);
+    const timer = setTimeout(() => request.abort(), TIMEOUT_MS);
     try {
       const response = await fetch(`${PAGE}?${state}${suffix}`, { cache: "no-store", signal: request.signal });
       return response.ok ? await response.json() : null;
@@ -81,7 +81,7 @@
       const place = line === null ? file : `${file}:${line}`;
       overlay.append(element("p", `${place}: ${severity}: ${message}`, { "white-space": "pre-wrap", margin: "1em 0" }));
     }
-    overlay.append(element("p", "The last version is still served. This disappears when the folder is mended.", { color: "#aaa" }));
+    overlay.append(element("p", "The last version is still served. This disappears when the error is fixed.", { color: "#aaa" }));
     const close = element("button", "Hide", { font: "inherit", padding: "0.3em 1em" });
     close.addEventListener("click", () => overlay?.remove());
     overlay.append(close);
@@ -96,7 +96,7 @@
         continue;
       }
       try {
-        const change = await ask();
+        const change = await requestChange();
         retry = PAUSE_MS;
         if (change) apply(change);
         else await pause(PAUSE_MS);

@@ -25,11 +25,11 @@ const PAGE: &str = "/__/cannery/live";
 /// The end of the query of a page's first request.
 const FIRST: &[u8] = b"-first";
 
-/// A look that takes longer also counts for the requests of as much time after it. A shorter one precedes each response, so
+/// A scan that takes longer also counts for the requests of as much time after it. A shorter one precedes each response, so
 /// that none is ever out of date.
-const SHORT_LOOK: Duration = Duration::from_millis(20);
+const SHORT_SCAN: Duration = Duration::from_millis(20);
 
-/// A larger folder isn't looked at for a request, because that would take too long.
+/// A larger folder isn't scanned for a request, because that would take too long.
 const INSPECTED_FILES_MAX: usize = 20_000;
 
 /// How long a request waits for a build.
@@ -37,7 +37,7 @@ const BUILD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The changes of the folder, for pages in browsers.
 pub(super) struct Live {
-    state: Mutex<State>,
+    state: Mutex<SiteState>,
     inspection: Mutex<Inspection>,
     updates: Sender<Message>,
     server: OnceLock<WakeHandle>,
@@ -53,7 +53,8 @@ pub(super) enum Pages {
     None,
 }
 
-struct State {
+/// The state of the site, by which pages know whether they show the current one.
+struct SiteState {
     /// Distinguishes this process from earlier ones at the same address.
     process: u128,
     /// The number of the current state.
@@ -72,9 +73,10 @@ struct Failure {
     diagnostics: Vec<Diagnostic>,
 }
 
+/// The scans of the folder for requests.
 struct Inspection {
     inspector: Inspector,
-    /// When the folder needs no look before.
+    /// Until then, the last scan counts.
     next: Instant,
 }
 
@@ -95,11 +97,11 @@ enum Action {
 }
 
 impl Live {
-    /// Creates the state of a folder before its first build. `updates` gets an order when the folder has changed.
+    /// Creates the state of a folder before its first build. `updates` receives a message when the folder has changed.
     pub(super) fn new(inspector: Inspector, updates: Sender<Message>, pages: Pages) -> Live {
         let process = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         Live {
-            state: Mutex::new(State { process, number: 1, reloads: 1, styles: 1, failure: None }),
+            state: Mutex::new(SiteState { process, number: 1, reloads: 1, styles: 1, failure: None }),
             inspection: Mutex::new(Inspection { inspector, next: Instant::now() }),
             updates,
             server: OnceLock::new(),
@@ -113,13 +115,14 @@ impl Live {
         let _ = self.server.set(server);
     }
 
-    /// A build with these changes is served.
+    /// Notifies pages that a build with these changes is served.
     pub(super) fn served(&self, changes: &[Change]) {
         let mut state = self.state();
-        let was_failing = state.failure.take().is_some();
-        if changes.is_empty() && !was_failing {
+        let has_failed = state.failure.take().is_some();
+        if changes.is_empty() && !has_failed {
             return;
         }
+
         state.number += 1;
         if !changes.is_empty() {
             if changes.iter().all(is_style) {
@@ -132,7 +135,7 @@ impl Live {
         self.wake();
     }
 
-    /// A build failed.
+    /// Notifies pages that a build failed.
     pub(super) fn failed(&self, (message, diagnostics): (String, &[Diagnostic])) {
         let failure = Failure { message, diagnostics: diagnostics.to_vec() };
         let mut state = self.state();
@@ -145,13 +148,13 @@ impl Live {
         self.wake();
     }
 
-    /// Looks at the folder before a build that another event has caused, so that no request causes it again.
+    /// Scans the folder before a build that another event has caused, so that no request causes it again.
     pub(super) fn inspect(&self) {
         self.inspection().inspector.inspect();
     }
 
-    /// Looks at the folder, unless an earlier look counts for this moment too, and orders a build if it has changed. Returns
-    /// a receiver of one message, when the folder is served as it was found.
+    /// Scans the folder, unless the last scan still counts, and requests a build if it has changed. Returns a receiver of one
+    /// message, which is sent when the folder is served as it was found.
     fn inspect_if_needed(&self) -> Option<Receiver<()>> {
         let mut inspection = self.inspection();
         let began = Instant::now();
@@ -160,16 +163,16 @@ impl Live {
         }
         let finding = inspection.inspector.inspect();
         let took = began.elapsed();
-        inspection.next = Instant::now() + if took < SHORT_LOOK { Duration::ZERO } else { took };
+        inspection.next = Instant::now() + if took < SHORT_SCAN { Duration::ZERO } else { took };
 
         // Sent before another worker can find that nothing has changed since.
         let (done, is_done) = channel();
-        let order = match finding {
+        let message = match finding {
             Finding::Changed => Message::Build(done),
             // A build may be under way.
             Finding::Unchanged => Message::Finish(done),
         };
-        self.updates.send(order).ok()?;
+        self.updates.send(message).ok()?;
         Some(is_done)
     }
 
@@ -183,7 +186,7 @@ impl Live {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SiteState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -211,13 +214,14 @@ impl LiveReload for Live {
         } else {
             // The first request of a page gets the failure that it doesn't show yet.
             let shown = query.strip_suffix(FIRST).unwrap_or(query);
-            let body = serde_json::to_vec(&state.instruction(shown)).unwrap_or_default();
+            let body =
+                serde_json::to_vec(&state.instruction(shown)).expect("strings and numbers are valid JSON");
             LivePage::Ready { media_type: "application/json", body }
         }
     }
 }
 
-impl State {
+impl SiteState {
     /// Returns the name of the state, by which pages refer to it.
     fn name(&self) -> String {
         format!("{}-{}", self.process, self.number)
