@@ -1,4 +1,4 @@
-//! The network of HTTP/3 scenarios: a namespace with a loopback device whose MTU is that of Ethernet.
+//! The network of HTTP/3 scenarios: a namespace with a loopback device that has the MTU of Ethernet.
 //!
 //! The usual loopback device carries datagrams of 64 KiB. Path MTU discovery finds that, and servers then send forty times
 //! fewer packets than over any real network.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use crate::programs;
 use crate::project::{self, find_program};
 
-/// The first suite of Debian whose nginx and libraries speak HTTP/3.
+/// The first suite of Debian with an nginx and libraries that speak HTTP/3.
 const SUITE: &str = "forky";
 
 const MIRROR: &str = "http://deb.debian.org/debian";

@@ -140,7 +140,7 @@ fn slow_heads_and_contents_time_out() {
         assert!(began.elapsed() < TIMEOUT, "some are never closed");
         all.iter_mut().filter(|trickle| !trickle.is_over).for_each(Trickle::step);
         longest = longest.max(target.request());
-        // Sets the rate of the bytes; nothing is awaited.
+        // The pause is the rate of the bytes, and no condition is awaited.
         std::thread::sleep(Duration::from_millis(20));
     }
     println!("an ordinary request took {alone:?} at most before, {longest:?} with {count} slow ones");
@@ -265,7 +265,7 @@ fn stalled_readers_are_reset_and_slow_ones_are_not() {
         slow.read_exact(&mut piece).unwrap();
         received.extend_from_slice(&piece);
         target.request();
-        // Sets the rate of the slow reader; nothing is awaited.
+        // The pause is the rate of the slow reader, and no condition is awaited.
         std::thread::sleep(Duration::from_secs(1));
     }
     target.await_descriptors(1);

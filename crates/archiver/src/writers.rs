@@ -1,8 +1,8 @@
 //! Detects files that another process is writing, so that no half-written content is read.
 //!
 //! An editor that truncates a file and writes it again keeps it open meanwhile, and Linux reports whether a file is open
-//! for writing. Where that is unknown, a file must not have changed for a moment. Only the change times of recently
-//! modified files are compared with the clock.
+//! for writing. Where that is unknown, a file must not have changed for a moment. We compare only the change times of
+//! recently modified files with the clock.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

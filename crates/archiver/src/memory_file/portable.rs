@@ -1,4 +1,4 @@
-//! Files in memory on systems without `memfd_create(2)`: temporary files whose names are removed at once.
+//! Files in memory on systems without `memfd_create(2)`: temporary files that are unlinked at once.
 
 use std::fs::File;
 use std::io;

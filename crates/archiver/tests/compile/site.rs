@@ -187,7 +187,7 @@ impl Built {
         }
     }
 
-    /// Returns the scope of a folder, whose path ends with `/`, or `None`.
+    /// Returns the scope of a folder, or `None`. The path ends with `/`.
     pub(crate) fn below(&self, host: Option<&str>, folder: &str) -> Option<Vec<Below>> {
         let mut buffer = KeyBuffer::new();
         let key = Key::from_file(&folder.as_bytes()[1..], &mut buffer).unwrap();
