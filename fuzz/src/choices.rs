@@ -135,7 +135,8 @@ fn start_of(site: &Site, length: usize) -> u64 {
 /// Each line is a field of a conditional request, selected by its first byte. `#` in a value is replaced by the entity tag of the
 /// resource.
 pub fn conditions(data: &[u8]) {
-    let (target, length) = (b"/length/300", 300);
+    let target = b"/length/300";
+    let length = 300;
     let mut etag = String::new();
     ask(&Request::new(Method::Get, target), |_, answer| {
         if let Fields::Canned { validators, .. } = answer.fields {

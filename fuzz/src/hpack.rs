@@ -17,7 +17,8 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 pub fn hpack(data: &[u8]) {
     let (mut ours, mut other) = (Decoder::new(), OtherDecoder::new());
     other.set_max_allowed_table_size(HPACK_TABLE_BYTES);
-    let (mut rest, mut strings) = (data, Vec::new());
+    let mut rest = data;
+    let mut strings = Vec::new();
     while let Some((length, after)) = rest.split_first() {
         let (block, after) = after.split_at(usize::from(*length).min(after.len()));
         rest = after;

@@ -68,7 +68,8 @@ fn check_encoded_again(fields: &Fields) {
 /// Encodes the sections of one connection.
 pub fn qpack_encoder(data: &[u8]) {
     let (mut table, mut peer) = (EncoderTable::new(), Decoder::new());
-    let (mut instructions, mut acknowledgments) = (Vec::new(), Vec::new());
+    let mut instructions = Vec::new();
+    let mut acknowledgments = Vec::new();
     let mut choices = Choices::new(data);
     table.set_peer_settings(u64::from(choices.next()) * 20);
     while let Some(operation) = choices.byte() {

@@ -146,7 +146,9 @@ fn number(digits: &str) -> Option<Option<usize>> {
 /// Parses a list of entity tags (RFC 9110 §8.8.3). Returns whether each is weak, with its tag; `None` if the
 /// list is invalid.
 pub(crate) fn tags(value: &[u8]) -> Option<Vec<(bool, Vec<u8>)>> {
-    let (mut tags, mut rest, mut needs_comma) = (Vec::new(), value, false);
+    let mut tags = Vec::new();
+    let mut rest = value;
+    let mut needs_comma = false;
     loop {
         match rest {
             [] => return Some(tags),

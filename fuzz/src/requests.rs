@@ -71,7 +71,9 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
     let fields = ServerFields::new(&[("Server", "x")], 0);
     let mut connection = Connection::default();
     let mut output = Output::new();
-    let (mut held, mut seen, mut rest) = (Vec::new(), Vec::new(), stream);
+    let mut held = Vec::new();
+    let mut seen = Vec::new();
+    let mut rest = stream;
     for number in pieces.iter().cycle() {
         if rest.is_empty() {
             break;

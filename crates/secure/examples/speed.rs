@@ -99,7 +99,8 @@ fn ours(suite: CipherSuite, body: &[u8]) -> f64 {
     let context = support::context(support::settings(SelfSigned::Ecdsa));
     let mut pair = support::Pair::connected(&context, &client_config(suite));
     let mut requests = requests(&mut pair.client);
-    let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+    let mut plain = Vec::new();
+    let mut sealed = Vec::new();
     let head = [b'h'; 200];
     let start = Instant::now();
     for request in &mut requests {
@@ -176,7 +177,8 @@ fn buffered(suite: CipherSuite, body: &[u8]) -> f64 {
     let mut client =
         ClientConnection::new(client_config(suite), ServerName::try_from("localhost").unwrap()).unwrap();
     for _ in 0..4 {
-        let (mut sent, mut sealed) = (Vec::new(), Vec::new());
+        let mut sent = Vec::new();
+        let mut sealed = Vec::new();
         while client.wants_write() {
             client.write_tls(&mut sent).unwrap();
         }
@@ -190,7 +192,8 @@ fn buffered(suite: CipherSuite, body: &[u8]) -> f64 {
     }
     let requests = requests(&mut client);
     let head = [b'h'; 200];
-    let (mut plain, mut sealed) = ([0; 200], Vec::new());
+    let mut plain = [0; 200];
+    let mut sealed = Vec::new();
     let start = Instant::now();
     for request in &requests {
         server.read_tls(&mut request.as_slice()).unwrap();

@@ -29,7 +29,8 @@ fn damaged_hello_never_panics_nor_yields_data() {
         for position in 0..hello.len() {
             let mut damaged = hello.clone();
             damaged[position] ^= 0x55;
-            let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+            let mut plain = Vec::new();
+            let mut sealed = Vec::new();
             let mut session = context.session().unwrap();
             let result = session.open(&mut damaged, &mut plain, &mut sealed, HandshakePermit::Granted);
             assert!(plain.is_empty() && session.is_handshaking(), "{version:?} byte {position}: {result:?}");
@@ -76,7 +77,8 @@ fn incomplete_hello_waits_for_more() {
     for version in VERSIONS {
         let hello = hello(&context, version);
         for end in 0..hello.len() {
-            let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+            let mut plain = Vec::new();
+            let mut sealed = Vec::new();
             let mut cut = hello[..end].to_vec();
             let opened = context
                 .session()
@@ -125,7 +127,8 @@ fn header_of_an_oversized_plaintext_record_is_refused() {
     let context = context(settings(SelfSigned::Ecdsa));
     for (length, is_too_long) in [(1 << 14, false), ((1 << 14) + 1, true), (u16::MAX, true)] {
         let [high, low] = u16::to_be_bytes(length);
-        let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+        let mut plain = Vec::new();
+        let mut sealed = Vec::new();
         let result = context.session().unwrap().open(
             &mut [22, 3, 1, high, low],
             &mut plain,
@@ -251,7 +254,8 @@ fn random_bytes_never_panic() {
         } else {
             context.session().unwrap()
         };
-        let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+        let mut plain = Vec::new();
+        let mut sealed = Vec::new();
         failures +=
             usize::from(session.open(&mut input, &mut plain, &mut sealed, HandshakePermit::Granted).is_err());
         assert!(plain.is_empty());

@@ -197,7 +197,8 @@ fn handshake_step_is_deferred_until_permitted() {
 fn plain_http_and_other_protocols_are_recognized() {
     let context = context(settings(SelfSigned::Ecdsa));
     let open = |bytes: &[u8]| {
-        let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+        let mut plain = Vec::new();
+        let mut sealed = Vec::new();
         context.session().unwrap().open(
             &mut bytes.to_vec(),
             &mut plain,
@@ -221,7 +222,8 @@ fn plain_http_and_other_protocols_are_recognized() {
 fn unexpected_first_record_gets_an_alert() {
     let context = context(settings(SelfSigned::Ecdsa));
     for kind in [0, 19, 23, 24, 255] {
-        let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+        let mut plain = Vec::new();
+        let mut sealed = Vec::new();
         let result = context.session().unwrap().open(
             &mut [kind, 3, 3, 0, 1, 1],
             &mut plain,

@@ -108,7 +108,8 @@ fn literal_length(text: &str, before: Option<char>) -> usize {
 
 /// Returns the length of the block comment at the start of the text. Block comments nest.
 fn block_comment_length(text: &str) -> usize {
-    let (mut depth, mut place) = (0_usize, 0);
+    let mut depth = 0_usize;
+    let mut place = 0;
     while place < text.len() {
         let rest = &text[place..];
         if rest.starts_with("/*") {

@@ -75,7 +75,9 @@ fn formatted_dates_are_parsed_back() {
 #[test]
 fn days_of_400_years_follow_each_other() {
     let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let (mut year, mut month, mut day) = (1970, 0, 1);
+    let mut year = 1970;
+    let mut month = 0;
+    let mut day = 1;
     for days in 0..400 * 366 {
         assert_eq!(Date::from_days(days), Date { year, month, day });
         let length = match month {

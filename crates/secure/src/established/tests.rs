@@ -380,7 +380,8 @@ fn exhausted_tls12_key_seals_only_close_notify() {
 #[test]
 fn tls12_key_limit_is_signalled_early() {
     let is_near_key_limit = |form, left| harness_at(form, (1 << 24) - left).session.is_near_key_limit();
-    let (gcm, chacha) = ((false, false), (false, true));
+    let gcm = (false, false);
+    let chacha = (false, true);
     assert!(!is_near_key_limit(gcm, limits::KEY_RECORDS_LEFT + 1));
     assert!(is_near_key_limit(gcm, limits::KEY_RECORDS_LEFT) && is_near_key_limit(gcm, 0));
     assert!(!is_near_key_limit(chacha, 0), "its limit is that of the sequence number");

@@ -33,14 +33,16 @@ fn short_runs_fill_records() {
 
 #[test]
 fn long_run_does_not_share_its_records() {
-    let (head, body) = ([1; 200], [2; 40_000]);
+    let head = [1; 200];
+    let body = [2; 40_000];
     let (lengths, _) = split(&[&head, &body, &head, &head], limits::CONTENT_BYTES_MAX);
     assert_eq!(lengths, [200, 16384, 16384, 40_000 - 2 * 16384, 400]);
 }
 
 #[test]
 fn small_record_is_filled_from_any_runs() {
-    let (head, body) = ([1; 200], [2; 10_000]);
+    let head = [1; 200];
+    let body = [2; 10_000];
     let (lengths, bytes) = split(&[&head, &body], limits::FIRST_CONTENT_BYTES);
     assert_eq!(lengths, [4096, 4096, 10_200 - 2 * 4096]);
     assert_eq!((bytes[199], bytes[200]), (1, 2));

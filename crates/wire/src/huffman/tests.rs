@@ -18,7 +18,9 @@ fn encoded(string: &[u8]) -> Vec<u8> {
 
 /// Decodes bit by bit, from the table of codes alone: the reference implementation.
 fn decode_simply(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
-    let (mut out, mut code, mut length) = (Vec::new(), 0, 0);
+    let mut out = Vec::new();
+    let mut code = 0;
+    let mut length = 0;
     for bit in coded.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)) {
         (code, length) = (code << 1 | u32::from(bit), length + 1);
         let is_it = |symbol: &usize| LENGTHS[*symbol] == length && CODES[*symbol] == code;

@@ -78,7 +78,8 @@ proptest! {
         let site = site();
         let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
         let (mut table, mut decoder) = (qpack::EncoderTable::new(), qpack::Decoder::new());
-        let (mut instructions, mut acknowledgments) = (Vec::new(), Vec::new());
+        let mut instructions = Vec::new();
+        let mut acknowledgments = Vec::new();
         table.set_peer_settings(capacity);
         for (number, instruction_bytes, acknowledgment_bytes, release) in steps {
             let (request, _) = REQUESTS[number];

@@ -327,7 +327,8 @@ mod tests {
             Err(error) => return println!("skipped: this kernel gives no ring: {error}"),
         };
         let standard_input = Fd(0);
-        let (nothing, no_message) = (std::ptr::null(), std::ptr::null());
+        let nothing = std::ptr::null();
+        let no_message = std::ptr::null();
         let refused = [
             ("send", opcode::Send::new(standard_input, nothing, 0).build()),
             ("sendto", opcode::Send::new(standard_input, nothing, 0).dest_addr(std::ptr::null()).build()),

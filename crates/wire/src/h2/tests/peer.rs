@@ -97,7 +97,8 @@ impl Peer {
     pub(super) fn send(&mut self, bytes: &[u8]) -> Vec<Frame> {
         let mut input = std::mem::take(&mut self.held);
         input.extend_from_slice(bytes);
-        let (mut used, mut frames) = (0, Vec::new());
+        let mut used = 0;
+        let mut frames = Vec::new();
         loop {
             let (more, step) =
                 self.connection.next_request(&input[used..], &mut self.store, &mut self.output);
@@ -126,7 +127,8 @@ impl Peer {
     /// Answers each request in `input` with 13 bytes, discards the responses, and returns their number.
     /// Doesn't allocate.
     pub(super) fn answer_all(&mut self, input: &[u8]) -> usize {
-        let (mut used, mut count) = (0, 0);
+        let mut used = 0;
+        let mut count = 0;
         loop {
             let (more, step) =
                 self.connection.next_request(&input[used..], &mut self.store, &mut self.output);

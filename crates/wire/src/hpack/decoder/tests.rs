@@ -118,7 +118,8 @@ fn responses_of_the_appendix_evict_old_entries() {
     let (first_date, second_date) =
         ("date: Mon, 21 Oct 2013 20:13:21 GMT", "date: Mon, 21 Oct 2013 20:13:22 GMT");
     let cookie = "set-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1";
-    let (caching, location) = ("cache-control: private", "location: https://www.example.com");
+    let caching = "cache-control: private";
+    let location = "location: https://www.example.com";
     for blocks in [plain, coded] {
         let mut decoder = Decoder::new();
         decoder.table.set_size_max(256);

@@ -245,9 +245,15 @@ impl<'r> Draft<'r> {
         let id = self.next + 2 * if self.random.once_in(8) { self.below(5) } else { 0 };
         self.next = id + 2;
         let window = self.initial_window.into();
-        let (fate, updates, is_open) = (Fate::Answered, 0, false);
-        let (window_final, window_max) = (window, window);
-        self.streams.push(Stream { id, request, fate, updates, window_final, window_max, is_open });
+        self.streams.push(Stream {
+            id,
+            request,
+            fate: Fate::Answered,
+            updates: 0,
+            window_final: window,
+            window_max: window,
+            is_open: false,
+        });
         id
     }
 
