@@ -42,9 +42,11 @@ impl<D: DatagramSocket> Forwarding<D> {
     /// Forwards a datagram that arrived at the socket of this number to the forwarding socket of another worker. It is lost if
     /// there is no room for it.
     pub(super) fn forward(&mut self, destination: SocketAddr, number: usize, arrival: &Arrival<'_>) {
+        // At more than 256 addresses, clients of the others send the datagram again.
+        let Ok(number) = u8::try_from(number) else { return };
         self.buffer.clear();
         self.buffer.extend_from_slice(&self.key);
-        self.buffer.extend_from_slice(&[u8::try_from(number).unwrap_or(0), arrival.ecn]);
+        self.buffer.extend_from_slice(&[number, arrival.ecn]);
         put_address(&mut self.buffer, arrival.source.ip());
         self.buffer.extend_from_slice(&arrival.source.port().to_be_bytes());
         self.buffer.push(arrival.destination.is_some().into());
