@@ -1,0 +1,129 @@
+//! Unit tests of recognizing fingerprinted names of bundlers.
+
+use super::*;
+
+#[test]
+fn names_of_bundlers_look_hashed() {
+    let names = [
+        // Vite and Rollup.
+        ("index-B5Qt_x-9.js", "B5Qt_x-9"),
+        ("lazy-DKwAzefS.js", "DKwAzefS"),
+        ("vendor-CqxJ3kLm.css", "CqxJ3kLm"),
+        ("index-BRBmoGS9.js.map", "BRBmoGS9"),
+        // VitePress.
+        ("guide_index.md.D8GkD4qS.js", "D8GkD4qS"),
+        ("guide_index.md.D8GkD4qS.lean.js", "D8GkD4qS"),
+        ("inter-roman-latin.Di8DUHzh.woff2", "Di8DUHzh"),
+        // esbuild and Angular.
+        ("chunk-2NWTQWGT.js", "2NWTQWGT"),
+        ("main-5QOZHB7U.js", "5QOZHB7U"),
+        ("chunk-FFHMDTLX.js", "FFHMDTLX"),
+        // webpack, Next and Create React App.
+        ("main.8f3e2a1b9c0d4e5f6a7b.js", "8f3e2a1b9c0d4e5f6a7b"),
+        ("787.c4e7f8f9.chunk.js", "c4e7f8f9"),
+        // Parcel and mkdocs-material.
+        ("index.3c2a7e1f.js", "3c2a7e1f"),
+        ("main.484c7ddc.min.css", "484c7ddc"),
+        // SvelteKit and Astro.
+        ("start.DYWvYkPx.js", "DYWvYkPx"),
+        ("hoisted.BkT3_xYz.js", "BkT3_xYz"),
+    ];
+    for (name, hash) in names {
+        let found = hash_in(name.as_bytes()).map(|range| &name[range]);
+        assert_eq!(found, Some(hash), "{name}");
+    }
+}
+
+#[test]
+fn words_numbers_dates_and_versions_do_not_look_hashed() {
+    for name in [
+        "index.html",
+        "installation.html",
+        "getting-started.html",
+        "GettingStarted.html",
+        "report-20240131.pdf",
+        "chapter12.html",
+        "bootstrap5.min.css",
+        "jquery-3.7.1.min.js",
+        "app-settings.js",
+        "IMG_20240131.jpg",
+        "Introduction.pdf",
+        "app.MyWidget.js",
+        "photo-1920x1080.jpg",
+        "release-2024-01-31.html",
+        "a.js",
+        ".js",
+        "fontawesome6.css",
+        "user-profile.css",
+        "version2.html",
+        "screenshot-01.png",
+    ] {
+        let found = hash_in(name.as_bytes()).map(|range| &name[range]);
+        assert_eq!(found, None, "{name}");
+    }
+}
+
+/// Names in the output of Vite, Rollup, webpack, Parcel and VitePress.
+#[test]
+fn hashes_that_resemble_words_are_recognized_by_their_shape() {
+    for (name, separator) in [
+        ("alpha-ohBgrzb0.svg", b'-'),
+        ("eta-BznhhMce.js", b'-'),
+        ("index-BgsEly2-.js", b'-'),
+        ("theta-BHSy-__O.css", b'-'),
+        ("guide_installation.md.Dqvyr4-9.lean.js", b'.'),
+        ("reference.md.BfRhxndv.js", b'.'),
+        ("alpha-ncssueek.js", b'-'),
+        ("iota-ovtdxppi.js", b'-'),
+        ("kappa.22022351.css.map", b'.'),
+        ("mu-77229645.js", b'-'),
+        ("77.78939443.css", b'.'),
+    ] {
+        assert!(has_hash_of_shape(name.as_bytes(), separator, 8), "{name}");
+    }
+    for token in [
+        "settings", "backdrop", "vertical", "DarkMode", "AppShell", "IconsSvg", "overview", "shortcut",
+        "symphony", "rhythmic", "nightfly", "FAQsPage", "HTMLView", "toString", "20240131", "light-up",
+    ] {
+        let name = format!("logo-{token}.svg");
+        assert!(!has_hash_of_shape(name.as_bytes(), b'-', 8), "{name}");
+    }
+}
+
+#[test]
+fn folders_of_tools_are_known_at_any_depth() {
+    for path in
+        ["_next/static/chunks/main.js", "app/_next/static/a.css", "_astro/a.js", "x/_app/immutable/y/z.js"]
+    {
+        assert!(is_in_immutable_folder(path.as_bytes()), "{path}");
+    }
+    for path in ["_next/data/a.json", "my_astro/a.js", "_app/version.json", "static/_next.js"] {
+        assert!(!is_in_immutable_folder(path.as_bytes()), "{path}");
+    }
+}
+
+#[test]
+fn manifests_list_existing_files() {
+    let root = tempfile::tempdir().unwrap();
+    for name in [
+        "assets/main-settings.js",
+        "assets/main-abcdefgh.js",
+        "assets/plain.css",
+        "static/js/main.4f3a9b1c.js",
+    ] {
+        fs::create_dir_all(root.path().join(name).parent().unwrap()).unwrap();
+        fs::write(root.path().join(name), "").unwrap();
+    }
+    fs::create_dir(root.path().join(".vite")).unwrap();
+    let vite = r#"{"src/main.js": {"file": "assets/main-abcdefgh.js", "css": ["assets/plain.css", "assets/gone-B5Qt_x-9.css"]}}"#;
+    fs::write(root.path().join(".vite/manifest.json"), vite).unwrap();
+    fs::write(
+        root.path().join("asset-manifest.json"),
+        r#"{"files": {"main.js": "/static/js/main.4f3a9b1c.js"}}"#,
+    )
+    .unwrap();
+    fs::write(root.path().join("manifest.json"), "no JSON").unwrap();
+    let mut listed: Vec<_> = listed_in_manifests(root.path()).into_iter().collect();
+    listed.sort();
+    assert_eq!(listed, [&b"assets/main-abcdefgh.js"[..], b"static/js/main.4f3a9b1c.js"]);
+}

@@ -1,0 +1,127 @@
+//! Unit tests of skip rules.
+
+use super::*;
+
+fn rules(patterns: &[&str]) -> SkipRules {
+    let mut rules = SkipRules::default();
+    for pattern in patterns {
+        rules.add_pattern(pattern).unwrap();
+    }
+    rules
+}
+
+fn by_flag(pattern: &str) -> Option<SkipReason> {
+    Some(SkipReason::Pattern { pattern: pattern.to_owned(), origin: PatternOrigin::Flag })
+}
+
+#[test]
+fn litter_is_skipped_anywhere() {
+    let cases = [
+        (".git", SkipReason::Hidden),
+        ("#index.html", SkipReason::Hash),
+        ("a#b.html", SkipReason::Hash),
+        ("index.html#", SkipReason::Hash),
+        ("index.html~", SkipReason::Backup),
+        ("build.log", SkipReason::Transient(".log")),
+        ("a.tmp", SkipReason::Transient(".tmp")),
+        ("a.temp", SkipReason::Transient(".temp")),
+        ("Cargo.lock", SkipReason::Transient(".lock")),
+        ("Thumbs.db", SkipReason::DesktopFile("Thumbs.db")),
+        (".DS_Store", SkipReason::DesktopFile(".DS_Store")),
+    ];
+    for (name, reason) in cases {
+        for folder in ["", "docs/", ".well-known/"] {
+            let path = format!("{folder}{name}");
+            assert_eq!(
+                SkipRules::default().verdict(path.as_bytes(), false).as_ref(),
+                Some(&reason),
+                "{path}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ordinary_and_odd_names_are_kept() {
+    for path in ["index.html", "a/b.c", "log", "tmp.html", "thumbs.db", "_redirects", "caf\u{e9}", "a~b"] {
+        assert_eq!(SkipRules::default().verdict(path.as_bytes(), false), None, "{path}");
+    }
+    assert_eq!(SkipRules::default().verdict(b"\xff\xfe.txt", false), None);
+}
+
+#[test]
+fn well_known_is_served_from_the_root_only() {
+    let rules = SkipRules::default();
+    assert_eq!(rules.verdict(b".well-known", true), None);
+    assert_eq!(rules.verdict(b".well-known/security.txt", false), None);
+    assert_eq!(rules.verdict(b"docs/.well-known", true), Some(SkipReason::Hidden));
+    assert_eq!(rules.verdict(b".well-known", false), Some(SkipReason::Hidden));
+}
+
+#[test]
+fn no_rules_skip_nothing() {
+    assert_eq!(SkipRules::none().verdict(b".git", true), None);
+    assert_eq!(SkipRules::none().verdict(b"a.log", false), None);
+}
+
+#[test]
+fn patterns_extend_and_override_built_in_rules() {
+    let rules = rules(&["*.psd", "!.htpublic", "/drafts/", "!keep.log"]);
+    assert_eq!(rules.verdict(b"art/logo.psd", false), by_flag("*.psd"));
+    assert_eq!(rules.verdict(b".htpublic", false), None);
+    assert_eq!(rules.verdict(b"logs/keep.log", false), None);
+    assert_eq!(rules.verdict(b"logs/other.log", false), Some(SkipReason::Transient(".log")));
+    assert_eq!(rules.verdict(b"drafts", true), by_flag("/drafts/"));
+    assert_eq!(rules.verdict(b"drafts", false), None);
+    assert_eq!(rules.verdict(b"blog/drafts", true), None);
+}
+
+#[test]
+fn last_matching_pattern_wins() {
+    assert_eq!(rules(&["*.md", "!README.md"]).verdict(b"README.md", false), None);
+    assert_eq!(rules(&["!README.md", "*.md"]).verdict(b"README.md", false), by_flag("*.md"));
+}
+
+#[test]
+fn pattern_matches_a_name_that_is_not_utf8() {
+    assert_eq!(rules(&["*.raw"]).verdict(b"\xff.raw", false), by_flag("*.raw"));
+}
+
+#[test]
+fn invalid_lines_of_the_ignore_file_are_reported() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join(IGNORE_FILE), b"\xef\xbb\xbf*.bak\r\n# comment\r\n\r\n[z-a]\r\n")
+        .unwrap();
+    let mut rules = SkipRules::default();
+    let diagnostics = rules.add_ignore_file(root.path()).unwrap();
+    assert_eq!(diagnostics.len(), 1);
+    assert_eq!((diagnostics[0].line, diagnostics[0].code), (Some(4), "bad-ignore-pattern"));
+    let reason = rules.verdict(b"old.bak", false).unwrap();
+    assert_eq!(reason.to_string(), "`*.bak` in .canneryignore matches it");
+}
+
+#[test]
+fn missing_ignore_file_is_accepted() {
+    let root = tempfile::tempdir().unwrap();
+    assert_eq!(SkipRules::default().add_ignore_file(root.path()).unwrap(), []);
+}
+
+#[test]
+fn unreadable_ignore_file_is_an_error() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join(IGNORE_FILE)).unwrap();
+    let error = SkipRules::default().add_ignore_file(root.path()).unwrap_err();
+    assert!(error.to_string().contains(".canneryignore"), "{error}");
+}
+
+#[test]
+fn invalid_pattern_is_an_error() {
+    let error = SkipRules::default().add_pattern("[z-a]").unwrap_err();
+    assert_eq!(error.to_string(), "`[z-a]` is not a gitignore pattern");
+}
+
+#[test]
+fn every_reason_is_displayed() {
+    assert_eq!(SkipReason::Hidden.to_string(), "its name begins with `.`");
+    assert_eq!(SkipReason::Transient(".log").to_string(), "its name ends with `.log`");
+}

@@ -1,0 +1,81 @@
+//! Unit tests of reading sources.
+
+use std::fs;
+
+use super::*;
+
+fn sources(root: &tempfile::TempDir, name: &str) -> Sources {
+    let stamp = FileStamp::of(&fs::metadata(root.path().join(name)).unwrap());
+    Sources {
+        root: root.path().to_owned(),
+        files: vec![SourceFile { path: name.as_bytes().into(), stamp }],
+        folders: vec![Box::default()],
+        generated: vec![Generated { path: b"made".as_slice().into(), content: b"by us".to_vec() }],
+        earlier: None,
+        unsettled: Mutex::default(),
+        script: None,
+    }
+}
+
+#[test]
+fn files_are_read_whole() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("a"), b"content").unwrap();
+    let sources = sources(&root, "a");
+    let mut bytes = b"before".to_vec();
+    assert_eq!(sources.read(0, &mut bytes).unwrap(), sources.files[0].stamp);
+    assert_eq!(bytes, b"content");
+    sources.read(1, &mut bytes).unwrap();
+    assert_eq!(bytes, b"by us");
+    let (streamed, _) =
+        sources.stream(0, Vec::new, |all: &mut Vec<u8>, piece| all.extend_from_slice(piece)).unwrap();
+    assert_eq!(streamed, b"content");
+}
+
+#[test]
+fn file_changed_since_the_walk_is_read_again() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("a");
+    fs::write(&path, b"a long content").unwrap();
+    let sources = sources(&root, "a");
+    for content in [b"short".as_slice(), b"a much longer content than before"] {
+        fs::write(&path, content).unwrap();
+        let mut bytes = Vec::new();
+        let stamp = sources.read(0, &mut bytes).unwrap();
+        assert_eq!((bytes.as_slice(), stamp.version.size), (content, content.len() as u64));
+    }
+}
+
+#[test]
+fn file_that_keeps_changing_is_an_error() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("a");
+    fs::write(&path, b"").unwrap();
+    let stamp = FileStamp::of(&fs::metadata(&path).unwrap());
+    let mut length = 0;
+    let outcome = unchanged(&path, stamp, |_, _| {
+        length += 1;
+        fs::write(&path, vec![0; length])
+    });
+    assert!(matches!(outcome, Err(Error::Changing { path: named }) if named == path));
+    assert_eq!(length, ATTEMPTS_MAX as usize);
+}
+
+#[test]
+fn missing_file_is_an_error_with_its_path() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("a"), b"content").unwrap();
+    let sources = sources(&root, "a");
+    fs::remove_file(root.path().join("a")).unwrap();
+    let error = sources.read(0, &mut Vec::new()).unwrap_err();
+    assert!(matches!(&error, Error::Read { path, .. } if path.ends_with("a")), "{error}");
+}
+
+#[test]
+fn content_with_another_digest_is_an_error() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("a"), b"content").unwrap();
+    let sources = sources(&root, "a");
+    assert_eq!(sources.read_again(0, &Digest::of(b"content")).unwrap(), b"content");
+    assert!(matches!(sources.read_again(0, &Digest::of(b"other")), Err(Error::Changing { .. })));
+}
