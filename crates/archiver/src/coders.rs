@@ -158,8 +158,11 @@ fn unbrotli_exactly(coded: &[u8], length: usize) -> Option<Vec<u8>> {
     let new = StandardAlloc::default;
     let mut state = BrotliState::new_strict(new(), new(), new());
     let mut decoded = vec![0; length];
-    let (mut input_left, mut input_at) = (coded.len(), 0);
-    let (mut output_left, mut output_at, mut total) = (length, 0, 0);
+    let mut input_left = coded.len();
+    let mut input_at = 0;
+    let mut output_left = length;
+    let mut output_at = 0;
+    let mut total = 0;
     let result = BrotliDecompressStream(
         &mut input_left,
         &mut input_at,

@@ -102,7 +102,7 @@ impl HeaderRule {
                 earlier.push_str(value);
                 None
             }
-            Some(HeaderField::Set { value: earlier, .. }) if SINGLE_VALUED.contains(&name.as_str()) => {
+            Some(HeaderField::Set { value: earlier, .. }) if is_single_valued(name) => {
                 let message = format!(
                     "`{name}` has a single value, and this line replaces `{earlier}` of a line above; remove one of the two"
                 );
@@ -143,7 +143,7 @@ impl MergedFields {
             self.fields.iter_mut().find(|(known, _)| known == name).filter(|_| name != "set-cookie");
         match existing {
             None => self.fields.push((name.to_owned(), value.to_owned())),
-            Some((_, old)) if SINGLE_VALUED.contains(&name) => value.clone_into(old),
+            Some((_, old)) if is_single_valued(name) => value.clone_into(old),
             Some((_, old)) => {
                 old.push_str(", ");
                 old.push_str(value);
@@ -198,7 +198,7 @@ const OWNED: [(&str, &str); 21] = [
     ("content-encoding", "it is negotiated for each request"),
     ("content-length", "it is measured"),
     ("content-range", "it depends on the request"),
-    ("date", "it is the time of the answer"),
+    ("date", "it is the time of the response"),
     ("etag", "it is made from the content"),
     ("host", "it is a field of requests"),
     ("keep-alive", "it concerns the connection and not the page"),
@@ -208,7 +208,7 @@ const OWNED: [(&str, &str); 21] = [
     ("server", "it names the program that answers"),
     ("status", "it is no field; write a rule in _redirects"),
     ("te", "it concerns the connection and not the page"),
-    ("trailer", "no answer has trailers"),
+    ("trailer", "no response has trailers"),
     ("transfer-encoding", "it concerns the connection and not the page"),
     ("upgrade", "it concerns the connection and not the page"),
 ];
@@ -263,10 +263,12 @@ impl Parser<'_> {
         if content.is_empty() || content.starts_with('#') {
             return Ok(());
         }
+
         let is_indented = text.starts_with([' ', '\t']);
         if !is_indented && is_path(content) {
             return self.open_block(line, content);
         }
+
         match &mut self.block {
             Block::None => {
                 let message = "this field has no path; write the path that it is for on a line above it";
@@ -315,14 +317,14 @@ impl Parser<'_> {
 /// Returns an error if a rule sets a single-valued field that an earlier rule for the same path sets.
 fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     let is_set = |rule: &HeaderRule, name: &str| {
-        let fields = rule.fields.iter().rev().find(|field| field.name() == name);
-        matches!(fields, Some(HeaderField::Set { .. }))
+        let last = rule.fields.iter().rev().find(|field| field.name() == name);
+        matches!(last, Some(HeaderField::Set { .. }))
     };
     let first_is_set = |field: &&HeaderField| {
         let first = rule.fields.iter().find(|other| other.name() == field.name());
         matches!(first, Some(HeaderField::Set { .. }))
     };
-    let single = |field: &&HeaderField| SINGLE_VALUED.contains(&field.name());
+    let single = |field: &&HeaderField| is_single_valued(field.name());
     let twice =
         rule.fields.iter().filter(single).filter(first_is_set).find(|field| is_set(earlier, field.name()))?;
     let message = format!(
@@ -363,6 +365,7 @@ fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
         return Err(RuleError::new("bad-header", message));
     };
     access_control::refuse_field(name.trim())?;
+
     // RFC 9112 §5.1 forbids white space before the colon, and so do we.
     let name = parse_name(name)?;
     let value = value.trim();

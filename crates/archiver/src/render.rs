@@ -28,7 +28,7 @@ pub(crate) struct Look<'a> {
     pub(crate) cache_control: Option<&'a str>,
 }
 
-/// A path whose header rules are part of a head.
+/// A path, for the header rules that are part of its head.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RulePath<'p> {
     /// Index of the site in the list of header rules.

@@ -3,19 +3,18 @@
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::headers::{HeaderField, HeaderRule};
 
-/// Returns a warning for each rule whose policy forbids pages to load a script of their own origin, or to connect to it.
+/// Returns a warning for each rule with a policy that forbids pages to load a script of their own origin, or to connect to it.
 pub(crate) fn find(rules: &[HeaderRule]) -> Vec<Diagnostic> {
+    const MESSAGE: &str = "pages with this `Content-Security-Policy` don't reload when the folder changes; permit \
+                           `'self'` in `script-src` and `connect-src`, or use `--no-live-reload`";
+
     let blocking = rules.iter().filter(|rule| rule.fields.iter().any(is_blocking));
-    let warning = |rule: &HeaderRule| {
-        Diagnostic {
+    let warning = |rule: &HeaderRule| Diagnostic {
         severity: Severity::Warning,
         file: rule.file.to_string(),
         line: Some(rule.line),
         code: "live-reload-blocked",
-        message: "pages with this `Content-Security-Policy` don't reload when the folder changes; permit `'self'` in \
-                  `script-src` and `connect-src`, or use `--no-live-reload`"
-            .into(),
-    }
+        message: MESSAGE.into(),
     };
     blocking.map(warning).collect()
 }

@@ -100,7 +100,7 @@ impl Sources {
     /// Returns the ID after that of the last source.
     ///
     /// # Panics
-    /// If there are 2^32 sources, whose names alone would need hundreds of gigabytes of memory.
+    /// If there are 2^32 sources. Their names alone would need hundreds of gigabytes of memory.
     pub(crate) fn next_id(&self) -> SourceId {
         SourceId::try_from(self.len()).expect("a build has fewer than 2^32 sources")
     }
@@ -129,7 +129,7 @@ impl Sources {
         }
     }
 
-    /// Returns the length of a source's content in bytes, whose file has this stamp.
+    /// Returns the length in bytes of the content of a source, from the stamp of its file.
     pub(crate) fn content_length(&self, id: SourceId, stamp: &FileStamp) -> u64 {
         stamp.version.size + self.added_bytes(id)
     }

@@ -3,8 +3,8 @@
 //! The walk reads names and inodes only; it opens no file, and its result doesn't depend on the order of directory entries.
 //! Names are bytes, because a URL can contain any byte.
 //!
-//! Symlinks are followed. A link out of the root is reported unless that is allowed, and a link to a folder above it is
-//! left out. If several links lead to one folder, it is read once per depth. Because each level of links within links can
+//! We follow symlinks. A link out of the root is reported unless that is allowed, and a link to a folder above it is left
+//! out. If several links lead to one folder, it is read once per depth. Because each level of links within links can
 //! double the number of paths to a folder, we limit that number.
 
 use std::collections::HashMap;
@@ -104,6 +104,7 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
     if !metadata.is_dir() {
         return Err(WalkError::NotAFolder { path: root.to_owned() });
     }
+
     // Errors of folders below are warnings; an unreadable root must fail the walk.
     fs::read_dir(root).map_err(root_error)?;
     let inside = match links_out {
@@ -131,9 +132,10 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
 
         // The order decides which paths to a folder exceed the limit.
         next.sort_unstable_by(|one: &Folder, other| one.path.cmp(&other.path));
-        next.retain(|folder| walked.admit(folder, &mut linked_paths));
+        next.retain(|folder| walked.admit(folder, &mut linked_paths) == Admission::Admitted);
         level = next;
     }
+
     walked.sort();
     walked.summarize_links_out();
     Ok(walked)
@@ -148,13 +150,16 @@ impl Walked {
         self.diagnostics.append(&mut other.diagnostics);
     }
 
-    /// Returns `true` unless too many paths through links within links lead to the folder.
-    fn admit(&mut self, folder: &Folder, linked_paths: &mut HashMap<(u64, u64), usize>) -> bool {
+    /// Counts a path to a folder if it has links within links, and warns about the first one that is too many.
+    fn admit(&mut self, folder: &Folder, linked_paths: &mut HashMap<(u64, u64), usize>) -> Admission {
         if folder.links < 2 {
-            return true;
+            return Admission::Admitted;
         }
         let paths = linked_paths.entry(folder.identity()).or_default();
         *paths += 1;
+        if *paths <= LINKED_PATHS_MAX {
+            return Admission::Admitted;
+        }
         if *paths == LINKED_PATHS_MAX + 1 {
             let message = format!(
                 "more than {LINKED_PATHS_MAX} paths through nested symlinks lead to this folder, so it is left out at \
@@ -162,7 +167,7 @@ impl Walked {
             );
             self.diagnostics.push(Diagnostic::warning(&folder.path, "symlink-fan", message));
         }
-        *paths <= LINKED_PATHS_MAX
+        Admission::LeftOut
     }
 
     /// Replaces all but the first few warnings about links out of the root with their number.
@@ -228,6 +233,14 @@ impl Lineage {
         let mut ancestors = std::iter::successors(Some(self), |lineage| lineage.parent.as_deref());
         ancestors.any(|ancestor| (ancestor.device, ancestor.inode) == (metadata.dev(), metadata.ino()))
     }
+}
+
+/// Whether a path to a folder is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    Admitted,
+    /// Too many paths through links within links lead to the folder.
+    LeftOut,
 }
 
 /// The entries of one folder.
