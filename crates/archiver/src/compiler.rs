@@ -42,12 +42,12 @@ pub struct Compiler {
     options: Options,
     started: AtomicU64,
     results: MemoryCache,
-    state: Mutex<State>,
+    history: Mutex<History>,
 }
 
-/// State that a finished build changes.
+/// The finished builds, as far as the next one needs them.
 #[derive(Default)]
-struct State {
+struct History {
     /// The finished build that started last.
     last: Option<Arc<Snapshot>>,
     /// Files that are being written, and since when.
@@ -82,7 +82,7 @@ impl Compiler {
             options,
             started: AtomicU64::new(0),
             results: MemoryCache::default(),
-            state: Mutex::default(),
+            history: Mutex::default(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Compiler {
         let mut left_out = BTreeSet::new();
         let mut attempts = 1;
         loop {
-            let snapshot = self.state().last.clone();
+            let snapshot = self.history().last.clone();
             let mut session = Session {
                 effort,
                 cancel,
@@ -116,6 +116,7 @@ impl Compiler {
                 }
                 Err(error) => return Err(error),
             }
+
             attempts += 1;
             cancel.check()?;
             sleep(ATTEMPT_INTERVAL);
@@ -130,11 +131,12 @@ impl Compiler {
 
     /// Returns the files that have been held back for long enough.
     fn overdue(&self) -> BTreeSet<Box<[u8]>> {
-        let state = self.state();
-        let overdue = state.unsettled.iter().filter(|(_, since)| since.elapsed() > HELD_BACK_MAX);
+        let history = self.history();
+        let overdue = history.unsettled.iter().filter(|(_, since)| since.elapsed() > HELD_BACK_MAX);
         overdue.map(|(path, _)| path.clone()).collect()
     }
 
+    /// Records a finished build, and returns it.
     fn finish(&self, number: u64, built: Built, left_out: BTreeSet<Box<[u8]>>) -> Result<Build, Error> {
         let Built { file: archive, report, sources, known, deferred } = built;
         let read_back = |source| Error::ReadBack { path: self.options.sources.clone(), source };
@@ -151,23 +153,24 @@ impl Compiler {
 
         let mut unsettled = sources.unsettled.into_inner().unwrap_or_else(PoisonError::into_inner);
         unsettled.extend(left_out);
-        let mut state = self.state();
-        state.unsettled.retain(|path, _| unsettled.contains(path));
+        let mut history = self.history();
+        history.unsettled.retain(|path, _| unsettled.contains(path));
         for path in &unsettled {
-            state.unsettled.entry(path.clone()).or_insert_with(Instant::now);
+            history.unsettled.entry(path.clone()).or_insert_with(Instant::now);
         }
-        if state.last.as_ref().is_none_or(|last| last.number < number) {
+        // A build that has started later may have finished before.
+        if history.last.as_ref().is_none_or(|last| last.number < number) {
             self.results.settle(&snapshot);
-            state.last = Some(snapshot);
+            history.last = Some(snapshot);
         }
 
         let unsettled = unsettled.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
         Ok(Build { number, archive, report, files: BuiltFiles(files), deferred, unsettled })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Each change of the state is complete, even if another thread has panicked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> MutexGuard<'_, History> {
+        // Each change is complete, even if another thread has panicked.
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Waits until a folder that is being edited has settled, for a moment: files that are being replaced exist again, and
-//! files that are being written are complete. A file that isn't is held back: the build takes its last version.
+//! Waits for a moment until a folder that is being edited has settled: files that are being replaced exist again, and files
+//! that are being written are complete. A file that isn't is held back: the build takes its last version.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -95,30 +95,17 @@ pub(crate) fn hold_back(
     };
     let mut waiting: Vec<usize> =
         (0..files.len()).filter(|place| may_be_half_written(&files[*place])).collect();
+
     let mut vanished = BTreeSet::new();
     let mut captured_bytes = 0;
     loop {
         waiting.retain(|place| {
             let file = &mut files[*place];
-            let path = root.join(OsStr::from_bytes(&file.path));
-            // The last build has another version of a known file, and the first build has many new ones.
-            let is_to_capture = earlier.snapshot.is_some() && earlier.any(&file.path).is_none();
-            if !is_to_capture || captured_bytes + file.stamp.version.size > CAPTURED_BYTES_MAX {
-                return is_half_written(&path);
+            let status = check(root, file, earlier, &mut captured_bytes);
+            if status == Status::Vanished {
+                vanished.insert(file.path.clone());
             }
-            match source::capture(&path) {
-                Ok((stamp, content)) => {
-                    captured_bytes += stamp.version.size;
-                    file.stamp = stamp;
-                    let captured = Captured { stamp, content: content.into() };
-                    earlier.captured.insert(file.path.clone(), captured);
-                }
-                Err(Error::Changing { .. }) => return true,
-                Err(error) if error.is_transient() => drop(vanished.insert(file.path.clone())),
-                // The build reports it.
-                Err(_) => {}
-            }
-            false
+            status == Status::HalfWritten
         });
         if waiting.is_empty() || !session.waits || began.elapsed() > WRITTEN_MAX {
             break;
@@ -130,14 +117,48 @@ pub(crate) fn hold_back(
     for place in waiting {
         let file = &mut files[place];
         held_back.insert(file.path.clone());
-        if let Some(known) = earlier.any(&file.path) {
+        if let Some(known) = earlier.known(&file.path) {
             file.stamp = known.stamp;
         }
     }
-    files.retain(|file| !held_back.contains(&file.path) || earlier.any(&file.path).is_some());
+    files.retain(|file| !held_back.contains(&file.path) || earlier.known(&file.path).is_some());
     files.retain(|file| !vanished.contains(&file.path));
     earlier.held_back.clone_from(&held_back);
     held_back
+}
+
+/// The result of a check of a recently changed file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    /// It can be read, or the build reports why not.
+    Readable,
+    /// Another process is writing it.
+    HalfWritten,
+    /// It doesn't exist any more.
+    Vanished,
+}
+
+/// Checks a file, and captures its content if it is new, within the limit of all captured contents.
+fn check(root: &Path, file: &mut SourceFile, earlier: &mut Earlier, captured_bytes: &mut u64) -> Status {
+    let path = root.join(OsStr::from_bytes(&file.path));
+    // The last build has another version of a known file, and the first build has many new ones.
+    let is_to_capture = earlier.snapshot.is_some() && earlier.known(&file.path).is_none();
+    if !is_to_capture || *captured_bytes + file.stamp.version.size > CAPTURED_BYTES_MAX {
+        return if is_half_written(&path) { Status::HalfWritten } else { Status::Readable };
+    }
+
+    match source::capture(&path) {
+        Ok((stamp, content)) => {
+            *captured_bytes += stamp.version.size;
+            file.stamp = stamp;
+            let captured = Captured { stamp, content: content.into() };
+            earlier.captured.insert(file.path.clone(), captured);
+            Status::Readable
+        }
+        Err(Error::Changing { .. }) => Status::HalfWritten,
+        Err(error) if error.is_transient() => Status::Vanished,
+        Err(_) => Status::Readable,
+    }
 }
 
 fn is_half_written(path: &Path) -> bool {

@@ -56,13 +56,13 @@ pub(crate) struct Captured {
 impl Earlier {
     /// Returns a file of the last build, if it still has this stamp.
     pub(crate) fn unchanged(&self, path: &[u8], stamp: &FileStamp) -> Option<&KnownFile> {
-        let known = self.any(path)?;
+        let known = self.known(path)?;
         let is_usable = known.is_settled || self.held_back.contains(path);
         (is_usable && known.stamp == *stamp).then_some(known)
     }
 
     /// Returns a file of the last build.
-    pub(crate) fn any(&self, path: &[u8]) -> Option<&KnownFile> {
+    pub(crate) fn known(&self, path: &[u8]) -> Option<&KnownFile> {
         self.snapshot.as_ref()?.files.get(path)
     }
 

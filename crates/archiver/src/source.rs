@@ -223,7 +223,7 @@ impl Sources {
     /// Returns `error` if that isn't its reason, or there is no such version.
     fn last_version(&self, file: &SourceFile, error: Error) -> Result<Kept<'_>, Error> {
         let Some(earlier) = self.earlier.as_ref().filter(|_| error.is_transient()) else { return Err(error) };
-        let known = earlier.any(&file.path);
+        let known = earlier.known(&file.path);
         let built = known.and_then(|known| {
             let content = earlier.content(&known.facts.digest)?;
             Some(Kept { stamp: known.stamp, content, origin: Origin::LastBuild })

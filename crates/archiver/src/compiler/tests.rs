@@ -34,13 +34,13 @@ fn change(path: &str, bytes_before: Option<u64>, bytes_after: Option<u64>) -> Ch
 /// Makes all files of a folder old enough to be recognized by their stamps. Builds within two seconds of a change read the
 /// file again, and only the inode change time counts, which can't be set. So the tests set the last build's knowledge.
 fn age(compiler: &Compiler) {
-    let mut state = compiler.state();
-    let last = state.last.take().unwrap();
+    let mut history = compiler.history();
+    let last = history.last.take().unwrap();
     let mut last = Arc::into_inner(last).unwrap();
     for file in Arc::make_mut(&mut last.files).values_mut() {
         file.is_settled = true;
     }
-    state.last = Some(Arc::new(last));
+    history.last = Some(Arc::new(last));
 }
 
 #[test]
