@@ -186,6 +186,11 @@ impl Connection {
         let ConnectionEvent { quinn, source, now } = event;
         let address = self.remote_address();
         if source != address {
+            // A client may not move before the handshake is done (RFC 9000 §9). `quinn-proto` would drop the packets, but count
+            // their bytes as if they came from the client, and send it more before its address is validated.
+            if self.is_handshaking() {
+                return;
+            }
             self.foreign.refill(now);
             if !self.foreign.take(1) {
                 return;

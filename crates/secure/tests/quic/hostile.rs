@@ -1,5 +1,6 @@
 //! Hostile peers: damaged and forged datagrams, and attacks that earlier versions of libraries were open to.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,10 +96,14 @@ impl Target {
 
     /// Delivers a datagram, and takes the server's answer. Returns the events of the connection.
     fn deliver(&mut self, bytes: &[u8]) -> Vec<Event> {
+        self.deliver_from(CLIENT, bytes)
+    }
+
+    fn deliver_from(&mut self, source: SocketAddr, bytes: &[u8]) -> Vec<Event> {
         let now = self.network.now;
         let endpoint = &mut self.network.server.endpoint;
         let mut buffer = Vec::new();
-        let arrival = Arrival { source: CLIENT, destination: None, ecn: 0, bytes };
+        let arrival = Arrival { source, destination: None, ecn: 0, bytes };
         match endpoint.receive(now, &arrival, &mut buffer) {
             Received::Connection(_, event) => {
                 if let Some(connection) = &mut self.connection {
@@ -112,10 +117,15 @@ impl Target {
             Received::Reply(transmit) => self.sent += transmit.bytes,
             Received::Dropped => {}
         }
+        self.take_datagrams()
+    }
 
+    /// Takes the datagrams of the connection, and returns its events.
+    fn take_datagrams(&mut self) -> Vec<Event> {
         let Some(connection) = &mut self.connection else { return Vec::new() };
         let events = std::iter::from_fn(|| connection.next_event()).collect();
-        endpoint.maintain(connection);
+        self.network.server.endpoint.maintain(connection);
+        let (now, mut buffer) = (self.network.now, Vec::new());
         while let Some(transmit) = connection.poll_transmit(now, 10.try_into().unwrap(), &mut buffer) {
             self.sent += transmit.bytes;
         }
@@ -155,6 +165,25 @@ fn forged_hello_with_valid_parameters_is_answered() {
     assert_eq!(events, []);
     assert!(target.sent > 1200);
     assert!(target.connection.unwrap().is_handshaking());
+}
+
+/// The limit counts only datagrams from the address that may be forged (RFC 9000 §8.1).
+#[test]
+fn datagrams_from_other_addresses_do_not_raise_the_amplification_limit() {
+    let mut target = Target::new();
+    let hello = hello(&parameters(&[]));
+    target.send_hello(&hello);
+    let limit = 3 * 1200 * hello.len().div_ceil(1000);
+    for number in 100..120 {
+        target.deliver_from("203.0.113.66:1".parse().unwrap(), &initial(number, &[1]));
+    }
+    // The server repeats its messages until it gives up.
+    while let Some(timeout) = target.connection.as_mut().unwrap().timeout() {
+        target.network.now = timeout;
+        target.connection.as_mut().unwrap().handle_timeout(timeout);
+        target.take_datagrams();
+    }
+    assert!(target.sent > limit / 2 && target.sent <= limit, "{} bytes of {limit}", target.sent);
 }
 
 /// RUSTSEC-2026-0037: transport parameters made quinn-proto panic.
