@@ -7,6 +7,7 @@
 
 mod archives;
 mod choices;
+mod datagrams;
 // The tests of `wire` run the same code from seeds.
 mod frames;
 mod hpack;
@@ -22,6 +23,7 @@ mod streams;
 
 pub use archives::{archive_open, key};
 pub use choices::{accept_encoding, conditions, date, ranges};
+pub use datagrams::datagrams;
 pub use frames::frames;
 pub use hpack::{hpack, hpack_encoder};
 pub use interop::{client as interop_client, server as interop_server};

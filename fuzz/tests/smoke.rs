@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// Mutations per target.
 const MUTATIONS: u32 = 20_000;
 
+/// Mutations of a target that makes TLS handshakes.
+const MUTATIONS_WITH_HANDSHAKES: u32 = 5_000;
+
 /// One test per target, and the names of all.
 macro_rules! targets {
     ($($name:ident)*) => {
@@ -26,6 +29,7 @@ targets! {
     accept_encoding
     archive_open
     conditions
+    datagrams
     date
     frames
     headers
@@ -63,7 +67,8 @@ fn replay_and_mutate(name: &str, target: fn(&[u8])) {
     }
 
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for _ in 0..MUTATIONS {
+    let mutations = if name == "datagrams" { MUTATIONS_WITH_HANDSHAKES } else { MUTATIONS };
+    for _ in 0..mutations {
         let mut data = corpus[random.below(corpus.len())].clone();
         mutate(&mut data, &mut random);
         target(&data);
