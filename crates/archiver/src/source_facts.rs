@@ -58,7 +58,7 @@ impl<'n> Examination<'n> {
     pub(crate) fn finish(self) -> SourceFacts {
         SourceFacts {
             digest: Digest(*self.digest.finalize().as_bytes()),
-            utf8: self.utf8.finish(),
+            utf8: self.utf8.is_valid(),
             fingerprinted: self.fingerprint.is_some_and(|check| check.finish().is_some()),
             compressible: self.beginning.map(|beginning| is_compressible(&beginning)),
         }
@@ -82,6 +82,7 @@ struct Utf8 {
 }
 
 impl Utf8 {
+    /// Examines the next piece.
     fn take(&mut self, mut bytes: &[u8]) {
         while !self.invalid && !self.broken.is_empty() {
             let Some((first, rest)) = bytes.split_first() else { return };
@@ -101,7 +102,8 @@ impl Utf8 {
         }
     }
 
-    fn finish(self) -> bool {
+    /// Returns `true` if the pieces so far are valid, and end with a whole character.
+    fn is_valid(&self) -> bool {
         !self.invalid && self.broken.is_empty()
     }
 }

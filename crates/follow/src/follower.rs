@@ -146,7 +146,7 @@ enum Source {
     Poller(Poller),
 }
 
-/// The thread that follows the folder.
+/// The state of the thread that follows the folder.
 struct Worker {
     root: PathBuf,
     filter: Filter,

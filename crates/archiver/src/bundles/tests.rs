@@ -1,4 +1,4 @@
-//! Unit tests of recognizing fingerprinted names of bundlers.
+//! Unit tests of names that bundlers give to files.
 
 use super::*;
 

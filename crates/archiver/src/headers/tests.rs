@@ -1,4 +1,4 @@
-//! Unit tests of `_headers`: its parser, and merging rules.
+//! Unit tests of `_headers`: its syntax, its diagnostics, and the merging of rules.
 
 use proptest::prelude::*;
 

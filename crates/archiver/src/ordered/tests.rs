@@ -1,4 +1,4 @@
-//! Unit tests of ordered work on several threads.
+//! Unit tests of work on several threads with results in order.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

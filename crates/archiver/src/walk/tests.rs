@@ -1,4 +1,4 @@
-//! Unit tests of the walk, with real folders.
+//! Unit tests of the walk: real folders with links, devices and unreadable files.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
