@@ -15,7 +15,7 @@ mod servers;
 mod certificates;
 mod machine;
 mod namespace;
-mod newer;
+mod newer_debian;
 mod process;
 mod programs;
 mod project;
@@ -44,6 +44,7 @@ use clap::Parser;
 
 use crate::measure::Context;
 use crate::plan::{Extent, Plan};
+use crate::programs::Availability;
 use crate::results::Results;
 use crate::scenario::{Group, Scenario, Scenarios};
 use crate::servers::{Servers, Spec};
@@ -130,7 +131,7 @@ fn run(arguments: &Arguments) -> Result<()> {
 /// Installs the servers of a scenario, and builds our programs.
 fn prepare(servers: &Servers, scenario: &Scenario) -> Result<()> {
     for spec in servers.resolve(&scenario.servers)? {
-        spec.is_available();
+        spec.install();
     }
     ["cannery-server", "cannery-archiver"].into_iter().try_for_each(|name| programs::binary(name).map(drop))
 }
@@ -153,8 +154,9 @@ fn select<'a>(scenarios: &'a Scenarios, name: Option<&str>) -> Result<Vec<&'a Sc
 
 /// Measures a scenario and returns its table with the conditions.
 fn measure(scenarios: &Scenarios, servers: &Servers, scenario: &Scenario, plan: Plan) -> Result<Results> {
+    let is_present = |spec: &Spec<'_>| spec.install() == Availability::Present;
     let (present, missing): (Vec<_>, Vec<_>) =
-        servers.resolve(&scenario.servers)?.into_iter().partition(Spec::is_available);
+        servers.resolve(&scenario.servers)?.into_iter().partition(is_present);
     let site = scenarios.sites.get(&scenario.site);
     let site = site.map(|spec| Site::prepare(&scenario.site, spec, plan.is_quick())).transpose()?;
 

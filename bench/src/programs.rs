@@ -34,23 +34,32 @@ pub(crate) fn install_tools(tools: &BTreeMap<String, String>) -> Result<()> {
     if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
-/// Returns `true` if a peer is present, after an attempt to install it.
-pub(crate) fn install_peer(program: &str, packages: &[String]) -> bool {
+/// Whether a server can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Availability {
+    Present,
+    /// It is neither installed nor can be.
+    Missing,
+}
+
+/// Installs a peer if it is not present.
+pub(crate) fn install_peer(program: &str, packages: &[String]) -> Availability {
     let is_installed = |package: &String| {
         let mut query = Command::new("dpkg-query");
         query.args(["--show", "--showformat=${db:Status-Status}", package]).stderr(Stdio::null());
         query.output().is_ok_and(|output| output.stdout == b"installed")
     };
     if find_program(program).is_some() && packages.iter().all(is_installed) {
-        return true;
+        return Availability::Present;
     }
 
     let packages: Vec<_> = packages.iter().map(String::as_str).collect();
     match install(&packages) {
-        Ok(()) => find_program(program).is_some(),
+        Ok(()) if find_program(program).is_some() => Availability::Present,
+        Ok(()) => Availability::Missing,
         Err(error) => {
             println!("{program} is left out: {error:#}");
-            false
+            Availability::Missing
         }
     }
 }

@@ -13,9 +13,9 @@ use serde::Deserialize;
 
 use crate::certificates::Certificate;
 use crate::machine;
-use crate::newer;
+use crate::newer_debian;
 use crate::process::Server;
-use crate::programs;
+use crate::programs::{self, Availability};
 use crate::project::{self, find_program};
 use crate::scenario::{Codings, Wire};
 use crate::site::Site;
@@ -75,7 +75,7 @@ struct Peer {
     #[serde(default)]
     packages: Vec<String>,
     /// The path of the program in the folder of a newer Debian, if it comes from there.
-    newer: Option<String>,
+    newer_debian: Option<String>,
     arguments: Vec<String>,
     /// The flag that prints the version.
     version: String,
@@ -128,16 +128,17 @@ impl Servers {
 }
 
 impl Spec<'_> {
-    /// Returns `true` if the server is present or can be installed.
-    pub(crate) fn is_available(&self) -> bool {
+    /// Installs the server if it is not present.
+    pub(crate) fn install(&self) -> Availability {
         match self.kind {
-            Kind::Peer(Peer { newer: Some(program), .. }) => newer::is_available(program),
+            Kind::Peer(Peer { newer_debian: Some(program), .. }) => newer_debian::install(program),
             Kind::Peer(peer) => programs::install_peer(self.name, &peer.packages),
             Kind::Cannery { needs_io_uring: true, .. } => {
                 let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
-                disabled.is_ok_and(|disabled| disabled.trim() == "0")
+                let is_enabled = disabled.is_ok_and(|disabled| disabled.trim() == "0");
+                if is_enabled { Availability::Present } else { Availability::Missing }
             }
-            _ => true,
+            _ => Availability::Present,
         }
     }
 
@@ -178,8 +179,8 @@ impl Spec<'_> {
 
     /// Returns a command that starts the peer's program.
     fn command(&self, peer: &Peer) -> Result<Command> {
-        match &peer.newer {
-            Some(program) => newer::command(program),
+        match &peer.newer_debian {
+            Some(program) => newer_debian::command(program),
             None => {
                 let program = find_program(self.name);
                 Ok(Command::new(program.with_context(|| format!("{} is not installed", self.name))?))

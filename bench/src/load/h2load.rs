@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use super::{Job, Report};
-use crate::newer;
+use crate::newer_debian;
 use crate::project;
 use crate::scenario::Wire;
 
@@ -42,7 +42,7 @@ pub(crate) fn run(job: &Job<'_>, streams: u32, count: &Count) -> Result<Report> 
 
 fn command(job: &Job<'_>) -> Result<Command> {
     let mut command = if job.wire == Wire::H3 {
-        let program = newer::command(newer::H2LOAD)?;
+        let program = newer_debian::command(newer_debian::H2LOAD)?;
         let mut command = project::pinned(job.processors, program.get_program());
         command.args(program.get_args()).arg("--alpn-list=h3");
         command

@@ -94,7 +94,11 @@ impl<'a> Thread<'a> {
                 ));
             }
 
-            while scheduled < end && scheduled <= now && self.send(scheduled)? {
+            while scheduled < end
+                && scheduled <= now
+                && let Some(number) = self.idle.pop_front()
+            {
+                self.send(number, scheduled)?;
                 sent += 1;
                 scheduled += interval;
             }
@@ -106,14 +110,12 @@ impl<'a> Thread<'a> {
         Ok(())
     }
 
-    /// Sends a scheduled request. Returns `false` if all connections are in use.
-    fn send(&mut self, scheduled: Instant) -> io::Result<bool> {
-        let Some(number) = self.idle.pop_front() else { return Ok(false) };
+    /// Sends a scheduled request on an idle connection.
+    fn send(&mut self, number: usize, scheduled: Instant) -> io::Result<()> {
         let connection = &mut self.connections[number];
         connection.scheduled = scheduled;
         // The request is smaller than any socket buffer, so it is always written whole.
-        connection.stream.write_all(&self.exchange.request)?;
-        Ok(true)
+        connection.stream.write_all(&self.exchange.request)
     }
 
     fn receive(&mut self, number: usize) -> io::Result<()> {

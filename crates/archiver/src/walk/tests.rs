@@ -1,4 +1,4 @@
-//! Unit tests of the walk: real folders with links, devices and unreadable files.
+//! Unit tests of the walk: real folders with links, pipes and unreadable files.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::programs;
+use crate::programs::{self, Availability};
 use crate::project::{self, find_program};
 
 /// The first suite of Debian with an nginx and libraries that speak HTTP/3.
@@ -48,13 +48,14 @@ pub(crate) fn command(program: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Returns `true` if a program is in the folder, after an attempt to create the folder.
-pub(crate) fn is_available(program: &str) -> bool {
+/// Creates the folder if necessary, and looks for a program in it.
+pub(crate) fn install(program: &str) -> Availability {
     match folder() {
-        Ok(folder) => folder.join(program).is_file(),
+        Ok(folder) if folder.join(program).is_file() => Availability::Present,
+        Ok(_) => Availability::Missing,
         Err(error) => {
             println!("{program} is left out: {error:#}");
-            false
+            Availability::Missing
         }
     }
 }
