@@ -1,9 +1,14 @@
 //! Scans a folder on request, for a caller that can't wait for a report.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::thread::available_parallelism;
 
 use crate::polling::{Finding, Poller};
 use crate::tree::Filter;
+
+/// More threads would mostly wait for each other in the kernel.
+const THREADS_MAX: usize = 4;
 
 /// The state of a folder at its last scan.
 pub struct Inspector {
@@ -16,7 +21,8 @@ impl Inspector {
     /// Scans a folder for the first time. It need not exist. `filter` is that of [`Settings`](crate::Settings).
     #[must_use]
     pub fn new(root: PathBuf, filter: Filter) -> Inspector {
-        let poller = Poller::new(&root, &filter, None);
+        let threads = available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
+        let poller = Poller::with_threads(threads, &root, &filter, None);
         Inspector { root, filter, poller }
     }
 
@@ -49,5 +55,27 @@ mod tests {
         fs::write(folder.path().join("site/a"), "content").unwrap();
         assert_eq!((inspector.inspect(), inspector.files()), (Finding::Changed, 1));
         assert_eq!(inspector.inspect(), Finding::Unchanged);
+    }
+
+    #[test]
+    fn directories_with_several_paths_are_found_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..100 {
+            let directory = folder.path().join(number.to_string());
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join("file"), "content").unwrap();
+            std::os::unix::fs::symlink(&directory, folder.path().join(format!("link-{number}"))).unwrap();
+            std::os::unix::fs::symlink(folder.path(), directory.join("up")).unwrap();
+        }
+        let root = folder.path().to_owned();
+        let mut inspector = Inspector::new(root.clone(), Arc::new(|_, _| true));
+        let mut single = Poller::new(&root, &inspector.filter, None);
+        for _ in 0..20 {
+            assert_eq!((inspector.inspect(), inspector.files()), (Finding::Unchanged, 100));
+        }
+        assert_eq!(single.scan(&root, &inspector.filter), Finding::Unchanged);
+        fs::write(root.join("77/file"), "changed").unwrap();
+        assert_eq!(inspector.inspect(), Finding::Changed);
+        assert_eq!(single.scan(&root, &inspector.filter), Finding::Changed);
     }
 }

@@ -30,6 +30,8 @@ pub enum Finding {
 pub(crate) struct Poller {
     /// The interval that the caller gave.
     interval: Option<Duration>,
+    /// The number of threads that scan.
+    threads: usize,
     /// A hash of all paths and metadata.
     state: u64,
     /// The number of files.
@@ -40,10 +42,30 @@ pub(crate) struct Poller {
     settles: Option<Instant>,
 }
 
+/// The part of a scan that one thread has done.
+#[derive(Default)]
+struct PartialScan {
+    state: u64,
+    files: usize,
+    /// Whether a file was just modified.
+    is_recent: bool,
+}
+
 impl Poller {
-    /// Scans the folder for the first time.
+    /// Scans the folder for the first time, from one thread.
     pub(crate) fn new(root: &Path, filter: &Filter, interval: Option<Duration>) -> Poller {
-        let mut poller = Poller { interval, state: 0, files: 0, took: Duration::ZERO, settles: None };
+        Poller::with_threads(1, root, filter, interval)
+    }
+
+    /// Scans the folder for the first time. Each scan uses up to this many threads.
+    pub(crate) fn with_threads(
+        threads: usize,
+        root: &Path,
+        filter: &Filter,
+        interval: Option<Duration>,
+    ) -> Poller {
+        let mut poller =
+            Poller { interval, threads, state: 0, files: 0, took: Duration::ZERO, settles: None };
         poller.scan(root, filter);
         poller
     }
@@ -63,24 +85,26 @@ impl Poller {
     pub(crate) fn scan(&mut self, root: &Path, filter: &Filter) -> Finding {
         let began = Instant::now();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let mut state = 0_u64;
-        let mut is_recent = false;
-        self.files = 0;
-        tree::walk(root, filter, Detail::Files, |path, entry| {
+        let visit = |part: &mut PartialScan, path: &Path, entry: Entry<'_>| {
             let mut hasher = DefaultHasher::new();
             path.hash(&mut hasher);
             match entry {
                 Entry::Directory(identity) => identity.hash(&mut hasher),
                 Entry::File { metadata, .. } => {
-                    self.files += 1;
+                    part.files += 1;
                     stamp(metadata).hash(&mut hasher);
                     let changed = u64::try_from(metadata.ctime()).unwrap_or_default();
-                    is_recent |= now.saturating_sub(Duration::from_secs(changed)) < RESOLUTION;
+                    part.is_recent |= now.saturating_sub(Duration::from_secs(changed)) < RESOLUTION;
                 }
             }
             // The order of directory entries doesn't matter.
-            state = state.wrapping_add(hasher.finish());
-        });
+            part.state = part.state.wrapping_add(hasher.finish());
+        };
+        let parts =
+            tree::walk_in_parallel(root, filter, Detail::Files, self.threads, PartialScan::default, visit);
+        let state = parts.iter().fold(0_u64, |state, part| state.wrapping_add(part.state));
+        let is_recent = parts.iter().any(|part| part.is_recent);
+        self.files = parts.iter().map(|part| part.files).sum();
         self.took = began.elapsed();
 
         let is_different = std::mem::replace(&mut self.state, state) != state;
