@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cannery_archive::{Coding, Digest};
+use rayon::slice::ParallelSliceMut;
 
 use crate::caches::Caches;
 use crate::cancel::CancelFlag;
@@ -101,36 +102,42 @@ impl Encoding<'_> {
         let mut verified = Verified::new();
         let codings = self.encoders().count() as u64;
         let mut coded_bytes = 0;
-        ordered::run(
-            limits,
-            &jobs,
-            || Coders::new(self.options.levels),
-            |coders, job| {
+        let scratch = || Coders::new(self.options.levels);
+        let mut commit = |job: &Job, outcome: Option<Outcome>| {
+            let content = &mut contents.all[job.content as usize];
+            if let Some(Outcome::Coded(bytes, digest)) = outcome {
+                if self.caches.stores_verified() {
+                    verified.insert(self.key(job), digest);
+                }
+                content.forms.push(Form {
+                    coding: coders::coding(job.encoder),
+                    body: store.body(&digest, &bytes)?,
+                    length: bytes.len() as u64,
+                    etag: digest.etag(),
+                });
+            }
+
+            // A content advances the progress by one part per coding, which add up to its length.
+            let before = coded_bytes / codings.max(1);
+            coded_bytes += content.length;
+            self.progress.advance(coded_bytes / codings.max(1) - before);
+            Ok::<(), Error>(())
+        };
+        if self.effort == Effort::Quick {
+            // A lookup costs less than passing its result to another thread.
+            let mut coders = scratch();
+            for job in &all {
+                let outcome = self.compress(job, &mut coders, &counters)?;
+                commit(job, outcome)?;
+            }
+        } else {
+            let work = |coders: &mut Coders, job: &Job| {
                 let outcome = self.compress(job, coders, &counters)?;
                 let held_bytes = outcome.as_ref().map_or(0, Outcome::bytes);
                 Ok((outcome, held_bytes))
-            },
-            |job, outcome| {
-                let content = &mut contents.all[job.content as usize];
-                if let Some(Outcome::Coded(bytes, digest)) = outcome {
-                    if self.caches.stores_verified() {
-                        verified.insert(self.key(job), digest);
-                    }
-                    content.forms.push(Form {
-                        coding: coders::coding(job.encoder),
-                        body: store.body(&digest, &bytes)?,
-                        length: bytes.len() as u64,
-                        etag: digest.etag(),
-                    });
-                }
-
-                // A content advances the progress by one part per coding, which add up to its length.
-                let before = coded_bytes / codings.max(1);
-                coded_bytes += content.length;
-                self.progress.advance(coded_bytes / codings.max(1) - before);
-                Ok::<(), Error>(())
-            },
-        )?;
+            };
+            ordered::run(limits, &jobs, scratch, work, commit)?;
+        }
         self.complete(contents, store)?;
 
         let Counters { found, made, deferred } = counters;
@@ -190,7 +197,9 @@ impl Encoding<'_> {
                 }));
             }
         }
-        jobs.sort_by_key(|job| (Reverse(job.length * cost(job.encoder)), job.digest, job.encoder));
+        jobs.par_sort_unstable_by_key(|job| {
+            (Reverse(job.length * cost(job.encoder)), job.digest, job.encoder)
+        });
         jobs
     }
 
