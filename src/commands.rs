@@ -13,7 +13,10 @@ pub mod releases;
 pub mod verify;
 
 mod archive_stats;
+mod build_failure;
 mod decode;
+mod folder;
+mod folder_process;
 mod interrupt;
 mod key_display;
 mod open;

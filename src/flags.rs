@@ -15,6 +15,7 @@ pub mod tools;
 
 use std::ffi::{OsStr, OsString};
 
+use cannery_server::config::{Requirement, SandboxPolicy};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
@@ -49,6 +50,14 @@ struct AboutFlags {
 
 /// The shells that there are completions for.
 const SHELLS: [(&str, Shell); 3] = [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
+
+/// The words for policies of the sandbox. That of `seccomp` is what `--sandbox auto --seccomp-enable` means.
+const SANDBOX_POLICIES: [(&str, SandboxPolicy); 4] = [
+    ("auto", SandboxPolicy::AUTO),
+    ("require", SandboxPolicy::REQUIRED),
+    ("off", SandboxPolicy::OFF),
+    ("seccomp", SandboxPolicy { system_calls: Requirement::Required, ..SandboxPolicy::AUTO }),
+];
 
 /// Information about the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

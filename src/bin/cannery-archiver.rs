@@ -1,4 +1,5 @@
-//! Compiles a site folder into an archive. Contains no code of the server.
+//! Compiles a site folder into an archive. Contains no code of the server except its sandbox, and the socket over which
+//! `cannery-server --folder` gets archives.
 
 #![forbid(unsafe_code)]
 

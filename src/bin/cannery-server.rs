@@ -1,4 +1,4 @@
-//! Serves archives. Contains no code of the archiver.
+//! Serves archives. Contains no code of the archiver: for a folder, it starts `cannery-archiver`.
 
 #![forbid(unsafe_code)]
 

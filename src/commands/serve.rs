@@ -1,30 +1,27 @@
 //! `cannery serve DIR`: serves a site folder while it is edited.
 //!
-//! The folder is compiled into memory, and again after each change (`updates`). Never contains a step of the build or of the
+//! The folder is compiled into memory, and again after each change (`folder`). Never contains a step of the build or of the
 //! server.
 
 mod browser;
-mod event_log;
 mod live;
-mod message;
 mod qr_code;
 mod updates;
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Instant;
 
-use cannery_archiver::{CancelFlag, Compiler, Effort, Error};
+use cannery_archiver::{CancelFlag, Compiler, Effort};
 use cannery_server::config::{LiveFolder, NamedArchive};
 use cannery_server::{Address, Server, process::notify::Notify};
 
-use self::event_log::EventLog;
 use self::updates::Updates;
+use super::folder::{EventLog, Style};
 use super::reachable::LocalAddresses;
-use super::{archiver, server};
+use super::{build_failure, server};
 use crate::flags::site::{Serve, internet_addresses};
-use crate::format;
-use crate::output::Failure;
+use crate::output::{self, Failure};
 use crate::progress::ProgressDisplay;
 
 /// The number of ports that are tried, from the default one on, before the kernel chooses a free one.
@@ -38,7 +35,11 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     let mut config = flags.config(NamedArchive::new(None, flags.folder.clone()));
     let listen = addresses(flags, &config.listen)?;
     let mut listen_tls = addresses(flags, &config.listen_tls)?;
-    let mut log = EventLog::new(flags);
+    let mut log = EventLog::new(match flags {
+        Serve { json: true, .. } => Style::Json,
+        Serve { quiet: true, .. } => Style::Quiet,
+        Serve { .. } => Style::Text,
+    });
 
     // Changes during the first build are followed too.
     let mut options = flags.options();
@@ -50,7 +51,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
         if flags.quiet || flags.json { ProgressDisplay::hidden() } else { ProgressDisplay::on_terminal() };
     let result = compiler.build(Effort::Quick, &CancelFlag::default(), &progress);
     progress.finish();
-    let build = result.map_err(|error| first_failure(&error))?;
+    let build = result.map_err(|error| build_failure::first_failure(&error))?;
     let archive = build.archive.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
 
     config = flags.config(NamedArchive::from_file(None, flags.folder.clone(), archive));
@@ -87,7 +88,13 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
         log.listening(url)?;
     }
     if let Some(url) = &reachable {
-        log.qr_code(url);
+        if log.is_for_people()
+            && io::stderr().is_terminal()
+            && let Some(code) = qr_code::render(url)
+        {
+            // For the camera of a phone.
+            output::note(code);
+        }
         log.hint("Other machines on the network can reach this server.");
     }
     log.hint(if flags.no_follow {
@@ -107,14 +114,6 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     drop(build);
     server.wait();
     Ok(())
-}
-
-/// Returns why the first build failed. Prints the remarks that it is about.
-fn first_failure(error: &Error) -> Failure {
-    let Error::Sources { report, .. } = error else { return archiver::failure(error) };
-    archiver::print_diagnostics(&report.diagnostics);
-    let errors = format::counted(report.errors() as u64, "error");
-    Failure::input(format!("{errors} in the folder, so nothing is served"))
 }
 
 /// Returns the addresses to listen at, each of which is free now.

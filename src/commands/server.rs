@@ -1,7 +1,8 @@
 //! `cannery-server`: starts a server or the supervisor of several, and prints where it listens.
 //!
-//! Never contains a step of the server, or any code of the archiver.
+//! Never contains a step of the server, or any code of the archiver: `--folder` starts `cannery-archiver`.
 
+mod compilers;
 mod failure;
 mod inherited;
 mod limits;
@@ -24,6 +25,7 @@ use cannery_server::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use self::compilers::Compilers;
 pub(super) use self::failure::{listen_hint, start_failure};
 use super::reachable::LocalAddresses;
 use crate::flags;
@@ -75,7 +77,10 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     }
 
     match (options.processes, process_number()) {
-        (None, _) => serve(options, &config),
+        (None, _) => {
+            let compilers = Compilers::start(options, &mut config)?;
+            serve(options, &config, compilers)
+        }
         (Some(processes), None) => supervise(options, &config, processes),
         (Some(processes), Some(number)) => {
             // If the supervisor is killed, it can no longer stop this process.
@@ -94,19 +99,20 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
             if let Some(tls) = &mut config.tls {
                 tls.seed = seed;
             }
-            serve(options, &config)
+            serve(options, &config, Compilers::default())
         }
     }
 }
 
 /// Serves until a signal ends the server.
-fn serve(options: &ServerOptions, config: &Config) -> Result<(), Failure> {
+fn serve(options: &ServerOptions, config: &Config, compilers: Compilers) -> Result<(), Failure> {
     let notify = service_manager()?;
     let listen_quic = config.http3.iter().flat_map(|http3| &http3.listen);
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls).chain(listen_quic));
     let server = Server::start(config)
         .map_err(|error| failure::memory_hint(start_failure(&error), &error, options.memory_max))?;
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
+    compilers.follow(&server)?;
 
     if is_first_process() && !options.quiet {
         server.report_sites();

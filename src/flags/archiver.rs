@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cannery_archiver::{LinkCheck, Options};
+use cannery_server::config::{Account, SandboxPolicy};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
 use super::building::{CacheFlags, CachingFlags, ExclusionFlags, ReleaseFlags, RoutingFlags, StorageFlags};
-use super::{About, AboutFlags, end_sentences, examples, unsupported};
+use super::{About, AboutFlags, SANDBOX_POLICIES, end_sentences, examples, one_of, unsupported};
 use crate::output::Failure;
 
 /// Flags of kawipiko's archiver that are refused by name, each with an alternative.
@@ -23,6 +24,8 @@ const UNSUPPORTED: [(&str, &str); 2] = [
 pub enum Invocation {
     /// Build.
     Build(Box<Build>),
+    /// Compile a folder for a server, after each change again.
+    Follow(Box<Follow>),
     /// Print information about the program.
     About(About),
 }
@@ -34,6 +37,19 @@ pub struct Build {
     pub options: Options,
     /// How much to print.
     pub output: OutputFlags,
+}
+
+/// A folder to compile for a server.
+#[derive(Debug)]
+pub struct Follow {
+    /// The folder, and all other settings of the builds.
+    pub options: Options,
+    /// The sandbox of the process.
+    pub sandbox: SandboxPolicy,
+    /// The user to change to.
+    pub account: Option<Account>,
+    /// Prints only errors.
+    pub quiet: bool,
 }
 
 /// Compiles a site folder into one immutable archive.
@@ -74,6 +90,38 @@ pub struct Flags {
     output: OutputFlags,
     #[command(flatten, next_help_heading = "About the program")]
     about: AboutFlags,
+    #[command(flatten)]
+    follow: FollowFlags,
+}
+
+/// Flags with which `cannery-server --folder` starts this program.
+#[derive(Debug, Args)]
+struct FollowFlags {
+    /// Compile the folder after each change, and send the archives over standard input, a Unix socket, instead of writing
+    /// them.
+    #[arg(long, hide = true)]
+    for_server: bool,
+
+    /// The sandbox of the process.
+    #[arg(
+        long,
+        hide = true,
+        value_name = "MODE",
+        default_value = "auto",
+        value_parser = one_of(SANDBOX_POLICIES)
+    )]
+    for_server_sandbox: SandboxPolicy,
+
+    /// The user to change to.
+    #[arg(long, hide = true, value_name = "USER[:GROUP]")]
+    for_server_user: Option<String>,
+}
+
+impl FollowFlags {
+    fn account(&self) -> Result<Option<Account>, Failure> {
+        let account = self.for_server_user.as_deref().map(Account::find).transpose();
+        account.map_err(|error| Failure::usage(format!("`--for-server-user`: {error}")))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -181,6 +229,16 @@ impl Flags {
         self.exclusions.apply(&mut options);
         self.releases.apply(&mut options);
         self.caches.apply(&mut options);
+        if self.follow.for_server {
+            let account = self.follow.account()?;
+            let sandbox = self.follow.for_server_sandbox;
+            return Ok(Invocation::Follow(Box::new(Follow {
+                options,
+                sandbox,
+                account,
+                quiet: self.output.quiet,
+            })));
+        }
         Ok(Invocation::Build(Box::new(Build { options, output: self.output })))
     }
 }

@@ -55,6 +55,10 @@ pub struct ServerOptions {
     pub descriptors_max: Option<u64>,
     /// The limit of memory in bytes, set before anything is opened.
     pub memory_max: Option<u64>,
+    /// The indices of the archives that stand for folders, which a process of its own compiles.
+    pub folders: Vec<usize>,
+    /// The user to change to, as on the command line.
+    pub user: Option<String>,
     /// Flags on the command line that are accepted without an effect.
     pub without_effect: Vec<&'static str>,
     /// Serves no HTTP/3, not even at sockets that are passed to the server.
@@ -82,6 +86,7 @@ pub struct ServerOptions {
             "cannery-server site.cdb --bind :80 --user www-data",
             "cannery-server site.cdb --bind :80 --bind-tls :443 --tls-bundle example.com.pem --https-redirect",
             "cannery-server example.com=a.cdb '*.example.org=b.cdb' c.cdb --access-log access.log",
+            "cannery-server --folder /srv/site --bind :80",
         ],
         "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive.",
     ),
@@ -118,7 +123,7 @@ struct ContentFlags {
         long,
         value_name = "[HOST=]FILE",
         value_parser = parse_named_archive,
-        required_unless_present_any = ["releases", "dummy", "dummy_empty", "archives"]
+        required_unless_present_any = ["releases", "folder", "dummy", "dummy_empty", "archives"]
     )]
     archive: Vec<NamedArchive>,
 
@@ -135,6 +140,12 @@ struct ContentFlags {
     /// Serve immutable files from this many other archives of each release directory, the newest first.
     #[arg(long, value_name = "N", default_value_t = 5)]
     releases_kept: u16,
+
+    /// Serve a folder that need not be compiled: `cannery-archiver`, which must be next to this program, compiles it with its
+    /// default flags, and again after each change. Contents are served uncompressed until they have been compressed in the
+    /// background. Repeatable, with hosts as for `--archive`.
+    #[arg(long, value_name = "[HOST=]DIR", value_parser = parse_named_archive, conflicts_with = "processes")]
+    folder: Vec<NamedArchive>,
 
     /// Look for new archives and certificates only at SIGHUP, not twice a second.
     #[arg(long)]
@@ -384,7 +395,10 @@ impl Flags {
         if let Some(about) = self.about.requested() {
             return Ok(Invocation::About(about));
         }
+        let archives = self.content.archive.len() + self.content.archives.len() + self.content.releases.len();
         Ok(Invocation::Serve(Box::new(ServerOptions {
+            folders: (archives..archives + self.content.folder.len()).collect(),
+            user: self.sandbox.user.clone(),
             processes: self.listening.processes.map(usize::from),
             descriptors_max: self.listening.limit_descriptors,
             memory_max: self.sandbox.limit_memory.map(|mebibytes| mebibytes << 20),
@@ -478,6 +492,7 @@ impl ContentFlags {
         archives.extend(self.releases.into_iter().map(|NamedArchive { host, path, .. }| {
             NamedArchive::of_directory(host, ReleaseDirectory { path, kept })
         }));
+        archives.extend(self.folder);
         for (position, named) in archives.iter().enumerate() {
             if archives[..position].iter().any(|other| other.host == named.host) {
                 let host = named.host.as_ref().map_or("all other hosts".into(), ToString::to_string);

@@ -43,6 +43,7 @@ mod regression;
 mod releases;
 mod reload;
 mod sandbox;
+mod served_folder;
 mod special_pages;
 mod start_and_stop;
 mod trusted_proxies;

@@ -40,6 +40,9 @@ pub mod process;
 // Foundations of all of the above.
 mod thread;
 
+// Releases of a process that compiles them.
+pub mod release_socket;
+
 mod error;
 
 pub mod config;
@@ -49,6 +52,7 @@ mod notice;
 // Landlock, seccomp and credentials.
 pub mod sandbox;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
@@ -72,8 +76,9 @@ use crate::config::ListenerKind;
 use crate::observe::{LogWriter, Report, SiteStatus, Status};
 use crate::process::notify::Notify;
 use crate::process::{DownProcesses, Handover};
+use crate::release_socket::ReleaseReceiver;
 use crate::reload::ReloadHandle;
-use crate::sandbox::{Sandbox, SandboxReport};
+use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
 use crate::startup::{AdminServer, Resources, SignalHandler};
 use crate::worker::StopFlag;
 
@@ -201,6 +206,39 @@ impl Server {
     #[must_use]
     pub fn publisher(&self) -> Option<Publisher> {
         self.reload.as_ref().map(ReloadHandle::publisher).filter(Publisher::has_archives)
+    }
+
+    /// Serves each release that another process sends as the archive at index `place` of the configuration, which must be an
+    /// open file. `folder` is its name in notices.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn follow(&self, place: usize, folder: PathBuf, releases: ReleaseReceiver) -> Result<(), StartError> {
+        let Some(publisher) = self.publisher() else { return Ok(()) };
+        let on_notice = self.on_notice.clone();
+        let stop = Arc::clone(&self.stop.flag);
+        let run = move || {
+            let end = loop {
+                match releases.receive() {
+                    Ok(Some(file)) => match publisher.publish(place, file) {
+                        Ok(()) => releases.acknowledge(),
+                        Err(PublishError::Stopping) => return,
+                        Err(error) => {
+                            (on_notice.0)(&Notice::Refused { path: folder.clone(), why: error.to_string() });
+                            releases.acknowledge();
+                        }
+                    },
+                    Ok(None) => break "the process that compiles it has ended".to_owned(),
+                    Err(error) => break error.to_string(),
+                }
+            };
+            // Both may be stopped by the same signal.
+            if !stop.is_set() {
+                (on_notice.0)(&Notice::NotFollowed { path: folder, why: end });
+            }
+        };
+        thread::start("releases", &self.sandbox, ThreadRole::Receiver, run)?;
+        Ok(())
     }
 
     /// Waits until every worker has stopped, which a signal causes. See [`Server::handle_signals`].

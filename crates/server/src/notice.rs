@@ -50,6 +50,13 @@ pub enum Notice {
         /// The error.
         why: String,
     },
+    /// A folder is no longer followed; its last version is still served.
+    NotFollowed {
+        /// The folder.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
     /// Other releases of a directory are served for paths that the current one lacks.
     OtherReleases {
         /// The release directory.
@@ -205,6 +212,11 @@ impl fmt::Display for Notice {
             Notice::Refused { path, why } => {
                 write!(f, "{}: {why}; the previous release is still served", path.display())
             }
+            Notice::NotFollowed { path, why } => write!(
+                f,
+                "{}: {why}; the last version is still served, without later changes, until the server is restarted",
+                path.display()
+            ),
             Notice::OtherReleases { path, names } if names.is_empty() => {
                 write!(f, "{}: serving no other releases", path.display())
             }

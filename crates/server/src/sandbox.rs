@@ -45,6 +45,9 @@ pub struct Plan {
     pub list: Vec<PathBuf>,
     /// Directories that are read recursively.
     pub read_below: Vec<PathBuf>,
+    /// Folders that the process compiles and follows. A process that has one serves no clients: it may make the system calls
+    /// of the compiler, and none of the workers.
+    pub compile: Vec<PathBuf>,
     /// Files that are appended to and created again, such as logs.
     pub append: Vec<PathBuf>,
     /// Files that the entering thread removes at exit: Unix sockets.

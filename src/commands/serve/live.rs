@@ -14,7 +14,7 @@ use cannery_server::WakeHandle;
 use cannery_server::config::{LivePage, LiveReload};
 use serde::Serialize;
 
-use super::message::Message;
+use crate::commands::folder::Message;
 
 /// The path of the script.
 pub(super) const SCRIPT: &str = "/__/cannery/live.js";
@@ -168,7 +168,7 @@ impl Live {
         // Sent before another worker can find that nothing has changed since.
         let (done, is_done) = channel();
         let message = match finding {
-            Finding::Changed => Message::Build(done),
+            Finding::Changed => Message::Build(done, Instant::now()),
             // A build may be under way.
             Finding::Unchanged => Message::Finish(done),
         };

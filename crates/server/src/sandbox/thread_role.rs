@@ -11,4 +11,6 @@ pub enum ThreadRole {
     Log,
     /// Waits for signals or timers and notifies other threads.
     Coordinator,
+    /// Receives releases from another process.
+    Receiver,
 }

@@ -135,6 +135,7 @@ impl Resources {
             read,
             list,
             read_below: config.acme_webroot.iter().cloned().collect(),
+            compile: Vec::new(),
             append: append.collect(),
             remove: remove.collect(),
             rings: self.io.chosen.is_uring(),

@@ -26,7 +26,7 @@ impl StopFlag {
         self.0.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }

@@ -73,10 +73,12 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let list = list.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
     let below =
         plan.read_below.iter().filter_map(|path| directory(path)).map(with(AccessFs::ReadFile.into()));
+    let compile = plan.compile.iter().flat_map(|path| replacement_directories(path));
+    let compile = compile.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
     let append = plan.append.iter().flat_map(|path| replacement_directories(path));
     let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::Truncate));
     let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
-    read.chain(list).chain(below).chain(append).chain(remove).collect()
+    read.chain(list).chain(below).chain(compile).chain(append).chain(remove).collect()
 }
 
 /// Allows access below a path. A path that cannot be opened stays inaccessible.
@@ -136,9 +138,10 @@ fn replacement_directories(path: &Path) -> Vec<PathBuf> {
         rest.extend(parts(&target));
     }
 
-    // A regular or missing file can be replaced in its directory. A device or a FIFO is allowed by itself.
+    // A regular or missing file, or a folder, can be replaced in its directory. A device or a FIFO is allowed by itself.
     let parent = walked.parent().map(Path::to_owned);
-    let is_replaceable = !fs::metadata(&walked).is_ok_and(|metadata| !metadata.is_file());
+    let is_replaceable =
+        !fs::metadata(&walked).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
     directories.push(parent.filter(|_| is_replaceable).unwrap_or_else(|| walked.clone()));
 
     // The root would allow everything.

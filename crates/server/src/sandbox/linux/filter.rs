@@ -9,7 +9,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use super::system_calls::{Call, Condition, DISPENSABLE, process_calls, thread_calls};
+use super::system_calls::{Call, Condition, DISPENSABLE, compiler_calls, process_calls, thread_calls};
 use crate::sandbox::{DenyAction, Layer, Plan, SandboxError, ThreadRole};
 
 /// The filters of the process and of each thread role.
@@ -20,6 +20,7 @@ pub(in crate::sandbox) struct Filters {
     loader: Filter,
     log: Filter,
     coordinator: Filter,
+    receiver: Filter,
 }
 
 /// BPF programs that must all allow a call.
@@ -30,10 +31,12 @@ impl Filters {
     pub(in crate::sandbox) fn compile(plan: &Plan) -> Result<Filters, SandboxError> {
         let deny_action = plan.deny_action;
         let of = |role| Filter::compile(&thread_calls(role).collect::<Vec<_>>(), deny_action);
-        let mut process = Filter::compile(
-            &process_calls(!plan.remove.is_empty(), plan.rings).collect::<Vec<_>>(),
-            deny_action,
-        )?;
+        let calls: Vec<Call> = if plan.compile.is_empty() {
+            process_calls(!plan.remove.is_empty(), plan.rings).collect()
+        } else {
+            compiler_calls().collect()
+        };
+        let mut process = Filter::compile(&calls, deny_action)?;
         // As on a kernel without `clone3`: the C library falls back to `clone`. A filter can check the flags of `clone`.
         process.0.push(deny(&[libc::SYS_clone3], libc::ENOSYS)?);
         Ok(Filters {
@@ -42,6 +45,7 @@ impl Filters {
             loader: of(ThreadRole::Loader)?,
             log: of(ThreadRole::Log)?,
             coordinator: of(ThreadRole::Coordinator)?,
+            receiver: of(ThreadRole::Receiver)?,
         })
     }
 
@@ -58,6 +62,7 @@ impl Filters {
             ThreadRole::Loader => &self.loader,
             ThreadRole::Log => &self.log,
             ThreadRole::Coordinator => &self.coordinator,
+            ThreadRole::Receiver => &self.receiver,
         };
         filter.apply().map_err(|error| error.to_string())
     }

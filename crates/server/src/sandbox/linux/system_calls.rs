@@ -164,6 +164,37 @@ const COORDINATOR: &[Call] = &[
     any(libc::SYS_poll),
 ];
 
+/// Calls that receive releases from another process, which are sent as descriptors.
+const RECEIVER: &[Call] = &[any(libc::SYS_recvmsg)];
+
+/// Calls that follow a folder and compile it. A process that makes them serves no clients.
+const COMPILER: &[Call] = &[
+    // Events of the folder.
+    any(libc::SYS_inotify_init1),
+    any(libc::SYS_inotify_add_watch),
+    any(libc::SYS_inotify_rm_watch),
+    any(libc::SYS_epoll_ctl),
+    any(libc::SYS_epoll_pwait),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_epoll_wait),
+    // Symbolic links, the file system, and the current directory.
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_readlink),
+    any(libc::SYS_readlinkat),
+    any(libc::SYS_statfs),
+    any(libc::SYS_fstatfs),
+    any(libc::SYS_getcwd),
+    // The archive: a file in memory, which is sealed.
+    any(libc::SYS_memfd_create),
+    only(libc::SYS_fcntl, &[Is(1, libc::F_ADD_SEALS as u64)]),
+    // Sends it, and receives the acknowledgement.
+    only(libc::SYS_sendmsg, &[Without(2, FAST_OPEN)]),
+    any(libc::SYS_recvfrom),
+    // The low priority of compression.
+    any(libc::SYS_getpriority),
+    any(libc::SYS_setpriority),
+];
+
 /// Calls of the process between its own sandbox and those of its threads.
 const START: &[Call] = &[
     // Starts threads but no processes. `clone3`, whose flags filters cannot read, fails as on a kernel without it.
@@ -210,6 +241,7 @@ pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
         ThreadRole::Loader => LOADER,
         ThreadRole::Log => LOG,
         ThreadRole::Coordinator => COORDINATOR,
+        ThreadRole::Receiver => RECEIVER,
     };
     EVERY.iter().chain(own).copied()
 }
@@ -219,7 +251,12 @@ pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
 pub(super) fn process_calls(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
     let end = if removes { END } else { &[] };
     let rings = if rings { RINGS } else { &[] };
-    [EVERY, WORKER, LOADER, LOG, COORDINATOR, START, rings, end].into_iter().flatten().copied()
+    [EVERY, WORKER, LOADER, LOG, COORDINATOR, RECEIVER, START, rings, end].into_iter().flatten().copied()
+}
+
+/// Returns the calls of a process that compiles folders.
+pub(super) fn compiler_calls() -> impl Iterator<Item = Call> {
+    [EVERY, LOADER, START, COMPILER].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

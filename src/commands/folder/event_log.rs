@@ -1,9 +1,8 @@
-//! The events of `cannery serve`, for people or for tools.
+//! The events of a folder that is followed, for people or for tools.
 //!
 //! For people, one line each on standard error: changes, warnings that are new, failures. For tools, one JSON object per line
 //! on standard output, complete.
 
-use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,9 +11,7 @@ use cannery_archiver::{Build, Change, Error, Report};
 use cannery_follow::PollingReason;
 use serde::Serialize;
 
-use super::qr_code;
-use crate::commands::archiver;
-use crate::flags::site::Serve;
+use crate::commands::build_failure::print_diagnostics;
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
 
@@ -22,7 +19,7 @@ use crate::output::{self, Failure, Paint, one_line};
 const NAMED_MAX: usize = 3;
 
 /// Prints events.
-pub(super) struct EventLog {
+pub(in crate::commands) struct EventLog {
     style: Style,
     paint: Paint,
     /// The remarks that were printed last.
@@ -31,10 +28,14 @@ pub(super) struct EventLog {
     failure: Option<String>,
 }
 
+/// For whom events are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Style {
+pub(in crate::commands) enum Style {
+    /// For people.
     Text,
+    /// For tools.
     Json,
+    /// For people, without anything but addresses and errors.
     Quiet,
 }
 
@@ -69,17 +70,22 @@ struct ChangeEvent<'a> {
 }
 
 impl EventLog {
-    pub(super) fn new(flags: &Serve) -> EventLog {
-        let style = match flags {
-            Serve { json: true, .. } => Style::Json,
-            Serve { quiet: true, .. } => Style::Quiet,
-            Serve { .. } => Style::Text,
-        };
+    pub(in crate::commands) fn new(style: Style) -> EventLog {
         EventLog { style, paint: Paint::for_errors(), diagnostics: Vec::new(), failure: None }
     }
 
+    /// Returns `true` if the events are for people who want to know more than errors.
+    pub(in crate::commands) fn is_for_people(&self) -> bool {
+        self.style == Style::Text
+    }
+
+    /// These remarks were printed already.
+    pub(in crate::commands) fn know(&mut self, diagnostics: &[Diagnostic]) {
+        self.diagnostics = diagnostics.to_vec();
+    }
+
     /// The server listens at `url`.
-    pub(super) fn listening(&self, url: &str) -> Result<(), Failure> {
+    pub(in crate::commands) fn listening(&self, url: &str) -> Result<(), Failure> {
         match self.style {
             Style::Json => print_event(&Event::Listening { url }),
             Style::Text | Style::Quiet => {
@@ -88,25 +94,15 @@ impl EventLog {
         }
     }
 
-    /// Prints a URL for the camera of a phone, on a terminal.
-    pub(super) fn qr_code(&self, url: &str) {
-        if self.style == Style::Text
-            && io::stderr().is_terminal()
-            && let Some(code) = qr_code::render(url)
-        {
-            output::note(code);
-        }
-    }
-
     /// Prints a hint, for people only.
-    pub(super) fn hint(&self, text: &str) {
+    pub(in crate::commands) fn hint(&self, text: &str) {
         if self.style == Style::Text {
             output::note(text);
         }
     }
 
     /// The first build is served.
-    pub(super) fn first_build(
+    pub(in crate::commands) fn first_build(
         &mut self,
         folder: &Path,
         build: &Build,
@@ -124,7 +120,7 @@ impl EventLog {
     }
 
     /// A build with changes is served.
-    pub(super) fn rebuilt(
+    pub(in crate::commands) fn rebuilt(
         &mut self,
         build: &Build,
         changes: &[Change],
@@ -169,7 +165,7 @@ impl EventLog {
     }
 
     /// A build with all compressed contents is served.
-    pub(super) fn compressed(&mut self, build: &Build, took: Duration) -> Result<(), Failure> {
+    pub(in crate::commands) fn compressed(&mut self, build: &Build, took: Duration) -> Result<(), Failure> {
         let report = &build.report;
         let event = Event::Compressed {
             digest: &report.digest,
@@ -182,7 +178,7 @@ impl EventLog {
     }
 
     /// A build failed.
-    pub(super) fn failed(&mut self, error: &Error) -> Result<(), Failure> {
+    pub(in crate::commands) fn failed(&mut self, error: &Error) -> Result<(), Failure> {
         let (message, diagnostics) = describe(error);
         if self.failure.as_ref() == Some(&message) && diagnostics == self.diagnostics {
             return Ok(());
@@ -190,7 +186,7 @@ impl EventLog {
 
         self.event(&Event::Failed { error: message.clone(), diagnostics })?;
         if self.style != Style::Json {
-            archiver::print_diagnostics(diagnostics);
+            print_diagnostics(diagnostics);
             let still = "the last version is still served, and changes are followed";
             output::note(format_args!("{} {}; {still}", self.paint.error("error:"), one_line(&message)));
         }
@@ -200,7 +196,11 @@ impl EventLog {
     }
 
     /// The folder is polled from now on.
-    pub(super) fn polling(&self, interval: Duration, reason: &PollingReason) -> Result<(), Failure> {
+    pub(in crate::commands) fn polling(
+        &self,
+        interval: Duration,
+        reason: &PollingReason,
+    ) -> Result<(), Failure> {
         let reason = match reason {
             PollingReason::Requested => "as requested".to_owned(),
             PollingReason::FileSystem(name) => format!("because {name} reports no changes by other machines"),
@@ -221,7 +221,7 @@ impl EventLog {
     }
 
     /// Returns `true` if the last build failed.
-    pub(super) fn has_failed(&self) -> bool {
+    pub(in crate::commands) fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
@@ -230,7 +230,7 @@ impl EventLog {
         if self.style == Style::Text {
             let is_new = |diagnostic: &&Diagnostic| !self.diagnostics.contains(diagnostic);
             let new: Vec<Diagnostic> = diagnostics.iter().filter(is_new).cloned().collect();
-            archiver::print_diagnostics(&new);
+            print_diagnostics(&new);
             let had_warnings = self.diagnostics.iter().any(is_warning);
             if had_warnings && !diagnostics.iter().chain(&kept).any(is_warning) {
                 output::note(self.paint.faint("no more warnings"));
@@ -252,7 +252,7 @@ impl ChangeEvent<'_> {
 }
 
 /// Returns why a build failed, and the remarks about it.
-pub(super) fn describe(error: &Error) -> (String, &[Diagnostic]) {
+pub(in crate::commands) fn describe(error: &Error) -> (String, &[Diagnostic]) {
     match error {
         Error::Sources { report, .. } => {
             let count = format::counted(report.errors() as u64, "error");

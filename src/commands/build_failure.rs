@@ -1,0 +1,111 @@
+//! Why a build failed, and its remarks, as users see them.
+
+use std::io;
+use std::path::Path;
+
+use cannery_archive::WriteError;
+use cannery_archiver::diagnostic::{Diagnostic, Severity};
+use cannery_archiver::{Error, ErrorClass};
+
+use crate::format;
+use crate::output::{self, Exit, Failure, Paint};
+
+/// Prints the diagnostics of a build, a line each.
+pub(in crate::commands) fn print_diagnostics(diagnostics: &[Diagnostic]) {
+    let paint = Paint::for_errors();
+    for diagnostic in diagnostics {
+        let line = diagnostic.to_string();
+        output::note(match diagnostic.severity {
+            Severity::Warning => line.replacen(" warning:", &format!(" {}", paint.warning("warning:")), 1),
+            Severity::Error => line.replacen(" error:", &format!(" {}", paint.error("error:")), 1),
+            Severity::Note => line.replacen(" note:", &format!(" {}", paint.strong("note:")), 1),
+        });
+    }
+}
+
+/// Returns why a build failed. The exit code depends on the cause: command line, sources, output or warnings.
+pub(in crate::commands) fn failure(error: &Error) -> Failure {
+    let exit = match error.class() {
+        ErrorClass::Usage => Exit::Usage,
+        ErrorClass::Input => Exit::Input,
+        ErrorClass::Output => Exit::Output,
+        ErrorClass::Strict => Exit::Strict,
+        ErrorClass::Internal => Exit::Failed,
+    };
+    let failure = Failure::new(exit, error.to_string());
+    match error {
+        Error::Write { path, source: WriteError::Io(source) } => match hint(path, source) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        Error::Empty { .. } | Error::NoStartPage { .. } => {
+            failure.hint("is it the right folder? `--allow-empty` builds an archive anyway")
+        }
+        Error::SerialExists { directory, .. } => failure.hint(format!(
+            "`--previous {}` takes all releases of this directory into account",
+            directory.display()
+        )),
+        Error::Strict { .. } => failure.hint("fix what the warnings name, or leave `--strict` out"),
+        _ => failure,
+    }
+}
+
+/// Returns why the first build of a folder that is to be served failed. Prints the remarks that it is about.
+pub(in crate::commands) fn first_failure(error: &Error) -> Failure {
+    let Error::Sources { report, .. } = error else { return failure(error) };
+    print_diagnostics(&report.diagnostics);
+    let errors = format::counted(report.errors() as u64, "error");
+    Failure::input(format!("{errors} in the folder, so nothing is served"))
+}
+
+/// Returns the remedy for an archive that cannot be written.
+fn hint(archive: &Path, source: &io::Error) -> Option<String> {
+    let folder = archive.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let folder = folder.display();
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some(format!("free space in {folder}, or name another place; an older archive is unchanged"))
+        }
+        io::ErrorKind::NotFound => Some(format!("create the folder {folder} first")),
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "the archive is first written to a temporary file in its folder, so {folder} must be writable"
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cannery_archiver::Report;
+
+    use super::*;
+
+    fn exit_and_hint(error: &Error) -> (Exit, Option<String>) {
+        let Failure::Message { exit, hint, .. } = failure(error) else { panic!("{error}") };
+        (exit, hint)
+    }
+
+    #[test]
+    fn the_exit_code_depends_on_the_cause() {
+        let full = WriteError::Io(io::ErrorKind::StorageFull.into());
+        let (exit, hint) = exit_and_hint(&Error::Write { path: "out/site.cdb".into(), source: full });
+        assert_eq!(exit, Exit::Output);
+        assert!(hint.unwrap().contains("in out,"));
+
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        assert_eq!(exit_and_hint(&Error::Read { path: "a".into(), source: missing }).0, Exit::Input);
+        assert_eq!(exit_and_hint(&Error::NoEncoder).0, Exit::Usage);
+        let report = Box::new(Report::default());
+        assert_eq!(exit_and_hint(&Error::Strict { path: "a".into(), report }).0, Exit::Strict);
+    }
+
+    #[test]
+    fn hints_name_the_folder() {
+        let denied = hint(Path::new("a.cdb"), &io::ErrorKind::PermissionDenied.into()).unwrap();
+        assert!(denied.contains("so . must"), "{denied}");
+        assert!(
+            hint(Path::new("x/a.cdb"), &io::ErrorKind::NotFound.into()).unwrap().contains("folder x first")
+        );
+        assert_eq!(hint(Path::new("a"), &io::ErrorKind::Interrupted.into()), None);
+    }
+}

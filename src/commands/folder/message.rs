@@ -1,0 +1,32 @@
+//! Messages to the thread that compiles the folder.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use cannery_archiver::{Build, Error};
+use cannery_follow::Event;
+
+/// A message, handled in the order of arrival.
+pub(in crate::commands) enum Message {
+    /// A report of the follower, and when it was made.
+    Folder(Event, Instant),
+    /// The end of a build in the background, and its duration.
+    Compressed(Result<Build, Error>, Duration),
+    /// Builds unless a build has begun since then, and reports when the result is served.
+    Build(Sender<()>, Instant),
+    /// Reports when everything before it is done.
+    Finish(Sender<()>),
+}
+
+/// The channel to the thread.
+pub(in crate::commands) struct Messages {
+    pub(in crate::commands) sender: Sender<Message>,
+    pub(super) receiver: Receiver<Message>,
+}
+
+impl Messages {
+    pub(in crate::commands) fn new() -> Messages {
+        let (sender, receiver) = channel();
+        Messages { sender, receiver }
+    }
+}

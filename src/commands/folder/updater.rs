@@ -1,0 +1,251 @@
+//! Compiles the folder again after each change, and publishes the result.
+//!
+//! A quick build follows each change at once. When it is served, a thread of low priority compresses what has changed; it is
+//! canceled by the next change. A build that fails leaves the last one in place.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cannery_archiver::{Build, BuiltFiles, CancelFlag, Change, Compiler, Effort, Error};
+use cannery_follow::Event;
+
+use super::event_log::EventLog;
+use super::message::{Message, Messages};
+use crate::output::Failure;
+
+/// Pause before a folder is compiled again that was being written, at first and at most.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// Those to whom the builds of a folder matter.
+pub(in crate::commands) trait Audience {
+    /// Serves an archive. When it returns, all later requests are answered from it.
+    ///
+    /// # Errors
+    /// The server is stopping.
+    fn publish(&self, archive: File) -> Result<(), Stopped>;
+
+    /// The folder has changed, and will be compiled.
+    fn before_build(&self) {}
+
+    /// A build is served that differs from the one before in `changes`.
+    fn served(&self, _changes: &[Change]) {}
+
+    /// A build failed.
+    fn failed(&self, _error: &Error) {}
+}
+
+/// The server is stopping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::commands) struct Stopped;
+
+/// Compiles the folder after each change, until the server stops.
+pub(in crate::commands) struct Updater<A> {
+    compiler: Arc<Compiler>,
+    audience: A,
+    log: EventLog,
+    messages: Receiver<Message>,
+    sender: Sender<Message>,
+    served: Served,
+    /// When the last quick build began, after the first one.
+    last_build: Option<Instant>,
+    /// Cancels the build in the background, if there is one.
+    background: Option<CancelFlag>,
+    /// When the folder is compiled again although no change was reported, and the pause before.
+    retry: Option<(Instant, Duration)>,
+    /// Whether the served build lacks something that a build in the background adds.
+    is_incomplete: bool,
+}
+
+/// The build that is served.
+struct Served {
+    number: u64,
+    digest: String,
+    files: BuiltFiles,
+}
+
+impl<A: Audience> Updater<A> {
+    /// Creates the state of the thread. `first` is served already.
+    pub(in crate::commands) fn new(
+        compiler: Compiler,
+        first: &Build,
+        messages: Messages,
+        audience: A,
+        log: EventLog,
+    ) -> Updater<A> {
+        let Messages { sender, receiver: messages } = messages;
+        let served =
+            Served { number: first.number, digest: first.report.digest.clone(), files: first.files.clone() };
+        let mut updater = Updater {
+            compiler: Arc::new(compiler),
+            audience,
+            log,
+            messages,
+            sender,
+            served,
+            last_build: None,
+            background: None,
+            retry: None,
+            is_incomplete: true,
+        };
+        updater.await_unsettled(first);
+        updater
+    }
+
+    /// Serves every change. Returns when the server stops.
+    ///
+    /// # Errors
+    /// The reader of the output has closed it.
+    pub(in crate::commands) fn run(&mut self) -> Result<(), Failure> {
+        loop {
+            if self.is_incomplete && self.background.is_none() && self.retry.is_none() {
+                self.compress();
+            }
+            let message = match self.retry {
+                Some((at, _)) => self.messages.recv_timeout(at.saturating_duration_since(Instant::now())),
+                None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match message {
+                Ok(Message::Folder(Event::Changed, since)) => {
+                    if !self.has_built_since(since) {
+                        self.audience.before_build();
+                        self.update(since)?;
+                    }
+                }
+                Ok(Message::Folder(Event::Polling { interval, reason }, _)) => {
+                    self.log.polling(interval, &reason)?;
+                }
+                Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
+                // A request that no longer waits has no receiver.
+                Ok(Message::Build(done, found)) => {
+                    if !self.has_built_since(found) {
+                        self.update(found)?;
+                    }
+                    let _ = done.send(());
+                }
+                Ok(Message::Finish(done)) => {
+                    let _ = done.send(());
+                }
+                Err(RecvTimeoutError::Timeout) => self.update(Instant::now())?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    /// Compiles the folder, and serves the result if it differs. `since` is the time of the change.
+    fn update(&mut self, since: Instant) -> Result<(), Failure> {
+        self.last_build = Some(Instant::now());
+        if let Some(background) = &self.background {
+            background.cancel();
+        }
+        let build = match self.compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
+            Ok(build) => build,
+            Err(error) => {
+                if error.is_transient() {
+                    self.retry_later();
+                }
+                return self.on_failure(&error);
+            }
+        };
+        self.await_unsettled(&build);
+        self.is_incomplete = true;
+        let changes = build.files.changes_since(&self.served.files);
+        let is_logged = !changes.is_empty() || self.log.has_failed();
+        if self.publish(&build, &changes)? && is_logged {
+            self.log.rebuilt(&build, &changes, since.elapsed())?;
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the last quick build began after this time, so that it has found all changes before.
+    fn has_built_since(&self, time: Instant) -> bool {
+        self.last_build.is_some_and(|began| began > time)
+    }
+
+    fn on_failure(&mut self, error: &Error) -> Result<(), Failure> {
+        self.audience.failed(error);
+        self.log.failed(error)
+    }
+
+    /// Starts a build in the background that compresses everything.
+    fn compress(&mut self) {
+        let cancel = CancelFlag::default();
+        let compiler = Arc::clone(&self.compiler);
+        let sender = self.sender.clone();
+        let flag = cancel.clone();
+        let run = move || {
+            lower_priority();
+            let started = Instant::now();
+            let result = compiler.build(Effort::Full, &flag, &());
+            // This fails only if the updates have ended.
+            let _ = sender.send(Message::Compressed(result, started.elapsed()));
+        };
+        self.is_incomplete = false;
+        // Without a thread, the site is served uncompressed.
+        if thread::Builder::new().name("compress".into()).spawn(run).is_ok() {
+            self.background = Some(cancel);
+        }
+    }
+
+    fn on_compressed(&mut self, result: Result<Build, Error>, took: Duration) -> Result<(), Failure> {
+        let canceled = self.background.take().is_some_and(|flag| flag.is_canceled());
+        match result {
+            Ok(build) if build.number > self.served.number => {
+                self.await_unsettled(&build);
+                let changes = build.files.changes_since(&self.served.files);
+                if self.publish(&build, &changes)? && !changes.is_empty() {
+                    self.log.rebuilt(&build, &changes, took)?;
+                }
+                self.log.compressed(&build, took)
+            }
+            // A newer build is served, or will be.
+            Ok(_) | Err(Error::Canceled) => Ok(()),
+            Err(_) if canceled => Ok(()),
+            // The next quick build finds out whether the folder still changes.
+            Err(error) if error.is_transient() => {
+                self.retry_later();
+                Ok(())
+            }
+            Err(error) => self.on_failure(&error),
+        }
+    }
+
+    /// Serves a build that differs from the served one in `changes`. Returns `false` if the server is stopping.
+    fn publish(&mut self, build: &Build, changes: &[Change]) -> Result<bool, Failure> {
+        if self.served.digest != build.report.digest {
+            let archive = build.archive.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
+            if self.audience.publish(archive) == Err(Stopped) {
+                return Ok(false);
+            }
+        }
+
+        self.served =
+            Served { number: build.number, digest: build.report.digest.clone(), files: build.files.clone() };
+        self.audience.served(changes);
+        Ok(true)
+    }
+
+    /// Plans another build if files were being written.
+    fn await_unsettled(&mut self, build: &Build) {
+        if build.unsettled.is_empty() {
+            self.retry = None;
+        } else {
+            self.retry_later();
+        }
+    }
+
+    fn retry_later(&mut self) {
+        let pause = self.retry.map_or(RETRY_MIN, |(_, pause)| (pause * 2).min(RETRY_MAX));
+        self.retry = Some((Instant::now() + pause, pause));
+    }
+}
+
+/// Lets other threads run first. Threads that this one starts inherit its priority.
+fn lower_priority() {
+    // On other systems, this is the priority of the whole process.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(19);
+}

@@ -1,0 +1,102 @@
+//! The process that compiles the folder of `cannery-server --folder DIR`, after each change again.
+//!
+//! It has a sandbox of its own, in which it can read the folder and send archives to the server, and nothing else. The server
+//! can't open the folder. Never parses bytes from the network.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::thread::available_parallelism;
+
+use cannery_archiver::{CancelFlag, Compiler, Effort, Error};
+use cannery_follow::Mode;
+use cannery_server::release_socket::ReleaseSender;
+use cannery_server::sandbox::{Plan, Requirement, Sandbox};
+
+use super::build_failure;
+use super::folder::{self, Audience, EventLog, Messages, Stopped, Style, Updater};
+use crate::flags::archiver::Follow;
+use crate::output::{self, Exit, Failure, one_line};
+
+/// Compiles the folder until the server at the other end of standard input has ended.
+///
+/// # Errors
+/// The sandbox can't be entered as required, or the folder can't be compiled at first.
+pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
+    let socket = io::stdin().as_fd().try_clone_to_owned();
+    let socket = socket.map_err(|error| Failure::failed(format!("cannot use standard input: {error}")))?;
+    let mut options = follow.options.clone();
+    if options.threads == 0 {
+        // The limit of a control group can't be read from inside the sandbox.
+        options.threads = available_parallelism().map_or(1, NonZeroUsize::get);
+    }
+    enter_sandbox(follow)?;
+
+    // Changes during the first build are followed too.
+    let messages = Messages::new();
+    let root = options.sources.clone();
+    let _follower = folder::follow(root, Mode::Auto, folder::filter(), messages.sender.clone())?;
+    // The server has ended, and nothing is left to do. There are no files to remove.
+    let thread = |error| Failure::failed(format!("cannot start a thread: {error}"));
+    let server = ReleaseSender::start(socket, || std::process::exit(Exit::Done as i32)).map_err(thread)?;
+
+    let compiler = Compiler::new(options);
+    let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
+    let first = first.map_err(|error| first_failure(&error, follow))?;
+    build_failure::print_diagnostics(&first.report.diagnostics);
+    let audience = RemoteServer(server);
+    if audience.publish_file(&first.archive) == Err(Stopped) {
+        return Ok(());
+    }
+    let mut log = EventLog::new(if follow.quiet { Style::Quiet } else { Style::Text });
+    log.know(&first.report.diagnostics);
+    let mut updater = Updater::new(compiler, &first, messages, audience, log);
+    drop(first);
+    updater.run()
+}
+
+/// The server at the other end of the socket.
+struct RemoteServer(ReleaseSender);
+
+impl RemoteServer {
+    fn publish_file(&self, archive: &File) -> Result<(), Stopped> {
+        self.0.send(archive).map_err(|_| Stopped)
+    }
+}
+
+impl Audience for RemoteServer {
+    fn publish(&self, archive: File) -> Result<(), Stopped> {
+        self.publish_file(&archive)
+    }
+}
+
+fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
+    let plan = Plan {
+        sandbox: follow.sandbox,
+        account: follow.account,
+        compile: vec![follow.options.sources.clone()],
+        ..Plan::default()
+    };
+    let entered = Sandbox::enter(&plan);
+    let (_, report) = entered.map_err(|error| Failure::failed(error.to_string()))?;
+    // The server prints which layers the kernel lacks.
+    for message in &report.unreachable {
+        output::note(one_line(message));
+    }
+    Ok(())
+}
+
+/// Returns why the first build failed, with the remedy if that may be the sandbox.
+fn first_failure(error: &Error, follow: &Follow) -> Failure {
+    let failure = build_failure::first_failure(error);
+    let is_denied =
+        matches!(error, Error::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
+    if is_denied && follow.sandbox.filesystem != Requirement::Off {
+        return failure.hint(
+            "the sandbox allows reads below the directory of the folder only: give the user of the server the permission, \
+             or replace symbolic links that lead elsewhere by what they lead to",
+        );
+    }
+    failure
+}

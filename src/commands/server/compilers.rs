@@ -1,0 +1,135 @@
+//! The processes that compile the folders of `--folder`, one for each.
+//!
+//! Each sends its archives as open files. They start before the server enters its sandbox, in which no program can be started.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+use cannery_server::config::{Content, NamedArchive, Requirement, SandboxPolicy};
+use cannery_server::release_socket::{self, ReleaseReceiver};
+use cannery_server::{Config, Server};
+
+use super::start_failure;
+use crate::flags::server::ServerOptions;
+use crate::output::Failure;
+
+/// The programs that compile, in order of preference, with the arguments that select their archiver.
+const PROGRAMS: [(&str, &[&str]); 2] = [("cannery-archiver", &[]), ("cannery", &["archiver"])];
+
+/// The processes that have sent their first archives.
+#[derive(Default)]
+pub(super) struct Compilers(Vec<Compiler>);
+
+struct Compiler {
+    /// The index of the archive in the configuration.
+    place: usize,
+    folder: PathBuf,
+    releases: ReleaseReceiver,
+}
+
+/// A process that compiles a folder for the first time.
+struct Started {
+    compiler: Compiler,
+    child: Child,
+}
+
+impl Compilers {
+    /// Starts the processes, and replaces the folders in the configuration by their first archives.
+    pub(super) fn start(options: &ServerOptions, config: &mut Config) -> Result<Compilers, Failure> {
+        let sandbox = config.sandbox;
+        let Content::Archives { archives, .. } = &mut config.content else { return Ok(Compilers::default()) };
+        let folders = options.folders.iter().map(|place| (*place, archives[*place].path.clone()));
+        let started = folders.map(|(place, folder)| Started::new(place, folder, sandbox, options));
+        // They compile at the same time.
+        let started = started.collect::<Result<Vec<_>, _>>()?;
+
+        let mut compilers = Vec::new();
+        for one in started {
+            let (compiler, archive) = one.first_archive()?;
+            let named = &mut archives[compiler.place];
+            *named = NamedArchive::from_file(named.host.take(), compiler.folder.clone(), archive);
+            compilers.push(compiler);
+        }
+        Ok(Compilers(compilers))
+    }
+
+    /// Serves every later archive.
+    pub(super) fn follow(self, server: &Server) -> Result<(), Failure> {
+        for Compiler { place, folder, releases } in self.0 {
+            // The first archive is served.
+            releases.acknowledge();
+            server.follow(place, folder, releases).map_err(|error| start_failure(&error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Started {
+    fn new(
+        place: usize,
+        folder: PathBuf,
+        sandbox: SandboxPolicy,
+        options: &ServerOptions,
+    ) -> Result<Started, Failure> {
+        let failed = |error: io::Error| Failure::failed(format!("cannot start a process: {error}"));
+        let (releases, socket) = release_socket::pair().map_err(failed)?;
+        let mut command = program()?;
+        command.arg("--for-server").arg(format!("--for-server-sandbox={}", policy(sandbox)));
+        if let Some(user) = &options.user {
+            command.arg(format!("--for-server-user={user}"));
+        }
+        if options.quiet {
+            command.arg("--quiet");
+        }
+        command.arg("--sources").arg(&folder).args(["--archive", "-"]).stdin(socket);
+        // Signals of the terminal are for the server, at whose end it ends.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let child = command.spawn().map_err(|error| {
+            Failure::failed(format!("cannot start {}: {error}", command.get_program().display()))
+        })?;
+        Ok(Started { compiler: Compiler { place, folder, releases }, child })
+    }
+
+    /// Waits for the first archive.
+    fn first_archive(mut self) -> Result<(Compiler, File), Failure> {
+        let folder = self.compiler.folder.display();
+        match self.compiler.releases.receive() {
+            Ok(Some(archive)) => Ok((self.compiler, archive)),
+            // It has printed the reason.
+            Ok(None) => {
+                let status =
+                    self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+                Err(Failure::input(format!("cannot compile {folder}, so nothing is served ({status})")))
+            }
+            Err(error) => Err(Failure::failed(format!("cannot receive the archive of {folder}: {error}"))),
+        }
+    }
+}
+
+/// Returns the command that starts the archiver in the directory of this program.
+fn program() -> Result<Command, Failure> {
+    let own = std::env::current_exe();
+    let own = own.map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+    let candidates = PROGRAMS.map(|(name, arguments)| (own.with_file_name(name), arguments));
+    let found = candidates.iter().find(|(path, _)| path.is_file());
+    let (path, arguments) = found.ok_or_else(|| {
+        let failure =
+            Failure::failed(format!("`--folder` needs {}, which is missing", candidates[0].0.display()));
+        failure.hint("install `cannery-archiver` or `cannery` in the directory of this program")
+    })?;
+    let mut command = Command::new(path);
+    command.args(*arguments);
+    Ok(command)
+}
+
+/// Returns the word for a policy.
+fn policy(sandbox: SandboxPolicy) -> &'static str {
+    match (sandbox.filesystem, sandbox.system_calls) {
+        (Requirement::Off, _) => "off",
+        (Requirement::Required, _) => "require",
+        (Requirement::IfAvailable, Requirement::Required) => "seccomp",
+        (Requirement::IfAvailable, _) => "auto",
+    }
+}

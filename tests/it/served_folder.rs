@@ -1,0 +1,248 @@
+//! `cannery-server --folder`: a folder is served as its archive would be, and so is every change of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{
+    Response, Server, compile, pages, request_at, run, server_command, wait_until, write_folder,
+};
+
+const SITE: [(&str, &str); 7] = [
+    (
+        "index.html",
+        "a page and a page and a page and a page and a page and a page and a page and a page and a page",
+    ),
+    ("a.css", "body { margin: 0 }"),
+    ("docs/b.txt", "text"),
+    ("_headers", "/a.css\n  Cache-Control: max-age=60\n  X-One: 1\n"),
+    ("_redirects", "/old / 301\n"),
+    ("404.html", "not here"),
+    ("_hosts/b.example/index.html", "another host"),
+];
+
+/// Writes the site into a folder `site` of a temporary directory.
+fn site() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    fs::create_dir(&root).unwrap();
+    write_folder(&root, &pages(&SITE));
+    fs::write(root.join("index.html"), SITE[0].1.repeat(20)).unwrap();
+    (folder, root)
+}
+
+fn serve(root: &Path, flags: &[&str]) -> Server {
+    Server::start(&[&["--folder", root.to_str().unwrap()], flags].concat())
+}
+
+/// Waits until a path has this content.
+fn await_content(server: &Server, target: &str, expected: &str) {
+    wait_until(&format!("{target}: {expected}"), || server.get(target).body == expected.as_bytes());
+}
+
+/// Waits until a content is compressed. Over one transport, because another one may have the next version already.
+fn await_coding(server: &Server, target: &str, coding: &str) {
+    let line = format!("Accept-Encoding: {coding}\r\n");
+    wait_until(&format!("{target}: {coding}"), || {
+        request_at(&server.address, "GET", target, &line).field("Content-Encoding") == Some(coding)
+    });
+}
+
+fn without_date(response: &Response) -> (u16, Vec<(String, String)>, &[u8]) {
+    let fields = response.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("date"));
+    (response.status, fields.cloned().collect(), &response.body)
+}
+
+#[test]
+fn responses_are_those_of_a_deployed_archive() {
+    let (folder, root) = site();
+    let server = Server::start_on_all_transports(&["--folder", root.to_str().unwrap()]);
+    await_coding(&server, "/", "br");
+    let archive = folder.path().join("site.cdb");
+    compile(&root, &archive, &[]);
+    let deployed = Server::start(&["--archive", archive.to_str().unwrap()]);
+    for host in ["localhost", "b.example"] {
+        for target in ["/", "/a.css", "/docs/", "/docs/b.txt", "/old", "/none"] {
+            for fields in
+                ["", "Accept-Encoding: br, gzip\r\n", "Range: bytes=2-5\r\n", "If-None-Match: *\r\n"]
+            {
+                let ours = server.request_host(host, "GET", target, fields);
+                let theirs = deployed.request_host(host, "GET", target, fields);
+                assert_eq!(without_date(&ours), without_date(&theirs), "{host} {target} {fields}");
+            }
+        }
+    }
+}
+
+#[test]
+fn changes_are_served() {
+    let (_folder, root) = site();
+    let server = serve(&root, &[]);
+    assert_eq!(server.get("/docs/b.txt").body, b"text");
+    fs::write(root.join("docs/b.txt"), "changed").unwrap();
+    await_content(&server, "/docs/b.txt", "changed");
+    fs::create_dir(root.join("new")).unwrap();
+    fs::write(root.join("new/page.html"), "new").unwrap();
+    await_content(&server, "/new/page", "new");
+    fs::remove_file(root.join("docs/b.txt")).unwrap();
+    await_content(&server, "/docs/b.txt", "not here");
+    fs::write(root.join("index.html"), "another page ".repeat(100)).unwrap();
+    await_coding(&server, "/", "br");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn several_folders_and_archives_have_their_hosts() {
+    let (folder, root) = site();
+    let other = folder.path().join("other");
+    write_folder(&other, &pages(&[("index.html", "other")]));
+    let third = folder.path().join("third");
+    write_folder(&third, &pages(&[("index.html", "third")]));
+    let archive = folder.path().join("third.cdb");
+    compile(&third, &archive, &[]);
+    let named = format!("other.example={}", other.display());
+    let archive = format!("third.example={}", archive.display());
+    let server = serve(&root, &["--folder", &named, &archive]);
+    let body = |host: &str| server.request_host(host, "GET", "/", "").body;
+    assert_eq!(body("other.example"), b"other");
+    assert_eq!(body("third.example"), b"third");
+    fs::write(other.join("index.html"), "changed").unwrap();
+    wait_until("changed", || body("other.example") == b"changed");
+    assert_eq!(body("b.example"), b"another host");
+}
+
+#[test]
+fn last_version_is_served_while_the_folder_is_broken() {
+    let (folder, root) = site();
+    let server = serve(&root, &[]);
+    let away = folder.path().join("away");
+    fs::rename(&root, &away).unwrap();
+    let line = server.await_line("error:");
+    assert!(line.contains("check that it exists") && line.contains("still served"), "{line}");
+    assert_eq!(server.get("/docs/b.txt").body, b"text");
+    fs::rename(&away, &root).unwrap();
+    fs::write(root.join("docs/b.txt"), "back").unwrap();
+    await_content(&server, "/docs/b.txt", "back");
+
+    // A folder at the same path is another one for the sandbox.
+    fs::rename(&root, &away).unwrap();
+    server.await_line("error:");
+    write_folder(&root, &pages(&[("index.html", "replaced")]));
+    await_content(&server, "/", "replaced");
+
+    fs::write(root.join("_redirects"), "/private / 403\n").unwrap();
+    server.await_line("_redirects:1: error:");
+    assert_eq!(server.get("/").body, b"replaced");
+    fs::write(root.join("_redirects"), "/private / 302\n").unwrap();
+    wait_until("mended", || server.get("/private").status == 302);
+}
+
+#[test]
+#[cfg_attr(feature = "portable", ignore = "the sandbox needs Linux")]
+fn links_may_be_turned() {
+    let folder = tempfile::tempdir().unwrap();
+    for release in ["1", "2"] {
+        write_folder(&folder.path().join(release), &pages(&[("index.html", release)]));
+    }
+    let root = folder.path().join("current");
+    std::os::unix::fs::symlink("1", &root).unwrap();
+    let server = serve(&root, &[]);
+    assert_eq!(server.get("/").body, b"1");
+    let next = folder.path().join("next");
+    std::os::unix::fs::symlink("2", &next).unwrap();
+    fs::rename(&next, &root).unwrap();
+    await_content(&server, "/", "2");
+}
+
+#[test]
+fn folder_that_cannot_be_served_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let missing = folder.path().join("missing");
+    let empty = folder.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let cases = [(&file, "is not a folder"), (&missing, "check that it exists"), (&empty, "no file")];
+    for (path, words) in cases {
+        let path = path.to_str().unwrap();
+        let output = server_command().args(["--folder", path, "--bind", "127.0.0.1:0"]).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{printed}");
+        assert!(printed.contains(path) && printed.contains(words), "{printed}");
+    }
+    let path = empty.to_str().unwrap();
+    let output = run("cannery-server", &["--folder", path, "--processes", "2"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--processes"));
+}
+
+#[test]
+fn missing_archiver_is_named() {
+    let (folder, root) = site();
+    let program = folder.path().join("cannery-server");
+    fs::copy(env!("CARGO_BIN_EXE_cannery-server"), &program).unwrap();
+    let output = run(program.to_str().unwrap(), &["--folder", root.to_str().unwrap()]);
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("needs") && printed.contains("install `cannery-archiver`"), "{printed}");
+}
+
+/// Returns the processes whose parent is this one.
+fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn end_of_one_process_is_noticed_by_the_other() {
+    let (_folder, root) = site();
+    let server = serve(&root, &[]);
+    let [compiler] = children(server.pid())[..] else { panic!("one process compiles") };
+    run("kill", &["-KILL", &compiler.to_string()]);
+    let line = server.await_line("has ended");
+    assert!(line.contains("warning:") && line.contains("still served"), "{line}");
+    assert_eq!(server.get("/docs/b.txt").body, b"text");
+
+    let server = serve(&root, &[]);
+    let [compiler] = children(server.pid())[..] else { panic!("one process compiles") };
+    drop(server);
+    wait_until("the compiler ends", || !Path::new(&format!("/proc/{compiler}/exe")).exists());
+}
+
+#[test]
+#[cfg_attr(any(feature = "portable", not(target_os = "linux")), ignore = "the sandbox needs Linux")]
+fn compiler_is_sandboxed() {
+    let (_folder, root) = site();
+    let server = serve(&root, &["--sandbox", "require"]);
+    // All its threads have started when this is compressed.
+    await_coding(&server, "/", "br");
+    let [compiler] = children(server.pid())[..] else { panic!("one process compiles") };
+    for task in fs::read_dir(format!("/proc/{compiler}/task")).unwrap() {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        assert!(status.contains("\nSeccomp:\t2\n") && status.contains("\nNoNewPrivs:\t1\n"), "{status}");
+    }
+}
+
+#[test]
+fn newest_state_is_served_after_a_storm() {
+    let (_folder, root) = site();
+    let server = serve(&root, &[]);
+    for round in ["first", "second"] {
+        for number in 0..1000 {
+            let path = root.join(format!("storm/{}", number % 10));
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join(format!("{number}.txt")), format!("{round} {number}")).unwrap();
+            if number % 50 == 0 {
+                assert_eq!(server.get("/a.css").body, b"body { margin: 0 }");
+            }
+        }
+        for number in [0, 500, 999] {
+            await_content(
+                &server,
+                &format!("/storm/{}/{number}.txt", number % 10),
+                &format!("{round} {number}"),
+            );
+        }
+    }
+}
