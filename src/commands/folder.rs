@@ -1,11 +1,13 @@
 //! A folder that is compiled again after each change: what `cannery serve DIR` and `cannery-server --folder DIR` share.
 
 mod event_log;
+mod failure;
 mod follower;
 mod message;
 mod updater;
 
-pub(super) use event_log::{EventLog, Style, describe};
+pub(super) use event_log::{EventLog, Style};
+pub(super) use failure::BuildFailure;
 pub(super) use follower::{filter, follow};
 pub(super) use message::{Message, Messages};
-pub(super) use updater::{Audience, Stopped, Updater};
+pub(super) use updater::{BuildSink, Stopped, Updater};

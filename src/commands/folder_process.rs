@@ -1,4 +1,4 @@
-//! The process that compiles the folder of `cannery-server --folder DIR`, after each change again.
+//! The process that compiles the folder of `cannery-server --folder DIR`, again after each change.
 //!
 //! It has a sandbox of its own, in which it can read the folder and send archives to the server, and nothing else. The server
 //! can't open the folder. Never parses bytes from the network.
@@ -15,7 +15,7 @@ use cannery_server::release_socket::ReleaseSender;
 use cannery_server::sandbox::{Plan, Requirement, Sandbox};
 
 use super::build_failure;
-use super::folder::{self, Audience, EventLog, Messages, Stopped, Style, Updater};
+use super::folder::{self, BuildSink, EventLog, Messages, Stopped, Style, Updater};
 use crate::flags::archiver::Follow;
 use crate::output::{self, Exit, Failure, one_line};
 
@@ -45,13 +45,13 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
     let first = first.map_err(|error| first_failure(&error, follow))?;
     build_failure::print_diagnostics(&first.report.diagnostics);
-    let audience = RemoteServer(server);
-    if audience.publish_file(&first.archive) == Err(Stopped) {
+    let server = RemoteServer(server);
+    if server.publish_file(&first.archive) == Err(Stopped) {
         return Ok(());
     }
     let mut log = EventLog::new(if follow.quiet { Style::Quiet } else { Style::Text });
     log.know(&first.report.diagnostics);
-    let mut updater = Updater::new(compiler, &first, messages, audience, log);
+    let mut updater = Updater::new(compiler, &first, messages, server, log);
     drop(first);
     updater.run()
 }
@@ -65,7 +65,7 @@ impl RemoteServer {
     }
 }
 
-impl Audience for RemoteServer {
+impl BuildSink for RemoteServer {
     fn publish(&self, archive: File) -> Result<(), Stopped> {
         self.publish_file(&archive)
     }

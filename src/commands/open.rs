@@ -42,7 +42,7 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     }
 }
 
-/// Returns the release directory whose link to the current release is at `path`, if it is one and contains archives.
+/// Returns the release directory with the link to its current release at `path`, if it is one and contains archives.
 fn release_directory(path: &Path) -> Option<&Path> {
     let folder = path.parent().filter(|_| path.file_name().is_some_and(|name| name == "current"))?;
     let is_archive = |path: &Path| path.extension().is_some_and(|suffix| suffix == "cdb");

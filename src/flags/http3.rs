@@ -29,7 +29,7 @@ pub(super) struct Http3Flags {
     quic_server_id: Option<ServerId>,
 
     /// Answer GET and HEAD of clients that come back before their handshake is done, which saves them a round trip (0-RTT).
-    /// An attacker who has recorded such a request can't repeat it to the same process. Sessions are then resumed once, and only
+    /// An attacker that has recorded such a request can't repeat it to the same process. Sessions are then resumed once, and only
     /// by the process that has begun them.
     #[arg(long, requires = "bind_quic")]
     early_data: bool,

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use cannery_archiver::diagnostic::{Diagnostic, Severity};
-use cannery_archiver::{Build, Change, Error, Report};
+use cannery_archiver::{Build, Change, Report};
 use cannery_follow::PollingReason;
 use serde::Serialize;
 
+use super::failure::BuildFailure;
 use crate::commands::build_failure::print_diagnostics;
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
@@ -28,7 +29,7 @@ pub(in crate::commands) struct EventLog {
     failure: Option<String>,
 }
 
-/// For whom events are printed.
+/// The readers of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::commands) enum Style {
     /// For people.
@@ -57,7 +58,7 @@ enum Event<'a> {
     /// All contents are compressed.
     Compressed { digest: &'a str, milliseconds: f64, diagnostics: &'a [Diagnostic] },
     /// A build failed; the last one is still served.
-    Failed { error: String, diagnostics: &'a [Diagnostic] },
+    Failed { error: &'a str, diagnostics: &'a [Diagnostic] },
     /// The folder is polled.
     Polling { interval_milliseconds: f64, reason: String },
 }
@@ -74,17 +75,17 @@ impl EventLog {
         EventLog { style, paint: Paint::for_errors(), diagnostics: Vec::new(), failure: None }
     }
 
-    /// Returns `true` if the events are for people who want to know more than errors.
+    /// Returns `true` if people read the events, and not only the errors.
     pub(in crate::commands) fn is_for_people(&self) -> bool {
         self.style == Style::Text
     }
 
-    /// These remarks were printed already.
+    /// Records that these remarks were printed.
     pub(in crate::commands) fn know(&mut self, diagnostics: &[Diagnostic]) {
         self.diagnostics = diagnostics.to_vec();
     }
 
-    /// The server listens at `url`.
+    /// Reports that the server listens at `url`.
     pub(in crate::commands) fn listening(&self, url: &str) -> Result<(), Failure> {
         match self.style {
             Style::Json => print_event(&Event::Listening { url }),
@@ -101,7 +102,7 @@ impl EventLog {
         }
     }
 
-    /// The first build is served.
+    /// Reports that the first build is served.
     pub(in crate::commands) fn first_build(
         &mut self,
         folder: &Path,
@@ -119,7 +120,7 @@ impl EventLog {
         self.built(build, &[], took, || line)
     }
 
-    /// A build with changes is served.
+    /// Reports that a build with changes is served.
     pub(in crate::commands) fn rebuilt(
         &mut self,
         build: &Build,
@@ -149,6 +150,7 @@ impl EventLog {
             }
         }
         self.failure = None;
+
         let event = Event::Built {
             files: report.files,
             bytes: report.bytes_in,
@@ -158,13 +160,14 @@ impl EventLog {
             diagnostics: &report.diagnostics,
         };
         self.event(&event)?;
+
         // The check of links follows in the complete build.
         let links = self.diagnostics.iter().filter(|known| is_about_links(known)).cloned().collect();
         self.remarks(&report.diagnostics, links);
         Ok(())
     }
 
-    /// A build with all compressed contents is served.
+    /// Reports that a build with all compressed contents is served.
     pub(in crate::commands) fn compressed(&mut self, build: &Build, took: Duration) -> Result<(), Failure> {
         let report = &build.report;
         let event = Event::Compressed {
@@ -177,25 +180,25 @@ impl EventLog {
         Ok(())
     }
 
-    /// A build failed.
-    pub(in crate::commands) fn failed(&mut self, error: &Error) -> Result<(), Failure> {
-        let (message, diagnostics) = describe(error);
-        if self.failure.as_ref() == Some(&message) && diagnostics == self.diagnostics {
+    /// Reports that a build failed, unless the last one failed for the same reason.
+    pub(in crate::commands) fn failed(&mut self, failure: &BuildFailure) -> Result<(), Failure> {
+        let BuildFailure { message, diagnostics } = failure;
+        if self.failure.as_ref() == Some(message) && *diagnostics == self.diagnostics {
             return Ok(());
         }
 
-        self.event(&Event::Failed { error: message.clone(), diagnostics })?;
+        self.event(&Event::Failed { error: message, diagnostics })?;
         if self.style != Style::Json {
             print_diagnostics(diagnostics);
             let still = "the last version is still served, and changes are followed";
-            output::note(format_args!("{} {}; {still}", self.paint.error("error:"), one_line(&message)));
+            output::note(format_args!("{} {}; {still}", self.paint.error("error:"), one_line(message)));
         }
-        self.failure = Some(message);
-        self.diagnostics = diagnostics.to_vec();
+        self.failure = Some(message.clone());
+        self.diagnostics.clone_from(diagnostics);
         Ok(())
     }
 
-    /// The folder is polled from now on.
+    /// Reports that the folder is polled from now on.
     pub(in crate::commands) fn polling(
         &self,
         interval: Duration,
@@ -248,18 +251,6 @@ impl EventLog {
 impl ChangeEvent<'_> {
     fn of(change: &Change) -> ChangeEvent<'_> {
         ChangeEvent { path: &change.path, bytes_before: change.bytes_before, bytes_after: change.bytes_after }
-    }
-}
-
-/// Returns why a build failed, and the remarks about it.
-pub(in crate::commands) fn describe(error: &Error) -> (String, &[Diagnostic]) {
-    match error {
-        Error::Sources { report, .. } => {
-            let count = format::counted(report.errors() as u64, "error");
-            (format!("{count} in the folder"), &report.diagnostics)
-        }
-        Error::Strict { report, .. } => (error.to_string(), &report.diagnostics),
-        error => (error.to_string(), &[]),
     }
 }
 

@@ -13,6 +13,7 @@ use cannery_archiver::{Build, BuiltFiles, CancelFlag, Change, Compiler, Effort, 
 use cannery_follow::Event;
 
 use super::event_log::EventLog;
+use super::failure::BuildFailure;
 use super::message::{Message, Messages};
 use crate::output::Failure;
 
@@ -20,22 +21,22 @@ use crate::output::Failure;
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Those to whom the builds of a folder matter.
-pub(in crate::commands) trait Audience {
+/// Receives the builds of a folder.
+pub(in crate::commands) trait BuildSink {
     /// Serves an archive. When it returns, all later requests are answered from it.
     ///
     /// # Errors
     /// The server is stopping.
     fn publish(&self, archive: File) -> Result<(), Stopped>;
 
-    /// The folder has changed, and will be compiled.
+    /// Prepares for a build, because the folder has changed.
     fn before_build(&self) {}
 
-    /// A build is served that differs from the one before in `changes`.
+    /// Handles that a build is served that differs from the one before in `changes`.
     fn served(&self, _changes: &[Change]) {}
 
-    /// A build failed.
-    fn failed(&self, _error: &Error) {}
+    /// Handles that a build failed.
+    fn failed(&self, _failure: &BuildFailure) {}
 }
 
 /// The server is stopping.
@@ -43,9 +44,9 @@ pub(in crate::commands) trait Audience {
 pub(in crate::commands) struct Stopped;
 
 /// Compiles the folder after each change, until the server stops.
-pub(in crate::commands) struct Updater<A> {
+pub(in crate::commands) struct Updater<S> {
     compiler: Arc<Compiler>,
-    audience: A,
+    sink: S,
     log: EventLog,
     messages: Receiver<Message>,
     sender: Sender<Message>,
@@ -54,10 +55,27 @@ pub(in crate::commands) struct Updater<A> {
     last_build: Option<Instant>,
     /// Cancels the build in the background, if there is one.
     background: Option<CancelFlag>,
-    /// When the folder is compiled again although no change was reported, and the pause before.
-    retry: Option<(Instant, Duration)>,
+    /// The next build although no change was reported.
+    retry: Option<Retry>,
     /// Whether the served build lacks something that a build in the background adds.
     is_incomplete: bool,
+}
+
+/// A build that is planned because files were being written.
+#[derive(Debug, Clone, Copy)]
+struct Retry {
+    at: Instant,
+    /// The pause before it.
+    pause: Duration,
+}
+
+/// The outcome of publishing a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Published {
+    /// The build is served.
+    Served,
+    /// The server is stopping.
+    Stopping,
 }
 
 /// The build that is served.
@@ -67,21 +85,21 @@ struct Served {
     files: BuiltFiles,
 }
 
-impl<A: Audience> Updater<A> {
+impl<S: BuildSink> Updater<S> {
     /// Creates the state of the thread. `first` is served already.
     pub(in crate::commands) fn new(
         compiler: Compiler,
         first: &Build,
         messages: Messages,
-        audience: A,
+        sink: S,
         log: EventLog,
-    ) -> Updater<A> {
+    ) -> Updater<S> {
         let Messages { sender, receiver: messages } = messages;
         let served =
             Served { number: first.number, digest: first.report.digest.clone(), files: first.files.clone() };
         let mut updater = Updater {
             compiler: Arc::new(compiler),
-            audience,
+            sink,
             log,
             messages,
             sender,
@@ -105,13 +123,15 @@ impl<A: Audience> Updater<A> {
                 self.compress();
             }
             let message = match self.retry {
-                Some((at, _)) => self.messages.recv_timeout(at.saturating_duration_since(Instant::now())),
+                Some(Retry { at, .. }) => {
+                    self.messages.recv_timeout(at.saturating_duration_since(Instant::now()))
+                }
                 None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match message {
                 Ok(Message::Folder(Event::Changed, since)) => {
                     if !self.has_built_since(since) {
-                        self.audience.before_build();
+                        self.sink.before_build();
                         self.update(since)?;
                     }
                 }
@@ -150,11 +170,12 @@ impl<A: Audience> Updater<A> {
                 return self.on_failure(&error);
             }
         };
+
         self.await_unsettled(&build);
         self.is_incomplete = true;
         let changes = build.files.changes_since(&self.served.files);
         let is_logged = !changes.is_empty() || self.log.has_failed();
-        if self.publish(&build, &changes)? && is_logged {
+        if self.publish(&build, &changes)? == Published::Served && is_logged {
             self.log.rebuilt(&build, &changes, since.elapsed())?;
         }
         Ok(())
@@ -166,8 +187,9 @@ impl<A: Audience> Updater<A> {
     }
 
     fn on_failure(&mut self, error: &Error) -> Result<(), Failure> {
-        self.audience.failed(error);
-        self.log.failed(error)
+        let failure = BuildFailure::from(error);
+        self.sink.failed(&failure);
+        self.log.failed(&failure)
     }
 
     /// Starts a build in the background that compresses everything.
@@ -196,7 +218,7 @@ impl<A: Audience> Updater<A> {
             Ok(build) if build.number > self.served.number => {
                 self.await_unsettled(&build);
                 let changes = build.files.changes_since(&self.served.files);
-                if self.publish(&build, &changes)? && !changes.is_empty() {
+                if self.publish(&build, &changes)? == Published::Served && !changes.is_empty() {
                     self.log.rebuilt(&build, &changes, took)?;
                 }
                 self.log.compressed(&build, took)
@@ -213,19 +235,19 @@ impl<A: Audience> Updater<A> {
         }
     }
 
-    /// Serves a build that differs from the served one in `changes`. Returns `false` if the server is stopping.
-    fn publish(&mut self, build: &Build, changes: &[Change]) -> Result<bool, Failure> {
+    /// Serves a build that differs from the served one in `changes`.
+    fn publish(&mut self, build: &Build, changes: &[Change]) -> Result<Published, Failure> {
         if self.served.digest != build.report.digest {
             let archive = build.archive.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
-            if self.audience.publish(archive) == Err(Stopped) {
-                return Ok(false);
+            if self.sink.publish(archive) == Err(Stopped) {
+                return Ok(Published::Stopping);
             }
         }
 
         self.served =
             Served { number: build.number, digest: build.report.digest.clone(), files: build.files.clone() };
-        self.audience.served(changes);
-        Ok(true)
+        self.sink.served(changes);
+        Ok(Published::Served)
     }
 
     /// Plans another build if files were being written.
@@ -237,9 +259,10 @@ impl<A: Audience> Updater<A> {
         }
     }
 
+    /// Plans another build after a pause, which grows each time (exponential backoff).
     fn retry_later(&mut self) {
-        let pause = self.retry.map_or(RETRY_MIN, |(_, pause)| (pause * 2).min(RETRY_MAX));
-        self.retry = Some((Instant::now() + pause, pause));
+        let pause = self.retry.map_or(RETRY_MIN, |retry| (retry.pause * 2).min(RETRY_MAX));
+        self.retry = Some(Retry { at: Instant::now() + pause, pause });
     }
 }
 

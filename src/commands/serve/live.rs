@@ -8,13 +8,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use cannery_archiver::Change;
-use cannery_archiver::diagnostic::Diagnostic;
 use cannery_follow::{Finding, Inspector};
 use cannery_server::WakeHandle;
 use cannery_server::config::{LivePage, LiveReload};
 use serde::Serialize;
 
-use crate::commands::folder::Message;
+use crate::commands::folder::{BuildFailure, Message};
 
 /// The path of the script.
 pub(super) const SCRIPT: &str = "/__/cannery/live.js";
@@ -64,13 +63,7 @@ struct SiteState {
     /// The number of the last state with new style sheets.
     styles: u64,
     /// Why the last build failed, if it did.
-    failure: Option<Failure>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Failure {
-    message: String,
-    diagnostics: Vec<Diagnostic>,
+    failure: Option<BuildFailure>,
 }
 
 /// The scans of the folder for requests.
@@ -85,7 +78,7 @@ struct Inspection {
 struct Instruction<'a> {
     state: String,
     action: Action,
-    failure: Option<&'a Failure>,
+    failure: Option<&'a BuildFailure>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -109,7 +102,7 @@ impl Live {
         }
     }
 
-    /// Sets the server whose clients wait.
+    /// Sets the server to wake when a page has something to do.
     pub(super) fn set_server(&self, server: WakeHandle) {
         // There is only one.
         let _ = self.server.set(server);
@@ -136,14 +129,13 @@ impl Live {
     }
 
     /// Notifies pages that a build failed.
-    pub(super) fn failed(&self, (message, diagnostics): (String, &[Diagnostic])) {
-        let failure = Failure { message, diagnostics: diagnostics.to_vec() };
+    pub(super) fn failed(&self, failure: &BuildFailure) {
         let mut state = self.state();
-        if state.failure.as_ref() == Some(&failure) {
+        if state.failure.as_ref() == Some(failure) {
             return;
         }
         state.number += 1;
-        state.failure = Some(failure);
+        state.failure = Some(failure.clone());
         drop(state);
         self.wake();
     }

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::sync::Arc;
 use std::thread;
 
-use cannery_archiver::{Build, Change, Compiler, Error};
+use cannery_archiver::{Build, Change, Compiler};
 use cannery_follow::{Follower, Inspector, Mode};
 use cannery_server::Publisher;
 
 use super::live::{Live, Pages};
-use crate::commands::folder::{self, Audience, EventLog, Messages, Stopped, Updater, describe};
+use crate::commands::folder::{self, BuildFailure, BuildSink, EventLog, Messages, Stopped, Updater};
 use crate::flags::site::Serve;
 use crate::output::Failure;
 
@@ -55,8 +55,8 @@ impl Updates {
         log: EventLog,
     ) -> Result<(), Failure> {
         let Updates { messages, follower, live } = self;
-        let audience = Browsers { publisher, live };
-        let mut updater = Updater::new(compiler, first, messages, audience, log);
+        let browsers = Browsers { publisher, live };
+        let mut updater = Updater::new(compiler, first, messages, browsers, log);
         let run = move || {
             let _follower = follower;
             // This fails only if the reader of the output has closed it. The server goes on.
@@ -73,7 +73,7 @@ struct Browsers {
     live: Option<Arc<Live>>,
 }
 
-impl Audience for Browsers {
+impl BuildSink for Browsers {
     fn publish(&self, archive: File) -> Result<(), Stopped> {
         self.publisher.publish(ARCHIVE, archive).map_err(|_| Stopped)
     }
@@ -90,9 +90,9 @@ impl Audience for Browsers {
         }
     }
 
-    fn failed(&self, error: &Error) {
+    fn failed(&self, failure: &BuildFailure) {
         if let Some(live) = &self.live {
-            live.failed(describe(error));
+            live.failed(failure);
         }
     }
 }

@@ -84,7 +84,7 @@ impl Started {
             command.arg("--quiet");
         }
         command.arg("--sources").arg(&folder).args(["--archive", "-"]).stdin(socket);
-        // Signals of the terminal are for the server, at whose end it ends.
+        // Signals of the terminal are for the server. The process ends with it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.spawn().map_err(|error| {
             Failure::failed(format!("cannot start {}: {error}", command.get_program().display()))
