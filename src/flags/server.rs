@@ -143,7 +143,8 @@ struct ContentFlags {
 
     /// Serve a folder that need not be compiled: `cannery-archiver`, which must be next to this program, compiles it with its
     /// default flags, and again after each change. Contents are served uncompressed until they have been compressed in the
-    /// background. Repeatable, with hosts as for `--archive`.
+    /// background. Repeatable, with hosts as for `--archive`. Not with `--processes`: one process with `--threads` serves on
+    /// all CPUs too.
     #[arg(long, value_name = "[HOST=]DIR", value_parser = parse_named_archive, conflicts_with = "processes")]
     folder: Vec<NamedArchive>,
 

@@ -13,7 +13,7 @@ use cannery_server::{Config, Server};
 
 use super::start_failure;
 use crate::flags::server::ServerOptions;
-use crate::output::Failure;
+use crate::output::{Exit, Failure};
 
 /// The programs that compile, in order of preference, with the arguments that select their archiver.
 const PROGRAMS: [(&str, &[&str]); 2] = [("cannery-archiver", &[]), ("cannery", &["archiver"])];
@@ -99,9 +99,10 @@ impl Started {
             Ok(Some(archive)) => Ok((self.compiler, archive)),
             // It has printed the reason.
             Ok(None) => {
-                let status =
-                    self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-                Err(Failure::input(format!("cannot compile {folder}, so nothing is served ({status})")))
+                let status = self.child.wait();
+                let is_input = status.as_ref().is_ok_and(|status| status.code() == Some(Exit::Input as i32));
+                let exit = if is_input { Exit::Input } else { Exit::Failed };
+                Err(Failure::new(exit, format!("cannot compile {folder}, so nothing is served")))
             }
             Err(error) => Err(Failure::failed(format!("cannot receive the archive of {folder}: {error}"))),
         }
