@@ -5,6 +5,7 @@
 //! files are found by their names and contents, rules by the manifest. Never opens a socket.
 
 mod source_files;
+mod vector;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,6 +17,7 @@ use cannery_wire::{ArchiveRef, Output, Refusal, RequestHead, Response, ServerFie
 use serde_json::Value;
 
 use self::source_files::{SourceFiles, bodies, display_name, is_in};
+use self::vector::{Part, Vector, split_output};
 use super::{inspect, key_display, open};
 use crate::flags::server::special_pages;
 use crate::flags::tools::Explain;
@@ -32,10 +34,47 @@ const DEFAULT_HOST: &str = "localhost";
 pub fn run(flags: &Explain) -> Result<(), Failure> {
     let request = request_text(flags)?;
     let site = Site::new(open::open(&flags.archive)?, VirtualHosts::Enabled);
-    let mut explained =
-        explain(&site, &request, flags.debug, Paint::for_results()).map_err(open::corrupt(&flags.archive))?;
-    explained.push_str(protocols(&flags.url));
-    output::print(explained)
+    let explain =
+        |security| explain(&site, &request, security, flags.debug).map_err(open::corrupt(&flags.archive));
+    if flags.json {
+        let Explanation { head, body, .. } = explain(SecurityHeaders { basic: false, tls: false })?;
+        return output::print_json(&Vector::new(&request, &head, body));
+    }
+    let explanation = explain(SecurityHeaders { basic: true, tls: false })?;
+    let first_line = request.lines().next().unwrap_or_default();
+    let text = explanation.text(first_line, Paint::for_results());
+    output::print(format_args!("{text}{}", protocols(&flags.url)))
+}
+
+/// The response to a request, and why it is this one.
+struct Explanation {
+    /// A sentence per line.
+    reasons: Vec<String>,
+    head: Vec<u8>,
+    /// `None` if a page of the server answers.
+    body: Option<Vec<Part>>,
+}
+
+impl Explanation {
+    fn new(reasons: Vec<String>, mut output: Output) -> Explanation {
+        let (inline, segments) = output.parts();
+        let (head, body) = split_output(inline, segments);
+        Explanation { reasons, head: head.to_vec(), body: Some(body) }
+    }
+
+    /// Renders the first line of the request, the reasons, and the head of the response, without its body.
+    fn text(&self, first_line: &str, paint: Paint) -> String {
+        let mut text = format!("{}\n\n", paint.strong(first_line));
+        for line in &self.reasons {
+            text.push_str(&format!("  {line}\n"));
+        }
+        text.push('\n');
+        for line in String::from_utf8_lossy(&self.head).trim_end().lines() {
+            text.push_str(&one_line(line));
+            text.push('\n');
+        }
+        text
+    }
 }
 
 /// Returns a note about the other versions of HTTP. Empty unless the URL is one of `https`, because HTTP/3 needs TLS.
@@ -101,14 +140,18 @@ fn escape(typed: &str) -> String {
     escaped
 }
 
-/// Returns the explanation of the response to a request, for people.
-fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<String, Corrupt> {
+/// Responds to a request, and explains the response.
+fn explain(
+    site: &Site,
+    request: &str,
+    security: SecurityHeaders,
+    debug: bool,
+) -> Result<Explanation, Corrupt> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), seconds);
+    let fields = ServerFields::new(&security.fields(), seconds);
     let archive = ArchiveRef { bytes: site.archive().bytes(), ..ArchiveRef::NONE };
     let mut connection = Connection::default();
     let mut output = Output::new();
-    let first_line = request.lines().next().unwrap_or_default();
 
     let mut head = Head::EMPTY;
     match connection.next_request(request.as_bytes(), &mut head).1 {
@@ -121,7 +164,7 @@ fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<Stri
                 vec!["The request is malformed, so the server would close the connection.".to_owned()];
             reasons.extend(describe_body(&files, &answer, None, None, debug));
             connection.refuse(&Response { answer: &answer, archive, fields: &fields }, &mut output);
-            return Ok(render(first_line, &reasons, output.parts().0, paint));
+            return Ok(Explanation::new(reasons, output));
         }
     }
 
@@ -135,7 +178,7 @@ fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<Stri
         && let Some(page) = special_pages(false).response_head(target.path, &fields)
     {
         let reason = "The site has nothing here, so a built-in page of the server answers (`--special-pages-disable` removes it).";
-        return Ok(render(first_line, &[reason.to_owned()], &page, paint));
+        return Ok(Explanation { reasons: vec![reason.to_owned()], head: page, body: None });
     }
 
     let key = target.and_then(|target| Key::from_target(target.path, &mut buffer).ok());
@@ -147,23 +190,7 @@ fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<Stri
     }
     reasons.extend(describe_body(&files, &answer, host, key, debug));
     connection.respond(&head, &Response { answer: &answer, archive, fields: &fields }, &mut output);
-    Ok(render(first_line, &reasons, output.parts().0, paint))
-}
-
-/// Renders the first line of the request, the reasons, and the head of the response, without its body.
-fn render(first_line: &str, reasons: &[String], response: &[u8], paint: Paint) -> String {
-    let mut text = format!("{}\n\n", paint.strong(first_line));
-    for line in reasons {
-        text.push_str(&format!("  {line}\n"));
-    }
-    text.push('\n');
-    let response = String::from_utf8_lossy(response);
-    let head = response.split("\r\n\r\n").next().unwrap_or_default();
-    for line in head.lines() {
-        text.push_str(&one_line(line));
-        text.push('\n');
-    }
-    text
+    Ok(Explanation::new(reasons, output))
 }
 
 /// Returns why the response is this one, a sentence a line.

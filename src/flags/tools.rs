@@ -180,6 +180,11 @@ pub struct Explain {
     /// Also print the position of the body in the archive.
     #[arg(long)]
     pub debug: bool,
+
+    /// Print request and response as JSON: a test vector for other programs that read archives. Fields that the server adds
+    /// by its flags, such as `Date`, are left out.
+    #[arg(long, conflicts_with = "debug")]
+    pub json: bool,
 }
 
 /// Prints the completions of a program for a shell.

@@ -11,9 +11,13 @@ fn explained(url: &str, fields: &[&str], method: &str) -> String {
         fields: fields.iter().map(|field| (*field).to_owned()).collect(),
         method: method.into(),
         debug: false,
+        json: false,
     };
     let request = request_text(&flags).unwrap();
-    explain(&Site::new(sample.open(), VirtualHosts::Enabled), &request, false, Paint::none()).unwrap()
+    let site = Site::new(sample.open(), VirtualHosts::Enabled);
+    let security = SecurityHeaders { basic: true, tls: false };
+    let explanation = explain(&site, &request, security, false).unwrap();
+    explanation.text(request.lines().next().unwrap(), Paint::none())
 }
 
 #[track_caller]
@@ -112,6 +116,7 @@ fn requests_that_cannot_be_sent_are_wrong_usage() {
         fields: vec![field.to_owned()],
         method: method.to_owned(),
         debug: false,
+        json: false,
     };
     assert!(request_text(&flags("no colon", "GET")).is_err());
     assert!(request_text(&flags("A: b\r\nC: d", "GET")).is_err());

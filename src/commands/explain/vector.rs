@@ -1,0 +1,126 @@
+//! A request and its response as JSON: a test vector for other implementations that read archives.
+
+use cannery_wire::Segment;
+use serde::Serialize;
+
+/// A test vector.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Vector {
+    request: Request,
+    response: Response,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Request {
+    method: String,
+    target: String,
+    fields: Vec<Field>,
+}
+
+/// The response without the fields that depend on flags of the server.
+#[derive(Debug, PartialEq, Serialize)]
+struct Response {
+    status: u16,
+    fields: Vec<Field>,
+    /// `None` if the server generates the body, as that of a built-in page.
+    body: Option<Vec<Part>>,
+}
+
+/// Name and value. A value that isn't UTF-8 is decoded as ISO 8859-1.
+type Field = (String, String);
+
+/// A part of a body.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(super) enum Part {
+    /// An extent of the archive.
+    Archive { position: u64, bytes: u64 },
+    /// Text between such extents, or a built-in error page.
+    Text { text: String },
+}
+
+impl Vector {
+    /// Creates a vector from a request as HTTP/1.1 has it, the head of its response, and the parts of the body.
+    pub(super) fn new(request: &str, head: &[u8], body: Option<Vec<Part>>) -> Vector {
+        let (request_line, fields) = split_head(request.as_bytes());
+        let mut words = request_line.split(' ').map(str::to_owned);
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let request = Request { method, target, fields };
+
+        let (status_line, fields) = split_head(head);
+        let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+        let fields = fields.into_iter().filter(|(name, _)| name != "Date").collect();
+        Vector { request, response: Response { status, fields, body } }
+    }
+}
+
+/// Splits an output into the head of a response and the parts of its body.
+pub(super) fn split_output<'o>(inline: &'o [u8], segments: &[Segment]) -> (&'o [u8], Vec<Part>) {
+    const END: &[u8] = b"\r\n\r\n";
+    let end = inline.windows(END.len()).position(|window| window == END);
+    let head_bytes = end.map_or(inline.len(), |position| position + END.len());
+
+    let mut body = Vec::new();
+    let mut rest = inline;
+    let mut head_left = head_bytes;
+    for segment in segments {
+        match segment {
+            Segment::Inline(length) => {
+                let (bytes, after) = rest.split_at(*length);
+                rest = after;
+                let (head, text) = bytes.split_at(head_left.min(bytes.len()));
+                head_left -= head.len();
+                if !text.is_empty() {
+                    body.push(Part::Text { text: decode(text) });
+                }
+            }
+            Segment::Archive(_, extent) => {
+                body.push(Part::Archive { position: extent.position, bytes: extent.length });
+            }
+        }
+    }
+    (&inline[..head_bytes], body)
+}
+
+/// Splits a head into its first line and its fields.
+fn split_head(head: &[u8]) -> (String, Vec<Field>) {
+    let text = decode(head);
+    let mut lines = text.split("\r\n").take_while(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default().to_owned();
+    let fields = lines.filter_map(|line| line.split_once(": "));
+    (first, fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+fn decode(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().copied().map(char::from).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cannery_archive::Extent;
+
+    #[test]
+    fn output_is_split_after_the_head() {
+        let inline = b"HTTP/1.1 206 Partial Content\r\nA: b\r\n\r\n--x\r\nend";
+        let extent = Extent { position: 7, length: 9 };
+        let segments = [Segment::Inline(inline.len() - 3), Segment::Archive(0, extent), Segment::Inline(3)];
+        let (head, body) = split_output(inline, &segments);
+        assert_eq!(head, b"HTTP/1.1 206 Partial Content\r\nA: b\r\n\r\n");
+        let text = |text: &str| Part::Text { text: text.to_owned() };
+        assert_eq!(body, [text("--x\r\n"), Part::Archive { position: 7, bytes: 9 }, text("end")]);
+    }
+
+    #[test]
+    fn vector_has_the_fields_of_request_and_response() {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let head = b"HTTP/1.1 200 OK\r\nDate: now\r\nX: \xe4\r\n\r\n";
+        let vector = Vector::new("GET /a?b HTTP/1.1\r\nHost: h\r\n\r\n", head, None);
+        assert_eq!(vector.request.target, "/a?b");
+        assert_eq!(vector.request.fields, [field("Host", "h")]);
+        assert_eq!((vector.response.status, vector.response.fields), (200, vec![field("X", "ä")]));
+    }
+}
