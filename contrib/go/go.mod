@@ -1,0 +1,3 @@
+module github.com/cannery/cannery/contrib/go
+
+go 1.22

@@ -1,0 +1,153 @@
+package cannery
+
+import "strings"
+
+// Effects of the fields of header rules.
+const (
+	effectRemove  = 0
+	effectJoin    = 1
+	effectReplace = 2
+	effectLine    = 3
+)
+
+// ruleFields are the fields that header rules add to a response.
+type ruleFields struct {
+	lines               []ruleLine
+	set, removed        byte // as the overrides of a head
+	replacesContentType bool
+	replacesCaching     bool
+	hasHostRule         bool // a rule that is restricted to a host matches
+	isEmpty             bool
+}
+
+type ruleLine struct {
+	field
+	removed bool
+}
+
+// headerRules returns the fields that header rules add for a path, or for malformed requests if it is empty.
+func (a *Archive) headerRules(host, path string) (*ruleFields, error) {
+	sites, err := a.sites(host)
+	if err != nil {
+		return nil, err
+	}
+	rules := &ruleFields{isEmpty: true}
+	root, err := a.scope(sites[len(sites)-1], "/")
+	if err != nil || root == nil {
+		return rules, err
+	}
+	valid := true
+	err = eachEntry(root.rules, func(e *entry) bool {
+		if e.kind != entryHeaderRule || !matchesHost(e.host, host) {
+			return true
+		}
+		matches := len(e.pattern) == 1 && e.pattern[0].kind == splat
+		if path != "" {
+			_, matches = matchPattern(e.pattern, path[1:])
+		}
+		if matches {
+			rules.hasHostRule = rules.hasHostRule || e.host != ""
+			valid = rules.add(e.fields)
+		}
+		return valid
+	})
+	if err == nil && !valid {
+		err = corrupt("a header rule")
+	}
+	return rules, err
+}
+
+// add applies the fields of a rule, after all earlier rules. It returns false if they are malformed.
+func (r *ruleFields) add(d decoder) bool {
+	for len(d.data) > 0 {
+		effect, override := d.u8(), d.u8()
+		nameBytes, valueBytes := d.u8(), d.u16()
+		f := field{name: string(d.take(uint64(nameBytes)))}
+		f.value = string(d.take(uint64(valueBytes)))
+		if d.bad || effect > effectLine || f.name == "" || strings.ContainsAny(f.name+f.value, "\r\n\x00") {
+			return false
+		}
+		r.isEmpty = false
+		r.replacesContentType = r.replacesContentType || f.name == "Content-Type"
+		r.replacesCaching = r.replacesCaching || f.name == "Cache-Control"
+		var first *ruleLine
+		for i := range r.lines {
+			line := &r.lines[i]
+			if line.name == f.name && !line.removed {
+				if effect == effectRemove {
+					line.removed = true
+				} else if first == nil {
+					first = line
+				}
+			}
+		}
+		if effect == effectRemove {
+			r.removed |= override
+			r.set &^= override
+			continue
+		}
+		r.removed &^= override
+		// Several content security policies apply together.
+		if f.name != "Content-Security-Policy" {
+			r.set |= override
+		}
+		switch {
+		case first != nil && effect == effectReplace:
+			first.value = f.value
+		case first != nil && effect == effectJoin:
+			first.value += ", " + f.value
+		default:
+			r.lines = append(r.lines, ruleLine{field: f})
+		}
+	}
+	return true
+}
+
+// isImmutable returns true if Cache-Control contains "immutable", which never applies to an error.
+func (r *ruleFields) isImmutable() bool {
+	for _, line := range r.lines {
+		if !line.removed && line.name == "Cache-Control" && strings.Contains(lower(line.value), "immutable") {
+			return true
+		}
+	}
+	return false
+}
+
+// fields returns the lines of a response. One without content of the site has no fields about content.
+func (r *ruleFields) fields(status int, hasContent bool) []field {
+	omitsCaching := status >= 400 && r.isImmutable()
+	var lines []field
+	for _, line := range r.lines {
+		isCaching := line.name == "Cache-Control"
+		isAboutContent := isCaching || line.name == "Expires" ||
+			strings.HasPrefix(line.name, "Content-") && !strings.HasPrefix(line.name, "Content-Security-")
+		if !line.removed && !(isCaching && omitsCaching) && (hasContent || !isAboutContent) {
+			lines = append(lines, line.field)
+		}
+	}
+	return lines
+}
+
+// matchesHost returns true if the host of a rule matches that of a request, which is in lower case.
+func matchesHost(rule, host string) bool {
+	rule = lower(rule)
+	if rule == "" || host == "" {
+		return rule == ""
+	}
+	if name, ok := strings.CutPrefix(rule, "*"); ok {
+		return len(host) > len(name) && strings.HasSuffix(host, name)
+	}
+	if strings.HasPrefix(rule, "[") {
+		return rule == host
+	}
+	wanted, labels := strings.Split(rule, "."), strings.Split(host, ".")
+	if len(wanted) != len(labels) {
+		return false
+	}
+	for i := range wanted {
+		if wanted[i] != labels[i] && !(strings.HasPrefix(wanted[i], ":") && labels[i] != "") {
+			return false
+		}
+	}
+	return true
+}
