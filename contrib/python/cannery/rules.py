@@ -1,0 +1,165 @@
+"""Rules: patterns, captures, redirect targets, and the combined effect of header rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cannery.archive import Corrupt, Effect, Field, HeaderField, Piece, PieceKind, Redirect
+from cannery.paths import escape_query, percent_encode
+
+CAPTURES_MAX = 16
+SITE_FIELDS_MAX = 256
+
+_DELIMITERS = {b"&": b"%26", b"=": b"%3D", b"+": b"%2B", b";": b"%3B"}
+
+
+def match_path(pattern: Sequence[Piece], path: bytes) -> list[bytes] | None:
+    """Matches a pattern against a path, or against the path without its final slash. Returns the captures."""
+    captures = match_exactly(pattern, path)
+    if captures is None and path.endswith(b"/"):
+        captures = match_exactly(pattern, path[:-1])
+    return captures
+
+
+def match_exactly(pattern: Sequence[Piece], path: bytes) -> list[bytes] | None:
+    """Matches a pattern against exactly this path. Returns the captures, or `None` if it doesn't match."""
+    captures: list[bytes] = []
+    rest = path
+    pieces = iter(pattern)
+    for piece in pieces:
+        if piece.kind == PieceKind.LITERAL:
+            if not rest.startswith(piece.literal):
+                return None
+            rest = rest[len(piece.literal) :]
+            continue
+        if piece.kind == PieceKind.CAPTURE:
+            run = rest.partition(b"/")[0]
+            rest = rest[len(run) :]
+            if not run:
+                return None
+        else:
+            # Only a literal can follow a splat.
+            tail = next(pieces, Piece(PieceKind.LITERAL))
+            if tail.kind != PieceKind.LITERAL or not rest.endswith(tail.literal):
+                return None
+            run = rest[: len(rest) - len(tail.literal)]
+            rest = b""
+        if len(captures) == CAPTURES_MAX:
+            return None
+        captures.append(run)
+    return None if rest else captures
+
+
+def expand(template: Iterable[Piece], captures: Sequence[bytes]) -> list[bytes]:
+    """Returns the parts of a template with its captures."""
+    return [_part(piece, captures) for piece in template]
+
+
+def _part(piece: Piece, captures: Sequence[bytes]) -> bytes:
+    if piece.kind == PieceKind.LITERAL:
+        return piece.literal
+    return captures[piece.number] if piece.number < len(captures) else b""
+
+
+def location(redirect: Redirect, captures: Sequence[bytes], query: bytes | None) -> bytes:
+    """Returns the `Location` of a redirect: a target that is a path stays one, and never names another host."""
+    target = b""
+    in_query = False
+    for piece in redirect.target:
+        part = _part(piece, captures)
+        if piece.kind == PieceKind.LITERAL:
+            in_query |= b"?" in part
+        else:
+            part = percent_encode(part)
+            if in_query:
+                for delimiter, escape in _DELIMITERS.items():
+                    part = part.replace(delimiter, escape)
+        target += part.lstrip(b"/\\") if target == b"/" else part
+    if query:
+        target += (b"&" if redirect.has_query else b"?") + escape_query(query)
+    if redirect.fragment:
+        target += b"#" + redirect.fragment
+    if any(byte <= 0x20 or byte == 0x7F for byte in target):
+        raise Corrupt("a target has a control character")
+    return target
+
+
+def matches_host(rule: bytes, host: bytes | None) -> bool:
+    """Returns `True` if the host of a header rule matches the host of a request, which is in lower case."""
+    if not rule or host is None:
+        return not rule
+    rule = rule.lower()
+    if rule.startswith(b"*"):
+        return len(host) >= len(rule) and host.endswith(rule[1:])
+    if rule.startswith(b"["):
+        return rule == host
+    wanted = rule.split(b".")
+    labels = host.split(b".")
+    return len(wanted) == len(labels) and all(
+        (want.startswith(b":") and label) or want == label for want, label in zip(wanted, labels, strict=True)
+    )
+
+
+@dataclass(slots=True)
+class _Line:
+    name: bytes
+    values: list[bytes]
+
+
+class SiteFields:
+    """The combined effect of the header rules that match a request."""
+
+    def __init__(self) -> None:
+        self._lines: list[_Line] = []
+        self._values = 0
+        # The fields of the server that are removed, as bits of *Overrides*.
+        self._removed = 0
+        self.replaces_content_type = False
+        self._replaces_caching = False
+
+    def add(self, field: HeaderField) -> None:
+        """Applies one field of a rule, after all earlier rules."""
+        self.replaces_content_type |= field.name == b"Content-Type"
+        self._replaces_caching |= field.name == b"Cache-Control"
+        same = [line for line in self._lines if line.name == field.name]
+        if field.effect == Effect.REMOVE:
+            self._removed |= field.overrides
+            self._lines = [line for line in self._lines if line.name != field.name]
+            return
+        self._removed &= ~field.overrides
+        if same and field.effect == Effect.REPLACE:
+            same[0].values = [field.value]
+        elif self._values < SITE_FIELDS_MAX:
+            self._values += 1
+            if same and field.effect == Effect.JOIN:
+                same[0].values.append(field.value)
+            else:
+                self._lines.append(_Line(field.name, [field.value]))
+
+    @property
+    def is_empty(self) -> bool:
+        """`True` if the rules change nothing."""
+        return not (self._values or self._removed or self.replaces_content_type or self._replaces_caching)
+
+    def replaces_caching(self, status: int) -> bool:
+        """Returns `True` if the `Cache-Control` of the page is omitted. Errors are never immutable."""
+        return self._replaces_caching and not (status >= 400 and self._is_immutable())
+
+    def _is_immutable(self) -> bool:
+        caching = [line for line in self._lines if line.name == b"Cache-Control"]
+        return any(b"immutable" in value.lower() for line in caching for value in line.values)
+
+    def lines(self, status: int, has_content: bool) -> Iterable[Field]:
+        """Yields the fields of a response. One without content of the site has no fields about content."""
+        omits_caching = status >= 400 and self._is_immutable()
+        for line in self._lines:
+            name = line.name
+            is_caching = name == b"Cache-Control"
+            is_about_content = (
+                is_caching
+                or name == b"Expires"
+                or (name.startswith(b"Content-") and not name.startswith(b"Content-Security-"))
+            )
+            if not (is_caching and omits_caching) and (has_content or not is_about_content):
+                yield name, b", ".join(line.values)

@@ -1,0 +1,432 @@
+"""Lookup: from a request to its response, in the order that `docs/rules.md` documents."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cannery import archive as layout
+from cannery import conditions, rules
+from cannery.archive import Archive, Corrupt, Head, Record, Redirect, Representation, Resource, Rewrite, Rule
+from cannery.conditions import Conditions, TooManyLines, Validators
+from cannery.paths import (
+    PATH_BYTES_MAX,
+    Target,
+    escape_query,
+    host_name,
+    is_host,
+    join,
+    normalize,
+    parse_target,
+    percent_encode,
+)
+from cannery.response import Answer, Response, error_answer, redirect_answer
+
+METHOD_BYTES_MAX = 64
+HOST_BYTES_MAX = 253
+
+# Files that pages load and that people don't visit: no fallback page of another type answers for them.
+ASSETS = frozenset(
+    b"aac apng avif avifs bmp cjs css cur eot flac gif glb gltf ico jfif jpeg jpg js jxl m4a m4v map mjs mov mp3 mp4 "
+    b"mvt oga ogg ogv opus otf pbf png svg ttf wasm webm webp woff woff2".split()
+)
+
+Text = str | bytes
+
+
+class _Failure(Exception):
+    """An error response without its page."""
+
+    def __init__(self, status: int, complete_length: int | None = None) -> None:
+        super().__init__(status)
+        self.status = status
+        self.complete_length = complete_length
+
+
+class _Refusal(Exception):
+    """A malformed request."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class _MissingAsset(Exception):
+    """A missing asset: the next site of the host isn't searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The host and the path of a request. The path is the root if the request has no valid one."""
+
+    host: bytes | None
+    path: bytes
+    is_path: bool
+
+
+_UNKNOWN = _Place(None, b"/", False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A record, the captures of the rule that matched, and whether it is the record of exactly this path."""
+
+    record: Record
+    captures: Sequence[bytes] = ()
+    is_exact: bool = False
+
+
+def respond(
+    archive: Archive, method: Text, target: Text, fields: Iterable[tuple[Text, Text]], now: int | None = None
+) -> Response:
+    """Returns the response to a request.
+
+    `target` is the request target as the client sent it, in origin form or absolute form. `fields` are all field lines of the
+    request. Text is encoded as ISO 8859-1. `now` is the time in seconds since 1970, if it isn't the current time.
+
+    The parts of the body are slices of the mapped archive, and short texts. A damaged archive gives a 500.
+    """
+    lookup = _Lookup(archive, _bytes(method), _bytes(target), int(time.time()) if now is None else now)
+    try:
+        answer = lookup.answer([(_bytes(name).lower(), _bytes(value).strip(b" \t")) for name, value in fields])
+    except _Refusal as refusal:
+        # The codings that the client accepts aren't known, so only identity is safe.
+        answer = lookup.fail(_Failure(refusal.status), _UNKNOWN, [b"identity, *;q=0"], b"")
+    return answer.respond(lookup.now, lookup.method == b"HEAD")
+
+
+def _bytes(text: Text) -> bytes:
+    return text.encode("latin-1", "replace") if isinstance(text, str) else text
+
+
+class _Lookup:
+    def __init__(self, archive: Archive, method: bytes, target: bytes, now: int) -> None:
+        self.archive = archive
+        self.method = method
+        self.target = target
+        self.now = now
+        self.conditions = Conditions()
+
+    def answer(self, fields: Iterable[tuple[bytes, bytes]]) -> Answer:
+        target = self._parse_target()
+        host_field = self._parse_fields(fields)
+        host = None
+        if target is not None and self.archive.facts.flags & layout.HOSTS:
+            authority = host_field if target.authority is None else target.authority
+            host = None if authority is None else host_name(authority)
+        path = None if target is None else normalize(target.path)
+        place = _Place(host, path or b"/", path is not None)
+
+        accept_encoding = self.conditions.lines(b"accept-encoding")
+        subject = b"" if target is None else target.path
+        try:
+            if self.method == b"OPTIONS":
+                if target is None and self.target != b"*":
+                    raise _Failure(400)
+                return self._with_rules(error_answer(204), place)
+            if self.method not in (b"GET", b"HEAD"):
+                known = (b"POST", b"PUT", b"DELETE", b"PATCH", b"CONNECT", b"TRACE")
+                raise _Failure(405 if self.method in known else 501)
+            if target is None or path is None:
+                raise _Failure(400)
+            return self._answer_path(place, target.query)
+        except Corrupt:
+            return self.fail(_Failure(500), place, accept_encoding, subject)
+        except _Failure as failure:
+            return self.fail(failure, place, accept_encoding, subject)
+
+    def _parse_fields(self, fields: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+        """Collects the fields that matter. Returns `Host`."""
+        host = None
+        for name, value in fields:
+            if name == b"host":
+                if host is not None or not is_host(value):
+                    raise _Refusal(400)
+                host = value
+            try:
+                self.conditions.add(name, value)
+            except TooManyLines:
+                raise _Refusal(431) from None
+        return host
+
+    def _parse_target(self) -> Target | None:
+        if len(self.method) > METHOD_BYTES_MAX:
+            raise _Refusal(501)
+        if len(self.target) > PATH_BYTES_MAX:
+            raise _Refusal(414)
+        if not self.target or any(byte <= 0x20 or byte == 0x7F for byte in self.target):
+            raise _Refusal(400)
+        target = parse_target(self.target)
+        if target is not None and target.authority is not None:
+            if not is_host(target.authority) or target.authority.startswith(b":"):
+                raise _Refusal(400)
+        return target
+
+    # Errors and header rules.
+
+    def fail(self, failure: _Failure, place: _Place, accept_encoding: Sequence[bytes] | None, subject: bytes) -> Answer:
+        """Returns an error with the nearest page of the site that the client accepts."""
+        try:
+            page = self._error_page(place, failure.status, accept_encoding)
+        except Corrupt:
+            page = None
+        return self._with_rules(error_answer(failure.status, failure.complete_length, page, subject), place)
+
+    def _error_page(
+        self, place: _Place, status: int, accept_encoding: Sequence[bytes] | None
+    ) -> tuple[Head, memoryview] | None:
+        for site in self._sites(place.host):
+            nearest = None
+            for scope in self.archive.scopes(site, place.path):
+                for page_status, record in scope.error_pages:
+                    if page_status == status and isinstance(record, Resource):
+                        nearest = record
+            if nearest is not None:
+                chosen = conditions.choose(nearest.representations, accept_encoding)
+                return None if chosen is None else (self.archive.head(chosen.head), self.archive.body(chosen))
+        return None
+
+    def _with_rules(self, answer: Answer, place: _Place) -> Answer:
+        """Adds the fields of header rules to an answer with a plain head."""
+        if self.archive.facts.flags & layout.HEADER_RULES:
+            try:
+                fields, _ = self._header_rules(place)
+            except Corrupt:
+                return answer
+            if not fields.is_empty:
+                answer.site_fields = fields
+        return answer
+
+    def _header_rules(self, place: _Place) -> tuple[rules.SiteFields, bool]:
+        """Returns the fields of the matching rules, and `True` if a rule with a host is among them.
+
+        The rules are those of the last site that is searched for the host. Without a path, the rules for all paths match.
+        """
+        fields = rules.SiteFields()
+        has_host_rule = False
+        *_, site = self._sites(place.host)
+        root = self.archive.root(site)
+        for rule in root.header_rules if root else ():
+            if place.is_path:
+                is_match = rules.match_exactly(rule.pattern, place.path[1:]) is not None
+            else:
+                is_match = len(rule.pattern) == 1 and rule.pattern[0].kind == layout.PieceKind.SPLAT
+            if is_match and rules.matches_host(rule.host, place.host):
+                has_host_rule |= rule.host != b""
+                for change in rule.fields:
+                    fields.add(change)
+        return fields, has_host_rule
+
+    # From a path to a record.
+
+    def _sites(self, host: bytes | None) -> Iterator[bytes | None]:
+        """Yields the sites that are searched for a host: its own, those of wildcards, the default site."""
+        name = host if host is None or not host.startswith(b".") else None
+        while name is not None:
+            root = self.archive.root(name)
+            if root is not None:
+                yield name
+                if root.own_site:
+                    return
+            name = self._wildcard_after(name)
+        yield None
+
+    def _wildcard_after(self, host: bytes) -> bytes | None:
+        """Returns the longest wildcard after a host that has few enough labels to be in the archive."""
+        if len(host) > HOST_BYTES_MAX:
+            return None
+        dots = [position for position, byte in enumerate(host) if byte == ord(".") and position > 0]
+        dots = dots[::-1][: self.archive.facts.wildcard_labels_max]
+        return host[dots[-1] :] if dots else None
+
+    def _resolve(self, host: bytes | None, path: bytes, query: bytes | None) -> _Found | Answer | None:
+        """Finds the record of a path on one site, or a redirect to the same path with or without a slash."""
+        facts = self.archive.facts
+        if facts.flags & layout.FORCED_RULES:
+            forced = _first_rule((rule for rule in self._rules(host) if rule.force), path)
+            if forced is not None:
+                return forced
+        record = self.archive.path(host, path)
+        if record is not None:
+            return _Found(record, is_exact=True)
+        if facts.flags & layout.SLASH_REDIRECTS:
+            slash = self._other_slash(host, path, query)
+            if slash is not None:
+                return slash
+
+        wanted = _suffix(path.rpartition(b"/")[2][-257:])
+        is_asset = wanted.lower() in ASSETS
+        yielding = [rule for rule in self._rules(host) if not rule.force]
+        found = _first_rule((rule for rule in yielding if not (is_asset and rule.pages_only)), path)
+        if found is None:
+            found = self._fallback_page(host, path, wanted, is_asset)
+        if found is None and is_asset and any(rule.pages_only for rule in yielding):
+            if _first_rule(yielding, path) is not None:
+                raise _MissingAsset
+        return found
+
+    def _rules(self, host: bytes | None) -> Sequence[Rule]:
+        root = self.archive.root(host)
+        return () if root is None else root.rules
+
+    def _other_slash(self, host: bytes | None, path: bytes, query: bytes | None) -> _Found | Answer | None:
+        """Finds the path with or without a slash at its end. If it is a redirect, its target is used directly."""
+        other = path[:-1] if path.endswith(b"/") else path + b"/"
+        record = self.archive.path(host, other) if other else None
+        if record is None:
+            return None
+        if isinstance(record, Redirect):
+            return _Found(record, is_exact=True)
+        location = percent_encode(other) + (b"?" + escape_query(query) if query else b"")
+        return _redirect(308, location)
+
+    def _fallback_page(self, host: bytes | None, path: bytes, wanted: bytes, is_asset: bool) -> _Found | None:
+        """Finds the nearest fallback page. In a directory, one with the wanted suffix comes first, then pages."""
+        fallback = None
+        is_refused = False
+        for scope in self.archive.scopes(host, path):
+            best_rank = None
+            for suffix, record in scope.fallbacks:
+                is_same = suffix.lower() == wanted.lower()
+                if is_asset and not is_same:
+                    is_refused = True
+                    continue
+                rank = (is_same, suffix.lower() not in ASSETS)
+                if best_rank is None or rank > best_rank:
+                    best_rank = rank
+                    fallback = _Found(record)
+        if fallback is None and is_refused:
+            raise _MissingAsset
+        return fallback
+
+    # From a record to an answer.
+
+    def _answer_path(self, place: _Place, query: bytes | None) -> Answer:
+        found = None
+        try:
+            for site in self._sites(place.host):
+                found = self._resolve(site, place.path, query)
+                if found is not None:
+                    break
+        except _MissingAsset:
+            pass
+        if found is None:
+            raise _Failure(404)
+        if isinstance(found, Answer):
+            return self._with_rules(found, place)
+
+        flags = self.archive.facts.flags
+        is_plain = flags & layout.HEADER_RULES != 0
+        if found.is_exact and isinstance(found.record, Resource):
+            # The head of a file has the fields of the rules for its path, except those with a host.
+            is_plain = False
+            if flags & layout.HOST_HEADER_RULES and place.host is not None:
+                # The head is intact even if the rules are not.
+                with contextlib.suppress(Corrupt):
+                    is_plain = self._header_rules(place)[1]
+        answer = self._follow(found, place, query, is_plain)
+        return self._with_rules(answer, place) if is_plain else answer
+
+    def _follow(self, found: _Found, place: _Place, query: bytes | None, is_plain: bool) -> Answer:
+        match found.record:
+            case Resource() as resource:
+                return self._deliver(resource, resource.status, is_plain)
+            case Redirect() as redirect:
+                return _redirect(redirect.status, rules.location(redirect, found.captures, query))
+            case Rewrite() as rewrite:
+                path = join(rules.expand(rewrite.path, found.captures))
+                if path is not None:
+                    return self._rewrite(place.host, path, rewrite.status, is_plain)
+        raise _Failure(404)
+
+    def _rewrite(self, host: bytes | None, path: bytes, status: int, is_plain: bool) -> Answer:
+        """Answers from the path of a rewrite. Rules are applied only once."""
+        for site in self._sites(host):
+            match self.archive.path(site, path):
+                case Resource() as resource:
+                    return self._deliver(resource, resource.status if status == 200 else status, is_plain)
+                case Redirect() as redirect:
+                    return _redirect(redirect.status, rules.location(redirect, (), None))
+                case Rewrite():
+                    break
+        raise _Failure(404)
+
+    def _deliver(self, resource: Resource, status: int, is_plain: bool) -> Answer:
+        """Chooses a representation, evaluates the conditions, and selects ranges."""
+        request = self.conditions
+        chosen = conditions.choose(resource.representations, request.lines(b"accept-encoding"))
+        if chosen is None:
+            raise _Failure(406)
+        head = self.archive.plain_head(chosen.head) if is_plain else self.archive.head(chosen.head)
+        body = self.archive.body(chosen)
+        whole = Answer(status, head, body=(body,), content_length=len(body))
+        if status != 200:
+            return whole
+        whole.validators = Validators(chosen.etag if head.sends_etag else None, resource.modified)
+
+        verdict = conditions.evaluate(request, whole.validators, self.now)
+        if verdict == 304:
+            return Answer(304, head, validators=whole.validators, is_not_modified=True)
+        if verdict == 412:
+            raise _Failure(412)
+        ranges = request.single(b"range")
+        if self.method == b"GET" and ranges and conditions.range_applies(request, whole.validators, self.now):
+            parts = conditions.parse_ranges(ranges, len(body))
+            if parts == []:
+                raise _Failure(416, len(body))
+            if parts:
+                return _partial(whole, chosen, body, parts)
+        return whole
+
+
+def _partial(whole: Answer, chosen: Representation, body: memoryview, parts: Sequence[tuple[int, int]]) -> Answer:
+    """Returns a 206, or the whole representation if that isn't longer."""
+    ranges = [b"bytes %d-%d/%d" % (start, end - 1, len(body)) for start, end in parts]
+    if len(parts) == 1:
+        start, end = parts[0]
+        whole.content_range = ranges[0]
+        whole.status = 206
+        whole.body = (body[start:end],)
+        whole.content_length = end - start
+        return whole
+
+    boundary = b"cannery_" + chosen.etag
+    head = whole.head
+    assert head is not None
+    described = head.content_type + head.representation
+    lines = b"".join(b"%s: %s\r\n" % line for line in described)
+    pieces = []
+    for (start, end), content_range in zip(parts, ranges, strict=True):
+        text = b"\r\n--%s\r\n%sContent-Range: %s\r\n\r\n" % (boundary, lines, content_range)
+        pieces += [memoryview(text), body[start:end]]
+    pieces.append(memoryview(b"\r\n--%s--\r\n" % boundary))
+    length = sum(map(len, pieces))
+    if length >= len(body):
+        return whole
+    whole.status = 206
+    whole.is_multipart = True
+    whole.first.append((b"Content-Type", b"multipart/byteranges; boundary=" + boundary))
+    whole.body = tuple(pieces)
+    whole.content_length = length
+    return whole
+
+
+def _redirect(status: int, location: bytes) -> Answer:
+    if len(location) > PATH_BYTES_MAX:
+        raise _Failure(414)
+    return redirect_answer(status, location)
+
+
+def _first_rule(candidates: Iterable[Rule], path: bytes) -> _Found | None:
+    for rule in candidates:
+        captures = rules.match_path(rule.pattern, path[1:])
+        if captures is not None:
+            return _Found(rule.record, captures)
+    return None
+
+
+def _suffix(name: bytes) -> bytes:
+    """Returns the suffix of a name without its dot, which is empty if the name has no dot."""
+    return name.rpartition(b".")[2] if b"." in name else b""
