@@ -56,9 +56,9 @@ struct Explanation {
 }
 
 impl Explanation {
-    fn new(reasons: Vec<String>, mut output: Output) -> Explanation {
+    fn new(reasons: Vec<String>, answer: &Answer<'_>, mut output: Output) -> Explanation {
         let (inline, segments) = output.parts();
-        let (head, body) = split_output(inline, segments);
+        let (head, body) = split_output(inline, segments, answer);
         Explanation { reasons, head: head.to_vec(), body: Some(body) }
     }
 
@@ -164,7 +164,7 @@ fn explain(
                 vec!["The request is malformed, so the server would close the connection.".to_owned()];
             reasons.extend(describe_body(&files, &answer, None, None, debug));
             connection.refuse(&Response { answer: &answer, archive, fields: &fields }, &mut output);
-            return Ok(Explanation::new(reasons, output));
+            return Ok(Explanation::new(reasons, &answer, output));
         }
     }
 
@@ -190,7 +190,7 @@ fn explain(
     }
     reasons.extend(describe_body(&files, &answer, host, key, debug));
     connection.respond(&head, &Response { answer: &answer, archive, fields: &fields }, &mut output);
-    Ok(Explanation::new(reasons, output))
+    Ok(Explanation::new(reasons, &answer, output))
 }
 
 /// Returns why the response is this one, a sentence a line.

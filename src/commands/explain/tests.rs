@@ -123,3 +123,17 @@ fn requests_that_cannot_be_sent_are_wrong_usage() {
     assert!(request_text(&flags("A: b", "GE T")).is_err());
     assert!(request_text(&flags("A: b", "GET")).is_ok());
 }
+
+#[test]
+fn vectors_have_extents_of_the_archive() {
+    let sample = Sample::write();
+    let site = Site::new(sample.open(), VirtualHosts::Enabled);
+    let body = |method: &str, range: &str| {
+        let request = format!("{method} /index.html HTTP/1.1\r\nHost: h\r\n{range}\r\n");
+        explain(&site, &request, SecurityHeaders { basic: false, tls: false }, false).unwrap().body.unwrap()
+    };
+    assert!(matches!(body("GET", "")[..], [Part::Archive { bytes: 34, .. }]));
+    assert!(matches!(body("HEAD", "")[..], []));
+    assert!(matches!(body("GET", "Range: bytes=2-4\r\n")[..], [Part::Archive { bytes: 3, .. }]));
+    assert!(matches!(body("POST", "")[..], [Part::Text { .. }]));
+}

@@ -1,5 +1,7 @@
 //! A request and its response as JSON: a test vector for other implementations that read archives.
 
+use cannery_archive::Extent;
+use cannery_site::{Answer, Body, MultipartPiece};
 use cannery_wire::Segment;
 use serde::Serialize;
 
@@ -39,6 +41,12 @@ pub(super) enum Part {
     Text { text: String },
 }
 
+impl Part {
+    fn of(extent: Extent) -> Part {
+        Part::Archive { position: extent.position, bytes: extent.length }
+    }
+}
+
 impl Vector {
     /// Creates a vector from a request as HTTP/1.1 has it, the head of its response, and the parts of the body.
     pub(super) fn new(request: &str, head: &[u8], body: Option<Vec<Part>>) -> Vector {
@@ -54,32 +62,39 @@ impl Vector {
     }
 }
 
-/// Splits an output into the head of a response and the parts of its body.
-pub(super) fn split_output<'o>(inline: &'o [u8], segments: &[Segment]) -> (&'o [u8], Vec<Part>) {
+/// Splits what a connection sends into the head of a response and the parts of its body, which `answer` describes.
+pub(super) fn split_output<'o>(
+    inline: &'o [u8],
+    segments: &[Segment],
+    answer: &Answer<'_>,
+) -> (&'o [u8], Vec<Part>) {
     const END: &[u8] = b"\r\n\r\n";
     let end = inline.windows(END.len()).position(|window| window == END);
-    let head_bytes = end.map_or(inline.len(), |position| position + END.len());
+    let (head, text) = inline.split_at(end.map_or(inline.len(), |position| position + END.len()));
+    let has_body = !text.is_empty() || segments.iter().any(|segment| matches!(segment, Segment::Archive(..)));
+    if !has_body {
+        return (head, Vec::new());
+    }
 
-    let mut body = Vec::new();
-    let mut rest = inline;
-    let mut head_left = head_bytes;
-    for segment in segments {
-        match segment {
-            Segment::Inline(length) => {
-                let (bytes, after) = rest.split_at(*length);
-                rest = after;
-                let (head, text) = bytes.split_at(head_left.min(bytes.len()));
-                head_left -= head.len();
-                if !text.is_empty() {
-                    body.push(Part::Text { text: decode(text) });
+    let mut parts = Vec::new();
+    match answer.body {
+        Body::Empty => {}
+        Body::Archive(extent) => parts.push(Part::of(extent)),
+        Body::BuiltIn(_) => parts.push(Part::Text { text: decode(text) }),
+        Body::Multipart(multipart) => {
+            let mut between = String::new();
+            multipart.for_each_piece(&mut |piece| match piece {
+                MultipartPiece::Text(text) => between.push_str(&decode(text)),
+                MultipartPiece::Number(number) => between.push_str(&number.to_string()),
+                MultipartPiece::Archive(extent) => {
+                    parts.push(Part::Text { text: std::mem::take(&mut between) });
+                    parts.push(Part::of(extent));
                 }
-            }
-            Segment::Archive(_, extent) => {
-                body.push(Part::Archive { position: extent.position, bytes: extent.length });
-            }
+            });
+            parts.push(Part::Text { text: between });
         }
     }
-    (&inline[..head_bytes], body)
+    (head, parts)
 }
 
 /// Splits a head into its first line and its fields.
@@ -101,18 +116,6 @@ fn decode(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cannery_archive::Extent;
-
-    #[test]
-    fn output_is_split_after_the_head() {
-        let inline = b"HTTP/1.1 206 Partial Content\r\nA: b\r\n\r\n--x\r\nend";
-        let extent = Extent { position: 7, length: 9 };
-        let segments = [Segment::Inline(inline.len() - 3), Segment::Archive(0, extent), Segment::Inline(3)];
-        let (head, body) = split_output(inline, &segments);
-        assert_eq!(head, b"HTTP/1.1 206 Partial Content\r\nA: b\r\n\r\n");
-        let text = |text: &str| Part::Text { text: text.to_owned() };
-        assert_eq!(body, [text("--x\r\n"), Part::Archive { position: 7, bytes: 9 }, text("end")]);
-    }
 
     #[test]
     fn vector_has_the_fields_of_request_and_response() {
