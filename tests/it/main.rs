@@ -16,6 +16,7 @@ mod get;
 mod hosts;
 mod negotiate;
 mod range;
+mod readers;
 mod routes;
 
 mod http2;
