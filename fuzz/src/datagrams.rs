@@ -1,11 +1,11 @@
 //! Datagrams to an endpoint of QUIC: any bytes, Initial packets with any frames, and parts of a hello in any order.
 //!
-//! It checks four promises besides that nothing panics: an address that may be forged is sent at most three times what it has
-//! sent; the number of half-open connections is bounded; a connection that was accepted ends by its timeouts; and nothing of it
-//! is left in the endpoint.
+//! It checks four promises: no input causes a panic; an address that may be forged is sent at most three times as many bytes as it
+//! has sent; the number of half-open connections is bounded; and an accepted connection ends by its timeouts, without a trace in the
+//! endpoint.
 //!
-//! The keys of Initial packets follow from a connection ID, so that anyone can seal them. Packets that only the receiver of the
-//! server's hello can seal are out of reach here: `crates/secure/tests/quic/hostile.rs` changes those of a real client.
+//! The keys of Initial packets follow from a connection ID, so that anyone can seal them. We cannot seal packets that need the
+//! server's hello: `crates/secure/tests/quic/hostile.rs` changes those of a real client.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -223,7 +223,7 @@ impl Server {
         self.now = end;
     }
 
-    /// Checks that everything ends when nothing more arrives.
+    /// Checks that all connections end if no more datagrams arrive.
     fn end(&mut self) {
         self.pass(Duration::from_millis(u64::from(QUIC_IDLE_MS)) * 4);
         assert!(self.connections.is_empty(), "{:?}", self.connections);
