@@ -3,10 +3,12 @@
 //! It has a sandbox of its own, in which it can read the folder and send archives to the server, and nothing else. The server
 //! can't open the folder. Never parses bytes from the network.
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use cannery_archiver::{CancelFlag, Compiler, Effort, Error};
@@ -43,7 +45,7 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
 
     let compiler = Compiler::new(options);
     let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
-    let first = first.map_err(|error| first_failure(&error, follow))?;
+    let first = first.map_err(|error| first_failure(&error))?;
     build_failure::print_diagnostics(&first.report.diagnostics);
     let server = RemoteServer(server);
     if server.publish_file(&first.archive) == Err(Stopped) {
@@ -72,12 +74,18 @@ impl BuildSink for RemoteServer {
 }
 
 fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
-    let plan = Plan {
+    let root = &follow.options.sources;
+    let mut plan = Plan {
         sandbox: follow.sandbox,
         account: follow.account,
-        compile: vec![follow.options.sources.clone()],
+        compile: vec![root.clone()],
         ..Plan::default()
     };
+    if follow.sandbox.filesystem != Requirement::Off {
+        let (directories, files) = targets_outside(root).into_iter().partition(|target| target.is_dir());
+        plan.compile.extend::<Vec<PathBuf>>(directories);
+        plan.read = files;
+    }
     let entered = Sandbox::enter(&plan);
     let (_, report) = entered.map_err(|error| Failure::failed(error.to_string()))?;
     // The server prints which layers the kernel lacks.
@@ -87,16 +95,38 @@ fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns why the first build failed, with the remedy if that may be the sandbox.
-fn first_failure(error: &Error, follow: &Follow) -> Failure {
+/// Returns the targets of symbolic links that lead out of the folder's directory, sorted. The build warns about each.
+fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
+    let mut targets = BTreeSet::new();
+    let Ok(canonical) = fs::canonicalize(root) else { return targets };
+    let inside = canonical.parent().unwrap_or(&canonical);
+    let mut pending = vec![canonical.clone()];
+    while let Some(directory) = pending.pop() {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        for entry in entries {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                pending.push(entry.path());
+            } else if kind.is_symlink()
+                && let Ok(target) = fs::canonicalize(entry.path())
+                && !target.starts_with(inside)
+                && targets.insert(target.clone())
+                && target.is_dir()
+            {
+                pending.push(target);
+            }
+        }
+    }
+    targets
+}
+
+/// Returns why the first build failed, with the remedy for a missing permission.
+fn first_failure(error: &Error) -> Failure {
     let failure = build_failure::first_failure(error);
     let is_denied =
         matches!(error, Error::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
-    if is_denied && follow.sandbox.filesystem != Requirement::Off {
-        return failure.hint(
-            "the sandbox allows reads below the directory of the folder only: give the user of the server the permission, \
-             or replace symbolic links that lead elsewhere by what they lead to",
-        );
+    if is_denied {
+        return failure.hint("give the user of the server the permission to read it");
     }
     failure
 }

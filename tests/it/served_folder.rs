@@ -154,6 +154,20 @@ fn links_may_be_turned() {
 }
 
 #[test]
+fn links_out_of_the_folder_are_followed() {
+    let (_folder, root) = site();
+    let elsewhere = tempfile::tempdir().unwrap();
+    write_folder(elsewhere.path(), &pages(&[("a/file.txt", "file"), ("b/docs/page.txt", "page")]));
+    std::os::unix::fs::symlink(elsewhere.path().join("a/file.txt"), root.join("file.txt")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path().join("b/docs"), root.join("more")).unwrap();
+    let server = serve(&root, &[]);
+    assert_eq!(server.get("/file.txt").body, b"file");
+    assert_eq!(server.get("/more/page.txt").body, b"page");
+    fs::write(elsewhere.path().join("b/docs/page.txt"), "changed").unwrap();
+    await_content(&server, "/more/page.txt", "changed");
+}
+
+#[test]
 fn folder_that_cannot_be_served_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
