@@ -14,7 +14,8 @@ use cannery_base::FileStamp;
 /// coarsest file systems have a resolution of two seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// Where writers can't be detected, a file that hasn't changed for this long is complete.
+/// Where writers can't be detected, a file that hasn't changed for this long is complete. They also can't while a file is being
+/// created: it exists, and is empty, before it is open for writing.
 const QUIET_AFTER: Duration = Duration::from_millis(30);
 
 /// The same for an empty file, which may have been truncated to be written again.
@@ -34,6 +35,7 @@ pub(crate) fn is_half_written(file: &File, stamp: &FileStamp) -> bool {
     match is_open_for_writing(file) {
         // Network file systems deny leases for other reasons too.
         Some(true) if is_on_network(file) => age < QUIET_AFTER,
+        Some(false) if stamp.version.size == 0 => age < QUIET_AFTER,
         Some(is_open) => is_open,
         None if stamp.version.size == 0 => age < EMPTY_QUIET_AFTER,
         None => age < QUIET_AFTER,
@@ -81,6 +83,19 @@ mod tests {
         while is_half_written(&reader, &stamp()) {
             assert!(age(&stamp()) < SETTLED_AFTER);
         }
+    }
+
+    /// A build that read a file between its creation and the first write found it empty and closed.
+    #[test]
+    fn empty_file_may_be_about_to_be_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        drop(File::create(&path).unwrap());
+        let reader = File::open(&path).unwrap();
+        let stamp = FileStamp::of(&reader.metadata().unwrap());
+        let after = |ns| FileStamp { changed_ns: stamp.changed_ns + ns, ..stamp };
+        assert!(is_half_written(&reader, &after(1_000_000_000)));
+        assert!(!is_half_written(&reader, &after(-1_000_000_000)));
     }
 
     #[test]
