@@ -24,9 +24,9 @@ const PAGE: &str = "/__/cannery/live";
 /// The end of the query of a page's first request.
 const FIRST: &[u8] = b"-first";
 
-/// A scan that takes longer also counts for the requests of as much time after it. A shorter one precedes each response, so
-/// that none is ever out of date.
-const SHORT_SCAN: Duration = Duration::from_millis(20);
+/// The scan of a larger folder also counts for the requests of as much time after it as it took. The scan of a smaller one
+/// precedes each response, so that none is ever out of date, however long the system delays the scan.
+const SMALL_FOLDER_FILES_MAX: usize = 2_000;
 
 /// A larger folder isn't scanned for a request, because that would take too long.
 const INSPECTED_FILES_MAX: usize = 20_000;
@@ -154,8 +154,9 @@ impl Live {
             return None;
         }
         let finding = inspection.inspector.inspect();
-        let took = began.elapsed();
-        inspection.next = Instant::now() + if took < SHORT_SCAN { Duration::ZERO } else { took };
+        let ended = Instant::now();
+        let is_small = inspection.inspector.files() <= SMALL_FOLDER_FILES_MAX;
+        inspection.next = if is_small { ended } else { ended + (ended - began) };
 
         // Sent before another worker can find that nothing has changed since.
         let (done, is_done) = channel();
