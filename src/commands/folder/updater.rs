@@ -215,6 +215,7 @@ impl<S: BuildSink> Updater<S> {
     fn on_compressed(&mut self, result: Result<Build, Error>, took: Duration) -> Result<(), Failure> {
         let canceled = self.background.take().is_some_and(|flag| flag.is_canceled());
         match result {
+            Ok(build) if canceled => self.serve_compressed(&build),
             Ok(build) if build.number > self.served.number => {
                 self.await_unsettled(&build);
                 let changes = build.files.changes_since(&self.served.files);
@@ -235,8 +236,26 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Serves a build that differs from the served one in `changes`.
+    /// Serves a complete build after a newer quick one has begun, if that has failed. The failure stands.
+    fn serve_compressed(&mut self, build: &Build) -> Result<(), Failure> {
+        let is_newest = build.number > self.served.number;
+        if is_newest && build.files.changes_since(&self.served.files).is_empty() {
+            self.serve(build)?;
+        }
+        Ok(())
+    }
+
+    /// Serves a build that differs from the served one in `changes`, and notifies the sink.
     fn publish(&mut self, build: &Build, changes: &[Change]) -> Result<Published, Failure> {
+        let published = self.serve(build)?;
+        if published == Published::Served {
+            self.sink.served(changes);
+        }
+        Ok(published)
+    }
+
+    /// Serves a build, unless its archive is the served one.
+    fn serve(&mut self, build: &Build) -> Result<Published, Failure> {
         if self.served.digest != build.report.digest {
             let archive = build.archive.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
             if self.sink.publish(archive) == Err(Stopped) {
@@ -246,7 +265,6 @@ impl<S: BuildSink> Updater<S> {
 
         self.served =
             Served { number: build.number, digest: build.report.digest.clone(), files: build.files.clone() };
-        self.sink.served(changes);
         Ok(Published::Served)
     }
 
@@ -272,3 +290,6 @@ fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(19);
 }
+
+#[cfg(test)]
+mod tests;
