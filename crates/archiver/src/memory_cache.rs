@@ -3,7 +3,7 @@
 //! The bytes of most results are in the archive of the last build, so the cache holds only those of builds that were
 //! abandoned. It keeps no result of a content that the last build no longer had.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cannery_archive::Digest;
@@ -46,9 +46,9 @@ impl MemoryCache {
 
     /// Drops bytes that the archive of this build has, and results of contents that it doesn't have.
     pub(crate) fn settle(&self, snapshot: &Snapshot) {
-        let contents: HashSet<Digest> = snapshot.files.values().map(|file| file.facts.digest).collect();
         let mut results = self.lock();
-        results.retain(|key, _| contents.contains(&key.content));
+        // A build in memory stores every content uncompressed too, also those of generated pages.
+        results.retain(|key, _| snapshot.content(&key.content).is_some());
         for stored in results.values_mut() {
             if let Stored::Here(_, digest) = stored
                 && snapshot.content(digest).is_some()

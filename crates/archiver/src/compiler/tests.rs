@@ -86,6 +86,22 @@ fn only_changed_files_are_read_and_compressed() {
     assert!(has(&second, &"another ".repeat(100)) && has(&second, &"index.html ".repeat(100)));
 }
 
+/// Each complete build compressed all folder listings again.
+#[test]
+fn generated_pages_are_compressed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("docs")).unwrap();
+    for number in 0..50 {
+        fs::write(folder.path().join(format!("docs/{number}.bin")), "x").unwrap();
+    }
+    let mut options = Options::new(folder.path(), "");
+    options.allow_empty = true;
+    options.include_folder_listing = true;
+    let compiler = Compiler::new(options);
+    assert!(build(&compiler, Effort::Full).report.caches.encodings_made > 0);
+    assert_eq!(build(&compiler, Effort::Full).report.caches.encodings_made, 0);
+}
+
 #[test]
 fn changes_name_new_and_removed_files() {
     let folder = tempfile::tempdir().unwrap();
