@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -46,10 +47,13 @@ pub(crate) fn walk(
     let began = Instant::now();
     let Some(snapshot) = &earlier.snapshot else { return walk() };
     loop {
+        let root_before = identity(root);
         let walked = walk();
         let is_being_replaced = match &walked {
             Err(WalkError::Root { source, .. }) => source.kind() == ErrorKind::NotFound,
             Err(_) => false,
+            // A walk finds no files in folders that were moved away meanwhile.
+            Ok(_) if identity(root) != root_before => true,
             Ok(walked) => missing(snapshot, walked).any(|path| is_just_removed(root, path)),
         };
         if !is_being_replaced || began.elapsed() > REPLACED_MAX {
@@ -57,6 +61,12 @@ pub(crate) fn walk(
         }
         sleep(INTERVAL);
     }
+}
+
+/// Returns device and inode of the source folder, or `None` if it doesn't exist.
+fn identity(root: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(root).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// Returns the files of the last build that a walk hasn't found.
