@@ -32,11 +32,11 @@ pub(super) struct TokenBucket {
 
 impl TokenBucket {
     /// Creates a full bucket.
-    pub(super) const fn new(capacity: u32, per_second: u32) -> Self {
+    pub(super) fn new(capacity: u32, per_second: u32) -> Self {
         Self {
-            tokens: capacity as u64,
-            capacity: capacity as u64,
-            per_second: per_second as u64,
+            tokens: capacity.into(),
+            capacity: capacity.into(),
+            per_second: per_second.into(),
             refilled: None,
         }
     }
@@ -120,17 +120,10 @@ enum State {
 }
 
 impl Budget {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             bucket: TokenBucket::new(QUIC_CREDIT_MAX, QUIC_CREDIT_PER_SECOND),
-            settled: Work {
-                packets: 0,
-                received_frames: 0,
-                key_phases: 0,
-                reads: 0,
-                sent_stream_frames: 0,
-                sent_bytes: 0,
-            },
+            settled: Work::default(),
             datagrams: 0,
             state: State::Sufficient,
         }
