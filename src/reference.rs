@@ -82,7 +82,7 @@ pub fn subcommand(mut program: Command, name: &str) -> Command {
 
 /// The beginning of each page.
 const PREAMBLE: &str =
-    "<!-- Printed from the flags: CANNERY_WRITE_REFERENCE=1 cargo test -p cannery reference -->\n\n";
+    "<!-- Printed from the flags: CANNERY_WRITE_REFERENCE=1 cargo test -p cannery-cli reference -->\n\n";
 
 /// Returns the pages of `docs/reference`: name and text.
 #[must_use]

@@ -6,5 +6,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cannery::output::report(cannery::commands::archiver::run(std::env::args_os()))
+    cannery_cli::output::report(cannery_cli::commands::archiver::run(std::env::args_os()))
 }

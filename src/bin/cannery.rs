@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cannery::output::report(cannery::commands::run(std::env::args_os()))
+    cannery_cli::output::report(cannery_cli::commands::run(std::env::args_os()))
 }
