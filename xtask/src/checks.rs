@@ -50,7 +50,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     // Responses must not depend on the event loop, so the black box tests run on both.
     const ON_IO_URING: &str = "io_uring";
     if has_io_uring() {
-        let mut on_io_uring = tests("test --package cannery --test it", extent);
+        let mut on_io_uring = tests("test --package cannery-cli --test it", extent);
         on_io_uring.env("CANNERY_TEST_IO", "io_uring");
         steps.run(ON_IO_URING, || project::run(&mut on_io_uring));
     } else {
@@ -95,11 +95,11 @@ fn portable(steps: &mut Steps, extent: Extent) {
     const FEATURE: &str = "--features portable";
     const MODULES: &str = "admin:: get:: hostile:: http3:: processes:: range:: reload:: tls:: workers::";
     const LOOP: &str = "the loop for FreeBSD";
-    let clippy = format!("clippy {CRATES} --package cannery --all-targets {FEATURE} -- -D warnings");
+    let clippy = format!("clippy {CRATES} --package cannery-cli --all-targets {FEATURE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
     let unit = format!("test {CRATES} {FEATURE}");
     steps.run("portable units", || project::run(&mut tests(&unit, extent)));
-    let black_box = format!("test --package cannery --test it {FEATURE} -- {MODULES}");
+    let black_box = format!("test --package cannery-cli --test it {FEATURE} -- {MODULES}");
     steps.run("portable it", || project::run(&mut tests(&black_box, extent)));
 
     if has_standard_library(FREEBSD) {
