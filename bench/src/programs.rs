@@ -99,7 +99,7 @@ pub(crate) fn binary(name: &'static str) -> Result<PathBuf> {
             return Ok(PathBuf::from(folder).join(name));
         }
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--release", "--quiet", "--package", "cannery", "--bin", name]);
+        cargo.args(["build", "--release", "--quiet", "--package", "cannery-cli", "--bin", name]);
         project::run(cargo.current_dir(project::root()))?;
         let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
         Ok(project::root().join(target).join("release").join(name))
