@@ -1,6 +1,6 @@
 //! Checks of texts: documents name every crate, links lead to a page, and words follow the style guide.
 //!
-//! `xtask/tests/structure.rs` checks the code itself: imports, `unsafe`, and the opening of each file.
+//! `xtask/tests/structure/main.rs` checks the code itself: imports, `unsafe`, and the opening of each file.
 
 use std::fs;
 

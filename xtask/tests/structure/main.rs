@@ -6,13 +6,9 @@
 
 #![forbid(unsafe_code)]
 
-#[path = "structure/imports.rs"]
 mod imports;
-#[path = "structure/manifest.rs"]
 mod manifest;
-#[path = "structure/sources.rs"]
 mod sources;
-#[path = "structure/table.rs"]
 mod table;
 
 use std::fs;
