@@ -30,14 +30,18 @@ impl Source {
     }
 }
 
-/// Returns all `.rs` files below a directory, sorted, without `target`. Returns none if the directory doesn't exist.
+/// Returns all `.rs` files below a directory, sorted, without build directories. Returns none if the directory doesn't exist.
 pub(crate) fn below(root: &Path, folder: &str) -> Vec<Source> {
     let Ok(entries) = fs::read_dir(root.join(folder)) else { return Vec::new() };
     let mut names: Vec<_> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort_unstable();
     let mut sources = Vec::new();
-    for path in names.iter().filter(|name| *name != "target").map(|name| format!("{folder}/{name}")) {
+    for path in names.iter().map(|name| format!("{folder}/{name}")) {
+        // Cargo tags its build directories. A module can have the name `target` too.
+        if root.join(&path).join("CACHEDIR.TAG").is_file() {
+            continue;
+        }
         if root.join(&path).is_dir() {
             sources.extend(below(root, &path));
         } else if path.ends_with(".rs") {
