@@ -6,6 +6,7 @@ pub mod archiver;
 pub mod serve;
 pub mod server;
 
+pub mod bundle;
 pub mod explain;
 pub mod extract;
 pub mod inspect;
@@ -52,11 +53,12 @@ fn run_command(command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve(flags) => serve::run(&flags),
         Command::Archiver(flags) => archiver::run_invocation(flags.into_invocation()?),
-        Command::Server(flags) => server::run_invocation(flags.into_invocation()?),
+        Command::Server(flags) => server::run_invocation(flags.into_invocation(None)?),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Verify(flags) => verify::run(&flags),
         Command::Extract(flags) => extract::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
+        Command::Bundle(flags) => bundle::run(&flags),
         Command::Releases(flags) => releases::run(&flags),
         Command::Completions(flags) => reference::print_completions(flags.shell, &flags.program.command()),
     }

@@ -73,6 +73,16 @@ impl Failure {
         Failure::new(Exit::Output, message)
     }
 
+    /// Returns the exit code.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Failure::Clap(error) if error.use_stderr() => Exit::Usage,
+            Failure::Clap(_) | Failure::PipeClosed => Exit::Done,
+            Failure::Message { exit, .. } => *exit,
+        }
+    }
+
     /// Adds a remedy.
     #[must_use]
     pub fn hint(self, text: impl Into<String>) -> Failure {
@@ -94,22 +104,21 @@ impl From<clap::Error> for Failure {
 /// Prints the failure, if there is one, and returns the exit code.
 #[must_use]
 pub fn report(result: Result<(), Failure>) -> ExitCode {
-    let exit = match result {
-        Ok(()) | Err(Failure::PipeClosed) => Exit::Done,
+    let exit = result.as_ref().err().map_or(Exit::Done, Failure::exit);
+    match result {
+        Ok(()) | Err(Failure::PipeClosed) => {}
         Err(Failure::Clap(error)) => {
             // If standard error is closed, the exit code has to do.
             let _ = error.print();
-            if error.use_stderr() { Exit::Usage } else { Exit::Done }
         }
-        Err(Failure::Message { exit, message, hint }) => {
+        Err(Failure::Message { message, hint, .. }) => {
             let paint = Paint::for_errors();
             note(format_args!("{} {}", paint.error("error:"), one_line(&message)));
             if let Some(hint) = hint {
                 note(format_args!("{} {}", paint.strong("hint:"), one_line(&hint)));
             }
-            exit
         }
-    };
+    }
     ExitCode::from(exit as u8)
 }
 

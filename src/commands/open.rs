@@ -32,11 +32,12 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
                 None => "create one with `cannery archiver DIR FILE`".to_owned(),
             })
         }
-        OpenError::Length { .. } | OpenError::Corrupt(_) => damaged(failure),
+        OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::ProgramCut { .. } => damaged(failure),
         // These messages name the remedy, or there is none.
         OpenError::Io(_)
         | OpenError::NotRegular { .. }
         | OpenError::TooShort { .. }
+        | OpenError::NoArchive
         | OpenError::Foreign
         | OpenError::Version { .. } => failure,
     }

@@ -6,11 +6,13 @@ mod compilers;
 mod failure;
 mod inherited;
 mod limits;
+mod own_archive;
 
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::compilers::Compilers;
 pub(super) use self::failure::{listen_hint, start_failure};
+use self::own_archive::Unchecked;
 use super::reachable::LocalAddresses;
 use crate::flags;
 use crate::flags::server::{Invocation, ServerOptions};
@@ -42,7 +45,8 @@ const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
 /// # Errors
 /// The command line is wrong, or the server could not start.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
-    run_invocation(flags::server::parse(arguments)?)
+    let own = own_archive::find(|| started_program().ok());
+    run_invocation(flags::server::parse(arguments, own)?)
 }
 
 /// Runs a parsed command line.
@@ -76,12 +80,20 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
         http3.generation = inherited::generation();
     }
 
+    // The supervisor checks the archive for its processes.
+    let own = options.own_archive.as_deref().filter(|_| process_number().is_none());
+    let is_takeover = Predecessor::from_environment().is_some();
+    let unchecked = own.map(|path| Unchecked::open(path, is_takeover)).transpose()?.flatten();
+
     match (options.processes, process_number()) {
         (None, _) => {
             let compilers = Compilers::start(options, &mut config)?;
-            serve(options, &config, compilers)
+            serve(options, &config, compilers, unchecked)
         }
-        (Some(processes), None) => supervise(options, &config, processes),
+        (Some(processes), None) => {
+            unchecked.map(Unchecked::check_in_background).transpose()?;
+            supervise(options, &config, processes)
+        }
         (Some(processes), Some(number)) => {
             // If the supervisor is killed, it can no longer stop this process.
             end_with_parent();
@@ -99,13 +111,18 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
             if let Some(tls) = &mut config.tls {
                 tls.seed = seed;
             }
-            serve(options, &config, Compilers::default())
+            serve(options, &config, Compilers::default(), None)
         }
     }
 }
 
-/// Serves until a signal ends the server.
-fn serve(options: &ServerOptions, config: &Config, compilers: Compilers) -> Result<(), Failure> {
+/// Serves until a signal ends the server. Checks the archive in this program meanwhile.
+fn serve(
+    options: &ServerOptions,
+    config: &Config,
+    compilers: Compilers,
+    unchecked: Option<Unchecked>,
+) -> Result<(), Failure> {
     let notify = service_manager()?;
     let listen_quic = config.http3.iter().flat_map(|http3| &http3.listen);
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls).chain(listen_quic));
@@ -113,6 +130,8 @@ fn serve(options: &ServerOptions, config: &Config, compilers: Compilers) -> Resu
         .map_err(|error| failure::memory_hint(start_failure(&error), &error, options.memory_max))?;
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
     compilers.follow(&server)?;
+    // A thread that starts earlier would be outside the sandbox.
+    unchecked.map(Unchecked::check_in_background).transpose()?;
 
     if is_first_process() && !options.quiet {
         server.report_sites();
@@ -187,7 +206,8 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
 
     let command = |number: usize| {
         let mut command = Command::new(&program);
-        command.args(std::env::args_os().skip(1)).env(PROCESS_VARIABLE, number.to_string());
+        // The name tells the process where the next release of an archive in this program appears.
+        command.arg0(&successor).args(std::env::args_os().skip(1)).env(PROCESS_VARIABLE, number.to_string());
         command
     };
     let supervisor = Supervisor {

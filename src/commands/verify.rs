@@ -56,7 +56,8 @@ pub(super) fn whole(path: &Path) -> Result<(Archive, VerifyReport), Failure> {
     Ok((archive, seen))
 }
 
-fn failure(path: &Path, error: &VerifyError) -> Failure {
+/// Returns why the archive at `path` is not intact.
+pub(super) fn failure(path: &Path, error: &VerifyError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     match error {
         VerifyError::Io(_) => failure,

@@ -13,6 +13,7 @@ use cannery_server::config::{
     LogFormat, LogTarget, NamedArchive, NoticeHandler, ProxySource, ReleaseDirectory, Requirement,
     SandboxPolicy, SecurityHeaders, SpecialPages, Timeouts, TrustedProxies, VirtualHosts,
 };
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
 use super::http3::Http3Flags;
@@ -55,6 +56,8 @@ pub struct ServerOptions {
     pub descriptors_max: Option<u64>,
     /// The limit of memory in bytes, set before anything is opened.
     pub memory_max: Option<u64>,
+    /// The file of this program, if the archive in it is served.
+    pub own_archive: Option<PathBuf>,
     /// The indices of the archives that stand for folders, which a process of its own compiles.
     pub folders: Vec<usize>,
     /// The user to change to, as on the command line.
@@ -122,8 +125,7 @@ struct ContentFlags {
     #[arg(
         long,
         value_name = "[HOST=]FILE",
-        value_parser = parse_named_archive,
-        required_unless_present_any = ["releases", "folder", "dummy", "dummy_empty", "archives"]
+        value_parser = parse_named_archive
     )]
     archive: Vec<NamedArchive>,
 
@@ -379,25 +381,31 @@ pub fn command() -> clap::Command {
     end_sentences(Flags::command())
 }
 
-/// Parses the command line.
+/// Parses the command line. `own` is the file of this program, if it contains an archive.
 ///
 /// # Errors
 /// A flag or a value is wrong, or two flags contradict each other.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Failure> {
-    Flags::from_arg_matches(&super::parse(command(), arguments)?)?.into_invocation()
+pub fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    own: Option<PathBuf>,
+) -> Result<Invocation, Failure> {
+    Flags::from_arg_matches(&super::parse(command(), arguments)?)?.into_invocation(own)
 }
 
 impl Flags {
-    /// Turns the flags into settings.
+    /// Turns the flags into settings. `own` is the file of this program, if it contains an archive, which is served unless
+    /// the flags name another one for all hosts.
     ///
     /// # Errors
-    /// Two flags contradict each other, or a user is unknown.
-    pub fn into_invocation(self) -> Result<Invocation, Failure> {
+    /// Two flags contradict each other, no archive is named, or a user is unknown.
+    pub fn into_invocation(self, own: Option<PathBuf>) -> Result<Invocation, Failure> {
         if let Some(about) = self.about.requested() {
             return Ok(Invocation::About(about));
         }
         let archives = self.content.archive.len() + self.content.archives.len() + self.content.releases.len();
+        let own = own.filter(|_| self.content.leaves_other_hosts());
         Ok(Invocation::Serve(Box::new(ServerOptions {
+            own_archive: own.clone(),
             folders: (archives..archives + self.content.folder.len()).collect(),
             user: self.sandbox.user.clone(),
             processes: self.listening.processes.map(usize::from),
@@ -407,11 +415,11 @@ impl Flags {
             http3_disabled: self.http3.http3_disable,
             quiet: self.output.quiet,
             debug: self.output.debug,
-            config: self.into_config()?,
+            config: self.into_config(own)?,
         })))
     }
 
-    fn into_config(self) -> Result<Config, Failure> {
+    fn into_config(self, own: Option<PathBuf>) -> Result<Config, Failure> {
         let Flags { content, listening, tls, http3, responses, monitoring, sandbox, output, .. } = self;
         let threads = thread_count(listening.threads, listening.processes);
         let mut listen = [listening.bind, listening.bind_2].concat();
@@ -438,7 +446,7 @@ impl Flags {
             defer_accept: listening.defer_accept,
             inherited: Vec::new(),
             standby: Vec::new(),
-            content: content.into_content()?,
+            content: content.into_content(own)?,
             threads,
             connections_max: listening.limit_connections,
             proxy_protocol: listening.proxy_protocol,
@@ -471,7 +479,13 @@ impl Flags {
 }
 
 impl ContentFlags {
-    fn into_content(self) -> Result<Content, Failure> {
+    /// Returns `true` if no content is named for hosts that have no archive of their own.
+    fn leaves_other_hosts(&self) -> bool {
+        let mut named = [&self.archive, &self.archives, &self.releases, &self.folder].into_iter().flatten();
+        !self.dummy && !self.dummy_empty && named.all(|named| named.host.is_some())
+    }
+
+    fn into_content(self, own: Option<PathBuf>) -> Result<Content, Failure> {
         if self.dummy {
             return Ok(Content::Dummy { body: DUMMY_BODY });
         }
@@ -494,6 +508,11 @@ impl ContentFlags {
             NamedArchive::of_directory(host, ReleaseDirectory { path, kept })
         }));
         archives.extend(self.folder);
+        archives.extend(own.map(|path| NamedArchive::new(None, path)));
+        if archives.is_empty() {
+            let message = "name the archive to serve: `cannery-server site.cdb`";
+            return Err(command().error(ErrorKind::MissingRequiredArgument, message).into());
+        }
         for (position, named) in archives.iter().enumerate() {
             if archives[..position].iter().any(|other| other.host == named.host) {
                 let host = named.host.as_ref().map_or("all other hosts".into(), ToString::to_string);

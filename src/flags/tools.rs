@@ -73,6 +73,7 @@ pub enum Command {
     Verify(Verify),
     Extract(Extract),
     Explain(Explain),
+    Bundle(Bundle),
     Releases(Releases),
     Completions(Completions),
 }
@@ -87,7 +88,7 @@ pub enum Command {
     ),
 )]
 pub struct Inspect {
-    /// The archive.
+    /// The archive, or an executable with one.
     pub archive: PathBuf,
 
     /// A path as in a URL, such as `/docs/`.
@@ -116,7 +117,7 @@ pub struct Inspect {
     ),
 )]
 pub struct Verify {
-    /// The archive.
+    /// The archive, or an executable with one.
     pub archive: PathBuf,
 
     /// Print the result as one JSON value.
@@ -134,7 +135,7 @@ pub struct Verify {
     ),
 )]
 pub struct Extract {
-    /// The archive.
+    /// The archive, or an executable with one.
     pub archive: PathBuf,
 
     /// The folder to write to. It is created if it does not exist.
@@ -163,7 +164,7 @@ pub struct Extract {
     ),
 )]
 pub struct Explain {
-    /// The archive.
+    /// The archive, or an executable with one.
     pub archive: PathBuf,
 
     /// A path or a URL, such as `/docs/?a=b`.
@@ -185,6 +186,44 @@ pub struct Explain {
     /// by its flags, such as `Date`, are left out.
     #[arg(long, conflicts_with = "debug")]
     pub json: bool,
+}
+
+/// Makes one executable of the server and a site: started without arguments, it serves the site.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    override_usage = "cannery bundle [OPTIONS] ARCHIVE --output FILE\n       cannery bundle --replace ARCHIVE FILE",
+    after_help = examples(
+        &[
+            "cannery bundle site.cdb -o app",
+            "./app --bind :80",
+            "cannery bundle --replace new.cdb app",
+            "cannery inspect app",
+            "cannery bundle site.cdb -o app-arm64 --server downloads/arm64/cannery-server",
+        ],
+        "Exit codes: 0 done, 2 wrong usage, 3 bad archive or program, 4 cannot write.",
+    ),
+)]
+pub struct Bundle {
+    /// The archive to put into the executable, or with `--replace` the executable.
+    #[arg(value_name = "ARCHIVE")]
+    pub file: PathBuf,
+
+    /// Write the executable here. An existing file is replaced.
+    #[arg(short, long, value_name = "FILE", required_unless_present = "replace")]
+    pub output: Option<PathBuf>,
+
+    /// Replace the archive in an executable by this one. A server that runs from it serves the new site at once.
+    #[arg(long, value_name = "ARCHIVE", conflicts_with_all = ["output", "server"])]
+    pub replace: Option<PathBuf>,
+
+    /// The server. The default is `cannery-server` in the folder of this program.
+    #[arg(long, value_name = "FILE")]
+    pub server: Option<PathBuf>,
+
+    /// Print only errors.
+    #[arg(long, help_heading = "Output")]
+    pub quiet: bool,
 }
 
 /// Prints the completions of a program for a shell.

@@ -29,6 +29,7 @@ mod tls;
 mod access_log;
 mod acme;
 mod admin;
+mod bundle;
 mod commands;
 mod defer_accept;
 mod exchange;

@@ -317,6 +317,10 @@ impl Orphan {
         Orphan(line.split(' ').find_map(|word| word.parse().ok()).unwrap())
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.0
+    }
+
     /// Stops the process and waits until it has exited.
     pub(crate) fn stop(self) {
         send(self.0, "TERM");

@@ -37,6 +37,15 @@ pub enum OpenError {
         /// Length of the file in bytes.
         got: u64,
     },
+    /// The file is a program, and nothing follows it.
+    #[error("not an archive: it is a program without one, or was cut where the archive began")]
+    NoArchive,
+    /// The file is a program, and what follows it is shorter than any archive.
+    #[error("the archive in this program was truncated: only {got} bytes of it are left")]
+    ProgramCut {
+        /// Length of the rest in bytes.
+        got: u64,
+    },
     /// The first record is not `cannery`: this is another file, or the CDB of another program.
     #[error("not an archive of Cannery: its first record is not `cannery`")]
     Foreign,

@@ -28,9 +28,10 @@ mod reader;
 mod verify;
 mod writer;
 
-// The file in memory: mapped or read, and protected against changes in place.
+// The file in memory: mapped or read, and protected against changes in place. It may follow a program.
 mod lease;
 mod map;
+mod program;
 
 pub use checksum::{Digest, ETag};
 pub use error::{Corrupt, OpenError, VerifyError, WriteError};
@@ -53,6 +54,7 @@ pub use layout::scope::{NewRule, NewScope, Rule, RuleFilter, Scope, ScopeEntry};
 pub use layout::{RecordKind, name, split_host};
 pub use lease::{Lease, is_open_for_writing};
 pub use map::Loading;
+pub use program::{archive_position, program_bytes};
 pub use reader::{Archive, Entries};
 pub use verify::VerifyReport;
 pub use writer::{WriteReport, Writer};

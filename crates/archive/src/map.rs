@@ -5,7 +5,9 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
 
@@ -31,13 +33,13 @@ pub enum Loading {
 }
 
 impl Loading {
-    /// Decides [`Loading::Automatic`] for `file`.
-    pub(crate) fn resolve(self, file: &File) -> io::Result<Loading> {
-        if self != Loading::Automatic {
-            return Ok(self);
+    /// Decides [`Loading::Automatic`] for an archive of this length.
+    pub(crate) fn resolve(self, archive_bytes: u64) -> Loading {
+        match self {
+            Loading::Automatic if archive_bytes <= AUTOMATIC_IN_MEMORY_BYTES_MAX => Loading::InMemory,
+            Loading::Automatic => Loading::Mapped,
+            decided => decided,
         }
-        let is_small = file.metadata()?.len() <= AUTOMATIC_IN_MEMORY_BYTES_MAX;
-        Ok(if is_small { Loading::InMemory } else { Loading::Mapped })
     }
 }
 
@@ -55,11 +57,15 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    pub(crate) fn load(file: &File, loading: Loading) -> io::Result<Bytes> {
-        match loading.resolve(file)? {
-            Loading::Mapped => map(file, &MmapOptions::new()).map(Bytes::Mapped),
-            Loading::Preloaded => map(file, MmapOptions::new().populate()).map(Bytes::Mapped),
-            Loading::InMemory | Loading::Automatic => read(file),
+    /// Loads a part of a file, which starts at a page.
+    pub(crate) fn load(file: &File, part: &Range<u64>, loading: Loading) -> io::Result<Bytes> {
+        let length = usize::try_from(part.end - part.start).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let mut options = MmapOptions::new();
+        options.offset(part.start).len(length);
+        match loading.resolve(part.end - part.start) {
+            Loading::Mapped => map(file, &options).map(Bytes::Mapped),
+            Loading::Preloaded => map(file, options.populate()).map(Bytes::Mapped),
+            Loading::InMemory | Loading::Automatic => read(file, part.start, length),
         }
     }
 
@@ -86,14 +92,13 @@ impl Bytes {
     }
 }
 
-/// Reads a file into private memory, on huge pages if the system has some.
+/// Reads a part of a file into private memory, on huge pages if the system has some.
 ///
 /// The kernel sends physically contiguous pages as one piece, which saves a third of the cost of a 90 kB response.
-fn read(mut file: &File) -> io::Result<Bytes> {
-    let length = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+fn read(file: &File, start: u64, length: usize) -> io::Result<Bytes> {
     let mut map = MmapMut::map_anon(length.next_multiple_of(HUGE_PAGE_BYTES))?;
     prefer_huge_pages(&map);
-    file.read_exact(&mut map[..length])?;
+    file.read_exact_at(&mut map[..length], start)?;
     Ok(Bytes::Copied { map: map.make_read_only()?, length })
 }
 

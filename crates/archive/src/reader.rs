@@ -4,7 +4,7 @@
 //! Bodies are never copied, and an open archive never allocates.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
-use std::io::Seek;
+use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -22,6 +22,7 @@ use crate::layout::scope::Scope;
 use crate::layout::{Fields, body_key, name, plain_head_key};
 use crate::lease::Lease;
 use crate::map::{Bytes, Loading};
+use crate::program;
 
 /// An open archive.
 pub struct Archive {
@@ -33,10 +34,13 @@ pub struct Archive {
 impl Archive {
     /// Opens the archive at `path`, in constant time unless `loading` reads it into memory.
     ///
+    /// The file may be a program with an archive after it.
+    ///
     /// # Errors
     /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
     pub fn open(path: &Path, loading: Loading) -> Result<Archive, OpenError> {
-        Archive::load(&open_file(path)?, loading)
+        let (file, part) = open_file(path)?;
+        Archive::load(&file, &part, loading)
     }
 
     /// Opens the archive at `path` and takes a lease on the file, so that no process can change it while it is mapped.
@@ -46,11 +50,11 @@ impl Archive {
     /// # Errors
     /// Returns the errors of [`Archive::open`].
     pub fn open_leased(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>), OpenError> {
-        let file = open_file(path)?;
-        let loading = loading.resolve(&file)?;
+        let (file, part) = open_file(path)?;
+        let loading = loading.resolve(part.end - part.start);
         // The lease comes first, so that the file cannot change between the two steps.
         let lease = if loading == Loading::InMemory { None } else { Lease::take(&file)? };
-        Ok((Archive::load(&file, loading)?, lease))
+        Ok((Archive::load(&file, &part, loading)?, lease))
     }
 
     /// Opens the archive in an open file, which has no name or needs none.
@@ -61,14 +65,11 @@ impl Archive {
     /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
     pub fn from_file(file: &File, loading: Loading) -> Result<Archive, OpenError> {
         check_file(&file.metadata()?)?;
-        let mut file = file;
-        // The position is shared with all descriptors of the open file.
-        file.rewind()?;
-        Archive::from_loaded(Bytes::load(file, loading)?)
+        Archive::load(file, &program::locate(file)?, loading)
     }
 
-    fn load(file: &File, loading: Loading) -> Result<Archive, OpenError> {
-        Archive::from_loaded(Bytes::load(file, loading)?)
+    fn load(file: &File, part: &Range<u64>, loading: Loading) -> Result<Archive, OpenError> {
+        Archive::from_loaded(Bytes::load(file, part, loading)?)
     }
 
     /// Opens an archive from bytes in memory.
@@ -313,12 +314,13 @@ impl std::fmt::Debug for Archive {
     }
 }
 
-/// Opens a regular file that is long enough for an archive.
-fn open_file(path: &Path) -> Result<File, OpenError> {
+/// Opens a regular file that is long enough for an archive. Also returns the part of the file that is the archive.
+fn open_file(path: &Path) -> Result<(File, Range<u64>), OpenError> {
     // Opening a FIFO must not block until its other end is open. The flags have no effect on regular files.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     check_file(&file.metadata()?)?;
-    Ok(file)
+    let part = program::locate(&file)?;
+    Ok((file, part))
 }
 
 /// Checks that this is a regular file that is long enough for an archive.

@@ -41,11 +41,7 @@ impl Archive {
     /// # Errors
     /// Returns the first contradiction.
     pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<VerifyReport, VerifyError> {
-        let got = self.compute_digest();
-        let expected = self.facts().digest;
-        if got != expected {
-            return Err(VerifyError::Digest { expected, got });
-        }
+        self.verify_digest()?;
 
         let mut slots = index::occupied_slots(self.bytes(), self.format())?.into_iter();
         let mut check = Check::new(self);
@@ -62,6 +58,16 @@ impl Archive {
 
         check.counts()?;
         Ok(check.seen)
+    }
+
+    /// Verifies the digest of the archive, which covers every byte. A third of the work of [`Archive::verify`].
+    ///
+    /// # Errors
+    /// Returns [`VerifyError::Digest`] if a byte has changed since the archive was written.
+    pub fn verify_digest(&self) -> Result<(), VerifyError> {
+        let got = self.compute_digest();
+        let expected = self.facts().digest;
+        if got == expected { Ok(()) } else { Err(VerifyError::Digest { expected, got }) }
     }
 
     /// Computes the digest as the writer does: over the bytes after the facts, then over the bytes up to their end, with the

@@ -91,6 +91,7 @@ pub use compiler::{Build, Compiler};
 pub use error::{Error, ErrorClass, PreviousError};
 pub use options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, Options};
 pub use progress::{Progress, Stage};
+pub use publish::replace_file;
 pub use read::ENCODED_BYTES_MAX;
 pub use report::Report;
 pub use session::Effort;

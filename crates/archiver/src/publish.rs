@@ -1,4 +1,4 @@
-//! Atomic replacement of the archive: temporary file, fsync, rename, fsync of the directory.
+//! Atomic replacement of an archive, or of a program with one: temporary file, fsync, rename, fsync of the directory.
 //!
 //! The temporary file is in the archive's directory and is removed when a build fails or is interrupted. A running build
 //! holds a lock on it, so that the next build in the same directory can remove files that killed builds have left, whatever
@@ -23,11 +23,29 @@ const SUFFIX: &[u8] = b".cannery.tmp";
 /// Maximum number of names to try for a temporary file.
 const NAMES_MAX: u32 = 100;
 
+/// Replaces the file at `path` by what `write` writes, as a whole or not at all. It keeps its permissions; those of a new
+/// file are `mode`, subject to the umask.
+///
+/// # Errors
+/// The path does not name a file, or the file cannot be written. Then the old file is unchanged.
+pub fn replace_file(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), Error> {
+    let mut staging = Staging { mode, ..Staging::beside(path)? };
+    let file = staging.create()?;
+    write(&file).map_err(|error| Error::write(&staging.archive)(error.into()))?;
+    staging.publish(&file)
+}
+
 /// Where a build writes until its archive is complete.
 #[derive(Debug)]
 pub(crate) struct Staging {
     /// The archive's path, with symlinks resolved.
     archive: PathBuf,
+    /// Permissions of a new file, subject to the umask.
+    mode: u32,
     /// The existing temporary files.
     temporary: Vec<Temporary>,
 }
@@ -39,7 +57,7 @@ impl Staging {
         let archive = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&archive) {
             Ok(found) if found.is_dir() => {
-                return Err(Error::usage(&archive, "is a folder; name a file for the archive"));
+                return Err(Error::usage(&archive, "is a folder; name a file"));
             }
             Ok(found) if !found.is_file() => {
                 return Err(Error::usage(&archive, "is not a regular file, so it cannot be replaced by one"));
@@ -47,10 +65,10 @@ impl Staging {
             Ok(_) | Err(_) => {}
         }
         if archive.file_name().is_none() {
-            return Err(Error::usage(&archive, "does not name a file for the archive"));
+            return Err(Error::usage(&archive, "does not name a file"));
         }
 
-        let staging = Staging { archive, temporary: Vec::new() };
+        let staging = Staging { archive, mode: MODE, temporary: Vec::new() };
         staging.remove_stale();
         Ok(staging)
     }
@@ -68,7 +86,7 @@ impl Staging {
     fn create_locked(&mut self) -> io::Result<File> {
         for serial in 0..NAMES_MAX {
             let path = self.folder().join(self.temporary_name(serial));
-            let (temporary, file) = match Temporary::create(path.clone(), MODE) {
+            let (temporary, file) = match Temporary::create(path.clone(), self.mode) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 created => created?,
             };

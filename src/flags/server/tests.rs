@@ -4,7 +4,7 @@ use super::*;
 
 fn server(line: &str) -> Result<ServerOptions, Failure> {
     let words = ["cannery-server"].into_iter().chain(line.split_whitespace());
-    parse(words.map(OsString::from)).map(|invocation| match invocation {
+    parse(words.map(OsString::from), None).map(|invocation| match invocation {
         Invocation::Serve(server) => *server,
         other => panic!("{line}: {other:?}"),
     })
@@ -121,6 +121,23 @@ fn a_dummy_needs_no_archive() {
     assert!(matches!(content("--dummy"), Content::Dummy { body } if body == DUMMY_BODY));
     assert!(matches!(content("--dummy-empty"), Content::Dummy { body: b"" }));
     assert!(server("").is_err());
+}
+
+#[test]
+fn own_archive_serves_hosts_without_another() {
+    let own = |line: &str| {
+        let words = ["app"].into_iter().chain(line.split_whitespace());
+        match parse(words.map(OsString::from), Some("/srv/app".into())).unwrap() {
+            Invocation::Serve(server) => server.own_archive,
+            other => panic!("{line}: {other:?}"),
+        }
+    };
+    let path = Some(PathBuf::from("/srv/app"));
+    assert_eq!(own(""), path);
+    assert_eq!(own("a.example=a.cdb --releases b.example=b"), path);
+    for line in ["a.cdb", "--archive a.cdb", "--releases b", "--folder b", "--dummy"] {
+        assert_eq!(own(line), None, "{line}");
+    }
 }
 
 #[test]

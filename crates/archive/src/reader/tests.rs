@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{KeyBuffer, NewScope, Writer};
-use std::io::Read;
+use std::io::{Read, Seek};
 
 /// Returns an archive with a scope at each of these directories.
 fn archive(directories: &[&str]) -> Archive {

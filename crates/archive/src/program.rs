@@ -1,0 +1,139 @@
+//! Archives in programs: one file with a server and its site.
+//!
+//! The file is an ELF executable, zeros up to the next page, and the archive up to the end of the file. There is no
+//! trailer: the headers of the program say where it ends, and the archive has its version, its length and its digest in
+//! its first record. So the file is at most a page longer than its two parts, and a file that was cut anywhere after the
+//! program is recognized, which a trailer would not survive.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use crate::error::OpenError;
+use crate::layout::format::Format;
+use crate::layout::padding::PAGE_BYTES;
+
+/// Length of the header of a 64-bit ELF file, in bytes. That of a 32-bit file is shorter.
+const HEADER_BYTES: usize = 64;
+
+/// `sh_type`, and its value for a section that occupies no bytes of the file.
+const SECTION_TYPE: Range<usize> = 4..8;
+const NO_BITS: [u8; 4] = 8u32.to_le_bytes();
+
+/// Offsets and lengths of the fields that we need, in 32-bit or 64-bit ELF (`elf(5)`).
+struct Layout {
+    /// Number of bytes of an offset or length.
+    word: usize,
+    segments: Table,
+    sections: Table,
+}
+
+/// A table of the parts of the file.
+struct Table {
+    /// Offset of the table's offset in the header.
+    offset: usize,
+    /// Offset of the number of entries in the header. The length of an entry is in the two bytes before it.
+    count: usize,
+    /// Length of an entry.
+    entry_bytes: usize,
+    /// Offset of the part's offset in the entry.
+    part_offset: usize,
+    /// Offset of the part's length in the entry.
+    part_bytes: usize,
+}
+
+const ELF32: Layout = Layout {
+    word: 4,
+    segments: Table { offset: 28, count: 44, entry_bytes: 32, part_offset: 4, part_bytes: 16 },
+    sections: Table { offset: 32, count: 48, entry_bytes: 40, part_offset: 16, part_bytes: 20 },
+};
+const ELF64: Layout = Layout {
+    word: 8,
+    segments: Table { offset: 32, count: 56, entry_bytes: 56, part_offset: 8, part_bytes: 32 },
+    sections: Table { offset: 40, count: 60, entry_bytes: 64, part_offset: 24, part_bytes: 32 },
+};
+
+/// Returns the length of the program at the beginning of `file`, or `None` if the file does not begin with a program.
+///
+/// A program is an ELF executable of a little-endian machine. The file may be longer, if an archive follows, or shorter,
+/// if it was cut.
+///
+/// # Errors
+/// Returns the error of the system if the file cannot be read.
+pub fn program_bytes(file: &File) -> io::Result<Option<u64>> {
+    let Some(header) = read(file, 0, HEADER_BYTES)? else { return Ok(None) };
+    let layout = match header[..] {
+        [b'\x7f', b'E', b'L', b'F', 2, 1, ..] => ELF64,
+        [b'\x7f', b'E', b'L', b'F', 1, 1, ..] => ELF32,
+        _ => return Ok(None),
+    };
+
+    let mut end = HEADER_BYTES as u64;
+    for (table, is_sections) in [(layout.segments, false), (layout.sections, true)] {
+        let count = number(&header, table.count, 2);
+        if count == 0 {
+            continue;
+        }
+        if number(&header, table.count - 2, 2) != table.entry_bytes as u64 {
+            return Ok(None);
+        }
+        let offset = number(&header, table.offset, layout.word);
+        let table_bytes = count * table.entry_bytes as u64;
+        let Some(table_end) = offset.checked_add(table_bytes) else { return Ok(None) };
+        end = end.max(table_end);
+
+        // The tables of a file that was cut are missing.
+        let length = usize::try_from(table_bytes).expect("the count and the length of an entry have 16 bits");
+        let entries = read(file, offset, length)?.unwrap_or_default();
+        for entry in entries.chunks_exact(table.entry_bytes) {
+            if is_sections && entry[SECTION_TYPE] == NO_BITS {
+                continue;
+            }
+            let offset = number(entry, table.part_offset, layout.word);
+            let Some(part_end) = offset.checked_add(number(entry, table.part_bytes, layout.word)) else {
+                return Ok(None);
+            };
+            end = end.max(part_end);
+        }
+    }
+    Ok(Some(end))
+}
+
+/// Returns the position of the archive in a file that begins with a program of this length.
+#[must_use]
+pub fn archive_position(program_bytes: u64) -> u64 {
+    program_bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX)
+}
+
+/// Returns the bytes of `file` that are an archive: all of them, or those after a program.
+pub(crate) fn locate(file: &File) -> Result<Range<u64>, OpenError> {
+    let file_bytes = file.metadata()?.len();
+    let Some(program_bytes) = program_bytes(file)? else { return Ok(0..file_bytes) };
+    if file_bytes <= program_bytes {
+        return Err(OpenError::NoArchive);
+    }
+    let start = archive_position(program_bytes);
+    let got = file_bytes.saturating_sub(start);
+    if got < Format::Cdb.header_bytes() {
+        return Err(OpenError::ProgramCut { got });
+    }
+    Ok(start..file_bytes)
+}
+
+/// Reads `length` bytes, or returns `None` if the file ends before.
+fn read(file: &File, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = vec![0; length];
+    match file.read_exact_at(&mut bytes, offset) {
+        Ok(()) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        // An offset that no file can have.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns a little-endian number of `length` bytes, at most 8, that are inside `bytes`.
+fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
+    bytes[at..at + length].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
