@@ -41,6 +41,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     if extent != Extent::Fast {
         steps.run("tidy", tidy::check);
         deny(&mut steps, extent);
+        packages(&mut steps, extent);
         count(&mut steps, extent);
         benchmarks(&mut steps, extent);
     }
@@ -180,6 +181,16 @@ fn benchmarks(steps: &mut Steps, extent: Extent) {
         project::run(&mut cargo("clippy --package cannery-bench --all-targets -- -D warnings"))?;
         project::run(&mut cargo("test --quiet --package cannery-bench"))
     });
+}
+
+/// Packs the crates as for crates.io, without building the packages.
+fn packages(steps: &mut Steps, extent: Extent) {
+    const PACKAGES: &str = "packages";
+    if extent == Extent::Usual {
+        return steps.skip(PACKAGES, "`cargo xtask ci` checks them; it asks crates.io for each dependency");
+    }
+    let publish = "publish --quiet --workspace --dry-run --no-verify --allow-dirty";
+    steps.run(PACKAGES, || project::run(&mut cargo(publish)));
 }
 
 /// Counts the instructions of the request path and compares them with the table.

@@ -54,6 +54,8 @@ pub(crate) enum Bytes {
     Copied { map: Mmap, length: usize },
     /// Bytes that the caller has read.
     Owned(Vec<u8>),
+    /// Bytes of the program.
+    Static(&'static [u8]),
 }
 
 impl Bytes {
@@ -80,13 +82,14 @@ impl Bytes {
             Bytes::Mapped(map) => map,
             Bytes::Copied { map, length } => &map[..*length],
             Bytes::Owned(bytes) => bytes,
+            Bytes::Static(bytes) => bytes,
         }
     }
 
     /// Replaces a mapping of the file by a private copy at the same addresses.
     pub(crate) fn detach(&self) -> io::Result<()> {
         match self {
-            Bytes::Copied { .. } | Bytes::Owned(_) => Ok(()),
+            Bytes::Copied { .. } | Bytes::Owned(_) | Bytes::Static(_) => Ok(()),
             Bytes::Mapped(map) => replace_with_copy(map),
         }
     }

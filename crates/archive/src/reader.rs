@@ -77,11 +77,17 @@ impl Archive {
     /// # Errors
     /// Returns [`OpenError`] if the bytes are not an archive of this version.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Archive, OpenError> {
-        let expected = Format::Cdb.header_bytes();
-        if (bytes.len() as u64) < expected {
-            return Err(OpenError::TooShort { expected, got: bytes.len() as u64 });
-        }
+        check_length(bytes.len() as u64)?;
         Archive::from_loaded(Bytes::Owned(bytes))
+    }
+
+    /// Opens an archive that is part of the program, without copying it.
+    ///
+    /// # Errors
+    /// Returns [`OpenError`] if the bytes are not an archive of this version.
+    pub fn from_static(bytes: &'static [u8]) -> Result<Archive, OpenError> {
+        check_length(bytes.len() as u64)?;
+        Archive::from_loaded(Bytes::Static(bytes))
     }
 
     fn from_loaded(bytes: Bytes) -> Result<Archive, OpenError> {
@@ -332,11 +338,13 @@ fn check_file(metadata: &Metadata) -> Result<(), OpenError> {
     if !kind.is_file() {
         return Err(OpenError::NotRegular { kind: file_type_name(kind) });
     }
+    check_length(metadata.len())
+}
+
+/// Refuses what is shorter than the header of the smaller format.
+fn check_length(got: u64) -> Result<(), OpenError> {
     let expected = Format::Cdb.header_bytes();
-    if metadata.len() < expected {
-        return Err(OpenError::TooShort { expected, got: metadata.len() });
-    }
-    Ok(())
+    if got < expected { Err(OpenError::TooShort { expected, got }) } else { Ok(()) }
 }
 
 fn file_type_name(kind: FileType) -> &'static str {

@@ -9,7 +9,7 @@ mod encode;
 mod parse;
 
 pub use connection::{Awaits, Connection, Step, connection_option};
-pub use encode::dummy_response;
 #[cfg(test)]
 pub(crate) use encode::put_response;
+pub use encode::{dummy_response, put_head};
 pub use parse::{Framing, Head};

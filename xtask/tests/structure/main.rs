@@ -18,7 +18,7 @@ use manifest::Manifest;
 use sources::Source;
 
 /// The crates that each crate may import. Its tests may also import the testkit. The root package may import all of them.
-const ALLOWED_IMPORTS: [(&str, &[&str]); 9] = [
+const ALLOWED_IMPORTS: [(&str, &[&str]); 11] = [
     ("base", &[]),
     ("archive", &["base"]),
     ("site", &["base", "archive"]),
@@ -28,6 +28,8 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 9] = [
     ("follow", &[]),
     ("archiver", &["base", "archive", "site", "wire"]),
     ("server", &["base", "archive", "site", "wire", "secure", "eventloop"]),
+    ("cannery", &["archive", "site", "wire", "archiver", "follow"]),
+    ("build", &["archive", "archiver"]),
 ];
 
 /// The files that may contain `unsafe`.

@@ -5,6 +5,7 @@
 
 use super::Fields;
 use super::format::Format;
+use super::name;
 use crate::{Corrupt, Digest};
 
 /// The version of the schema that this program writes and reads.
@@ -24,6 +25,39 @@ const WILDCARD_HOSTS: u32 = 1 << 3;
 const HEADER_RULES: u32 = 1 << 4;
 const HOST_HEADER_RULES: u32 = 1 << 5;
 const FLAGS: u32 = SLASH_REDIRECTS | FORCED_RULES | HOSTS | WILDCARD_HOSTS | HEADER_RULES | HOST_HEADER_RULES;
+
+/// Returns `true` if `file` begins like an archive of [`SCHEMA_VERSION`].
+///
+/// It can run at compile time, for archives that are part of a program. It compares a dozen bytes and trusts nothing else.
+#[must_use]
+pub const fn has_schema_version(file: &[u8]) -> bool {
+    begins_with_facts(file, Format::Cdb) || begins_with_facts(file, Format::Cdb64)
+}
+
+/// Returns `true` if the first record of a file in this format has the key of the facts, the magic bytes and the version.
+const fn begins_with_facts(file: &[u8], format: Format) -> bool {
+    #[allow(clippy::cast_possible_truncation)] // A few thousand bytes.
+    let key = (format.header_bytes() + format.record_header_bytes()) as usize;
+    let magic = key + name::FACTS.len();
+    let version = magic + MAGIC.len();
+    has_bytes_at(file, key, name::FACTS)
+        && has_bytes_at(file, magic, MAGIC)
+        && has_bytes_at(file, version, &SCHEMA_VERSION.to_le_bytes())
+}
+
+const fn has_bytes_at(file: &[u8], position: usize, expected: &[u8]) -> bool {
+    if file.len() < position + expected.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < expected.len() {
+        if file[position + index] != expected[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
 
 /// Properties of an archive that a reader needs before its first lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

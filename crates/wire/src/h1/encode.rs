@@ -80,6 +80,12 @@ pub(crate) fn put_response(output: &mut Output, response: &Response<'_>, connect
     put_body(output, &answer.body, archive.bytes);
 }
 
+/// Appends the head of a response, without `Connection`, for servers that send HTTP by other means.
+pub fn put_head(output: &mut Output, response: &Response<'_>) {
+    let answer = response.answer.without_body();
+    put_response(output, &Response { answer: &answer, ..*response }, None);
+}
+
 /// Appends the head of an answer to which rules of `_headers` add fields: the lines that the rules don't
 /// replace, then the fields of the rules.
 #[cold]

@@ -1,0 +1,30 @@
+//! A site with hyper: `cargo run -p cannery --example hyper --features hyper -- site.cdb 127.0.0.1:8000`.
+
+use std::net::TcpListener;
+
+use cannery::Site;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut words = std::env::args().skip(1);
+    let (Some(archive), Some(address)) = (words.next(), words.next()) else {
+        return Err("usage: hyper ARCHIVE ADDRESS:PORT".into());
+    };
+    serve(&Site::open(archive)?, TcpListener::bind(address)?)
+}
+
+/// Serves the site until the process ends.
+pub(crate) fn serve(site: &Site, listener: TcpListener) -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), site.service());
+            // An error ends one connection, and is the client's.
+            tokio::spawn(connection);
+        }
+    })
+}

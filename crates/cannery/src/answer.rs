@@ -1,0 +1,207 @@
+//! Answers to requests of the `http` crate.
+//!
+//! The head is the one that `cannery-server` sends: it is written in the syntax of HTTP/1 and then split into fields, so that
+//! the two can't differ.
+
+use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cannery_site::{Answer, Body as AnswerBody, Full, Method, MultipartPiece, Reason, Request, Scratch};
+use cannery_wire::{ArchiveRef, Output, Response, ServerFields, h1};
+use http::{Response as HttpResponse, StatusCode, header};
+
+use crate::body::Body;
+use crate::fields::{self, FieldMaker};
+use crate::site::{Release, Site};
+
+/// Buffers of a thread, which all answers reuse.
+struct Buffers {
+    scratch: Scratch,
+    encoder: Encoder,
+}
+
+/// Turns answers into responses.
+struct Encoder {
+    /// The head in the syntax of HTTP/1.
+    head: Output,
+    field_maker: FieldMaker,
+    server_fields: ServerFields,
+}
+
+thread_local! {
+    static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers {
+        scratch: Scratch::default(),
+        encoder: Encoder {
+            head: Output::new(),
+            field_maker: FieldMaker::default(),
+            server_fields: ServerFields::new(&[], 0),
+        },
+    });
+}
+
+impl Site {
+    /// Answers a request, whatever it is.
+    ///
+    /// The answer is that of `cannery-server` for the same archive: also to a path that the site doesn't have, to a method that
+    /// isn't allowed and to a condition or range that doesn't hold. It never fails, and doesn't look at the request's body.
+    /// `Date` is left to the server.
+    ///
+    /// ```
+    /// # use cannery_archiver::{Options, compile};
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("index.html"), "<title>Hello</title>")?;
+    /// # let archive = dir.path().join("site.cdb");
+    /// # compile(&Options::new(dir.path(), &archive), &())?;
+    /// let site = cannery::Site::open(&archive)?;
+    ///
+    /// let request = http::Request::get("/").body(())?;
+    /// let response = site.answer(&request);
+    /// assert_eq!(response.status(), 200);
+    /// assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn answer<B>(&self, request: &http::Request<B>) -> HttpResponse<Body> {
+        answer_below(&self.release(), "", request)
+    }
+
+    /// Answers a request, or returns `None` if the site has nothing at its path, so that another handler can answer.
+    ///
+    /// Methods other than `GET`, `HEAD` and `OPTIONS` are refused (405) where the site has a page, and left to others elsewhere.
+    /// A fallback page, as single-page applications have it, answers every path below its folder.
+    #[must_use]
+    pub fn try_answer<B>(&self, request: &http::Request<B>) -> Option<HttpResponse<Body>> {
+        try_answer_below(&self.release(), "", request)
+    }
+}
+
+/// Answers a request whose path begins with `prefix`.
+pub(crate) fn answer_below<B>(
+    release: &Release,
+    prefix: &str,
+    request: &http::Request<B>,
+) -> HttpResponse<Body> {
+    BUFFERS.with_borrow_mut(|buffers| {
+        let (answer, encoder) = buffers.answer(release, prefix, request);
+        encoder.response(release, prefix, &answer)
+    })
+}
+
+/// Answers a request whose path begins with `prefix`, or returns `None` if the site has nothing at it.
+pub(crate) fn try_answer_below<B>(
+    release: &Release,
+    prefix: &str,
+    request: &http::Request<B>,
+) -> Option<HttpResponse<Body>> {
+    if !matches!(request.method().as_str(), "GET" | "HEAD") && !has_page(release, prefix, request) {
+        return None;
+    }
+    BUFFERS.with_borrow_mut(|buffers| {
+        let (answer, encoder) = buffers.answer(release, prefix, request);
+        is_of_site(&answer).then(|| encoder.response(release, prefix, &answer))
+    })
+}
+
+/// Returns the site's error page.
+pub(crate) fn refuse(release: &Release, status: StatusCode) -> HttpResponse<Body> {
+    BUFFERS.with_borrow_mut(|buffers| {
+        let encoder = buffers.encoder.at_this_second();
+        encoder.response(release, "", &release.answers.refusal(status.as_u16()))
+    })
+}
+
+/// Returns `true` if the site would answer `GET` at the path of a request with another method.
+fn has_page<B>(release: &Release, prefix: &str, request: &http::Request<B>) -> bool {
+    let mut page = http::Request::new(());
+    *page.uri_mut() = request.uri().clone();
+    if let Some(host) = request.headers().get(header::HOST) {
+        page.headers_mut().insert(header::HOST, host.clone());
+    }
+    BUFFERS.with_borrow_mut(|buffers| is_of_site(&buffers.answer(release, prefix, &page).0))
+}
+
+/// Returns `true` if something in the site is the reason for an answer.
+fn is_of_site(answer: &Answer<'_>) -> bool {
+    !matches!(
+        answer.reason,
+        Reason::NotFound | Reason::MissingAsset | Reason::InvalidPath(_) | Reason::Target
+    )
+}
+
+impl Buffers {
+    /// Looks an answer up, and returns it with the encoder for its response.
+    fn answer<'a, B>(
+        &'a mut self,
+        release: &'a Release,
+        prefix: &str,
+        request: &'a http::Request<B>,
+    ) -> (Answer<'a>, &'a mut Encoder) {
+        let encoder = self.encoder.at_this_second();
+        self.scratch.set_now(encoder.server_fields.seconds());
+
+        let method = Method::of(request.method().as_str().as_bytes());
+        let mut site_request = Request::new(method, target(request.uri(), prefix));
+        site_request.host = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+        let answer = match fields::read(request.headers(), &mut site_request) {
+            Ok(()) => release.answers.answer(&site_request, &mut self.scratch),
+            Err(Full) => release.answers.refusal(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.as_u16()),
+        };
+        (answer, encoder)
+    }
+}
+
+impl Encoder {
+    /// Sets the time, which validators depend on.
+    fn at_this_second(&mut self) -> &mut Encoder {
+        let age = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.server_fields.set_time(age.map_or(0, |age| age.as_secs()));
+        self
+    }
+
+    /// Returns the response for an answer.
+    fn response(&mut self, release: &Release, prefix: &str, answer: &Answer<'_>) -> HttpResponse<Body> {
+        self.head.clear();
+        let archive = ArchiveRef { number: 0, bytes: release.answers.archive().bytes(), identity: 0 };
+        h1::put_head(&mut self.head, &Response { answer, archive, fields: &self.server_fields });
+
+        let mut response = HttpResponse::new(body(release, answer));
+        *response.status_mut() =
+            StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.headers_mut() =
+            self.field_maker.fields(self.head.inline_only().unwrap_or_default(), prefix);
+        response
+    }
+}
+
+/// Returns the request target in origin or asterisk form, without the prefix of the site.
+fn target<'a>(uri: &'a http::Uri, prefix: &str) -> &'a [u8] {
+    let target = uri.path_and_query().map_or("", |target| target.as_str());
+    target.strip_prefix(prefix).unwrap_or(target).as_bytes()
+}
+
+/// Returns the body of an answer. Ranges of the archive are shared, and only the text between them is copied.
+fn body(release: &Release, answer: &Answer<'_>) -> Body {
+    match &answer.body {
+        AnswerBody::Empty => Body::empty(),
+        AnswerBody::Archive(extent) => release.slice(*extent).map_or_else(Body::empty, Body::of),
+        AnswerBody::BuiltIn(page) => {
+            let mut text = Vec::with_capacity(page.len());
+            page.for_each_piece(&mut |piece| text.extend_from_slice(piece));
+            Body::of(text.into())
+        }
+        AnswerBody::Multipart(multipart) => {
+            let mut pieces = Vec::new();
+            let mut text = Vec::new();
+            multipart.for_each_piece(&mut |piece| match piece {
+                MultipartPiece::Text(piece) => text.extend_from_slice(piece),
+                MultipartPiece::Number(number) => text.extend_from_slice(number.to_string().as_bytes()),
+                MultipartPiece::Archive(extent) => {
+                    pieces.push(std::mem::take(&mut text).into());
+                    pieces.extend(release.slice(extent));
+                }
+            });
+            pieces.push(text.into());
+            Body::of_pieces(pieces)
+        }
+    }
+}

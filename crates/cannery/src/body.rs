@@ -1,0 +1,95 @@
+//! The body of a response: ranges of the archive, which are never copied.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+/// The body of a response.
+///
+/// Its data are parts of the archive, which stays in memory until they are dropped. It is an [`http_body::Body`], and an
+/// iterator of its data for servers that know other bodies.
+#[derive(Debug, Clone, Default)]
+pub struct Body {
+    /// The rest of a body in several pieces, in reverse order: the multipart response to several ranges.
+    later: Vec<Bytes>,
+    next: Bytes,
+    length: u64,
+}
+
+impl Body {
+    /// A body without content.
+    #[must_use]
+    pub fn empty() -> Body {
+        Body::default()
+    }
+
+    /// Returns the length of the rest in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn of(content: Bytes) -> Body {
+        Body { length: content.len() as u64, next: content, later: Vec::new() }
+    }
+
+    pub(crate) fn of_pieces(mut pieces: Vec<Bytes>) -> Body {
+        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
+        pieces.reverse();
+        let next = pieces.pop().unwrap_or_default();
+        Body { later: pieces, next, length }
+    }
+}
+
+impl Iterator for Body {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        while self.length > 0 {
+            let piece = std::mem::replace(&mut self.next, self.later.pop().unwrap_or_default());
+            self.length -= piece.len() as u64;
+            if !piece.is_empty() {
+                return Some(piece);
+            }
+        }
+        None
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.next().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.length == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.length)
+    }
+}
+
+impl From<Body> for Bytes {
+    /// Returns the whole body. A body in several pieces is copied.
+    fn from(mut body: Body) -> Bytes {
+        if body.later.is_empty() {
+            return body.next;
+        }
+        body.by_ref()
+            .fold(Vec::new(), |mut whole, piece| {
+                whole.extend_from_slice(&piece);
+                whole
+            })
+            .into()
+    }
+}

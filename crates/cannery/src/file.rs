@@ -1,0 +1,42 @@
+//! A file of a site by its path, without HTTP.
+
+use bytes::Bytes;
+use cannery_site::{Body, Fields, Method, Request, Scratch, Values};
+
+use crate::site::Site;
+
+/// A file of a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// The content, uncompressed. It shares the archive's memory.
+    pub content: Bytes,
+    /// The media type, such as `text/html; charset=utf-8`.
+    pub media_type: String,
+    /// The entity tag without quotes, which is equal for equal contents, or `None` if the archive has no entity tags.
+    pub etag: Option<String>,
+}
+
+impl Site {
+    /// Returns the file that answers a request for this absolute path, such as `/docs/` or `/style.css`.
+    ///
+    /// Special characters are percent-encoded in the path. Returns `None` if the path has no file, is redirected, or if the
+    /// archive was built without uncompressed contents.
+    #[must_use]
+    pub fn file(&self, path: &str) -> Option<File> {
+        let release = self.release();
+        let mut request = Request::new(Method::Get, path.as_bytes());
+        request.accept_encoding = Values::one(b"identity, *;q=0");
+        let mut scratch = Scratch::default();
+        let answer = release.answers.answer(&request, &mut scratch);
+
+        let (200, Fields::Canned { head, validators }, Body::Archive(extent)) =
+            (answer.status, answer.fields, answer.body)
+        else {
+            return None;
+        };
+        let line = String::from_utf8_lossy(head.content_type());
+        let media_type = line.trim_end().strip_prefix("Content-Type: ").unwrap_or_default();
+        let etag = validators.etag.map(|etag| String::from_utf8_lossy(etag.as_ref()).into_owned());
+        Some(File { content: release.slice(extent)?, media_type: media_type.to_owned(), etag })
+    }
+}

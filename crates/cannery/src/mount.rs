@@ -1,0 +1,86 @@
+//! Sites below a path of the program.
+
+use std::sync::Arc;
+
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+
+use crate::answer::{answer_below, refuse, try_answer_below};
+use crate::body::Body;
+use crate::site::Site;
+
+/// A site below a path, such as `/docs`. [`Site::at`] makes it.
+#[derive(Debug, Clone)]
+pub struct Mount {
+    site: Site,
+    /// Begins with a slash and doesn't end with one, or is empty.
+    prefix: Arc<str>,
+}
+
+impl Site {
+    /// Mounts the site below a path: with `/docs`, the site's `/guide/` answers requests for `/docs/guide/`.
+    ///
+    /// Redirects of the site lead below the path, too. Links within its pages have to be relative, or begin with the path.
+    #[must_use]
+    pub fn at(&self, path: &str) -> Mount {
+        let path = path.trim_matches('/');
+        let prefix = if path.is_empty() { String::new() } else { format!("/{path}") };
+        Mount { site: self.clone(), prefix: prefix.into() }
+    }
+}
+
+impl Mount {
+    /// Answers a request, whatever it is. A path outside of the mount doesn't exist (404).
+    #[must_use]
+    pub fn answer<B>(&self, request: &http::Request<B>) -> Response<Body> {
+        match self.place(request) {
+            Place::Root => self.redirect(request),
+            Place::Inside => answer_below(&self.site.release(), &self.prefix, request),
+            Place::Outside => refuse(&self.site.release(), StatusCode::NOT_FOUND),
+        }
+    }
+
+    /// Answers a request, or returns `None` if the path is outside of the mount or the site has nothing at it. See
+    /// [`Site::try_answer`].
+    #[must_use]
+    pub fn try_answer<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {
+        match self.place(request) {
+            Place::Root => Some(self.redirect(request)),
+            Place::Inside => try_answer_below(&self.site.release(), &self.prefix, request),
+            Place::Outside => None,
+        }
+    }
+
+    fn place<B>(&self, request: &http::Request<B>) -> Place {
+        let path = request.uri().path();
+        match path.strip_prefix(&*self.prefix) {
+            Some("") => Place::Root,
+            Some(rest) if rest.starts_with('/') => Place::Inside,
+            // `OPTIONS *` is about the server as a whole.
+            _ if path == "*" && self.prefix.is_empty() => Place::Inside,
+            _ => Place::Outside,
+        }
+    }
+
+    /// Redirects the path of the mount to the same with a slash, so that relative links lead below it.
+    fn redirect<B>(&self, request: &http::Request<B>) -> Response<Body> {
+        let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
+        let fields = response.headers_mut();
+        if let Ok(location) = HeaderValue::try_from(format!("{}/{query}", self.prefix)) {
+            fields.insert(header::LOCATION, location);
+        }
+        fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+        fields.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        response
+    }
+}
+
+/// Where a path is, relative to a mount.
+enum Place {
+    /// It is the path of the mount, without a slash.
+    Root,
+    Inside,
+    Outside,
+}

@@ -1,0 +1,64 @@
+//! A site as a service of tower and hyper.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+
+use http::{Request, Response};
+
+use crate::body::Body;
+use crate::mount::Mount;
+use crate::site::Site;
+
+/// A site as a service, which answers every request. Cloning it is cheap.
+#[derive(Debug, Clone)]
+pub struct Service {
+    mount: Mount,
+}
+
+impl Site {
+    /// Returns the site as a service of tower or hyper, for example for `fallback_service` of axum's router.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        self.at("").service()
+    }
+}
+
+impl Mount {
+    /// Returns the mounted site as a service of tower or hyper.
+    ///
+    /// It expects whole paths, so pass it to `route_service` or `fallback_service` of axum's router. `nest_service` removes the
+    /// prefix, and the redirects of a site would lead outside.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        Service { mount: self.clone() }
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<B> tower_service::Service<Request<B>> for Service {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(
+        &mut self,
+        _context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Infallible>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        ready(Ok(self.mount.answer(&request)))
+    }
+}
+
+#[cfg(feature = "hyper")]
+impl<B> hyper::service::Service<Request<B>> for Service {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Response<Body>, Infallible>>;
+
+    fn call(&self, request: Request<B>) -> Self::Future {
+        ready(Ok(self.mount.answer(&request)))
+    }
+}

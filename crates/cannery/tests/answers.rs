@@ -1,0 +1,212 @@
+//! `Site::answer` and its variants: the response is that of `cannery-server`, and where the two may differ.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+mod support;
+
+use bytes::Bytes;
+use cannery::Site;
+use cannery_archive::{Archive, Loading};
+use cannery_site::{Method, Request, Scratch, Single, Values, VirtualHosts};
+use cannery_wire::{ArchiveRef, Output, Response, ServerFields, h1};
+use http::header;
+
+fn request(method: &str, target: &str, fields: &[(&str, &str)]) -> http::Request<()> {
+    let mut request = http::Request::builder().method(method).uri(target);
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap()
+}
+
+/// Returns the status and the fields that `cannery-server` sends, without `Date`, sorted.
+fn expected(
+    archive: &Archive,
+    site: &cannery_site::Site,
+    case: &http::Request<()>,
+) -> (u16, Vec<(String, String)>) {
+    let mut wanted = Request::new(
+        Method::of(case.method().as_str().as_bytes()),
+        case.uri().path_and_query().unwrap().as_str().as_bytes(),
+    );
+    let single =
+        |name| case.headers().get(name).map_or(Single::Absent, |value| Single::Value(value.as_bytes()));
+    let list = |name| {
+        let mut values = Values::NONE;
+        case.headers().get_all(name).iter().for_each(|value| values.push(value.as_bytes()).unwrap());
+        values
+    };
+    wanted.host = case.headers().get(header::HOST).map(|host| host.as_bytes());
+    wanted.accept_encoding = list(header::ACCEPT_ENCODING);
+    wanted.conditions.if_match = list(header::IF_MATCH);
+    wanted.conditions.if_none_match = list(header::IF_NONE_MATCH);
+    wanted.conditions.if_modified_since = single(header::IF_MODIFIED_SINCE);
+    wanted.conditions.if_unmodified_since = single(header::IF_UNMODIFIED_SINCE);
+    wanted.conditions.range = single(header::RANGE);
+    wanted.conditions.any = true;
+
+    let mut scratch = Scratch::default();
+    let now = 2_000_000_000;
+    scratch.set_now(now);
+    let answer = site.answer(&wanted, &mut scratch);
+    let mut output = Output::new();
+    let archive = ArchiveRef { number: 0, bytes: archive.bytes(), identity: 0 };
+    let fields = ServerFields::new(&[], now);
+    h1::put_head(&mut output, &Response { answer: &answer, archive, fields: &fields });
+    let head = String::from_utf8(output.inline_only().unwrap().to_vec()).unwrap();
+    let lines = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let fields = lines.map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+    let mut fields: Vec<_> = fields.filter(|(name, _)| name != "date").collect();
+    fields.sort();
+    (answer.status, fields)
+}
+
+fn fields<B>(response: &http::Response<B>) -> Vec<(String, String)> {
+    let fields = response.headers().iter();
+    let mut fields: Vec<_> =
+        fields.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
+    fields.sort();
+    fields
+}
+
+#[test]
+fn responses_are_those_of_the_server() {
+    let fixture = support::site();
+    let archive = || Archive::open(&fixture.archive, Loading::InMemory).unwrap();
+    let reference = cannery_site::Site::new(archive(), VirtualHosts::Enabled);
+    let embedded: &'static [u8] = std::fs::read(&fixture.archive).unwrap().leak();
+    let sites = [Site::open(&fixture.archive).unwrap(), Site::from_static(embedded).unwrap()];
+    for (method, target, lines) in support::REQUESTS {
+        let case = request(method, target, lines);
+        let (status, wanted) = expected(&archive(), &reference, &case);
+        for site in &sites {
+            let response = site.answer(&case);
+            assert_eq!((response.status().as_u16(), fields(&response)), (status, wanted.clone()), "{case:?}");
+
+            let length = response.headers().get(header::CONTENT_LENGTH);
+            let length = length.map_or(0, |length| length.to_str().unwrap().parse().unwrap());
+            let sent = if method == "HEAD" { 0 } else { length };
+            assert_eq!(response.body().length(), sent, "{case:?}");
+            assert_eq!(Bytes::from(response.into_body()).len() as u64, sent, "{case:?}");
+        }
+    }
+}
+
+#[test]
+fn several_ranges_are_one_body() {
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let whole = Bytes::from(site.answer(&request("GET", "/page", &[])).into_body());
+    let response = site.answer(&request("GET", "/page", &[("range", "bytes=0-9,20-29")]));
+    let body = Bytes::from(response.into_body());
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    assert!(
+        text.contains(str::from_utf8(&whole[..10]).unwrap())
+            && text.contains(str::from_utf8(&whole[20..30]).unwrap())
+    );
+}
+
+#[test]
+fn missing_pages_are_left_to_others() {
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let status = |method, target| {
+        site.try_answer(&request(method, target, &[])).map(|response| response.status().as_u16())
+    };
+    assert_eq!(status("GET", "/page"), Some(200));
+    assert_eq!(status("GET", "/docs"), Some(308));
+    assert_eq!(status("GET", "/app/any"), Some(200));
+    assert_eq!(status("POST", "/page"), Some(405));
+    assert_eq!(status("OPTIONS", "/page"), Some(204));
+    assert_eq!(status("GET", "/api/forecast"), None);
+    assert_eq!(status("POST", "/api/forecast"), None);
+    assert_eq!(status("OPTIONS", "/api/forecast"), None);
+    assert_eq!(status("GET", "/app/missing.js"), None);
+    assert_eq!(status("GET", "/%00"), None);
+}
+
+#[test]
+fn mounted_site_stays_below_its_path() {
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap().at("/help/");
+    let location = |target| {
+        let response = site.answer(&request("GET", target, &[]));
+        let location =
+            response.headers().get(header::LOCATION).map(|value| value.to_str().unwrap().to_owned());
+        (response.status().as_u16(), location)
+    };
+    assert_eq!(location("/help/page"), (200, None));
+    assert_eq!(location("/help?a"), (308, Some("/help/?a".into())));
+    assert_eq!(location("/help/docs?a"), (308, Some("/help/docs/?a".into())));
+    assert_eq!(location("/help/old/x"), (301, Some("/help/docs/x".into())));
+    assert_eq!(location("/help/elsewhere"), (302, Some("https://example.com/".into())));
+    assert_eq!(location("/helpful"), (404, None));
+    assert_eq!(location("/page"), (404, None));
+    assert!(site.try_answer(&request("GET", "/page", &[])).is_none());
+    assert!(site.try_answer(&request("GET", "/help/missing", &[])).is_none());
+}
+
+#[test]
+fn replaced_archive_answers_the_next_request() {
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let clone = site.clone();
+    let old = site.answer(&request("GET", "/", &[]));
+
+    let folder = fixture.directory.path().join("site");
+    std::fs::write(folder.join("index.html"), "<title>New</title>").unwrap();
+    let next = fixture.directory.path().join("next.cdb");
+    cannery_archiver::compile(&cannery_archiver::Options::new(folder, &next), &()).unwrap();
+    site.replace(&Site::open(&next).unwrap());
+
+    let new = clone.answer(&request("GET", "/", &[]));
+    assert_eq!(Bytes::from(new.into_body()), "<title>New</title>");
+    assert_eq!(Bytes::from(old.into_body()), "<title>Home</title>");
+}
+
+#[test]
+fn files_are_found_by_path() {
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let home = site.file("/").unwrap();
+    assert_eq!(
+        (home.content.as_ref(), home.media_type.as_str()),
+        (b"<title>Home</title>".as_slice(), "text/html; charset=utf-8")
+    );
+    assert!(home.etag.is_some());
+    assert_eq!(site.file("/a%20b.txt").unwrap().content, "spaced");
+    assert_eq!(site.file("/docs"), None);
+    assert_eq!(site.file("/missing"), None);
+    assert_eq!(site.file("not a path"), None);
+}
+
+#[test]
+fn few_allocations_are_made() {
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let request = request("GET", "/page", &[("accept-encoding", "br"), ("host", "localhost")]);
+    drop(site.answer(&request));
+    let mut most = 0;
+    for _ in 0..200 {
+        let counted = allocation_counter::measure(|| drop(site.answer(&request)));
+        most = most.max(counted.count_total);
+    }
+    // Two for the map of fields; two more when a block for their values is full.
+    assert!(most <= 4, "{most} allocations");
+}
+
+#[test]
+fn other_files_are_refused() {
+    let error = Site::from_bytes(vec![0; 4096]).unwrap_err().to_string();
+    assert_eq!(error, "not an archive of Cannery: its first record is not `cannery`");
+    assert!(Site::open("/nowhere/at/all.cdb").is_err());
+
+    let fixture = support::site();
+    let mut bytes = std::fs::read(&fixture.archive).unwrap();
+    assert!(cannery_archive::has_schema_version(&bytes));
+    bytes.pop();
+    assert!(Site::from_bytes(bytes.clone()).unwrap_err().to_string().contains("truncated"));
+    assert!(!cannery_archive::has_schema_version(&bytes[..2048]));
+    assert!(!cannery_archive::has_schema_version(&vec![0; 8192]));
+}
