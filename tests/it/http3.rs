@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use cannery_testkit::http1;
 use cannery_testkit::http3::{Client, Options};
+use cannery_testkit::{http1, http2};
 
 use crate::authority::Authority;
 use crate::fixture_site::noise;
@@ -119,6 +119,28 @@ fn alternative_service_is_named_where_it_is_served() {
         let named = alternative(&["--bind-quic", "127.0.0.1:0", "--http3-alt-svc", own]);
         assert_eq!(named, Some(format!("h3=\"{own}\"; ma=86400")));
     }
+}
+
+#[test]
+fn dummy_names_the_alternative_service() {
+    let own = ["--http3-alt-svc", ":8443"];
+    let server = start_dummy(&[&QUIC_FLAGS, &own[..]].concat());
+    let named = |response: &Response| response.field("Alt-Svc").map(str::to_owned);
+    let expected = Some("h3=\":8443\"; ma=86400".to_owned());
+
+    let tls = server.read_tls_address();
+    let mut client = http1::Client::new(connect_tls(&tls, &["http/1.1"]));
+    for method in ["GET", "HEAD"] {
+        let request = format!("{method} / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let response = client.request(request.as_bytes(), method).unwrap();
+        assert_eq!(named(&response), expected);
+        assert_eq!(response.body, if method == "GET" { &b"hello world!\n"[..] } else { b"" });
+    }
+    let mut client = http2::Client::new(connect_tls(&tls, &["h2"]));
+    assert_eq!(named(&client.request(&get("/")).unwrap()), expected);
+    // It is for other protocols, and only where TLS proves the origin.
+    assert_eq!(named(&connect(server.read_quic_address()).request(&get("/")).unwrap()), None);
+    assert_eq!(named(&server.get("/")), None);
 }
 
 #[test]

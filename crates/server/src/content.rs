@@ -134,7 +134,7 @@ impl Content {
                 return;
             }
             Content::Dummy(dummy) => {
-                exchange.respond_with_dummy(dummy, output);
+                exchange.respond_with_dummy(dummy, fields, output);
                 let is_head = head.request.method == Method::Head;
                 let content_bytes = if is_head { 0 } else { dummy.body.len() as u64 };
                 LoggedResponse::Own { status: 200, content_bytes }

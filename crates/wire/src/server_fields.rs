@@ -11,6 +11,7 @@ use crate::qpack;
 use crate::response_head::{SERVER_FIELDS, override_bit, put_field};
 
 const DATE_NAME: &[u8] = b"Date: ";
+const ALTERNATIVE: &str = "Alt-Svc";
 const END: &[u8] = b"\r\n";
 const COMBINATIONS: usize = 1 << SERVER_FIELDS.len();
 
@@ -29,6 +30,8 @@ pub struct ServerFields {
     qpack_date: Vec<u8>,
     seconds: u64,
     keeps_redirects: bool,
+    /// The value of `Alt-Svc`.
+    alternative: Option<String>,
 }
 
 impl ServerFields {
@@ -57,6 +60,7 @@ impl ServerFields {
         hpack::put_field(&mut hpack_date, "date", &format_http_date(seconds));
         let mut qpack_date = Vec::new();
         qpack::put_field(&mut qpack_date, "date", &format_http_date(seconds));
+        let alternative = fields.iter().find(|(name, _)| *name == ALTERNATIVE);
         ServerFields {
             lines: lines.collect(),
             hpack_lines: hpack_lines.collect(),
@@ -65,6 +69,7 @@ impl ServerFields {
             qpack_date,
             seconds,
             keeps_redirects: true,
+            alternative: alternative.map(|(_, value)| (*value).to_owned()),
         }
     }
 
@@ -78,6 +83,13 @@ impl ServerFields {
     /// Returns `true` if clients may cache permanent redirects.
     pub(crate) const fn keeps_redirects(&self) -> bool {
         self.keeps_redirects
+    }
+
+    /// Returns the value of `Alt-Svc`, if it is one of the fields.
+    #[must_use]
+    #[inline]
+    pub fn alternative(&self) -> Option<&str> {
+        self.alternative.as_deref()
     }
 
     /// Sets the time, in seconds since 1970. Has no effect within the same second.

@@ -20,9 +20,9 @@ pub(crate) struct Dummy {
 impl Dummy {
     pub(super) fn new(body: &'static [u8]) -> Dummy {
         Dummy {
-            plain: dummy_response(body, None),
-            keep_alive: dummy_response(body, Some("keep-alive")),
-            close: dummy_response(body, Some("close")),
+            plain: dummy_response(body, None, None),
+            keep_alive: dummy_response(body, Some("keep-alive"), None),
+            close: dummy_response(body, Some("close"), None),
             body,
             length: body.len().to_string(),
         }

@@ -19,8 +19,8 @@ pub(crate) trait Exchange<'a> {
     /// Encodes a built-in page.
     fn respond_with_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output);
 
-    /// Encodes the response of `--dummy`.
-    fn respond_with_dummy(&mut self, dummy: &Dummy, output: &mut Output);
+    /// Encodes the response of `--dummy`. Of the server's fields, it has only `Alt-Svc`.
+    fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output);
 }
 
 /// An HTTP/1 request.
@@ -51,11 +51,18 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
     }
 
     #[inline]
-    fn respond_with_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
-        let bytes = match (self.http.keeps_open(self.head), self.head.common.version) {
-            (true, Version::Http10) => &dummy.keep_alive,
-            (true, _) => &dummy.plain,
-            (false, _) => &dummy.close,
+    fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output) {
+        let keeps_open = self.http.keeps_open(self.head);
+        let with_alternative;
+        let bytes = match (fields.alternative(), keeps_open, self.head.common.version) {
+            (Some(alternative), ..) => {
+                let option = h1::connection_option(keeps_open, self.head);
+                with_alternative = h1::dummy_response(dummy.body, option, Some(alternative));
+                &with_alternative
+            }
+            (None, true, Version::Http10) => &dummy.keep_alive,
+            (None, true, _) => &dummy.plain,
+            (None, false, _) => &dummy.close,
         };
         // A response to HEAD has no content (RFC 9110 §9.3.2), here too.
         let is_head = self.head.common.request.method == Method::Head;
@@ -88,9 +95,14 @@ impl<'a, C: Multiplexed> Exchange<'a> for OnStream<'a, '_, C> {
         });
     }
 
-    fn respond_with_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
-        let fields = [(":status", b"200".as_slice()), ("content-length", dummy.length.as_bytes())];
-        self.http.respond_with_fields(self.stream, &fields, dummy.body, output);
+    fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output) {
+        let all = [
+            (":status", b"200".as_slice()),
+            ("content-length", dummy.length.as_bytes()),
+            ("alt-svc", fields.alternative().unwrap_or_default().as_bytes()),
+        ];
+        let count = if fields.alternative().is_some() { 3 } else { 2 };
+        self.http.respond_with_fields(self.stream, &all[..count], dummy.body, output);
     }
 }
 

@@ -318,10 +318,13 @@ fn put_builtin_page_fields(output: &mut Output, status: u16) {
     }
 }
 
-/// Returns the whole response of `--dummy`: the status line, the length and the body.
+/// Returns the whole response of `--dummy`: the status line, the length, the values of `Connection` and `Alt-Svc` if there are
+/// any, and the body.
 #[must_use]
-pub fn dummy_response(body: &[u8], connection: Option<&str>) -> Vec<u8> {
-    let option = connection.map_or(String::new(), |option| format!("Connection: {option}\r\n"));
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{option}\r\n", body.len());
+pub fn dummy_response(body: &[u8], connection: Option<&str>, alternative: Option<&str>) -> Vec<u8> {
+    let line =
+        |name, value: Option<&str>| value.map_or(String::new(), |value| format!("{name}: {value}\r\n"));
+    let fields = line("Connection", connection) + &line("Alt-Svc", alternative);
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
