@@ -9,7 +9,7 @@ use cannery_wire::limits as http_limits;
 use super::LINGER;
 use super::context::DRAIN_GRACE;
 use crate::config::Timeouts;
-use crate::http3::SILENCE_MIN;
+use crate::http3::{HANDSHAKE_SILENCE_MAX, SILENCE_MIN};
 
 /// Lists constants of a module as pairs of name and value.
 macro_rules! values {
@@ -50,6 +50,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("send", send),
         ("DRAIN_GRACE", DRAIN_GRACE),
         ("LINGER", LINGER),
+        ("HANDSHAKE_SILENCE_MAX", HANDSHAKE_SILENCE_MAX),
         ("SILENCE_MIN", SILENCE_MIN),
     ];
     let times = times.map(|(name, time)| (name, time.as_secs().to_string()));

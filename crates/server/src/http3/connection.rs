@@ -23,9 +23,10 @@ use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 use cannery_wire::{Priority, Refusal};
 
 use super::bodies::Bodies;
+use super::limits::HANDSHAKE_SILENCE_MAX;
 use super::own_stream::OwnStream;
 use super::send_order::send_order;
-use super::silence::{Presence, Silence};
+use super::silence::{self, Presence, Silence};
 use crate::connection::{Http3Context, WorkerContext};
 use crate::content::{IncomingRequest, OnStream};
 use crate::observe::{Closed, Http3Metric, Observer};
@@ -536,7 +537,10 @@ impl Connection {
     pub(super) fn tick(&mut self, cx: &WorkerContext) -> Late {
         self.continue_drain(cx);
         if cx.is_draining() {
-            if self.silence.observe(&self.quic.stats(), cx.clock.now) == Presence::Vanished {
+            let stats = self.quic.stats();
+            let limit =
+                if self.quic.is_handshaking() { HANDSHAKE_SILENCE_MAX } else { silence::limit(&stats) };
+            if self.silence.observe(&stats, limit, cx.clock.now) == Presence::Vanished {
                 return Late::Slow;
             }
             self.quic.ping();

@@ -31,5 +31,9 @@ pub(super) const BLOCK_BYTES: usize = 8 * 1024;
 /// the idle timeout of QUIC.
 pub(crate) const SILENCE_MIN: Duration = Duration::from_secs(5);
 
-/// The same in round trips, for distant clients: about two probe timeouts (RFC 9002 §6.2.1) after a PING that is lost.
+/// The same for a client that has not completed the handshake: time to repeat a lost datagram once. It is likely that it has
+/// gone, or that its address is forged, and nothing of it is lost.
+pub(crate) const HANDSHAKE_SILENCE_MAX: Duration = Duration::from_secs(2);
+
+/// [`SILENCE_MIN`] in round trips, for distant clients: about two probe timeouts (RFC 9002 §6.2.1) after a PING that is lost.
 pub(super) const SILENCE_ROUND_TRIPS: u32 = 8;

@@ -1,6 +1,6 @@
 //! Detects that a client has vanished, by its silence.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cannery_secure::quic::Stats;
 
@@ -21,23 +21,25 @@ pub(super) enum Presence {
 }
 
 impl Silence {
-    /// Returns whether the client has sent anything of late.
-    pub(super) fn observe(&mut self, stats: &Stats, now: Instant) -> Presence {
+    /// Returns whether the client has sent anything for `limit`.
+    pub(super) fn observe(&mut self, stats: &Stats, limit: Duration, now: Instant) -> Presence {
         if std::mem::replace(&mut self.received_datagrams, stats.received_datagrams)
             != stats.received_datagrams
         {
             self.since = None;
         }
         let since = *self.since.get_or_insert(now);
-        let limit = SILENCE_MIN.max(stats.round_trip * SILENCE_ROUND_TRIPS);
         if now.saturating_duration_since(since) < limit { Presence::Present } else { Presence::Vanished }
     }
 }
 
+/// Returns how long a client may be silent.
+pub(super) fn limit(stats: &Stats) -> Duration {
+    SILENCE_MIN.max(stats.round_trip * SILENCE_ROUND_TRIPS)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// Returns after how many seconds a client has vanished that has sent this number of datagrams at each second.
@@ -46,7 +48,7 @@ mod tests {
         let mut silence = Silence::default();
         (0..100).find(|second| {
             let stats = Stats { round_trip, received_datagrams: datagrams(*second), ..Stats::default() };
-            silence.observe(&stats, start + Duration::from_secs(*second)) == Presence::Vanished
+            silence.observe(&stats, limit(&stats), start + Duration::from_secs(*second)) == Presence::Vanished
         })
     }
 

@@ -19,11 +19,11 @@ use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version
 use super::run_seeds;
 use super::site::Releases;
 use crate::config::{self, Config, ListenerKind};
-use crate::http3::Http3Plan;
+use crate::http3::{HANDSHAKE_SILENCE_MAX, Http3Plan};
 use crate::observe::Observer;
 use crate::reload::Current;
 use crate::worker::{Plan, StopFlag, Worker};
-use client::{Client, Outcome};
+use client::{Client, Outcome, Vanishing};
 
 /// Number of seeds in a normal run of the test. Each connection costs two handshakes of a few milliseconds.
 const SEEDS: u64 = 400;
@@ -53,6 +53,29 @@ static CONTEXT: LazyLock<quic::Context> = LazyLock::new(|| {
 fn responses_over_any_path_are_whole() {
     let releases = Releases::build();
     run_seeds(SEEDS, |seed| run(seed, &releases));
+}
+
+#[test]
+fn shutdown_waits_briefly_for_half_open_connections() {
+    let mut random = Random::new(1);
+    let network = Network::new(1);
+    let releases = Releases::build();
+    let current = Arc::new(Current::new(Arc::clone(&releases.first)));
+    let mut worker = worker(&network, &current, &mut random);
+    let vanishing = Rc::new(RefCell::new(Vanishing::new(&mut random)));
+    let path = Path { loss: 0.0, corruption: 0.0, ..path(&mut random) };
+    network.add_datagram_peer(address(0, 0), vanishing, path);
+    while worker.is_idle() {
+        worker.run_iteration(None);
+    }
+
+    let start = worker.now();
+    let end = worker.begin_drain();
+    while !worker.is_idle() {
+        worker.run_iteration(Some(end));
+    }
+    // Deadlines are checked once a second.
+    assert_eq!((worker.now() - start).as_secs(), HANDSHAKE_SILENCE_MAX.as_secs());
 }
 
 /// Runs the scenario of a seed: up to three clients, one worker, sometimes a new release or a shutdown.

@@ -64,6 +64,32 @@ pub(super) enum Outcome {
     Incomplete,
 }
 
+/// A client that vanishes after its first datagrams.
+pub(super) struct Vanishing {
+    client: Client,
+    sends: bool,
+}
+
+impl Vanishing {
+    pub(super) fn new(random: &mut Random) -> Vanishing {
+        Vanishing { client: Client::new(random), sends: true }
+    }
+}
+
+impl DatagramPeer for Vanishing {
+    fn receive(&mut self, _: Instant, _: Datagram<'_>) {}
+
+    fn transmit(&mut self, now: Instant) -> Option<Train<'_>> {
+        std::mem::take(&mut self.sends).then(|| self.client.transmit(now)).flatten()
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _: Instant) {}
+}
+
 /// A client with one connection.
 pub(super) struct Client {
     endpoint: Endpoint,
