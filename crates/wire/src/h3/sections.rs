@@ -6,12 +6,19 @@ use crate::head_store::{HeadStore, Trailers, Verdict};
 use crate::qpack::{Decoder, InsertCount};
 use crate::request_head::Version;
 
+/// Bytes of acknowledgments that are sent together. Sent one by one, each would be a frame in the packet of its response, of which
+/// QUIC must keep track. An encoder evicts no entry before the sections that refer to it are acknowledged, so that it uses literals
+/// for some requests at worst.
+const ACKNOWLEDGMENT_BYTES_MAX: usize = 32;
+
 /// Reads the field sections of a connection.
 #[derive(Debug, Default)]
 pub(super) struct SectionReader {
     decoder: Decoder,
     /// Instructions for our decoder stream, to be sent.
     instructions: Vec<u8>,
+    /// The length of those that can wait for more: acknowledgments of sections.
+    deferrable_bytes: usize,
 }
 
 impl SectionReader {
@@ -24,9 +31,15 @@ impl SectionReader {
         Ok(self.decoder.read_encoder_stream(bytes, store.strings())?)
     }
 
-    /// Takes the bytes to be sent on our decoder stream.
+    /// Takes the bytes to be sent on our decoder stream. Returns none if all of them can wait.
     pub(super) fn take_decoder_stream(&mut self) -> Vec<u8> {
         self.decoder.acknowledge_insertions(&mut self.instructions);
+        let can_wait = self.instructions.len() == self.deferrable_bytes
+            && self.deferrable_bytes < ACKNOWLEDGMENT_BYTES_MAX;
+        if can_wait {
+            return Vec::new();
+        }
+        self.deferrable_bytes = 0;
         std::mem::take(&mut self.instructions)
     }
 
@@ -74,7 +87,9 @@ impl SectionReader {
     #[inline]
     fn acknowledge(&mut self, stream: StreamId, uses_table: Option<InsertCount>) {
         if let Some(count) = uses_table {
+            let before = self.instructions.len();
             self.decoder.acknowledge(&mut self.instructions, stream.number(), count);
+            self.deferrable_bytes += self.instructions.len() - before;
         }
     }
 }

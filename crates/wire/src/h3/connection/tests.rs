@@ -181,7 +181,31 @@ fn fields_come_from_the_table_of_the_peer() {
     let outcome = client.request(0, &frame(kind::HEADERS, section));
     assert_eq!(outcome, Ok((DEFAULT, RequestEnd::Complete)));
     assert_eq!(client.store.head().request.target, b"/a");
-    assert_eq!(client.connection.take_decoder_stream(), [0x80], "the section on stream 0");
+}
+
+#[test]
+fn acknowledgments_are_sent_together() {
+    let section = b"\x02\x00\xd1\xd7\x80\x50\x01a";
+    let insertion = b"\x02\x3f\xbd\x01\xc1\x02/a";
+    let request = |client: &mut Client, number: u64| {
+        let outcome = client.request(4 * number, &frame(kind::HEADERS, section));
+        assert_eq!(outcome, Ok((DEFAULT, RequestEnd::Complete)));
+        client.connection.take_decoder_stream()
+    };
+
+    let mut client = Client::new();
+    client.send_unidirectional(6, insertion).unwrap();
+    assert_eq!(client.connection.take_decoder_stream(), [1], "one insertion");
+    for number in 0..31 {
+        assert_eq!(request(&mut client, number), [], "section {number}");
+    }
+    let all: Vec<u8> = (0..32).map(|number| 0x80 | (4 * number)).collect();
+    assert_eq!(request(&mut client, 31), all);
+
+    // An insertion can't wait, because the client must not use it before.
+    assert_eq!(request(&mut client, 0), []);
+    client.send_unidirectional(6, &insertion[4..]).unwrap();
+    assert_eq!(client.connection.take_decoder_stream(), [0x80, 1]);
 }
 
 #[test]
