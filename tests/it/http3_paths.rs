@@ -163,3 +163,35 @@ fn transfer_follows_the_client_to_another_address() {
     }
     assert!(client.receive(stream, "GET").unwrap().body == path.content);
 }
+
+#[test]
+fn many_connections_change_their_addresses() {
+    // Longer than the window of a client, so that each transfer is incomplete when the address changes.
+    const WINDOW: u32 = 16 * 1024;
+    const THREADS: u8 = 10;
+    const CONNECTIONS_PER_THREAD: u8 = 20;
+
+    let path = Path::new(5 * WINDOW as usize, Impairments::default());
+    let options = Options { stream_window: WINDOW, ..patient() };
+    std::thread::scope(|scope| {
+        for part in 0..THREADS {
+            let Path { server, content, .. } = &path;
+            let options = &options;
+            scope.spawn(move || {
+                let mut transfers: Vec<_> = (0..CONNECTIONS_PER_THREAD)
+                    .map(|_| {
+                        let mut client = connect(*server, options);
+                        let stream = client.send_request(&REQUEST).unwrap();
+                        client.receive_part(stream, 1000).unwrap();
+                        assert!(!client.is_complete(stream));
+                        (client, stream)
+                    })
+                    .collect();
+                for (number, (client, stream)) in (0_u8..).zip(&mut transfers) {
+                    client.rebind(Ipv4Addr::new(127, 0, 1 + part, 1 + number).into()).unwrap();
+                    assert!(client.receive(*stream, "GET").unwrap().body == *content);
+                }
+            });
+        }
+    });
+}

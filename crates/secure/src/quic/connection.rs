@@ -46,6 +46,8 @@ pub struct Connection {
     /// Reads of streams that have returned data, or their end. Each [`READ_BYTES`] count as another one.
     reads: u64,
     migrations: u32,
+    /// Whether the peer's address has changed since the last transmission.
+    has_moved: bool,
 }
 
 /// Content in one packet, about.
@@ -170,6 +172,7 @@ impl Connection {
             budget: Budget::new(),
             reads: 0,
             migrations: 0,
+            has_moved: false,
         }
     }
 
@@ -198,7 +201,10 @@ impl Connection {
         }
 
         self.quinn.handle_event(quinn);
-        self.migrations += u32::from(self.remote_address() != address);
+        if self.remote_address() != address {
+            self.migrations += 1;
+            self.has_moved = true;
+        }
         if self.budget.count_datagram() {
             self.budget.settle(now, self.work());
         }
@@ -217,9 +223,13 @@ impl Connection {
         }
     }
 
-    /// Processes the timers that have expired. Has no effect if none has.
+    /// Processes the timers that have expired. Has no effect if none has, or if datagrams must be sent before.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.quinn.handle_timeout(now);
+        // The timer of lost packets still belongs to the peer's previous address. When it expires, `quinn-proto` expects a packet in
+        // flight to the new one, a debug assertion. There is one after the next transmission.
+        if !self.has_moved {
+            self.quinn.handle_timeout(now);
+        }
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called next. It may change with every other call.
@@ -236,6 +246,7 @@ impl Connection {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         buffer.clear();
+        self.has_moved = false;
         let segments_max = segments_max.min(self.segments_allowed()?);
         self.quinn.poll_transmit(now, segments_max.get(), buffer).map(Transmit::from)
     }
