@@ -14,7 +14,12 @@ use crate::limits;
 /// Returns the transport parameters of a connection.
 pub(super) fn transport_config() -> TransportConfig {
     let mut discovery = MtuDiscoveryConfig::default();
-    discovery.upper_bound(limits::QUIC_DATAGRAM_BYTES_MAX);
+    let [min, max] = [limits::QUIC_HANDSHAKE_DATAGRAM_BYTES, limits::QUIC_DATAGRAM_BYTES_MAX];
+    discovery.upper_bound(max);
+    // `quinn-proto` bisects the range down to this step, and probes the upper bound when half of the range is less. This one makes
+    // it probe the upper bound first, which most paths carry, and otherwise the middle: a probe is a full datagram, its
+    // acknowledgment another one, and a short connection is over before four of them pay off.
+    discovery.minimum_change((max - min) / 2 + 1);
 
     let mut config = TransportConfig::default();
     config
