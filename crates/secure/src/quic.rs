@@ -36,6 +36,7 @@ mod transport;
 
 // An endpoint, its connections and their streams.
 mod budget;
+mod buffers;
 mod connection;
 mod datagram;
 mod endpoint;

@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent, ServerConfig};
 
+use super::buffers::DatagramBuffers;
 use super::cid::{Generation, Issuer};
 use super::connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey};
 use super::context::Context;
@@ -23,6 +23,7 @@ use crate::seed::derive;
 pub struct Endpoint {
     quinn: quinn_proto::Endpoint,
     configs: Configs,
+    buffers: DatagramBuffers,
     admission: Admission,
     /// The state of each connection by its key.
     states: Vec<State>,
@@ -118,6 +119,7 @@ impl Endpoint {
         Self {
             quinn,
             configs,
+            buffers: DatagramBuffers::default(),
             admission: Admission::Open,
             states: Vec::new(),
             incoming: 0,
@@ -134,7 +136,7 @@ impl Endpoint {
             arrival.source,
             arrival.destination,
             EcnCodepoint::from_bits(arrival.ecn),
-            BytesMut::from(arrival.bytes),
+            self.buffers.copy(arrival.bytes),
             reply,
         );
         match event {

@@ -14,6 +14,7 @@ use quinn_proto::{ConnectionId, Side};
 
 use super::header::{HeaderParts, SAMPLE_BYTES};
 use super::keys::TAG_BYTES;
+use super::padding::length_without_padding;
 
 /// The salt of version 1, which prevents other versions from opening its packets.
 const SALT: [u8; 20] = [
@@ -195,7 +196,8 @@ impl crypto::PacketKey for InitialKey {
         let key = self.secrets.packet(self.sender);
         let opened = key.key.open_in_place(key.nonce(number), Aad::from(header), payload);
         let bytes = opened.map_err(|_| CryptoError)?.len();
-        payload.truncate(bytes);
+        // A client pads its first datagrams to 1,200 bytes.
+        payload.truncate(length_without_padding(&payload[..bytes]));
         Ok(())
     }
 

@@ -1,0 +1,75 @@
+//! Buffers for received datagrams, which are used again once their content was read.
+//!
+//! A datagram of full length is too long for the fast path of some allocators, and is in use for microseconds.
+
+use bytes::BytesMut;
+
+/// Datagrams that can be in use at the same time without another allocation.
+const BUFFERS: usize = 32;
+
+/// The longest datagram over Ethernet.
+const BUFFER_BYTES: usize = 1500;
+
+/// Shorter datagrams have memory of their own. A byte that waits for data before it keeps its buffer, so that a client could
+/// otherwise take a hundred times as much memory as it sends.
+const BUFFERED_BYTES_MIN: usize = 1000;
+
+/// A datagram never shares a buffer with another one.
+const _: () = assert!(2 * BUFFERED_BYTES_MIN > BUFFER_BYTES);
+
+/// The buffers of an endpoint.
+#[derive(Default)]
+pub(super) struct DatagramBuffers {
+    buffers: Vec<BytesMut>,
+    /// The index of the buffer that was used least recently.
+    next: usize,
+}
+
+impl DatagramBuffers {
+    /// Copies a datagram.
+    pub(super) fn copy(&mut self, datagram: &[u8]) -> BytesMut {
+        if !(BUFFERED_BYTES_MIN..=BUFFER_BYTES).contains(&datagram.len()) {
+            return BytesMut::from(datagram);
+        }
+
+        let index = self.next;
+        self.next = (index + 1) % BUFFERS;
+        if index == self.buffers.len() {
+            self.buffers.push(BytesMut::with_capacity(BUFFER_BYTES));
+        }
+        let buffer = &mut self.buffers[index];
+        if !buffer.try_reclaim(datagram.len()) {
+            *buffer = BytesMut::with_capacity(BUFFER_BYTES);
+        }
+        buffer.extend_from_slice(datagram);
+        buffer.split()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_used_again_when_they_are_free() {
+        let mut buffers = DatagramBuffers::default();
+        let mut addresses = Vec::new();
+        for number in 0..3 * BUFFERS {
+            let datagram = vec![u8::try_from(number).unwrap(); 1200];
+            let copy = buffers.copy(&datagram);
+            assert_eq!(copy, datagram);
+            addresses.push(copy.as_ptr());
+        }
+        assert_eq!(addresses[BUFFERS..2 * BUFFERS], addresses[2 * BUFFERS..]);
+    }
+
+    #[test]
+    fn datagrams_in_use_remain_as_they_are() {
+        let mut buffers = DatagramBuffers::default();
+        let lengths = [1000, 1452, 1500, 40, 999, 1501, 9000];
+        let datagrams: Vec<_> =
+            (0..100).map(|number| vec![number; lengths[usize::from(number) % lengths.len()]]).collect();
+        let copies: Vec<_> = datagrams.iter().map(|datagram| buffers.copy(datagram)).collect();
+        assert!(copies.iter().zip(&datagrams).all(|(copy, datagram)| copy == datagram));
+    }
+}
