@@ -182,6 +182,12 @@ impl Writer {
         self.positions.body(id).length
     }
 
+    /// Returns the extents of all bodies written so far, by their IDs.
+    #[must_use]
+    pub fn body_extents(&self) -> &[Extent] {
+        &self.positions.bodies
+    }
+
     /// Writes a head. Must be called at most once for each head.
     ///
     /// # Errors

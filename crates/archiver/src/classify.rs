@@ -4,6 +4,7 @@
 
 mod table;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use table::TABLE;
@@ -67,10 +68,11 @@ impl MediaTypes {
 
     /// Returns the type of the file at `path`, relative to the source root.
     pub fn of(&self, path: &[u8]) -> MediaType<'_> {
-        let Some(extension) = lower_case_extension(file_name(path)) else {
+        let mut buffer = [0; SHORT_BYTES_MAX];
+        let Some(extension) = lower_case_extension(file_name(path), &mut buffer) else {
             return of_bare_name(path);
         };
-        if let Some(row) = self.overrides.get(&extension) {
+        if let Some(row) = self.overrides.get(&*extension) {
             return MediaType {
                 text: &row.text,
                 charset: row.charset,
@@ -78,7 +80,7 @@ impl MediaTypes {
                 asset: row.asset,
             };
         }
-        match TABLE.binary_search_by(|row| row.0.cmp(&extension)) {
+        match TABLE.binary_search_by(|row| row.0.cmp(&*extension)) {
             Ok(found) => TABLE[found].1,
             Err(_) => UNKNOWN,
         }
@@ -156,11 +158,19 @@ pub(crate) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
 
+/// Length of the extensions that are converted to lower case without an allocation. A build looks up each name several times.
+const SHORT_BYTES_MAX: usize = 16;
+
 /// Returns the extension, unless the full stop is the name's first byte.
-fn lower_case_extension(name: &[u8]) -> Option<String> {
+fn lower_case_extension<'b>(name: &[u8], buffer: &'b mut [u8; SHORT_BYTES_MAX]) -> Option<Cow<'b, str>> {
     let stop = name.iter().rposition(|&byte| byte == b'.').filter(|&stop| stop > 0)?;
     let extension = name.get(stop + 1..).filter(|extension| !extension.is_empty())?;
-    Some(std::str::from_utf8(extension).ok()?.to_ascii_lowercase())
+    let Some(short) = buffer.get_mut(..extension.len()) else {
+        return Some(std::str::from_utf8(extension).ok()?.to_ascii_lowercase().into());
+    };
+    short.copy_from_slice(extension);
+    short.make_ascii_lowercase();
+    Some(std::str::from_utf8(short).ok()?.into())
 }
 
 /// Returns the type without its parameters.

@@ -17,6 +17,7 @@ use cannery_archive::{Archive, Loading};
 use crate::cancel::CancelFlag;
 use crate::changes::BuiltFiles;
 use crate::error::Error;
+use crate::listing::Listings;
 use crate::memory_cache::MemoryCache;
 use crate::options::{Encoder, Options};
 use crate::progress::Progress;
@@ -43,6 +44,7 @@ pub struct Compiler {
     started: AtomicU64,
     results: MemoryCache,
     history: Mutex<History>,
+    listings: Mutex<Listings>,
 }
 
 /// The finished builds, as far as the next one needs them.
@@ -83,6 +85,7 @@ impl Compiler {
             started: AtomicU64::new(0),
             results: MemoryCache::default(),
             history: Mutex::default(),
+            listings: Mutex::default(),
         }
     }
 
@@ -105,12 +108,16 @@ impl Compiler {
                 effort,
                 cancel,
                 results: &self.results,
+                listings: self.listings().clone(),
                 earlier: Earlier { snapshot, overdue: self.overdue(), ..Earlier::default() },
                 waits: attempts == 1,
                 left_out: &left_out,
             };
             match crate::build(&self.options, Some(&mut session), progress) {
-                Ok(built) => return self.finish(number, built, left_out),
+                Ok(built) => {
+                    *self.listings() = session.listings.finish();
+                    return self.finish(number, built, left_out);
+                }
                 Err(error) if error.is_transient() && attempts < ATTEMPTS_MAX => {
                     left_out.extend(self.path_of(&error));
                 }
@@ -138,7 +145,7 @@ impl Compiler {
 
     /// Records a finished build, and returns it.
     fn finish(&self, number: u64, built: Built, left_out: BTreeSet<Box<[u8]>>) -> Result<Build, Error> {
-        let Built { file: archive, report, sources, known, deferred } = built;
+        let Built { file: archive, report, sources, known, bodies, deferred } = built;
         let read_back = |source| Error::ReadBack { path: self.options.sources.clone(), source };
         let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
             let is_settled = !writers::is_recent(&stamp);
@@ -149,6 +156,7 @@ impl Compiler {
             number,
             files: Arc::clone(&files),
             archive: Archive::from_file(&archive, Loading::Mapped).map_err(read_back)?,
+            bodies,
         });
 
         let mut unsettled = sources.unsettled.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -166,6 +174,11 @@ impl Compiler {
 
         let unsettled = unsettled.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
         Ok(Build { number, archive, report, files: BuiltFiles(files), deferred, unsettled })
+    }
+
+    fn listings(&self) -> MutexGuard<'_, Listings> {
+        // A set is replaced as a whole.
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn history(&self) -> MutexGuard<'_, History> {

@@ -7,6 +7,7 @@
 //! which the sources cache remembers. An invalid entry is replaced and reported. If the directory can't be written, that is
 //! a warning.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -32,14 +33,14 @@ const MODE: u32 = 0o644;
 
 /// The result of compressing a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Outcome<'a> {
     /// The compressed bytes and their digest.
-    Coded(Vec<u8>, Digest),
+    Coded(Cow<'a, [u8]>, Digest),
     /// Compression saves too little.
     NotWorth,
 }
 
-impl Outcome {
+impl Outcome<'_> {
     /// Returns the length of the compressed bytes, or 0 if there are none.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
@@ -50,7 +51,7 @@ impl Outcome {
 }
 
 /// The key of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ResultKey {
     /// Digest of the content.
     pub(crate) content: Digest,
@@ -107,7 +108,7 @@ impl CompressCache {
         length: u64,
         verified: Option<&Digest>,
         coders: &mut Coders,
-    ) -> Option<Outcome> {
+    ) -> Option<Outcome<'static>> {
         let place = self.place(key);
         match read(&place, key, length, verified, coders) {
             Ok(outcome) => Some(outcome),
@@ -124,14 +125,14 @@ impl CompressCache {
     }
 
     /// Stores a result, unless storing has failed before.
-    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
+    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome<'_>) {
         if self.problems().unwritable.is_some() {
             return;
         }
         // No encoder writes an empty result, so an empty one means "not smaller".
         let empty = (&[][..], Digest::of(b""));
         let (coded, digest) = match outcome {
-            Outcome::Coded(coded, digest) => (coded.as_slice(), *digest),
+            Outcome::Coded(coded, digest) => (&**coded, *digest),
             Outcome::NotWorth => empty,
         };
 
@@ -200,7 +201,7 @@ fn read(
     length: u64,
     verified: Option<&Digest>,
     coders: &mut Coders,
-) -> Result<Outcome, Unusable> {
+) -> Result<Outcome<'static>, Unusable> {
     let metadata = fs::metadata(place).map_err(|_| Unusable::Missing)?;
     // A pipe would never end, and no useful result is longer than its content.
     if !metadata.is_file() || metadata.len() > length.saturating_add(HEADER_BYTES as u64) {
@@ -226,7 +227,7 @@ fn read(
     if !is_true {
         return Err(Unusable::Corrupt);
     }
-    Ok(Outcome::Coded(coded.to_vec(), digest))
+    Ok(Outcome::Coded(coded.to_vec().into(), digest))
 }
 
 fn header(content: &Digest, coded: &Digest) -> [u8; HEADER_BYTES] {

@@ -2,10 +2,9 @@
 //!
 //! Contents are compared by digest only.
 
-use std::collections::HashMap;
-
 use cannery_archive::{BodyId, Coding, Digest, ETag};
 
+use crate::digest_map::DigestMap;
 use crate::source::SourceId;
 
 /// Index of a distinct content.
@@ -48,7 +47,7 @@ pub(crate) struct SourceContent {
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) all: Vec<Content>,
-    of_digest: HashMap<Digest, ContentId>,
+    of_digest: DigestMap<ContentId>,
     /// By source.
     pub(crate) of_source: Vec<SourceContent>,
 }

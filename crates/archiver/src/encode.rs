@@ -103,7 +103,7 @@ impl Encoding<'_> {
         let codings = self.encoders().count() as u64;
         let mut coded_bytes = 0;
         let scratch = || Coders::new(self.options.levels);
-        let mut commit = |job: &Job, outcome: Option<Outcome>| {
+        let mut commit = |job: &Job, outcome: Option<Outcome<'_>>| {
             let content = &mut contents.all[job.content as usize];
             if let Some(Outcome::Coded(bytes, digest)) = outcome {
                 if self.caches.stores_verified() {
@@ -155,7 +155,7 @@ impl Encoding<'_> {
         job: &Job,
         coders: &mut Coders,
         counters: &Counters,
-    ) -> Result<Option<Outcome>, Error> {
+    ) -> Result<Option<Outcome<'_>>, Error> {
         self.cancel.check()?;
         let key = self.key(job);
         if let Some(outcome) = self.caches.result(&key, job.length, coders) {
@@ -231,11 +231,11 @@ const fn cost(encoder: Encoder) -> u64 {
 }
 
 /// Returns the compressed bytes if they save enough.
-fn worth(coded: Vec<u8>, length: u64) -> Outcome {
+fn worth(coded: Vec<u8>, length: u64) -> Outcome<'static> {
     let saved = length.saturating_sub(coded.len() as u64);
     if saved >= SAVED_BYTES_MIN.max(length / SAVED_PART_MIN) {
         let digest = Digest::of(&coded);
-        Outcome::Coded(coded, digest)
+        Outcome::Coded(coded.into(), digest)
     } else {
         Outcome::NotWorth
     }

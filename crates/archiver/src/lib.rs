@@ -49,6 +49,7 @@ mod caches; // The two caches, on disk or in memory.
 mod coders; // Encoders: gzip, Zopfli, brotli, zstd.
 mod compress_cache; // Cache of compressed contents.
 mod content; // Distinct contents.
+mod digest_map; // Hash maps by digest.
 mod encode; // Compresses contents.
 mod immutable; // `--immutable`.
 mod memory_cache; // Compressed contents in memory.
@@ -107,10 +108,12 @@ use crate::destination::Destination;
 use crate::emit::Emission;
 use crate::encode::Encoding;
 use crate::links::Links;
+use crate::listing::Listings;
 use crate::previous::Previous;
 use crate::publish::Staging;
 use crate::read::Reading;
 use crate::session::Session;
+use crate::snapshot::Bodies;
 use crate::source::Sources;
 use crate::source_facts::SourceFacts;
 use crate::stopwatch::Stopwatch;
@@ -134,6 +137,8 @@ pub(crate) struct Built {
     sources: Sources,
     /// By source file, if the caches store them.
     known: Vec<(FileStamp, SourceFacts)>,
+    /// The bodies of the archive.
+    bodies: Bodies,
     /// Number of compressed contents that a quick build did without.
     deferred: u64,
 }
@@ -168,7 +173,9 @@ pub(crate) fn build(
         return Err(Error::Sources { path: destination.path().to_owned(), report: Box::new(report) });
     }
     if options.include_folder_listing {
-        report.generated = listing::add(&mut routes, &mut sources, options);
+        let mut single = Listings::default();
+        let listings = session.as_mut().map_or(&mut single, |session| &mut session.listings);
+        report.generated = listing::add(&mut routes, &mut sources, options, listings);
     }
     prepare::check_start_page(options, &sources, &routes)?;
 
@@ -205,7 +212,7 @@ pub(crate) fn build(
     let (bytes, records) = emit::bound(&routes, &sources, options);
     let (carried_bytes, carried_records) = carried.bound();
     store.require(bytes + carried_bytes, records + carried_records)?;
-    let (mut writer, destination) = store.into_parts()?;
+    let (mut writer, destination, body_ids) = store.into_parts()?;
     let archive = destination.path().to_owned();
     let write_error = || Error::write(&archive);
     let emission = Emission::new(options, &sources, &read.contents, &routes, &header_rules);
@@ -220,6 +227,7 @@ pub(crate) fn build(
     report.add_carried(serial, &carried);
     writer.manifest(&manifest::encode(options, &report, &carried.releases, &routes)).map_err(write_error())?;
     writer.set_serial(serial);
+    let bodies = Bodies::new(body_ids, writer.body_extents());
     if options.exclude_slash_redirects {
         writer.disable_slash_redirects();
     }
@@ -242,5 +250,5 @@ pub(crate) fn build(
     destination.publish(&file)?;
     report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);
     report.times = stopwatch.finish();
-    Ok(Built { file, report, sources, known: read.known, deferred: tally.deferred })
+    Ok(Built { file, report, sources, known: read.known, bodies, deferred: tally.deferred })
 }

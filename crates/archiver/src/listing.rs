@@ -4,8 +4,10 @@
 //! machine. The page loads no other resource. A short inline script sorts the rows; without it they are sorted by name.
 
 mod add;
+mod rendered;
 
 pub(crate) use add::add;
+pub(crate) use rendered::Listings;
 
 use std::fmt::Write;
 

@@ -3,17 +3,18 @@
 //! The bytes of most results are in the archive of the last build, so the cache holds only those of builds that were
 //! abandoned. It keeps no result of a content that the last build no longer had.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cannery_archive::Digest;
 
 use crate::compress_cache::{Outcome, ResultKey};
+use crate::digest_map::DigestMap;
 use crate::snapshot::Snapshot;
 
 /// The cache.
 #[derive(Default)]
-pub(crate) struct MemoryCache(Mutex<BTreeMap<ResultKey, Stored>>);
+pub(crate) struct MemoryCache(Mutex<DigestMap<Stored, ResultKey>>);
 
 /// A result, and where its bytes are.
 #[derive(Clone)]
@@ -26,19 +27,21 @@ enum Stored {
 
 impl MemoryCache {
     /// Returns the result with this key.
-    pub(crate) fn find(&self, key: &ResultKey, snapshot: Option<&Snapshot>) -> Option<Outcome> {
+    pub(crate) fn find<'s>(&self, key: &ResultKey, snapshot: Option<&'s Snapshot>) -> Option<Outcome<'s>> {
         let stored = self.lock().get(key)?.clone();
         match stored {
-            Stored::Here(bytes, digest) => Some(Outcome::Coded(bytes.to_vec(), digest)),
-            Stored::InArchive(digest) => Some(Outcome::Coded(snapshot?.content(&digest)?.to_vec(), digest)),
+            Stored::Here(bytes, digest) => Some(Outcome::Coded(Cow::Owned(bytes.to_vec()), digest)),
+            Stored::InArchive(digest) => {
+                Some(Outcome::Coded(Cow::Borrowed(snapshot?.content(&digest)?), digest))
+            }
             Stored::NotWorth => Some(Outcome::NotWorth),
         }
     }
 
     /// Stores a result.
-    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
+    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome<'_>) {
         let stored = match outcome {
-            Outcome::Coded(bytes, digest) => Stored::Here(bytes.as_slice().into(), *digest),
+            Outcome::Coded(bytes, digest) => Stored::Here((**bytes).into(), *digest),
             Outcome::NotWorth => Stored::NotWorth,
         };
         self.lock().insert(*key, stored);
@@ -48,17 +51,17 @@ impl MemoryCache {
     pub(crate) fn settle(&self, snapshot: &Snapshot) {
         let mut results = self.lock();
         // A build in memory stores every content uncompressed too, also those of generated pages.
-        results.retain(|key, _| snapshot.content(&key.content).is_some());
+        results.retain(|key, _| snapshot.has(&key.content));
         for stored in results.values_mut() {
             if let Stored::Here(_, digest) = stored
-                && snapshot.content(digest).is_some()
+                && snapshot.has(digest)
             {
                 *stored = Stored::InArchive(*digest);
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ResultKey, Stored>> {
+    fn lock(&self) -> MutexGuard<'_, DigestMap<Stored, ResultKey>> {
         // Each change of the map is complete, even if another thread has panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

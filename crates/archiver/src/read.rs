@@ -3,25 +3,25 @@
 //! Sources are read in parallel and committed in order, so the archive depends neither on timing nor on caches. Only a
 //! probe is compressed here.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cannery_archive::{Coding, Digest};
+use cannery_archive::Coding;
 use cannery_base::FileStamp;
 
 use crate::caches::Caches;
 use crate::cancel::CancelFlag;
 use crate::classify::MediaTypes;
 use crate::content::{Content, Contents, Form, SourceContent};
+use crate::digest_map::DigestSet;
 use crate::error::Error;
 use crate::options::{Encoder, Options};
 use crate::ordered::{self, Jobs, Limits};
 use crate::progress::Progress;
-use crate::source::{SourceId, Sources};
+use crate::source::{Source, SourceId, Sources};
 use crate::source_facts::{Examination, SourceFacts};
 use crate::store::Store;
 
@@ -75,7 +75,7 @@ impl Reading<'_> {
         let held_bytes = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
         let jobs = Jobs { all: &all, held_bytes };
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
-        let claimed = Mutex::new(HashSet::new());
+        let claimed = Mutex::new(DigestSet::default());
         let found_in_cache = AtomicU64::new(0);
         let mut contents = Contents::default();
         let mut known = Vec::with_capacity(if self.caches.stores_facts() { self.sources.len() } else { 0 });
@@ -157,7 +157,7 @@ impl Reading<'_> {
     fn read(
         &self,
         id: SourceId,
-        claimed: &Mutex<HashSet<Digest>>,
+        claimed: &Mutex<DigestSet>,
         found_in_cache: &AtomicU64,
     ) -> Result<ReadSource, Error> {
         self.cancel.check()?;
@@ -190,6 +190,10 @@ impl Reading<'_> {
         let mut examination = Examination::begin(name, probe);
         examination.take(&bytes);
         let facts = examination.finish();
+        if let Source::Generated(generated) = self.sources.of(id) {
+            // Another build may have set the same.
+            let _ = generated.page.facts.set(facts);
+        }
         let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
         let is_first =
             is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
@@ -197,10 +201,12 @@ impl Reading<'_> {
     }
 
     fn find_in_cache(&self, id: SourceId) -> Option<(FileStamp, SourceFacts)> {
-        let file = self.sources.files.get(id as usize)?;
-        let facts = self.caches.facts(&file.path, &file.stamp)?;
+        let (stamp, facts) = match self.sources.of(id) {
+            Source::File(file) => (file.stamp, self.caches.facts(&file.path, &file.stamp)?),
+            Source::Generated(generated) => (generated.stamp(), *generated.page.facts.get()?),
+        };
         // A missing probe has to be made now.
-        (facts.compressible.is_some() || self.compresses(id).is_some()).then_some((file.stamp, facts))
+        (facts.compressible.is_some() || self.compresses(id).is_some()).then_some((stamp, facts))
     }
 
     fn to_encode(&self, id: SourceId, facts: &SourceFacts) -> bool {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::cancel::CancelFlag;
+use crate::listing::Listings;
 use crate::memory_cache::MemoryCache;
 use crate::snapshot::Earlier;
 
@@ -20,6 +21,8 @@ pub(crate) struct Session<'a> {
     pub(crate) effort: Effort,
     pub(crate) cancel: &'a CancelFlag,
     pub(crate) results: &'a MemoryCache,
+    /// Folder listings of the last build; after it, those of this one.
+    pub(crate) listings: Listings,
     pub(crate) earlier: Earlier,
     /// Whether to wait until the folder has settled. Only the first attempt of a build does.
     pub(crate) waits: bool,

@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use cannery_archive::{Archive, Digest};
+use cannery_archive::{Archive, BodyId, Digest, Extent};
 use cannery_base::FileStamp;
 
+use crate::digest_map::DigestMap;
 use crate::source_facts::SourceFacts;
 
 /// A finished build.
@@ -16,6 +17,26 @@ pub(crate) struct Snapshot {
     pub(crate) files: Arc<HashMap<Box<[u8]>, KnownFile>>,
     /// Has the contents, because a build of this kind always stores them uncompressed too.
     pub(crate) archive: Archive,
+    pub(crate) bodies: Bodies,
+}
+
+/// The bodies of an archive by digest. Finding one here takes a fraction of the time that a lookup in the archive takes.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    ids: DigestMap<BodyId>,
+    extents: Vec<Extent>,
+}
+
+impl Bodies {
+    /// `extents` are those of all IDs.
+    pub(crate) fn new(ids: DigestMap<BodyId>, extents: &[Extent]) -> Bodies {
+        Bodies { ids, extents: extents.to_vec() }
+    }
+
+    fn find(&self, digest: &Digest) -> Option<Extent> {
+        let id = self.ids.get(digest)?;
+        Some(self.extents[id.index()])
+    }
 }
 
 /// A file of a finished build.
@@ -30,7 +51,12 @@ pub(crate) struct KnownFile {
 impl Snapshot {
     /// Returns a content, if it was part of the build.
     pub(crate) fn content(&self, digest: &Digest) -> Option<&[u8]> {
-        self.archive.find_body(digest).ok().flatten()
+        self.archive.body(self.bodies.find(digest)?).ok()
+    }
+
+    /// Returns `true` if a content was part of the build.
+    pub(crate) fn has(&self, digest: &Digest) -> bool {
+        self.bodies.ids.contains_key(digest)
     }
 }
 

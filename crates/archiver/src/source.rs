@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use cannery_base::{FileStamp, FileVersion};
 use crate::error::Error;
 use crate::page_script::PageScript;
 use crate::snapshot::Earlier;
+use crate::source_facts::SourceFacts;
 use crate::walk::SourceFile;
 use crate::writers;
 
@@ -39,8 +40,23 @@ pub(crate) type SourceId = u32;
 pub(crate) struct Generated {
     /// Its path, as if it were in the source folder.
     pub(crate) path: Box<[u8]>,
-    /// Its content.
+    pub(crate) page: Arc<GeneratedPage>,
+}
+
+/// The content of a generated page, which later builds use again.
+#[derive(Debug, Default)]
+pub(crate) struct GeneratedPage {
     pub(crate) content: Vec<u8>,
+    /// Its properties as a source, once a build has found them.
+    pub(crate) facts: OnceLock<SourceFacts>,
+}
+
+impl Generated {
+    /// Returns a stamp that has nothing but the length.
+    pub(crate) fn stamp(&self) -> FileStamp {
+        let size = self.page.content.len() as u64;
+        FileStamp { version: FileVersion { device: 0, inode: 0, size, modified_ns: 0 }, changed_ns: 0 }
+    }
 }
 
 /// All sources of a build.
@@ -125,7 +141,7 @@ impl Sources {
     pub(crate) fn length(&self, id: SourceId) -> u64 {
         match self.of(id) {
             Source::File(file) => file.stamp.version.size,
-            Source::Generated(page) => page.content.len() as u64,
+            Source::Generated(page) => page.page.content.len() as u64,
         }
     }
 
@@ -157,11 +173,9 @@ impl Sources {
         bytes.clear();
         match self.of(id) {
             Source::Generated(page) => {
-                bytes.extend_from_slice(&page.content);
+                bytes.extend_from_slice(&page.page.content);
                 self.add_script(id, bytes);
-                let size = page.content.len() as u64;
-                let version = FileVersion { device: 0, inode: 0, size, modified_ns: 0 };
-                Ok(FileStamp { version, changed_ns: 0 })
+                Ok(page.stamp())
             }
             Source::File(file) => {
                 if let Some(kept) = self.stored(file) {

@@ -3,12 +3,12 @@
 //! Starts in the 32-bit format. When there is no more room, continues in the 64-bit format in a second temporary file,
 //! unless the options require one format.
 
-use std::collections::HashMap;
 use std::io::Read;
 
 use cannery_archive::{BodyId, Digest, Format, WriteError, Writer};
 
 use crate::destination::Destination;
+use crate::digest_map::DigestMap;
 use crate::error::Error;
 use crate::options::FormatChoice;
 
@@ -18,7 +18,7 @@ pub(crate) struct Store {
     /// `None` only after widening has failed; writing has ended then.
     writer: Option<Writer>,
     may_widen: bool,
-    bodies: HashMap<Digest, BodyId>,
+    bodies: DigestMap<BodyId>,
 }
 
 impl Store {
@@ -30,7 +30,7 @@ impl Store {
             FormatChoice::Cdb64 => (Format::Cdb64, false),
         };
         let writer = Writer::new(destination.create()?, width).map_err(Error::write(destination.path()))?;
-        Ok(Store { destination, writer: Some(writer), may_widen, bodies: HashMap::new() })
+        Ok(Store { destination, writer: Some(writer), may_widen, bodies: DigestMap::default() })
     }
 
     /// Returns the body with this digest, if it is stored.
@@ -80,10 +80,10 @@ impl Store {
         required.map_err(Error::write(self.destination.path()))
     }
 
-    /// Ends the bodies. The remaining records refer to them.
-    pub(crate) fn into_parts(self) -> Result<(Writer, Destination), Error> {
+    /// Ends the bodies, and returns their IDs too. The remaining records refer to them.
+    pub(crate) fn into_parts(self) -> Result<(Writer, Destination, DigestMap<BodyId>), Error> {
         let writer = self.writer.ok_or(WriteError::Full).map_err(Error::write(self.destination.path()))?;
-        Ok((writer, self.destination))
+        Ok((writer, self.destination, self.bodies))
     }
 
     fn with_writer<T>(
@@ -135,7 +135,7 @@ mod tests {
         let digest = Digest::of(b"content");
         let body = store.body(&digest, b"content").unwrap();
         store.require(u64::from(u32::MAX), 1).unwrap();
-        let (writer, destination) = store.into_parts().unwrap();
+        let (writer, destination, _) = store.into_parts().unwrap();
         assert_eq!((writer.format(), writer.body_length(body)), (Format::Cdb64, 7));
         let (file, written) = writer.finish().unwrap();
         assert_eq!(written.facts.bodies, 1);
@@ -152,7 +152,7 @@ mod tests {
         let mut narrow = store(&folder, FormatChoice::Cdb);
         let error = narrow.require(u64::from(u32::MAX), 1).unwrap_err();
         assert!(matches!(error, Error::Write { source: WriteError::Full, .. }), "{error}");
-        let (writer, _destination) = store(&folder, FormatChoice::Cdb64).into_parts().unwrap();
+        let (writer, _destination, _) = store(&folder, FormatChoice::Cdb64).into_parts().unwrap();
         assert_eq!(writer.format(), Format::Cdb64);
     }
 }

@@ -255,6 +255,14 @@ pub struct NewRepresentation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BodyId(pub(crate) u32);
 
+impl BodyId {
+    /// Returns the number of bodies that were written before this one.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The ID of a head in an unfinished archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HeadId(pub(crate) u32);

@@ -2,25 +2,33 @@
 //!
 //! Listings contain served files only.
 
+use std::sync::Arc;
+
 use cannery_archive::Origin;
 
-use crate::listing::{Entry, EntryKind, Listing};
+use crate::listing::{Entry, EntryKind, Listings};
 use crate::options::{LastModified, Options};
 use crate::routes::{Route, Routes, Target};
-use crate::source::{Generated, Sources};
+use crate::source::{Generated, GeneratedPage, Sources};
 use crate::special;
 
 /// Adds a listing to each folder: JSON to all, and a page if no index page answers. Returns the number of added pages.
-pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options) -> u64 {
+/// The pages of folders whose entries are the same as before come from `listings`.
+pub(crate) fn add(
+    routes: &mut Routes,
+    sources: &mut Sources,
+    options: &Options,
+    listings: &mut Listings,
+) -> u64 {
     let is_dated = options.preview || options.last_modified == LastModified::Files;
     let listed = |folder: &[u8]| folder != b"_hosts" && !folder.starts_with(b"_hosts/");
     let folders: Vec<Box<[u8]>> = sources.folders.iter().filter(|folder| listed(folder)).cloned().collect();
     let mut made = 0;
     for folder in folders {
-        let listing = Listing::new(&folder, entries(sources, &folder, is_dated));
+        let listing = listings.of(&folder, entries(sources, &folder, is_dated));
         let key = if folder.is_empty() { b"/".to_vec() } else { [b"/", &*folder, b"/"].concat() };
         let has_fallback = answers_without_file(routes, &key);
-        let mut add = |key: Vec<u8>, name: &[u8], content: String| {
+        let mut add = |key: Vec<u8>, name: &[u8], page: &dyn Fn() -> Arc<GeneratedPage>| {
             let id = sources.next_id();
             let place = (None, key.into_boxed_slice());
             if routes.paths.contains_key(&place) {
@@ -29,14 +37,14 @@ pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options)
             let route = Route { target: Target::Source { id, status: 200 }, origin: Origin::Generated };
             routes.paths.insert(place, route);
             let path = [&*folder, b"/", name].concat().into();
-            sources.generated.push(Generated { path, content: content.into_bytes() });
+            sources.generated.push(Generated { path, page: page() });
             made += 1;
         };
-        add([key.as_slice(), b"_listing.json"].concat(), b"_listing.json", listing.json());
+        add([key.as_slice(), b"_listing.json"].concat(), b"_listing.json", &|| listing.json());
         // In a preview, a fallback page takes precedence as in production: the routes of a single-page application may have
         // the names of folders.
         if !options.preview || !has_fallback {
-            add(key, b"_listing.html", listing.html());
+            add(key, b"_listing.html", &|| listing.html());
         }
     }
     made

@@ -10,7 +10,10 @@ fn sources(root: &tempfile::TempDir, name: &str) -> Sources {
         root: root.path().to_owned(),
         files: vec![SourceFile { path: name.as_bytes().into(), stamp }],
         folders: vec![Box::default()],
-        generated: vec![Generated { path: b"made".as_slice().into(), content: b"by us".to_vec() }],
+        generated: vec![Generated {
+            path: b"made".as_slice().into(),
+            page: Arc::new(GeneratedPage { content: b"by us".to_vec(), ..GeneratedPage::default() }),
+        }],
         earlier: None,
         unsettled: Mutex::default(),
         script: None,
