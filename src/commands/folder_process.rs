@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use cannery_archiver::{CancelFlag, Compiler, Effort, Error};
-use cannery_follow::Mode;
+use cannery_follow::{Inspector, Mode};
 use cannery_server::release_socket::ReleaseSender;
 use cannery_server::sandbox::{Plan, Requirement, Sandbox};
 
@@ -38,7 +38,9 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     // Changes during the first build are followed too.
     let messages = Messages::new();
     let root = options.sources.clone();
-    let _follower = folder::follow(root, Mode::Auto, folder::filter(), messages.sender.clone())?;
+    let mut inspector = Inspector::new(root.clone(), folder::filter());
+    let inspect = move || inspector.inspect();
+    let _follower = folder::follow(root, Mode::Auto, folder::filter(), messages.sender.clone(), inspect)?;
     // The server has ended, and nothing is left to do. There are no files to remove.
     let thread = |error| Failure::failed(format!("cannot start a thread: {error}"));
     let server = ReleaseSender::start(socket, || std::process::exit(Exit::Done as i32)).map_err(thread)?;

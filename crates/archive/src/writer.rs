@@ -7,6 +7,8 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::sync::Arc;
 
 use crate::checksum::Digest;
 use crate::error::WriteError;
@@ -20,13 +22,21 @@ use crate::layout::padding::{self, zeros_before_body};
 use crate::layout::record::{BodyId, Extent, HeadId, NewRecord, Positions};
 use crate::layout::scope::NewScope;
 use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key, plain_head_key};
+use crate::reader::Archive;
 
 /// Fits into the second-level cache, because the bytes are hashed and then written.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// A shorter run of copied bodies goes through the buffer, because a system call costs as much as copying it.
+const RUN_BYTES_MIN: u64 = 32 << 10;
+
 /// Writes an archive.
 pub struct Writer {
     file: File,
+    /// The archive that bodies are copied from.
+    source: Option<Arc<Archive>>,
+    /// Consecutive records of `source` that come after the buffer, and are neither hashed nor written yet.
+    run: Range<u64>,
     /// Bytes that are neither hashed nor written yet. Hashing many at a time is several times faster.
     buffer: Vec<u8>,
     format: Format,
@@ -100,6 +110,8 @@ impl Writer {
         };
         let mut writer = Writer {
             file,
+            source: None,
+            run: 0..0,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             format,
             position: format.header_bytes(),
@@ -116,6 +128,12 @@ impl Writer {
         writer.flush()?;
         writer.hasher = blake3::Hasher::new();
         Ok(writer)
+    }
+
+    /// Sets the archive that [`Writer::copied_body`] copies from. It must have the same format.
+    pub fn set_source(&mut self, source: Arc<Archive>) {
+        debug_assert!(source.format() == self.format && self.source.is_none());
+        self.source = Some(source);
     }
 
     /// Sets the serial number of the release.
@@ -158,6 +176,33 @@ impl Writer {
         self.write_body(digest, content.len() as u64, |writer| writer.append(content))
     }
 
+    /// Writes the body that has this extent in the source. Bodies that are consecutive there are copied as a whole.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Writer::body`].
+    ///
+    /// # Panics
+    /// If there is no source, or it has no such body.
+    pub fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, WriteError> {
+        self.pad_before_body(extent.length)?;
+        let key = body_key(digest);
+        let bytes_before_data = self.format.record_header_bytes() + key.len() as u64;
+        self.require(extent.length.saturating_add(bytes_before_data), 1)?;
+        let start = extent.position - bytes_before_data;
+        if self.run.end != start {
+            self.end_run()?;
+            self.run = start..start;
+        }
+
+        let hash = self.format.stored_hash(Hash::of(&key));
+        self.slots.push(Slot { hash, position: self.position });
+        self.run.end = extent.position + extent.length;
+        self.position += bytes_before_data;
+        let position = self.position;
+        self.position += extent.length;
+        self.add_body(Extent { position, length: extent.length })
+    }
+
     fn write_body(
         &mut self,
         digest: &Digest,
@@ -168,11 +213,14 @@ impl Writer {
         self.start_record(&body_key(digest), length)?;
         let position = self.position;
         write(self)?;
+        self.add_body(Extent { position, length })
+    }
 
+    fn add_body(&mut self, extent: Extent) -> Result<BodyId, WriteError> {
         let id = BodyId(u32::try_from(self.positions.bodies.len()).map_err(|_| WriteError::Full)?);
-        self.positions.bodies.push(Extent { position, length });
+        self.positions.bodies.push(extent);
         self.facts.bodies += 1;
-        self.facts.body_bytes += length;
+        self.facts.body_bytes += extent.length;
         Ok(id)
     }
 
@@ -289,6 +337,7 @@ impl Writer {
         debug_assert!(self.format == Format::Cdb && self.positions.heads.is_empty());
         let mut wide = Writer::new(file, Format::Cdb64)?;
         let key_position = |body: &Extent| body.position - BODY_KEY_BYTES as u64;
+        self.end_run()?;
         self.flush()?;
         let mut source = BufReader::with_capacity(BUFFER_BYTES, self.file);
         for body in &self.positions.bodies {
@@ -393,7 +442,32 @@ impl Writer {
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.end_run()?;
         self.position += bytes.len() as u64;
+        self.put(bytes)
+    }
+
+    /// Hashes and writes the run.
+    fn end_run(&mut self) -> Result<(), WriteError> {
+        if self.run.is_empty() {
+            return Ok(());
+        }
+        let run = std::mem::take(&mut self.run);
+        let source = self.source.clone().expect("a run is of a source");
+        let extent = Extent { position: run.start, length: run.end - run.start };
+        let bytes = source.body(extent).expect("the source has the body");
+        if extent.length < RUN_BYTES_MIN {
+            return self.put(bytes);
+        }
+        self.flush()?;
+        for chunk in bytes.chunks(BUFFER_BYTES) {
+            self.hasher.update(chunk);
+            self.file.write_all(chunk)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         if self.buffer.len() + bytes.len() > BUFFER_BYTES {
             self.flush()?;
         }

@@ -67,7 +67,7 @@ impl Caches<'_> {
     }
 
     /// Returns the result of compressing a content of `length` bytes, if there is a valid one.
-    pub(crate) fn result(&self, key: &ResultKey, length: u64, coders: &mut Coders) -> Option<Outcome<'_>> {
+    pub(crate) fn result(&self, key: &ResultKey, length: u64, coders: &mut Coders) -> Option<Outcome> {
         match self {
             Caches::Disk(DiskCaches { compress, sources, .. }) => {
                 let verified = sources.as_ref().and_then(|known| known.verified(key));
@@ -78,7 +78,7 @@ impl Caches<'_> {
     }
 
     /// Stores the result of compressing a content.
-    pub(crate) fn keep_result(&self, key: &ResultKey, outcome: &Outcome<'_>) {
+    pub(crate) fn keep_result(&self, key: &ResultKey, outcome: &Outcome) {
         match self {
             Caches::Disk(DiskCaches { compress: Some(cache), .. }) => cache.keep(key, outcome),
             Caches::Disk(DiskCaches { compress: None, .. }) => {}

@@ -155,7 +155,7 @@ impl Compiler {
         let snapshot = Arc::new(Snapshot {
             number,
             files: Arc::clone(&files),
-            archive: Archive::from_file(&archive, Loading::Mapped).map_err(read_back)?,
+            archive: Arc::new(Archive::from_file(&archive, Loading::Mapped).map_err(read_back)?),
             bodies,
         });
 

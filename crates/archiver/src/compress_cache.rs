@@ -7,14 +7,13 @@
 //! which the sources cache remembers. An invalid entry is replaced and reported. If the directory can't be written, that is
 //! a warning.
 
-use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cannery_archive::Digest;
+use cannery_archive::{Digest, Extent};
 
 use crate::coders::{self, Coders};
 use crate::diagnostic::Diagnostic;
@@ -33,19 +32,21 @@ const MODE: u32 = 0o644;
 
 /// The result of compressing a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome<'a> {
+pub(crate) enum Outcome {
     /// The compressed bytes and their digest.
-    Coded(Cow<'a, [u8]>, Digest),
+    Coded(Vec<u8>, Digest),
+    /// A body of the archive of the last build, with its digest.
+    Stored(Extent, Digest),
     /// Compression saves too little.
     NotWorth,
 }
 
-impl Outcome<'_> {
+impl Outcome {
     /// Returns the length of the compressed bytes, or 0 if there are none.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Outcome::Coded(bytes, _) => bytes.len() as u64,
-            Outcome::NotWorth => 0,
+            Outcome::Stored(..) | Outcome::NotWorth => 0,
         }
     }
 }
@@ -108,7 +109,7 @@ impl CompressCache {
         length: u64,
         verified: Option<&Digest>,
         coders: &mut Coders,
-    ) -> Option<Outcome<'static>> {
+    ) -> Option<Outcome> {
         let place = self.place(key);
         match read(&place, key, length, verified, coders) {
             Ok(outcome) => Some(outcome),
@@ -125,15 +126,16 @@ impl CompressCache {
     }
 
     /// Stores a result, unless storing has failed before.
-    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome<'_>) {
+    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
         if self.problems().unwritable.is_some() {
             return;
         }
         // No encoder writes an empty result, so an empty one means "not smaller".
         let empty = (&[][..], Digest::of(b""));
         let (coded, digest) = match outcome {
-            Outcome::Coded(coded, digest) => (&**coded, *digest),
-            Outcome::NotWorth => empty,
+            Outcome::Coded(coded, digest) => (coded.as_slice(), *digest),
+            // Only results in memory are stored in an archive.
+            Outcome::Stored(..) | Outcome::NotWorth => empty,
         };
 
         let place = self.place(key);
@@ -201,7 +203,7 @@ fn read(
     length: u64,
     verified: Option<&Digest>,
     coders: &mut Coders,
-) -> Result<Outcome<'static>, Unusable> {
+) -> Result<Outcome, Unusable> {
     let metadata = fs::metadata(place).map_err(|_| Unusable::Missing)?;
     // A pipe would never end, and no useful result is longer than its content.
     if !metadata.is_file() || metadata.len() > length.saturating_add(HEADER_BYTES as u64) {
@@ -227,7 +229,7 @@ fn read(
     if !is_true {
         return Err(Unusable::Corrupt);
     }
-    Ok(Outcome::Coded(coded.to_vec().into(), digest))
+    Ok(Outcome::Coded(coded.to_vec(), digest))
 }
 
 fn header(content: &Digest, coded: &Digest) -> [u8; HEADER_BYTES] {

@@ -53,8 +53,13 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Returns the content with this digest, which is added with `source` as its first source if it is new.
-    pub(crate) fn of_digest(&mut self, digest: Digest, length: u64, source: SourceId) -> &mut Content {
+    /// Returns the index and the content of this digest, which is added with `source` as its first source if it is new.
+    pub(crate) fn of_digest(
+        &mut self,
+        digest: Digest,
+        length: u64,
+        source: SourceId,
+    ) -> (ContentId, &mut Content) {
         let next = ContentId::try_from(self.all.len()).expect("there are no more contents than sources");
         let id = *self.of_digest.entry(digest).or_insert(next);
         if id == next {
@@ -67,12 +72,7 @@ impl Contents {
                 forms: Vec::new(),
             });
         }
-        &mut self.all[id as usize]
-    }
-
-    /// Returns the index of a known content.
-    pub(crate) fn id(&self, digest: &Digest) -> ContentId {
-        self.of_digest[digest]
+        (id, &mut self.all[id as usize])
     }
 
     pub(crate) fn of_source(&self, source: SourceId) -> (&Content, SourceContent) {

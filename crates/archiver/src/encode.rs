@@ -103,18 +103,23 @@ impl Encoding<'_> {
         let codings = self.encoders().count() as u64;
         let mut coded_bytes = 0;
         let scratch = || Coders::new(self.options.levels);
-        let mut commit = |job: &Job, outcome: Option<Outcome<'_>>| {
+        let mut commit = |job: &Job, outcome: Option<Outcome>| {
             let content = &mut contents.all[job.content as usize];
-            if let Some(Outcome::Coded(bytes, digest)) = outcome {
-                if self.caches.stores_verified() {
-                    verified.insert(self.key(job), digest);
+            let stored = match outcome {
+                Some(Outcome::Coded(bytes, digest)) => {
+                    if self.caches.stores_verified() {
+                        verified.insert(self.key(job), digest);
+                    }
+                    Some((store.body(&digest, &bytes)?, bytes.len() as u64, digest))
                 }
-                content.forms.push(Form {
-                    coding: coders::coding(job.encoder),
-                    body: store.body(&digest, &bytes)?,
-                    length: bytes.len() as u64,
-                    etag: digest.etag(),
-                });
+                Some(Outcome::Stored(extent, digest)) => {
+                    Some((store.copied_body(&digest, extent)?, extent.length, digest))
+                }
+                Some(Outcome::NotWorth) | None => None,
+            };
+            if let Some((body, length, digest)) = stored {
+                let coding = coders::coding(job.encoder);
+                content.forms.push(Form { coding, body, length, etag: digest.etag() });
             }
 
             // A content advances the progress by one part per coding, which add up to its length.
@@ -155,7 +160,7 @@ impl Encoding<'_> {
         job: &Job,
         coders: &mut Coders,
         counters: &Counters,
-    ) -> Result<Option<Outcome<'_>>, Error> {
+    ) -> Result<Option<Outcome>, Error> {
         self.cancel.check()?;
         let key = self.key(job);
         if let Some(outcome) = self.caches.result(&key, job.length, coders) {
@@ -208,7 +213,7 @@ impl Encoding<'_> {
         for content in &mut contents.all {
             if content.forms.is_empty() && content.wanted {
                 let source = content.first;
-                store_identity(content, source, None, self.sources, store)?;
+                store_identity(content, source, self.sources, store)?;
             }
 
             // Clients that accept Brotli or Zstandard accept gzip too, so a form must be smaller than gzip's to be useful.
@@ -231,11 +236,11 @@ const fn cost(encoder: Encoder) -> u64 {
 }
 
 /// Returns the compressed bytes if they save enough.
-fn worth(coded: Vec<u8>, length: u64) -> Outcome<'static> {
+fn worth(coded: Vec<u8>, length: u64) -> Outcome {
     let saved = length.saturating_sub(coded.len() as u64);
     if saved >= SAVED_BYTES_MIN.max(length / SAVED_PART_MIN) {
         let digest = Digest::of(&coded);
-        Outcome::Coded(coded.into(), digest)
+        Outcome::Coded(coded, digest)
     } else {
         Outcome::NotWorth
     }

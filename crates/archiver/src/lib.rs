@@ -180,7 +180,8 @@ pub(crate) fn build(
     prepare::check_start_page(options, &sources, &routes)?;
 
     stopwatch.stage(Stage::Read, Some(sources.len() as u64));
-    let mut store = Store::begin(destination, options.format)?;
+    let earlier = session.as_ref().and_then(|session| session.earlier.snapshot.clone());
+    let mut store = Store::begin(destination, options.format, earlier)?;
     let effort = session.as_ref().map_or(Effort::Full, |session| session.effort);
     let cancel = session.as_ref().map_or_else(CancelFlag::default, |session| session.cancel.clone());
     let caches = match session {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cannery_archive::Coding;
+use cannery_archive::{Coding, Extent};
 use cannery_base::FileStamp;
 
 use crate::caches::Caches;
@@ -56,8 +56,17 @@ pub(crate) struct Reading<'a> {
 struct ReadSource {
     facts: SourceFacts,
     stamp: FileStamp,
-    /// Its bytes, if they are in memory and may be needed.
-    bytes: Option<Vec<u8>>,
+    content: Held,
+}
+
+/// The content of a source, as far as storing it may need it.
+enum Held {
+    /// It is read again if it is needed.
+    Nothing,
+    /// It is in memory.
+    Bytes(Vec<u8>),
+    /// The archive of the last build has it.
+    Earlier(Extent),
 }
 
 /// The results of the first pass.
@@ -83,8 +92,11 @@ impl Reading<'_> {
         let work = |(): &mut (), job: &Range<SourceId>| {
             let read = |id| self.read(id, &claimed, &found_in_cache);
             let sources = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
-            let bytes = sources.iter().filter_map(|source| source.bytes.as_ref());
-            let held_bytes = bytes.map(|bytes| bytes.len() as u64).sum();
+            let held_bytes = sources.iter().map(|source| match &source.content {
+                Held::Bytes(bytes) => bytes.len() as u64,
+                Held::Nothing | Held::Earlier(_) => 0,
+            });
+            let held_bytes = held_bytes.sum();
             Ok((sources, held_bytes))
         };
         ordered::run(
@@ -162,18 +174,24 @@ impl Reading<'_> {
     ) -> Result<ReadSource, Error> {
         self.cancel.check()?;
         if let Some((stamp, facts)) = self.find_in_cache(id) {
-            found_in_cache.fetch_add(1, Ordering::Relaxed);
+            // Generated pages aren't read.
+            let is_file = matches!(self.sources.of(id), Source::File(_));
+            found_in_cache.fetch_add(u64::from(is_file), Ordering::Relaxed);
+            // The store copies the content from the last build, if that has it.
+            if let Some(extent) = self.sources.earlier_extent(&facts.digest) {
+                return Ok(ReadSource { facts, stamp, content: Held::Earlier(extent) });
+            }
             // The bytes are needed only to store them uncompressed, and only for the first source with this content.
             let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
             let is_first =
                 is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
             let is_small = stamp.version.size <= HELD_SOURCE_BYTES_MAX;
-            // The store takes the bytes from the last build, if it has them.
-            let is_in_earlier = self.sources.content(&facts.digest).is_some();
-            let bytes = (is_first && is_small && !is_in_earlier)
-                .then(|| self.sources.read_again(id, &facts.digest))
-                .transpose()?;
-            return Ok(ReadSource { facts, stamp, bytes });
+            let content = if is_first && is_small {
+                Held::Bytes(self.sources.read_again(id, &facts.digest)?)
+            } else {
+                Held::Nothing
+            };
+            return Ok(ReadSource { facts, stamp, content });
         }
 
         let path = self.sources.path(id);
@@ -182,7 +200,7 @@ impl Reading<'_> {
         if self.sources.length(id) > HELD_SOURCE_BYTES_MAX {
             let begin = || Examination::begin(name, probe);
             let (examination, stamp) = self.sources.stream(id, begin, Examination::take)?;
-            return Ok(ReadSource { facts: examination.finish(), stamp, bytes: None });
+            return Ok(ReadSource { facts: examination.finish(), stamp, content: Held::Nothing });
         }
 
         let mut bytes = Vec::new();
@@ -197,7 +215,8 @@ impl Reading<'_> {
         let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
         let is_first =
             is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
-        Ok(ReadSource { facts, stamp, bytes: is_first.then_some(bytes) })
+        let content = if is_first { Held::Bytes(bytes) } else { Held::Nothing };
+        Ok(ReadSource { facts, stamp, content })
     }
 
     fn find_in_cache(&self, id: SourceId) -> Option<(FileStamp, SourceFacts)> {
@@ -223,17 +242,16 @@ impl Reading<'_> {
         let SourceFacts { digest, utf8, fingerprinted, .. } = read.facts;
         let is_control = self.control.binary_search(&id).is_ok();
         let to_encode = !is_control && self.to_encode(id, &read.facts);
-        let content = contents.of_digest(digest, self.sources.content_length(id, &read.stamp), id);
+        let (number, content) = contents.of_digest(digest, self.sources.content_length(id, &read.stamp), id);
         let wanted = !(is_control && self.options.exclude_file_listing);
         content.wanted |= wanted;
         content.to_encode |= to_encode;
 
         if wanted && content.forms.is_empty() && (self.stores_identity() || !to_encode) {
-            store_identity(content, id, read.bytes.as_deref(), self.sources, store)?;
+            store_held(content, id, &read.content, self.sources, store)?;
         }
 
-        let content = contents.id(&digest);
-        contents.of_source.push(SourceContent { content, utf8, fingerprinted });
+        contents.of_source.push(SourceContent { content: number, utf8, fingerprinted });
         Ok(())
     }
 }
@@ -249,26 +267,40 @@ pub(crate) fn store_hidden(
         let place = contents.of_source[*id as usize].content as usize;
         let content = &mut contents.all[place];
         if content.forms.is_empty() && content.wanted {
-            store_identity(content, *id, None, sources, store)?;
+            store_identity(content, *id, sources, store)?;
         }
     }
     Ok(())
 }
 
-/// Stores a content uncompressed: from `bytes`, or from the source `id`, which must still have it.
+/// Stores a content uncompressed: from the last build, or from the source `id`, which must still have it.
 pub(crate) fn store_identity(
     content: &mut Content,
     id: SourceId,
-    bytes: Option<&[u8]>,
+    sources: &Sources,
+    store: &mut Store,
+) -> Result<(), Error> {
+    let held = sources.earlier_extent(&content.digest).map_or(Held::Nothing, Held::Earlier);
+    store_held(content, id, &held, sources, store)
+}
+
+/// Stores a content uncompressed: as it is held, or from the source `id`, which must still have it.
+fn store_held(
+    content: &mut Content,
+    id: SourceId,
+    held: &Held,
     sources: &Sources,
     store: &mut Store,
 ) -> Result<(), Error> {
     let digest = &content.digest;
     let length = content.length;
-    let body = match bytes.or_else(|| sources.content(digest)) {
-        Some(bytes) => store.body(digest, bytes)?,
-        None if length <= HELD_SOURCE_BYTES_MAX => store.body(digest, &sources.read_again(id, digest)?)?,
-        None => {
+    let body = match held {
+        Held::Bytes(bytes) => store.body(digest, bytes)?,
+        Held::Earlier(extent) => store.copied_body(digest, *extent)?,
+        Held::Nothing if length <= HELD_SOURCE_BYTES_MAX => {
+            store.body(digest, &sources.read_again(id, digest)?)?
+        }
+        Held::Nothing => {
             let path = sources.full_path(id);
             let file = File::open(&path).map_err(Error::read(path.clone()))?;
             let mut hashed = Hashed { file, hasher: blake3::Hasher::new(), failed: None };

@@ -16,7 +16,7 @@ pub(crate) struct Snapshot {
     /// By path, relative to the source folder.
     pub(crate) files: Arc<HashMap<Box<[u8]>, KnownFile>>,
     /// Has the contents, because a build of this kind always stores them uncompressed too.
-    pub(crate) archive: Archive,
+    pub(crate) archive: Arc<Archive>,
     pub(crate) bodies: Bodies,
 }
 
@@ -33,7 +33,7 @@ impl Bodies {
         Bodies { ids, extents: extents.to_vec() }
     }
 
-    fn find(&self, digest: &Digest) -> Option<Extent> {
+    pub(crate) fn find(&self, digest: &Digest) -> Option<Extent> {
         let id = self.ids.get(digest)?;
         Some(self.extents[id.index()])
     }
@@ -100,6 +100,11 @@ impl Earlier {
     /// Returns `true` if the last build had files.
     pub(crate) fn has_files(&self) -> bool {
         self.snapshot.as_ref().is_some_and(|snapshot| !snapshot.files.is_empty())
+    }
+
+    /// Returns where the archive of the last build has a content.
+    pub(crate) fn extent(&self, digest: &Digest) -> Option<Extent> {
+        self.snapshot.as_ref()?.bodies.find(digest)
     }
 
     /// Returns a content of the last build.

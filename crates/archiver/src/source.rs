@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use cannery_archive::Digest;
+use cannery_archive::{Digest, Extent};
 use cannery_base::{FileStamp, FileVersion};
 
 use crate::error::Error;
@@ -226,9 +226,9 @@ impl Sources {
         Kept::captured(earlier, file).filter(|kept| kept.stamp == file.stamp)
     }
 
-    /// Returns a content of the last build.
-    pub(crate) fn content(&self, digest: &Digest) -> Option<&[u8]> {
-        self.earlier.as_ref()?.content(digest)
+    /// Returns where the archive of the last build has a content.
+    pub(crate) fn earlier_extent(&self, digest: &Digest) -> Option<Extent> {
+        self.earlier.as_ref()?.extent(digest)
     }
 
     /// Returns the version of a file in the last build, or when it was captured, if the file changes or is missing.

@@ -4,13 +4,15 @@
 //! unless the options require one format.
 
 use std::io::Read;
+use std::sync::Arc;
 
-use cannery_archive::{BodyId, Digest, Format, WriteError, Writer};
+use cannery_archive::{BodyId, Digest, Extent, Format, WriteError, Writer};
 
 use crate::destination::Destination;
 use crate::digest_map::DigestMap;
 use crate::error::Error;
 use crate::options::FormatChoice;
+use crate::snapshot::Snapshot;
 
 /// An archive that is being written.
 pub(crate) struct Store {
@@ -19,18 +21,26 @@ pub(crate) struct Store {
     writer: Option<Writer>,
     may_widen: bool,
     bodies: DigestMap<BodyId>,
+    /// The last build, from whose archive bodies may be copied.
+    earlier: Option<Arc<Snapshot>>,
 }
 
 impl Store {
     /// Starts an archive in a file of `destination`.
-    pub(crate) fn begin(mut destination: Destination, format: FormatChoice) -> Result<Store, Error> {
+    pub(crate) fn begin(
+        mut destination: Destination,
+        format: FormatChoice,
+        earlier: Option<Arc<Snapshot>>,
+    ) -> Result<Store, Error> {
         let (width, may_widen) = match format {
             FormatChoice::Auto => (Format::Cdb, true),
             FormatChoice::Cdb => (Format::Cdb, false),
             FormatChoice::Cdb64 => (Format::Cdb64, false),
         };
-        let writer = Writer::new(destination.create()?, width).map_err(Error::write(destination.path()))?;
-        Ok(Store { destination, writer: Some(writer), may_widen, bodies: DigestMap::default() })
+        let mut writer =
+            Writer::new(destination.create()?, width).map_err(Error::write(destination.path()))?;
+        set_source(&mut writer, earlier.as_deref());
+        Ok(Store { destination, writer: Some(writer), may_widen, bodies: DigestMap::default(), earlier })
     }
 
     /// Returns the body with this digest, if it is stored.
@@ -51,6 +61,18 @@ impl Store {
         content: &mut dyn Read,
     ) -> Result<BodyId, Error> {
         self.write_body(digest, |writer| writer.body(digest, length, content))
+    }
+
+    /// Stores a body that the archive of the last build has at this place, unless it is stored already.
+    pub(crate) fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, Error> {
+        let earlier = Arc::clone(self.earlier.as_ref().expect("the extent is of the last build"));
+        self.write_body(digest, |writer| {
+            if writer.format() == earlier.archive.format() {
+                return writer.copied_body(digest, extent);
+            }
+            let content = earlier.archive.body(extent).map_err(|_| WriteError::Full)?;
+            writer.body_from_slice(digest, content)
+        })
     }
 
     fn write_body(
@@ -100,10 +122,19 @@ impl Store {
 
     fn widen(&mut self) -> Result<(), Error> {
         let Some(narrow) = self.writer.take() else { return Ok(()) };
-        let wide = narrow.widen(self.destination.create()?).map_err(Error::write(self.destination.path()))?;
+        let mut wide =
+            narrow.widen(self.destination.create()?).map_err(Error::write(self.destination.path()))?;
+        set_source(&mut wide, self.earlier.as_deref());
         self.writer = Some(wide);
         self.destination.drop_older();
         Ok(())
+    }
+}
+
+/// Lets a writer copy bodies from the last build, if that has the same format.
+fn set_source(writer: &mut Writer, earlier: Option<&Snapshot>) {
+    if let Some(earlier) = earlier.filter(|earlier| earlier.archive.format() == writer.format()) {
+        writer.set_source(Arc::clone(&earlier.archive));
     }
 }
 
@@ -114,7 +145,7 @@ mod tests {
 
     fn store(folder: &tempfile::TempDir, format: FormatChoice) -> Store {
         let staging = Staging::beside(&folder.path().join("a.cdb")).unwrap();
-        Store::begin(Destination::Path(staging), format).unwrap()
+        Store::begin(Destination::Path(staging), format, None).unwrap()
     }
 
     #[test]

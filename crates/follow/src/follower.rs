@@ -43,6 +43,8 @@ pub enum Mode {
 /// A report to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
+    /// Every later change will be reported. Those before it aren't.
+    Started,
     /// Files may have changed.
     Changed,
     /// From now on, the folder is polled at this interval.
@@ -103,8 +105,8 @@ impl From<Signal> for Message {
 }
 
 impl Follower {
-    /// Starts to follow a folder. When it returns, every later change will be reported. `on_event` is called from a thread
-    /// of the follower.
+    /// Starts to follow a folder, and returns at once: watching many directories takes a while, in which the caller can read
+    /// them. `on_event` is called from a thread of the follower, with [`Event::Started`] when it watches the folder.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -116,19 +118,15 @@ impl Follower {
         let absolute = std::path::absolute(&root);
         let root = absolute.map_err(|source| StartError::Path { path: root, source })?;
         let (messages, receiver) = channel();
-        let (started, has_started) = channel();
         let sender = messages.clone();
         let run = move || {
             let identity = identity_of(&root);
             let mut worker = Worker { root, filter, identity, on_event: Box::new(on_event) };
             let source = worker.open(mode, &sender);
-            // This can't fail: the caller waits for it.
-            let _ = started.send(());
+            (worker.on_event)(Event::Started);
             worker.run(source, &receiver);
         };
         thread::Builder::new().name("follow".into()).spawn(run).map_err(StartError::Thread)?;
-        // This fails only if the thread has panicked, and then there will be no events.
-        let _ = has_started.recv();
         Ok(Follower { messages })
     }
 }

@@ -129,6 +129,7 @@ impl<S: BuildSink> Updater<S> {
                 None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match message {
+                Ok(Message::Folder(Event::Started, _)) => {}
                 Ok(Message::Folder(Event::Changed, since)) => {
                     if !self.has_built_since(since) {
                         self.sink.before_build();

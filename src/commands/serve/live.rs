@@ -140,9 +140,9 @@ impl Live {
         self.wake();
     }
 
-    /// Scans the folder before a build that another event has caused, so that no request causes it again.
-    pub(super) fn inspect(&self) {
-        self.inspection().inspector.inspect();
+    /// Scans the folder before a build that another event causes, so that no request causes it again.
+    pub(super) fn inspect(&self) -> Finding {
+        self.inspection().inspector.inspect()
     }
 
     /// Scans the folder, unless the last scan still counts, and requests a build if it has changed. Returns a receiver of one

@@ -35,10 +35,14 @@ impl Updates {
         let filter = folder::filter();
         let pages = if flags.reloads_browsers() { Pages::Script } else { Pages::None };
         let inspector = Inspector::new(flags.folder.clone(), filter.clone());
-        let live = Some(Arc::new(Live::new(inspector, messages.sender.clone(), pages)));
+        let live = Arc::new(Live::new(inspector, messages.sender.clone(), pages));
         let mode = flags.poll_interval().map_or(Mode::Auto, Mode::Polling);
-        let follower = folder::follow(flags.folder.clone(), mode, filter, messages.sender.clone())?;
-        Ok(Updates { messages, follower: Some(follower), live })
+        let inspect = {
+            let live = Arc::clone(&live);
+            move || live.inspect()
+        };
+        let follower = folder::follow(flags.folder.clone(), mode, filter, messages.sender.clone(), inspect)?;
+        Ok(Updates { messages, follower: Some(follower), live: Some(live) })
     }
 
     /// Returns the state that browsers follow, unless the folder isn't followed.

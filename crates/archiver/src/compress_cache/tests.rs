@@ -13,13 +13,13 @@ fn coders() -> Coders {
     Coders::new(Levels::default())
 }
 
-fn outcome(encoder: Encoder) -> Outcome<'static> {
+fn outcome(encoder: Encoder) -> Outcome {
     let coded = coders().encode(encoder, CONTENT).unwrap();
     let digest = Digest::of(&coded);
-    Outcome::Coded(coded.into(), digest)
+    Outcome::Coded(coded, digest)
 }
 
-fn find(cache: &CompressCache, key: &ResultKey) -> Option<Outcome<'static>> {
+fn find(cache: &CompressCache, key: &ResultKey) -> Option<Outcome> {
     cache.find(key, CONTENT.len() as u64, None, &mut coders())
 }
 
@@ -74,7 +74,7 @@ fn digest_of_another_content_is_rejected() {
     for encoder in [Encoder::Gzip, Encoder::Brotli, Encoder::Zstd] {
         let evil = coders().encode(encoder, &CONTENT.to_ascii_uppercase()).unwrap();
         let key = key(CONTENT, encoder, 1);
-        cache.keep(&key, &Outcome::Coded(evil.clone().into(), Digest::of(&evil)));
+        cache.keep(&key, &Outcome::Coded(evil.clone(), Digest::of(&evil)));
         assert_eq!(find(&cache, &key), None, "{}", encoder.name());
     }
     let warnings = cache.warnings();
@@ -87,7 +87,7 @@ fn verified_result_is_not_decoded_again() {
     let cache = CompressCache::open(folder.path()).unwrap();
     let key = key(CONTENT, Encoder::Gzip, 1);
     let (coded, digest) = (b"does not decode".to_vec(), Digest::of(b"does not decode"));
-    cache.keep(&key, &Outcome::Coded(coded.into(), digest));
+    cache.keep(&key, &Outcome::Coded(coded, digest));
     let found = cache.find(&key, CONTENT.len() as u64, Some(&digest), &mut coders());
     assert!(matches!(found, Some(Outcome::Coded(..))));
     assert_eq!(cache.find(&key, CONTENT.len() as u64, Some(&Digest::of(b"")), &mut coders()), None);

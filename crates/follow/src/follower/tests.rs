@@ -15,6 +15,8 @@ const SILENCE: Duration = Duration::from_millis(400);
 
 struct Followed {
     _follower: Follower,
+    /// The report of polling at the start.
+    polling: Option<Event>,
     events: Receiver<Event>,
 }
 
@@ -24,14 +26,19 @@ impl Followed {
         let settings = Settings { root: root.to_owned(), mode, filter: Arc::new(filter) };
         let (sender, events) = channel();
         let follower = Follower::start(settings, move |event| drop(sender.send(event))).unwrap();
-        Followed { _follower: follower, events }
+        let reported = |event| (event != Event::Started).then_some(event);
+        let polling = reported(events.recv_timeout(TIMEOUT).unwrap());
+        if polling.is_some() {
+            assert_eq!(events.recv_timeout(TIMEOUT), Ok(Event::Started));
+        }
+        Followed { _follower: follower, polling, events }
     }
 
     fn await_change(&self, change: &str) {
         loop {
             match self.events.recv_timeout(TIMEOUT) {
                 Ok(Event::Changed) => break,
-                Ok(Event::Polling { .. }) => {}
+                Ok(Event::Started | Event::Polling { .. }) => {}
                 Err(error) => panic!("{change}: {error}"),
             }
         }
@@ -114,7 +121,7 @@ fn polling_is_announced() {
     let interval = Duration::from_millis(30);
     let followed = Followed::start(folder.path(), Mode::Polling(Some(interval)));
     let expected = Event::Polling { interval, reason: PollingReason::Requested };
-    assert_eq!(followed.events.recv_timeout(TIMEOUT), Ok(expected));
+    assert_eq!(followed.polling, Some(expected));
 }
 
 #[test]
