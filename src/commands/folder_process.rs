@@ -1,15 +1,18 @@
-//! The process that compiles the folder of `cannery-server --folder DIR`, again after each change.
+//! The process that compiles the folder of `cannery-server --folder DIR`, again after each change, and its keeper.
 //!
 //! It has a sandbox of its own, in which it can read the folder and send archives to the server, and nothing else. The server
 //! can't open the folder. Never parses bytes from the network.
 
+mod keeper;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::thread::available_parallelism;
+use std::thread::{available_parallelism, sleep};
+use std::time::Duration;
 
 use cannery_archiver::{CancelFlag, Compiler, Effort, Error};
 use cannery_follow::{Inspector, Mode};
@@ -17,15 +20,25 @@ use cannery_server::release_socket::ReleaseSender;
 use cannery_server::sandbox::{Plan, Requirement, Sandbox};
 
 use super::build_failure;
-use super::folder::{self, BuildSink, EventLog, Messages, Stopped, Style, Updater};
-use crate::flags::archiver::Follow;
+use super::folder::{self, BuildFailure, BuildSink, EventLog, Messages, Stopped, Style, Updater};
+use crate::flags::archiver::{CompileStart, Follow, FollowPart};
 use crate::output::{self, Exit, Failure, one_line};
 
-/// Compiles the folder until the server at the other end of standard input has ended.
+/// Interval between two first builds, if they fail.
+const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Runs the part of this process until the server at the other end of standard input has ended.
 ///
 /// # Errors
-/// The sandbox can't be entered as required, or the folder can't be compiled at first.
+/// The process that compiles can't be started, can't enter the sandbox as required, or can't compile the folder at first.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
+    match follow.part {
+        FollowPart::Keep => keeper::run(follow),
+        FollowPart::Compile(start) => compile(follow, start),
+    }
+}
+
+fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     let socket = io::stdin().as_fd().try_clone_to_owned();
     let socket = socket.map_err(|error| Failure::failed(format!("cannot use standard input: {error}")))?;
     let mut options = follow.options.clone();
@@ -46,14 +59,28 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     let server = ReleaseSender::start(socket, || std::process::exit(Exit::Done as i32)).map_err(thread)?;
 
     let compiler = Compiler::new(options);
-    let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
-    let first = first.map_err(|error| first_failure(&error))?;
-    build_failure::print_diagnostics(&first.report.diagnostics);
+    let mut log = EventLog::new(if follow.quiet { Style::Quiet } else { Style::Text });
+    let first = loop {
+        match compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
+            Ok(build) => break build,
+            Err(error) if start == CompileStart::First => return Err(first_failure(&error)),
+            Err(error) => log.failed(&BuildFailure::from(&error))?,
+        }
+        sleep(FIRST_BUILD_INTERVAL);
+    };
+    if start == CompileStart::First {
+        build_failure::print_diagnostics(&first.report.diagnostics);
+    }
     let server = RemoteServer(server);
     if server.publish_file(&first.archive) == Err(Stopped) {
         return Ok(());
     }
-    let mut log = EventLog::new(if follow.quiet { Style::Quiet } else { Style::Text });
+    // For the keeper: the server has an archive.
+    let mut output = io::stdout();
+    output
+        .write_all(b"\n")
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::failed(error.to_string()))?;
     log.know(&first.report.diagnostics);
     let mut updater = Updater::new(compiler, &first, messages, server, log);
     drop(first);

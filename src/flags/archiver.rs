@@ -50,6 +50,41 @@ pub struct Follow {
     pub account: Option<Account>,
     /// Prints only errors.
     pub quiet: bool,
+    /// The part of this process.
+    pub part: FollowPart,
+}
+
+/// The part of a process that works for a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FollowPart {
+    /// Starts the process that compiles, and again if that ends.
+    Keep,
+    /// Compiles the folder.
+    Compile(CompileStart),
+}
+
+/// A start of the process that compiles a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompileStart {
+    /// The server waits for the first archive.
+    First,
+    /// The server has an archive, so a build that fails is no reason to end.
+    Again,
+}
+
+/// The starts, with the words for the command line.
+const COMPILE_STARTS: [(&str, CompileStart); 2] =
+    [("first", CompileStart::First), ("again", CompileStart::Again)];
+
+impl CompileStart {
+    /// Returns the word for the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            CompileStart::First => "first",
+            CompileStart::Again => "again",
+        }
+    }
 }
 
 /// Compiles a site folder into one immutable archive.
@@ -115,6 +150,10 @@ struct FollowFlags {
     /// The user to change to.
     #[arg(long, hide = true, value_name = "USER[:GROUP]")]
     for_server_user: Option<String>,
+
+    /// Be the process that compiles. Without this flag, start it.
+    #[arg(long, hide = true, value_name = "START", value_parser = one_of(COMPILE_STARTS))]
+    for_server_compile: Option<CompileStart>,
 }
 
 impl FollowFlags {
@@ -237,6 +276,7 @@ impl Flags {
                 sandbox,
                 account,
                 quiet: self.output.quiet,
+                part: self.follow.for_server_compile.map_or(FollowPart::Keep, FollowPart::Compile),
             })));
         }
         Ok(Invocation::Build(Box::new(Build { options, output: self.output })))

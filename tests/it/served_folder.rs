@@ -207,21 +207,68 @@ fn children(parent: u32) -> Vec<u32> {
     children.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
+/// Returns the processes of a server with one folder: the one that compiles it, and its keeper.
+fn compiler(server: &Server) -> (u32, u32) {
+    let [keeper] = children(server.pid())[..] else { panic!("one process starts the compiler") };
+    let [compiler] = children(keeper)[..] else { panic!("one process compiles") };
+    (compiler, keeper)
+}
+
+#[cfg(target_os = "linux")]
+fn kill(process: u32) {
+    run("kill", &["-KILL", &process.to_string()]);
+    wait_until("the process ends", || !Path::new(&format!("/proc/{process}/exe")).exists());
+}
+
 #[test]
 #[cfg(target_os = "linux")]
-fn end_of_one_process_is_noticed_by_the_other() {
+fn compiler_that_ended_is_started_again() {
     let (_folder, root) = site();
     let server = serve(&root, &[]);
-    let [compiler] = children(server.pid())[..] else { panic!("one process compiles") };
-    run("kill", &["-KILL", &compiler.to_string()]);
+    for content in ["first", "second"] {
+        let (before, _) = compiler(&server);
+        kill(before);
+        fs::write(root.join("docs/b.txt"), content).unwrap();
+        let line = server.await_line("started again");
+        assert!(line.contains("warning:") && line.contains("still served"), "{line}");
+        await_content(&server, "/docs/b.txt", content);
+        assert_ne!(compiler(&server).0, before);
+    }
+
+    // The folder is broken when it starts again.
+    let (before, _) = compiler(&server);
+    fs::write(root.join("_redirects"), "/private / 403\n").unwrap();
+    server.await_line("_redirects:1: error:");
+    kill(before);
+    server.await_line("_redirects:1: error:");
+    assert_eq!(server.get("/docs/b.txt").body, b"second");
+    fs::write(root.join("_redirects"), "/private / 302\n").unwrap();
+    wait_until("mended", || server.get("/private").status == 302);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn compilers_end_with_the_server() {
+    let (_folder, root) = site();
+    let server = serve(&root, &[]);
+    let (compiler, keeper) = compiler(&server);
+    drop(server);
+    for process in [compiler, keeper] {
+        wait_until("it ends", || !Path::new(&format!("/proc/{process}/exe")).exists());
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn folder_without_processes_is_still_served() {
+    let (_folder, root) = site();
+    let server = serve(&root, &[]);
+    let (compiler, keeper) = compiler(&server);
+    kill(keeper);
+    kill(compiler);
     let line = server.await_line("has ended");
     assert!(line.contains("warning:") && line.contains("still served"), "{line}");
     assert_eq!(server.get("/docs/b.txt").body, b"text");
-
-    let server = serve(&root, &[]);
-    let [compiler] = children(server.pid())[..] else { panic!("one process compiles") };
-    drop(server);
-    wait_until("the compiler ends", || !Path::new(&format!("/proc/{compiler}/exe")).exists());
 }
 
 #[test]
@@ -231,7 +278,7 @@ fn compiler_is_sandboxed() {
     let server = serve(&root, &["--sandbox", "require"]);
     // All its threads have started when this is compressed.
     await_coding(&server, "/", "br");
-    let [compiler] = children(server.pid())[..] else { panic!("one process compiles") };
+    let (compiler, _) = compiler(&server);
     for task in fs::read_dir(format!("/proc/{compiler}/task")).unwrap() {
         let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
         assert!(status.contains("\nSeccomp:\t2\n") && status.contains("\nNoNewPrivs:\t1\n"), "{status}");

@@ -1,0 +1,96 @@
+//! Starts the process that compiles the folder, and again if it is killed or crashes.
+//!
+//! A process in a sandbox can't start programs, so a process outside any sandbox waits for this. It reads neither the folder
+//! nor anything of the server. It holds the socket to the server open, so the server notices nothing but a pause.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::flags::archiver::{CompileStart, Follow};
+use crate::output::{self, Failure, Paint, one_line};
+
+/// Pause before the process is started again, at first and at most.
+const BACKOFF: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// A process that has run for this long is started again after the shortest pause.
+const STABLE_UPTIME: Duration = Duration::from_secs(10);
+
+/// Runs the process until the server has ended.
+///
+/// # Errors
+/// It can't be started, or ends before the server has its first archive.
+pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
+    // An update replaces the file, after which the system no longer knows its path.
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+    let folder = follow.options.sources.display();
+    let mut start = CompileStart::First;
+    let mut backoff = BACKOFF;
+    loop {
+        let started = Instant::now();
+        let end = match run_once(&program, start) {
+            Ok(Run { status, .. }) if status.success() => return Ok(()),
+            Ok(Run { status, has_served: false }) if start == CompileStart::First => {
+                // It has printed the reason.
+                if let Some(code) = status.code() {
+                    std::process::exit(code);
+                }
+                return Err(Failure::failed(format!("the process that compiles {folder} ended: {status}")));
+            }
+            Ok(Run { status, .. }) => status.to_string(),
+            Err(error) if start == CompileStart::First => {
+                return Err(Failure::failed(format!("cannot start {}: {error}", program.display())));
+            }
+            Err(error) => error.to_string(),
+        };
+
+        start = CompileStart::Again;
+        if started.elapsed() >= STABLE_UPTIME {
+            backoff = BACKOFF;
+        }
+        // The same signal may have stopped the server.
+        if has_server_ended_within(backoff) {
+            return Ok(());
+        }
+        output::note(format_args!(
+            "{} {folder}: the process that compiles it has ended ({}) and is started again; the last version is still served",
+            Paint::for_errors().warning("warning:"),
+            one_line(&end),
+        ));
+        backoff = (backoff * 2).min(BACKOFF_MAX);
+    }
+}
+
+/// One run of the process.
+struct Run {
+    status: ExitStatus,
+    /// `true` if the server has served an archive of it.
+    has_served: bool,
+}
+
+/// Runs the process once, with the same arguments and the same standard input.
+fn run_once(program: &Path, start: CompileStart) -> io::Result<Run> {
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).arg(format!("--for-server-compile={}", start.word()));
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    // It writes a byte when the server has its first archive, and closes the pipe when it ends.
+    let mut output = child.stdout.take().expect("standard output is a pipe");
+    let has_served = output.read(&mut [0]).is_ok_and(|bytes| bytes > 0);
+    Ok(Run { status: child.wait()?, has_served })
+}
+
+/// Waits for this time at most until the server has closed its end of the socket.
+fn has_server_ended_within(timeout: Duration) -> bool {
+    let input = io::stdin();
+    // The end is always reported, whatever else is requested.
+    let mut polled = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::empty())];
+    let timeout = Timespec::try_from(timeout).expect("the pause is short");
+    let found = poll(&mut polled, Some(&timeout));
+    found.is_ok_and(|count| count > 0)
+}
