@@ -71,16 +71,16 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     if start == CompileStart::First {
         build_failure::print_diagnostics(&first.report.diagnostics);
     }
-    let server = RemoteServer(server);
-    if server.publish_file(&first.archive) == Err(Stopped) {
-        return Ok(());
-    }
-    // For the keeper: the server has an archive.
+    // For the keeper: from now on, this process is started again if it ends.
     let mut output = io::stdout();
     output
         .write_all(b"\n")
         .and_then(|()| output.flush())
         .map_err(|error| Failure::failed(error.to_string()))?;
+    let server = RemoteServer(server);
+    if server.publish_file(&first.archive) == Err(Stopped) {
+        return Ok(());
+    }
     log.know(&first.report.diagnostics);
     let mut updater = Updater::new(compiler, &first, messages, server, log);
     drop(first);

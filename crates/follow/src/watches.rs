@@ -50,6 +50,17 @@ impl From<notify::Error> for WatchError {
     }
 }
 
+/// Maximum number of walks of one update. A program that creates directories faster than we watch them gets events for most.
+const WALKS_MAX: u32 = 20;
+
+/// Whether a walk has found directories that weren't watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coverage {
+    Complete,
+    /// Directories may have been created in them before they were watched.
+    Extended,
+}
+
 /// The outcome of watching a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchOutcome {
@@ -107,6 +118,16 @@ impl Watches {
 
     /// Watches the directories that exist now.
     pub(crate) fn update(&mut self, root: &Path, filter: &Filter) -> Result<(), WatchError> {
+        for _ in 0..WALKS_MAX {
+            if self.walk(root, filter)? == Coverage::Complete {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches the directories that one walk finds.
+    fn walk(&mut self, root: &Path, filter: &Filter) -> Result<Coverage, WatchError> {
         let mut found = HashMap::new();
         let mut outside = names_in_path(root);
         tree::walk(root, filter, Detail::Directories, |path, entry| match entry {
@@ -143,9 +164,11 @@ impl Watches {
             self.unwatch(path);
         }
 
+        let mut coverage = Coverage::Complete;
         for (path, identity) in found {
             if !self.directories.contains_key(&path) && self.watch(&path)? == WatchOutcome::Watched {
                 self.directories.insert(path, identity);
+                coverage = Coverage::Extended;
             }
         }
         // Watching again is harmless, and needed if the directory was replaced.
@@ -155,7 +178,7 @@ impl Watches {
             }
         }
         self.outside = outside;
-        Ok(())
+        Ok(coverage)
     }
 
     /// Watches a directory.

@@ -24,7 +24,7 @@ const STABLE_UPTIME: Duration = Duration::from_secs(10);
 /// Runs the process until the server has ended.
 ///
 /// # Errors
-/// It can't be started, or ends before the server has its first archive.
+/// It can't be started, or ends before it has compiled the folder once.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     // An update replaces the file, after which the system no longer knows its path.
     let program = std::env::current_exe();
@@ -36,7 +36,7 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
         let started = Instant::now();
         let end = match run_once(&program, start) {
             Ok(Run { status, .. }) if status.success() => return Ok(()),
-            Ok(Run { status, has_served: false }) if start == CompileStart::First => {
+            Ok(Run { status, has_compiled: false }) if start == CompileStart::First => {
                 // It has printed the reason.
                 if let Some(code) = status.code() {
                     std::process::exit(code);
@@ -70,8 +70,8 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
 /// One run of the process.
 struct Run {
     status: ExitStatus,
-    /// `true` if the server has served an archive of it.
-    has_served: bool,
+    /// `true` if it could compile the folder.
+    has_compiled: bool,
 }
 
 /// Runs the process once, with the same arguments and the same standard input.
@@ -79,10 +79,10 @@ fn run_once(program: &Path, start: CompileStart) -> io::Result<Run> {
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg(format!("--for-server-compile={}", start.word()));
     let mut child = command.stdout(Stdio::piped()).spawn()?;
-    // It writes a byte when the server has its first archive, and closes the pipe when it ends.
+    // It writes a byte when it has compiled the folder, and closes the pipe when it ends.
     let mut output = child.stdout.take().expect("standard output is a pipe");
-    let has_served = output.read(&mut [0]).is_ok_and(|bytes| bytes > 0);
-    Ok(Run { status: child.wait()?, has_served })
+    let has_compiled = output.read(&mut [0]).is_ok_and(|bytes| bytes > 0);
+    Ok(Run { status: child.wait()?, has_compiled })
 }
 
 /// Waits for this time at most until the server has closed its end of the socket.

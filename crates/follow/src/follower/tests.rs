@@ -190,3 +190,23 @@ fn symlinks_on_the_way_may_turn() {
     fs::write(root.join("a"), "a").unwrap();
     followed.await_change("written after");
 }
+
+/// A directory that was created between the walk and the watch of its parent was never watched.
+#[test]
+fn directories_created_at_the_start_are_watched() {
+    for _ in 0..4 {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_owned();
+        let paths: Vec<PathBuf> =
+            (0..100).map(|number| root.join(format!("{}/{number}", number % 10))).collect();
+        let followed = std::thread::scope(|scope| {
+            scope.spawn(|| paths.iter().for_each(|path| fs::create_dir_all(path).unwrap()));
+            Followed::start(&root, Mode::Auto)
+        });
+        while followed.events.recv_timeout(SILENCE).is_ok() {}
+        for path in paths.iter().step_by(33) {
+            fs::write(path.join("a"), "a").unwrap();
+            followed.await_change("a file in a new directory");
+        }
+    }
+}
