@@ -199,7 +199,7 @@ fn directories_created_at_the_start_are_watched() {
         let root = folder.path().to_owned();
         let paths: Vec<PathBuf> =
             (0..100).map(|number| root.join(format!("{}/{number}", number % 10))).collect();
-        let followed = std::thread::scope(|scope| {
+        let followed = thread::scope(|scope| {
             scope.spawn(|| paths.iter().for_each(|path| fs::create_dir_all(path).unwrap()));
             Followed::start(&root, Mode::Auto)
         });
