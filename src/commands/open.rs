@@ -25,11 +25,14 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     }
     match error {
         OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            failure.hint(match release_directory(path) {
-                Some(folder) => {
+            failure.hint(match (release_directory(path), path.parent()) {
+                (Some(folder), _) => {
                     format!("choose a release with `cannery releases {} --use NAME`", folder.display())
                 }
-                None => "create one with `cannery archiver DIR FILE`".to_owned(),
+                (None, Some(folder)) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+                    format!("the directory {} does not exist", folder.display())
+                }
+                _ => "create one with `cannery archiver DIR FILE`".to_owned(),
             })
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::ProgramCut { .. } => damaged(failure),

@@ -57,9 +57,10 @@ impl ReleaseDir {
         let mut releases = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            // Files that are being copied or built have hidden names.
-            let is_hidden = entry.file_name().as_bytes().starts_with(b".");
-            if entry.file_type()?.is_file() && !is_hidden {
+            // Files that are being copied or built have hidden names. `current` should be a link, and is never a release.
+            let name = entry.file_name();
+            let is_release = !name.as_bytes().starts_with(b".") && name != CURRENT;
+            if entry.file_type()?.is_file() && is_release {
                 releases.extend(Release::read(path, entry.file_name()));
             }
         }

@@ -188,11 +188,20 @@ fn file_in_place_of_the_link_is_kept() {
     let before = fs::read(releases.path("current")).unwrap();
     releases.assert_refused("1.cdb", 4, "is not a symbolic link");
     assert!(fs::read(releases.path("current")).unwrap() == before);
+    assert_eq!(column(&releases.json(&[]), "name"), ["1.cdb"]);
     fs::remove_file(releases.path("current")).unwrap();
     symlink("nowhere", releases.path("current")).unwrap();
     assert_eq!(releases.select("1")["current"], "1.cdb");
     let missing = run("cannery", &["releases", "/nowhere/at/all"]);
     assert_eq!(missing.status.code(), Some(3));
+}
+
+#[test]
+fn missing_directory_is_named() {
+    let output = run("cannery-server", &["--releases", "/nowhere/at/all"]);
+    assert_eq!(output.status.code(), Some(3));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("the directory /nowhere/at/all does not exist"), "{stderr}");
 }
 
 /// Returns the files of an application. The names of its assets change with each release.

@@ -41,7 +41,7 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
 pub(in crate::commands) fn listen_hint(failure: Failure, address: &Address, kind: io::ErrorKind) -> Failure {
     match kind {
         io::ErrorKind::AddrInUse => {
-            failure.hint("another program listens there: stop it, or name another address with `--bind`")
+            failure.hint("another program listens there: stop it, or choose another address")
         }
         io::ErrorKind::PermissionDenied => match address.port() {
             Some(port) => failure.hint(format!(
