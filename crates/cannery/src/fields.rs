@@ -90,7 +90,7 @@ impl FieldMaker {
         for line in head.split_inclusive(|byte| *byte == b'\n') {
             let start = end;
             end += line.len();
-            let Some(colon) = line.windows(2).position(|pair| pair == b": ") else { continue };
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
             let Ok(name) = HeaderName::from_bytes(&line[..colon]) else { continue };
             if name == header::DATE {
                 continue;
