@@ -7,6 +7,7 @@ mod failure;
 mod inherited;
 mod limits;
 mod own_archive;
+mod profile;
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -30,6 +31,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use self::compilers::Compilers;
 pub(super) use self::failure::{listen_hint, start_failure};
 use self::own_archive::Unchecked;
+use self::profile::Profilers;
 use super::reachable::LocalAddresses;
 use crate::flags;
 use crate::flags::server::{Invocation, ServerOptions};
@@ -126,6 +128,8 @@ fn serve(
     let notify = service_manager()?;
     let listen_quic = config.http3.iter().flat_map(|http3| &http3.listen);
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls).chain(listen_quic));
+    let profilers = Profilers::start(options)?;
+    let config = &Config { profiler_file: profilers.temporary_file(), ..config.clone() };
     let server = Server::start(config)
         .map_err(|error| failure::memory_hint(start_failure(&error), &error, options.memory_max))?;
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
@@ -147,9 +151,10 @@ fn serve(
     if is_first_process() {
         print_setup(options, config, &server);
     }
+    profilers.sample()?;
     notify.ready("serving");
     server.wait();
-    Ok(())
+    profilers.finish()
 }
 
 /// Answers operators at `--admin` for the processes at the other ends of `stats_sockets`, until a signal.

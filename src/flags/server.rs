@@ -27,13 +27,13 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 /// The interval between two lines of `--report`.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The longest delay of `--dummy-delay`, which is also the time that a thread may take to notice that it should stop.
+const DUMMY_DELAY_MAX: Duration = Duration::from_secs(60);
+
 /// Flags of kawipiko's server that are refused by name, each with an alternative.
-const UNSUPPORTED: [(&str, &str); 5] = [
+const UNSUPPORTED: [(&str, &str); 2] = [
     ("sources-md5", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("sources-cpio", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
-    ("dummy-delay", "there is no delay; `--dummy` answers at once"),
-    ("profile-cpu", "profile the process from outside: `perf record -p PID`, with `--sandbox off`"),
-    ("profile-mem", "profile the process from outside, with `--sandbox off`"),
 ];
 
 /// A parsed command line.
@@ -56,6 +56,10 @@ pub struct ServerOptions {
     pub descriptors_max: Option<u64>,
     /// The limit of memory in bytes, set before anything is opened.
     pub memory_max: Option<u64>,
+    /// The file for a CPU profile.
+    pub profile_cpu: Option<PathBuf>,
+    /// The file for a memory profile.
+    pub profile_mem: Option<PathBuf>,
     /// The file of this program, if the archive in it is served.
     pub own_archive: Option<PathBuf>,
     /// The indices of the archives that stand for folders, which a process of its own compiles.
@@ -174,6 +178,11 @@ struct ContentFlags {
     /// Like `--dummy`, with an empty body.
     #[arg(long, conflicts_with = "dummy")]
     dummy_empty: bool,
+
+    /// Like `--dummy`, and wait before each response: `500ms`, `2s`. The thread waits, so each of `--threads` responds to
+    /// one request after another.
+    #[arg(long, value_name = "TIME", value_parser = parse_delay)]
+    dummy_delay: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -317,6 +326,16 @@ struct MonitoringFlags {
         ])
     )]
     trusted_proxy_header: ForwardedField,
+
+    /// When the server stops, write a CPU profile of its whole run to this file, for `go tool pprof`: 99 samples for each
+    /// second of CPU time, with the functions of all threads. Not with `--processes`.
+    #[arg(long, value_name = "FILE", conflicts_with = "processes")]
+    profile_cpu: Option<PathBuf>,
+
+    /// When the server stops, write a memory profile to this file, for `go tool pprof`: the size of each mapping (heap,
+    /// stacks, archives, program) in the second in which the server used most memory. Not with `--processes`.
+    #[arg(long, value_name = "FILE", conflicts_with = "processes")]
+    profile_mem: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -405,6 +424,8 @@ impl Flags {
         let archives = self.content.archive.len() + self.content.archives.len() + self.content.releases.len();
         let own = own.filter(|_| self.content.leaves_other_hosts());
         Ok(Invocation::Serve(Box::new(ServerOptions {
+            profile_cpu: self.monitoring.profile_cpu.clone(),
+            profile_mem: self.monitoring.profile_mem.clone(),
             own_archive: own.clone(),
             folders: (archives..archives + self.content.folder.len()).collect(),
             user: self.sandbox.user.clone(),
@@ -421,6 +442,7 @@ impl Flags {
 
     fn into_config(self, own: Option<PathBuf>) -> Result<Config, Failure> {
         let Flags { content, listening, tls, http3, responses, monitoring, sandbox, output, .. } = self;
+        let is_profiled = monitoring.profile_cpu.is_some() || monitoring.profile_mem.is_some();
         let threads = thread_count(listening.threads, listening.processes);
         let mut listen = [listening.bind, listening.bind_2].concat();
         let listen_tls = tls.addresses();
@@ -446,6 +468,7 @@ impl Flags {
             defer_accept: listening.defer_accept,
             inherited: Vec::new(),
             standby: Vec::new(),
+            dummy_delay: content.dummy_delay.unwrap_or_default(),
             content: content.into_content(own)?,
             threads,
             connections_max: listening.limit_connections,
@@ -471,6 +494,8 @@ impl Flags {
             stats_socket: None,
             report: output.report.then_some(REPORT_INTERVAL),
             sandbox: sandbox.level(),
+            is_profiled,
+            profiler_file: None,
             account: sandbox.account()?,
             io: listening.io.unwrap_or_default(),
             on_notice: NoticeHandler::ignore(),
@@ -482,15 +507,16 @@ impl ContentFlags {
     /// Returns `true` if no content is named for hosts that have no archive of their own.
     fn leaves_other_hosts(&self) -> bool {
         let mut named = [&self.archive, &self.archives, &self.releases, &self.folder].into_iter().flatten();
-        !self.dummy && !self.dummy_empty && named.all(|named| named.host.is_some())
+        !self.is_dummy() && named.all(|named| named.host.is_some())
+    }
+
+    fn is_dummy(&self) -> bool {
+        self.dummy || self.dummy_empty || self.dummy_delay.is_some()
     }
 
     fn into_content(self, own: Option<PathBuf>) -> Result<Content, Failure> {
-        if self.dummy {
-            return Ok(Content::Dummy { body: DUMMY_BODY });
-        }
-        if self.dummy_empty {
-            return Ok(Content::Dummy { body: b"" });
+        if self.is_dummy() {
+            return Ok(Content::Dummy { body: if self.dummy_empty { b"" } else { DUMMY_BODY } });
         }
         let loading = if self.archive_inmem {
             Loading::InMemory
@@ -565,6 +591,17 @@ impl IgnoredFlags {
 /// Parses a host name, or `*.` and the name above all hosts that match.
 fn parse_host(text: &str) -> Result<HostPattern, String> {
     HostPattern::parse(text).ok_or_else(|| "write a name such as `metrics.internal` or `*.internal`".into())
+}
+
+/// Parses a time with its unit, as in Go: `500ms`, `1.5s`.
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("s", 1.0)];
+    let parsed = units.into_iter().find_map(|(unit, seconds)| {
+        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        Duration::try_from_secs_f64(number * seconds).ok()
+    });
+    let delay = parsed.filter(|delay| *delay <= DUMMY_DELAY_MAX);
+    delay.ok_or_else(|| "write a number and a unit, such as `500ms` or `2s`, of at most 60 seconds".into())
 }
 
 /// Parses permissions in octal digits. Sockets have no setuid, setgid or sticky bit, so there are nine bits.

@@ -41,6 +41,7 @@ mod live_reload;
 mod mutants;
 mod odd_names;
 mod processes;
+mod profile;
 mod regression;
 mod releases;
 mod reload;

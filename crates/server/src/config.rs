@@ -51,6 +51,8 @@ pub struct Config {
     pub standby: Vec<Standby<i32>>,
     /// The content that is served.
     pub content: Content,
+    /// The time that each worker waits before each response of [`Content::Dummy`].
+    pub dummy_delay: Duration,
     /// Number of worker threads, each with its own event loop and listeners.
     pub threads: NonZeroUsize,
     /// The event loop of the workers.
@@ -88,6 +90,10 @@ pub struct Config {
     pub report: Option<Duration>,
     /// Which layers of the sandbox are required.
     pub sandbox: SandboxPolicy,
+    /// Lets a profiler of this process take samples in the sandbox.
+    pub is_profiled: bool,
+    /// The profiler's temporary file, which it reads and removes when the server stops.
+    pub profiler_file: Option<PathBuf>,
     /// The user and group to change to after all resources are open.
     pub account: Option<Account>,
     /// Receives events while the server runs.
@@ -112,6 +118,7 @@ impl Config {
             inherited: Vec::new(),
             standby: Vec::new(),
             content,
+            dummy_delay: Duration::ZERO,
             threads: NonZeroUsize::MIN,
             io: Io::Auto,
             connections_max: None,
@@ -130,6 +137,8 @@ impl Config {
             stats_socket: None,
             report: None,
             sandbox: SandboxPolicy::OFF,
+            is_profiled: false,
+            profiler_file: None,
             account: None,
             on_notice: NoticeHandler::ignore(),
         }

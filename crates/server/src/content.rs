@@ -96,7 +96,9 @@ impl Content {
                 let builtin_pages = BuiltinPages { special, live, challenges: challenges.map(Arc::new) };
                 Ok((Content::Sites(Sites::new(entries, builtin_pages)), resources))
             }
-            config::Content::Dummy { body } => Ok((Content::Dummy(Dummy::new(body)), Vec::new())),
+            config::Content::Dummy { body } => {
+                Ok((Content::Dummy(Dummy::new(body, config.dummy_delay)), Vec::new()))
+            }
         }
     }
 
@@ -134,6 +136,7 @@ impl Content {
                 return;
             }
             Content::Dummy(dummy) => {
+                dummy.wait();
                 exchange.respond_with_dummy(dummy, fields, output);
                 let is_head = head.request.method == Method::Head;
                 let content_bytes = if is_head { 0 } else { dummy.body.len() as u64 };

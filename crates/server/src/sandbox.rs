@@ -50,10 +50,12 @@ pub struct Plan {
     pub compile: Vec<PathBuf>,
     /// Files that are appended to and created again, such as logs.
     pub append: Vec<PathBuf>,
-    /// Files that the entering thread removes at exit: Unix sockets.
+    /// Files that the entering thread removes at exit: Unix sockets, and the temporary file of a profiler.
     pub remove: Vec<PathBuf>,
     /// `true` if workers create an `io_uring(7)` before they enter their own sandbox.
     pub rings: bool,
+    /// `true` if a profiler takes samples in every thread.
+    pub is_profiled: bool,
     /// The action at a forbidden system call.
     pub deny_action: DenyAction,
 }

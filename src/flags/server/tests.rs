@@ -124,6 +124,17 @@ fn a_dummy_needs_no_archive() {
 }
 
 #[test]
+fn a_delay_has_a_unit() {
+    let delay = |line: &str| server(line).map(|server| server.config.dummy_delay.as_micros()).ok();
+    assert_eq!(delay("--dummy-delay 500ms"), Some(500_000));
+    assert_eq!(delay("--dummy-delay 1.5s --dummy-empty"), Some(1_500_000));
+    assert_eq!(delay("--dummy-delay 20us"), Some(20));
+    for value in ["5", "s", "-1s", "61s", "nans", "infs", "1h"] {
+        assert_eq!(delay(&format!("--dummy-delay={value}")), None, "{value}");
+    }
+}
+
+#[test]
 fn own_archive_serves_hosts_without_another() {
     let own = |line: &str| {
         let words = ["app"].into_iter().chain(line.split_whitespace());

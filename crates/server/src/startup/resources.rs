@@ -110,6 +110,7 @@ impl Resources {
             config::Content::Dummy { .. } => Vec::new(),
         };
         read.extend(self.certificates.iter().flat_map(WatchedCertificates::paths));
+        read.extend(config.profiler_file.clone());
         let list = match &config.content {
             config::Content::Archives { archives, .. } => archives
                 .iter()
@@ -136,9 +137,11 @@ impl Resources {
             list,
             read_below: config.acme_webroot.iter().cloned().collect(),
             compile: Vec::new(),
-            append: append.collect(),
-            remove: remove.collect(),
+            // The profiler opens its file again to read it, and for that it opens it for writing too.
+            append: append.chain(config.profiler_file.clone()).collect(),
+            remove: remove.chain(config.profiler_file.clone()).collect(),
             rings: self.io.chosen.is_uring(),
+            is_profiled: config.is_profiled,
             deny_action: sandbox::DenyAction::default(),
         }
     }

@@ -91,7 +91,8 @@ impl<L, D> Plan<L, D> {
             drain: config.drain,
             stop,
             connections_max: connections_max.div_ceil(config.threads.get()),
-            owns_descriptors: true,
+            // A profiler interrupts the worker, and writes to a descriptor of the process.
+            owns_descriptors: config.profiler_file.is_none(),
             observer,
             balancer: None,
             draining: None,
@@ -158,6 +159,6 @@ impl<L, D> Plan<L, D> {
     /// processes needs their sockets, which are in the process's descriptor table.
     pub(crate) fn for_admin(self, collects_stats: bool) -> Plan<L, D> {
         let policy = Policy { expects_proxy_header: false, ..self.policy };
-        Plan { policy, owns_descriptors: !collects_stats, ..self }
+        Plan { policy, owns_descriptors: self.owns_descriptors && !collects_stats, ..self }
     }
 }

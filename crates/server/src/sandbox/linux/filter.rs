@@ -9,7 +9,9 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use super::system_calls::{Call, Condition, DISPENSABLE, compiler_calls, process_calls, thread_calls};
+use super::system_calls::{
+    Call, Condition, DISPENSABLE, compiler_calls, process_calls, profiler_calls, thread_calls,
+};
 use crate::sandbox::{DenyAction, Layer, Plan, SandboxError, ThreadRole};
 
 /// The filters of the process and of each thread role.
@@ -30,9 +32,11 @@ struct Filter(Vec<BpfProgram>);
 impl Filters {
     pub(in crate::sandbox) fn compile(plan: &Plan) -> Result<Filters, SandboxError> {
         let deny_action = plan.deny_action;
-        let of = |role| Filter::compile(&thread_calls(role).collect::<Vec<_>>(), deny_action);
+        let profiler = || profiler_calls(plan.is_profiled);
+        let of =
+            |role| Filter::compile(&thread_calls(role).chain(profiler()).collect::<Vec<_>>(), deny_action);
         let calls: Vec<Call> = if plan.compile.is_empty() {
-            process_calls(!plan.remove.is_empty(), plan.rings).collect()
+            process_calls(!plan.remove.is_empty(), plan.rings).chain(profiler()).collect()
         } else {
             compiler_calls().collect()
         };

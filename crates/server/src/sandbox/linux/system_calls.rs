@@ -230,6 +230,12 @@ const END: &[Call] = &[
     any(libc::SYS_unlink),
 ];
 
+/// Calls of a profiler, which interrupts every thread to take samples: it reads the name of the thread, and stops its timer.
+const PROFILER: &[Call] = &[
+    only(libc::SYS_prctl, &[Is(0, libc::PR_GET_NAME as u64)]),
+    only(libc::SYS_setitimer, &[Is(0, libc::ITIMER_PROF as u64)]),
+];
+
 /// Calls that a C library may try in any thread, and whose failure is harmless: glibc reads the overcommit setting before it
 /// frees memory. They fail instead of killing the process.
 pub(super) const DISPENSABLE: &[c_long] = &[libc::SYS_openat];
@@ -252,6 +258,12 @@ pub(super) fn process_calls(removes: bool, rings: bool) -> impl Iterator<Item = 
     let end = if removes { END } else { &[] };
     let rings = if rings { RINGS } else { &[] };
     [EVERY, WORKER, LOADER, LOG, COORDINATOR, RECEIVER, START, rings, end].into_iter().flatten().copied()
+}
+
+/// Returns the calls of a profiler, in addition to those of any thread.
+pub(super) fn profiler_calls(is_profiled: bool) -> impl Iterator<Item = Call> {
+    let calls = if is_profiled { PROFILER } else { &[] };
+    calls.iter().copied()
 }
 
 /// Returns the calls of a process that compiles folders.

@@ -30,6 +30,7 @@ fn dangerous_calls_are_never_allowed() {
         libc::SYS_io_uring_register,
         libc::SYS_userfaultfd,
         libc::SYS_perf_event_open,
+        libc::SYS_setitimer,
         libc::SYS_setresuid,
         libc::SYS_unlinkat,
     ] {

@@ -1,0 +1,150 @@
+//! `--profile-cpu` and `--profile-mem`: profiles of the whole run of the server, in the format of pprof.
+//!
+//! Files are opened before the server enters its sandbox and written when it stops. Without these flags, nothing here runs, and
+//! the sandbox allows none of the profiler's system calls.
+//!
+//! The memory profile shows mappings, not call stacks: those would need an allocator of our own that records each allocation,
+//! which costs time and memory also when it is off. A static server allocates little, and most of its memory is archives,
+//! buffers of connections and stacks, which the mappings distinguish.
+
+mod encode;
+mod memory;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+
+use pprof::{ProfilerGuard, ProfilerGuardBuilder};
+
+use self::encode::{Profile, Unit};
+use self::memory::MemorySampler;
+use crate::flags::server::ServerOptions;
+use crate::output::{Exit, Failure};
+
+/// Samples in each second of CPU time. Not a divisor of the frequencies of timers, so that samples don't coincide with them.
+const FREQUENCY_HZ: i32 = 99;
+
+/// Nanoseconds of CPU time that a sample stands for.
+const PERIOD_NS: i64 = 1_000_000_000 / FREQUENCY_HZ as i64;
+
+/// The running profilers.
+#[derive(Default)]
+pub(super) struct Profilers {
+    cpu: Option<CpuProfiler>,
+    memory: Option<(ProfileFile, MemorySampler)>,
+}
+
+struct CpuProfiler {
+    file: ProfileFile,
+    /// Never dropped, because it would then create a new temporary file.
+    guard: ManuallyDrop<ProfilerGuard<'static>>,
+    /// The file in which the profiler keeps samples, if it is known.
+    temporary: Option<PathBuf>,
+}
+
+/// The file that a profile is written to.
+struct ProfileFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl Profilers {
+    /// Opens the files, and starts to sample CPU time.
+    pub(super) fn start(options: &ServerOptions) -> Result<Profilers, Failure> {
+        let memory = match &options.profile_mem {
+            Some(path) => Some((ProfileFile::create(path)?, MemorySampler::open()?)),
+            None => None,
+        };
+        let cpu = options.profile_cpu.as_deref().map(CpuProfiler::start).transpose()?;
+        Ok(Profilers { cpu, memory })
+    }
+
+    /// Returns the temporary file of the CPU profiler.
+    pub(super) fn temporary_file(&self) -> Option<PathBuf> {
+        self.cpu.as_ref().and_then(|cpu| cpu.temporary.clone())
+    }
+
+    /// Starts to sample memory. The thread must start after the process has entered its sandbox.
+    pub(super) fn sample(&self) -> Result<(), Failure> {
+        self.memory.as_ref().map_or(Ok(()), |(_, sampler)| sampler.start())
+    }
+
+    /// Writes the profiles.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        let cpu = self.cpu.map_or(Ok(()), CpuProfiler::finish);
+        let memory = self.memory.map_or(Ok(()), |(mut file, sampler)| file.write(&sampler.profile()));
+        cpu.and(memory)
+    }
+}
+
+impl CpuProfiler {
+    fn start(path: &Path) -> Result<CpuProfiler, Failure> {
+        let file = ProfileFile::create(path)?;
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::failed(format!("`--profile-cpu`: cannot start the profiler: {error}"))
+        };
+
+        // The profiler keeps samples in a temporary file, which we create in the folder of the profile: there the sandbox
+        // allows to remove it.
+        let folder = fs::canonicalize(path).ok().and_then(|path| path.parent().map(Path::to_owned));
+        let folder = folder.unwrap_or_default();
+        let _ = tempfile::env::override_temp_dir(&folder);
+        // This also loads the symbols of the program, which the sandbox forbids later.
+        let guard = ProfilerGuardBuilder::default().frequency(FREQUENCY_HZ).build();
+        let guard = guard.map_err(|error| failed(&error))?;
+        Ok(CpuProfiler { file, guard: ManuallyDrop::new(guard), temporary: open_temporary(&folder) })
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        let report =
+            self.guard.report().build().map_err(|error| {
+                Failure::failed(format!("`--profile-cpu`: cannot read the samples: {error}"))
+            })?;
+
+        let mut profile = Profile::new(&[("samples", Unit::Count), ("cpu", Unit::Nanoseconds)]);
+        profile.set_period(("cpu", Unit::Nanoseconds), PERIOD_NS);
+        profile.set_duration(report.timing.duration);
+        for (stack, count) in &report.data {
+            let names: Vec<_> = stack.frames.iter().flatten().map(pprof::Symbol::name).collect();
+            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            let thread = ("thread", stack.thread_name.as_str());
+            profile.push(&names, &[count, count.saturating_mul(PERIOD_NS)], Some(thread));
+        }
+        self.file.write(&profile)
+    }
+}
+
+impl Drop for CpuProfiler {
+    fn drop(&mut self) {
+        if let Some(path) = &self.temporary {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Returns the temporary file in `folder` that this process has open.
+fn open_temporary(folder: &Path) -> Option<PathBuf> {
+    let targets =
+        fs::read_dir("/proc/self/fd").ok()?.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let is_temporary = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        path.parent() == Some(folder) && name.starts_with(".tmp")
+    };
+    targets.into_iter().find(is_temporary)
+}
+
+impl ProfileFile {
+    fn create(path: &Path) -> Result<ProfileFile, Failure> {
+        let file = File::create(path).map_err(|error| write_failure(path, &error))?;
+        Ok(ProfileFile { path: path.to_owned(), file })
+    }
+
+    fn write(&mut self, profile: &Profile) -> Result<(), Failure> {
+        self.file.write_all(&profile.encode()).map_err(|error| write_failure(&self.path, &error))
+    }
+}
+
+fn write_failure(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(Exit::Output, format!("cannot write the profile {}: {error}", path.display()))
+}
