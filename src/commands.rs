@@ -9,6 +9,7 @@ pub mod server;
 pub mod bundle;
 pub mod explain;
 pub mod extract;
+pub mod import;
 pub mod inspect;
 pub mod releases;
 pub mod verify;
@@ -59,6 +60,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Extract(flags) => extract::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
         Command::Bundle(flags) => bundle::run(&flags),
+        Command::Import(flags) => import::run(&flags),
         Command::Releases(flags) => releases::run(&flags),
         Command::Completions(flags) => reference::print_completions(flags.shell, &flags.program.command()),
     }

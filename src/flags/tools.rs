@@ -74,6 +74,7 @@ pub enum Command {
     Extract(Extract),
     Explain(Explain),
     Bundle(Bundle),
+    Import(Import),
     Releases(Releases),
     Completions(Completions),
 }
@@ -224,6 +225,33 @@ pub struct Bundle {
     /// Print only errors.
     #[arg(long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// Turns an archive of kawipiko into an archive of Cannery, and lists what could not be kept.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &["cannery import kawipiko.cdb -o site.cdb", "cannery import kawipiko.cdb -o site.cdb --strict"],
+        "Exit codes: 0 done, 2 wrong usage, 3 bad archive, 4 cannot write, 5 something was lost and `--strict` is given.",
+    ),
+)]
+pub struct Import {
+    /// The archive of kawipiko, in the format `kawipiko-2022a`.
+    #[arg(value_name = "FILE")]
+    pub input: PathBuf,
+
+    /// Write the archive here. An existing file is replaced.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+
+    /// End with an error if something could not be kept. The archive is written nevertheless.
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Print the result as one JSON value, with all paths concerned.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }
 
 /// Prints the completions of a program for a shell.

@@ -35,6 +35,7 @@ mod defer_accept;
 mod exchange;
 mod go_server_errors;
 mod hostile;
+mod import;
 mod listen;
 mod live_folder;
 mod live_reload;

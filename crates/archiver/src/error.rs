@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cannery_archive::{Corrupt, OpenError, VerifyError, WriteError};
 
+use crate::kawipiko::ReadError;
 use crate::report::Report;
 use crate::skip::{IgnoreFileError, PatternError};
 use crate::walk::WalkError;
@@ -48,6 +49,14 @@ pub enum Error {
     NoStartPage {
         /// The source folder.
         folder: PathBuf,
+    },
+    /// The archive of kawipiko is damaged, or is none.
+    #[error("{}: {source}", path.display())]
+    Import {
+        /// The archive.
+        path: PathBuf,
+        /// The reason.
+        source: ReadError,
     },
     /// The ignore file can't be read.
     #[error(transparent)]
@@ -212,6 +221,7 @@ impl Error {
             | Error::Read { .. }
             | Error::Changing { .. }
             | Error::Sources { .. }
+            | Error::Import { .. }
             | Error::Previous { .. } => ErrorClass::Input,
             Error::Cache { .. } | Error::Write { .. } | Error::ReadBack { .. } => ErrorClass::Output,
             Error::Strict { .. } => ErrorClass::Strict,

@@ -84,12 +84,18 @@ mod render; // Response heads.
 mod stopwatch; // Times the stages.
 mod store; // Stores each body once.
 mod summary; // Fills in the report.
+
+// Archives of another program.
+mod import; // Converts an archive of kawipiko.
+mod kawipiko; // Reads archives of kawipiko.
 pub mod temporary; // Temporary files that are removed on signals.
 
 pub use cancel::CancelFlag;
 pub use changes::{BuiltFiles, Change};
 pub use compiler::{Build, Compiler};
 pub use error::{Error, ErrorClass, PreviousError};
+pub use import::{ImportReport, import};
+pub use kawipiko::ReadError;
 pub use options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, Options};
 pub use progress::{Progress, Stage};
 pub use publish::replace_file;
