@@ -468,9 +468,13 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Sends a reply of the endpoint. It is lost if there is no room for it, as it might be on the network.
+    /// Sends a reply of the endpoint, together with others of this iteration. It is lost if there is no room for it, as it might be
+    /// on the network.
     fn reply(&mut self, number: usize, transmit: &Transmit) {
-        let _ = self.outlets[number].socket().send(&train(transmit, &self.reply));
+        let outlet = &mut self.outlets[number];
+        if !outlet.is_blocked() {
+            outlet.send(&train(transmit, &self.reply));
+        }
     }
 
     /// Runs a connection in this iteration, or in the next one if it runs at the moment.
