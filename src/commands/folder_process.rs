@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
 
@@ -18,11 +19,16 @@ use cannery_archiver::{CancelFlag, Compiler, Effort, Error};
 use cannery_follow::{Inspector, Mode};
 use cannery_server::release_socket::ReleaseSender;
 use cannery_server::sandbox::{Plan, Requirement, Sandbox};
+use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use super::build_failure;
 use super::folder::{self, BuildFailure, BuildSink, EventLog, Messages, Stopped, Style, Updater};
 use crate::flags::archiver::{CompileStart, Follow, FollowPart};
 use crate::output::{self, Exit, Failure, one_line};
+
+/// Signals that concern the server, such as the one to open its log again: a service manager sends them to all processes of a
+/// service. They would end this process.
+const SIGNALS_OF_THE_SERVER: [i32; 3] = [SIGHUP, SIGUSR1, SIGUSR2];
 
 /// Interval between two first builds, if they fail.
 const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,6 +38,10 @@ const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
 /// # Errors
 /// The process that compiles can't be started, can't enter the sandbox as required, or can't compile the folder at first.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
+    for signal in SIGNALS_OF_THE_SERVER {
+        // A handler that only sets a flag, which is never read. It can't be installed only for signals that don't exist.
+        let _ = signal_hook::flag::register(signal, Arc::default());
+    }
     match follow.part {
         FollowPart::Keep => keeper::run(follow),
         FollowPart::Compile(start) => compile(follow, start),

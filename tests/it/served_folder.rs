@@ -246,6 +246,21 @@ fn compiler_that_ended_is_started_again() {
     wait_until("mended", || server.get("/private").status == 302);
 }
 
+/// A service manager sends a signal to all processes of a service.
+#[test]
+#[cfg(target_os = "linux")]
+fn signals_of_the_server_do_not_end_the_compiler() {
+    let (_folder, root) = site();
+    let server = serve(&root, &[]);
+    let (process, keeper) = compiler(&server);
+    for signal in ["-HUP", "-USR1", "-USR2"] {
+        run("kill", &[signal, &process.to_string(), &keeper.to_string()]);
+    }
+    fs::write(root.join("docs/b.txt"), "after the signals").unwrap();
+    await_content(&server, "/docs/b.txt", "after the signals");
+    assert_eq!(compiler(&server), (process, keeper));
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn compilers_end_with_the_server() {
