@@ -3,6 +3,7 @@
 mod build;
 mod calls;
 mod cold_start;
+mod folder;
 mod header_bytes;
 mod hostile;
 mod idle_memory;
@@ -37,6 +38,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
         Kind::Build => build::run(context),
         Kind::Calls => calls::run(context),
         Kind::ColdStart => cold_start::run(context),
+        Kind::Folder => folder::run(context),
         Kind::HeaderBytes => header_bytes::run(context),
         Kind::Hostile => hostile::run(context),
         Kind::IdleMemory => idle_memory::run(context),

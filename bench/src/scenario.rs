@@ -98,6 +98,7 @@ pub(crate) enum Kind {
     Build,
     Calls,
     ColdStart,
+    Folder,
     HeaderBytes,
     Hostile,
     IdleMemory,

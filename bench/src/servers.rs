@@ -7,11 +7,14 @@ use std::fs;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use crate::certificates::Certificate;
+use crate::http;
 use crate::machine;
 use crate::newer_debian;
 use crate::process::Server;
@@ -60,6 +63,9 @@ enum Kind {
     Cannery {
         #[serde(default = "yes")]
         serves_archive: bool,
+        /// The folder of the site instead of its archive.
+        #[serde(default)]
+        serves_folder: bool,
         #[serde(default)]
         needs_io_uring: bool,
         #[serde(default)]
@@ -204,9 +210,11 @@ impl Spec<'_> {
                 command.arg(launch.threads.to_string());
                 command
             }
-            Kind::Cannery { serves_archive, flags, .. } => {
+            Kind::Cannery { serves_archive, serves_folder, flags, .. } => {
                 let mut command = cannery(launch, address)?;
-                if *serves_archive {
+                if *serves_folder {
+                    command.arg("--folder").arg(&launch.site.sources);
+                } else if *serves_archive {
                     command.arg("--archive").arg(&launch.site.archive).args(launch.flags);
                 }
                 let folder = folder.display().to_string();
@@ -215,7 +223,13 @@ impl Spec<'_> {
             }
             Kind::Peer(peer) => self.peer(peer, launch, address, &folder)?,
         };
-        Server::start(&command, processors, address, &folder.join("stderr"))
+        let server = Server::start(&command, processors, address, &folder.join("stderr"))?;
+        if matches!(self.kind, Kind::Cannery { serves_folder: true, .. })
+            && launch.codings != Codings::Identity
+        {
+            await_coding(address, &launch.site.targets[0])?;
+        }
+        Ok(server)
     }
 
     /// Writes a peer's configuration and returns its command.
@@ -288,6 +302,20 @@ impl Spec<'_> {
         // Only Caddy reads these.
         command.env("GOMAXPROCS", threads).env("XDG_DATA_HOME", folder).env("XDG_CONFIG_HOME", folder);
         Ok(command)
+    }
+}
+
+/// Waits until a target is sent compressed.
+fn await_coding(address: SocketAddrV4, target: &str) -> Result<()> {
+    let request = http::request("1.1", address, target, &["Accept-Encoding: gzip".to_owned()]);
+    let started = Instant::now();
+    loop {
+        let response = http::exchange(address, &request)?;
+        if String::from_utf8_lossy(&response.bytes).contains("Content-Encoding: gzip") {
+            return Ok(());
+        }
+        ensure!(started.elapsed() < http::TIMEOUT, "{target} is never compressed");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
