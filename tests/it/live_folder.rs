@@ -34,7 +34,11 @@ impl Live {
     }
 
     fn start_at(folder: tempfile::TempDir, root: PathBuf, flags: &[&str]) -> Live {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
+        Live::start_by(Command::new(env!("CARGO_BIN_EXE_cannery")), folder, root, flags)
+    }
+
+    /// Starts `cannery` by this command, which lacks the arguments.
+    fn start_by(mut command: Command, folder: tempfile::TempDir, root: PathBuf, flags: &[&str]) -> Live {
         command
             .arg("serve")
             .arg(&root)
@@ -359,4 +363,69 @@ fn folder_is_compiled_once_without_following() {
     write(&live.root, "index.html", "changed");
     assert!(live.events.recv_timeout(Duration::from_millis(500)).is_err());
     assert_eq!(live.content("/").as_deref(), Some("home"));
+}
+
+/// Returns a command that runs `cannery` in a user namespace, after this shell command. Returns `None` if the system has no such
+/// namespaces, or denies the command.
+#[cfg(target_os = "linux")]
+fn in_namespace(before: &str) -> Option<Command> {
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+        command
+    };
+    let is_possible = unshare(before).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let mut command = unshare(&format!("{before} && exec \"$@\""));
+    command.arg(env!("CARGO_BIN_EXE_cannery"));
+    is_possible.then_some(command)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn folder_with_too_many_directories_is_polled() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    for name in ["index.html", "1/a.html", "2/a.html", "3/a.html", "4/a.html"] {
+        write(&root, name, "before");
+    }
+    // Watches are counted for each user of a namespace.
+    let Some(command) = in_namespace("echo 4 > /proc/sys/user/max_inotify_watches") else { return };
+    let live = Live::start_by(command, folder, root, &[]);
+    let event = live.event("polling");
+    assert!(event.contains("max_user_watches"), "{event}");
+    for name in ["1/a", "4/a"] {
+        write(&live.root, &format!("{name}.html"), "after");
+        live.await_content(&format!("/{name}"), Some("after"), "polled");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn overlays_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    for name in ["lower", "upper", "work", "site"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    write(&folder.path().join("lower"), "index.html", "below");
+    write(&folder.path().join("lower"), "docs/a.html", "below");
+    let path = folder.path().display();
+    let mount = format!(
+        "mount -t overlay overlay -o lowerdir={path}/lower,upperdir={path}/upper,workdir={path}/work {path}/site"
+    );
+    let Some(command) = in_namespace(&mount) else { return };
+    let live = Live::start_by(command, folder, root, &[]);
+    assert_eq!(live.content("/").as_deref(), Some("below"));
+    // The mount is visible to the process alone.
+    let mounted = PathBuf::from(format!("/proc/{}/root{}", live.child.id(), live.root.display()));
+    for (content, target) in [("once", "/"), ("twice", "/")] {
+        write(&mounted, "index.html", content);
+        live.await_content(target, Some(content), "copied up");
+    }
+    let next = mounted.join("docs/next");
+    fs::write(&next, "renamed").unwrap();
+    fs::rename(next, mounted.join("docs/a.html")).unwrap();
+    live.await_content("/docs/a", Some("renamed"), "renamed over");
+    fs::remove_file(mounted.join("docs/a.html")).unwrap();
+    live.await_content("/docs/a", None, "removed");
 }
