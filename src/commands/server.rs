@@ -84,18 +84,16 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
 
     // The supervisor checks the archive for its processes.
     let own = options.own_archive.as_deref().filter(|_| process_number().is_none());
-    let is_takeover = Predecessor::from_environment().is_some();
-    let unchecked = own.map(|path| Unchecked::open(path, is_takeover)).transpose()?.flatten();
+    // A supervisor must not exit while it starts processes, and one that takes over must not replace its predecessor in vain.
+    let is_supervisor = options.processes.is_some();
+    let unchecked = own.map(|path| Unchecked::open(path, is_supervisor)).transpose()?.flatten();
 
     match (options.processes, process_number()) {
         (None, _) => {
             let compilers = Compilers::start(options, &mut config)?;
             serve(options, &config, compilers, unchecked)
         }
-        (Some(processes), None) => {
-            unchecked.map(Unchecked::check_in_background).transpose()?;
-            supervise(options, &config, processes)
-        }
+        (Some(processes), None) => supervise(options, &config, processes),
         (Some(processes), Some(number)) => {
             // If the supervisor is killed, it can no longer stop this process.
             end_with_parent();

@@ -35,11 +35,10 @@ pub(super) struct Unchecked {
 }
 
 impl Unchecked {
-    /// Checks the archive now if it is small, or if `is_takeover`: then the predecessor serves meanwhile, and must not be
-    /// replaced by a damaged program. Otherwise, returns it.
-    pub(super) fn open(path: &Path, is_takeover: bool) -> Result<Option<Unchecked>, Failure> {
+    /// Checks the archive now if it is small, or if this is a supervisor. Otherwise, returns it.
+    pub(super) fn open(path: &Path, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
         let unchecked = Unchecked { archive: open::open(path)?, path: path.to_owned() };
-        if is_takeover || unchecked.archive.facts().file_bytes <= CHECKED_FIRST_BYTES_MAX {
+        if is_supervisor || unchecked.archive.facts().file_bytes <= CHECKED_FIRST_BYTES_MAX {
             return unchecked.check().map(|()| None);
         }
         Ok(Some(unchecked))
