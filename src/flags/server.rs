@@ -62,7 +62,7 @@ pub struct ServerOptions {
     pub profile_mem: Option<PathBuf>,
     /// The file of this program, if the archive in it is served.
     pub own_archive: Option<PathBuf>,
-    /// The indices of the archives that stand for folders, which a process of its own compiles.
+    /// The indices of the archives that a process of its own compiles from folders.
     pub folders: Vec<usize>,
     /// The user to change to, as on the command line.
     pub user: Option<String>,

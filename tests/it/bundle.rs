@@ -34,7 +34,7 @@ impl Bench {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Compiles an archive whose page `/a.txt` has this content.
+    /// Compiles an archive with this content at `/a.txt`.
     fn archive(&self, name: &str, content: &str) -> String {
         self.archive_with(name, &[("a.txt", content.as_bytes())])
     }

@@ -200,7 +200,7 @@ fn missing_archiver_is_named() {
     assert!(printed.contains("needs") && printed.contains("install `cannery-archiver`"), "{printed}");
 }
 
-/// Returns the processes whose parent is this one.
+/// Returns the children of a process.
 fn children(parent: u32) -> Vec<u32> {
     let path = format!("/proc/{parent}/task/{parent}/children");
     let children = fs::read_to_string(path).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use cannery_archive::Digest;
 
-/// A map whose keys begin with a digest.
+/// A map with keys that begin with a digest.
 pub(crate) type DigestMap<V, K = Digest> = HashMap<K, V, BuildHasherDefault<DigestHasher>>;
 
 /// A set of digests.

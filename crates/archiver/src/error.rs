@@ -149,7 +149,7 @@ pub enum Error {
     Sources {
         /// The archive that would have been replaced.
         path: PathBuf,
-        /// The report so far, with the errors.
+        /// The report up to this point, with the errors.
         report: Box<Report>,
     },
     /// There were warnings, and `strict` is on.

@@ -13,7 +13,7 @@ use self::tables::{NAMES, VALUES};
 const SCHEMA_KEY: &[u8] = b"schema";
 const SCHEMA: &[u8] = b"kawipiko-2022a";
 
-/// Number of hash tables, whose references are the header of the file.
+/// Number of hash tables. The header of the file refers to them.
 const TABLES: usize = 256;
 const HEADER_BYTES: usize = TABLES * 8;
 

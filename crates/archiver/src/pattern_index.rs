@@ -16,7 +16,7 @@ pub(crate) struct PatternIndex {
     ends: Vec<Vec<usize>>,
 }
 
-/// A node: the patterns that agree in the segments so far. The root is 0; the others are one more than their index in
+/// A node: the patterns that agree in the segments up to this one. The root is 0; the others are one more than their index in
 /// [`PatternIndex::ends`].
 type NodeId = usize;
 

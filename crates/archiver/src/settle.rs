@@ -31,7 +31,7 @@ const REPLACED_MAX: Duration = Duration::from_millis(150);
 /// Maximum time to wait for files that are being written.
 const WRITTEN_MAX: Duration = Duration::from_millis(60);
 
-/// Maximum total size of the new files whose contents are captured.
+/// Maximum total size of the new files that we keep the contents of.
 const CAPTURED_BYTES_MAX: u64 = 32 << 20;
 
 /// Interval between two checks.

@@ -102,7 +102,7 @@ impl Utf8 {
         }
     }
 
-    /// Returns `true` if the pieces so far are valid, and end with a whole character.
+    /// Returns `true` if all earlier pieces are valid, and end with a whole character.
     fn is_valid(&self) -> bool {
         !self.invalid && self.broken.is_empty()
     }

@@ -21,7 +21,7 @@ pub(crate) struct Store {
     writer: Option<Writer>,
     may_widen: bool,
     bodies: DigestMap<BodyId>,
-    /// The last build, from whose archive bodies may be copied.
+    /// The last build. We copy unchanged bodies from its archive.
     earlier: Option<Arc<Snapshot>>,
 }
 

@@ -7,7 +7,7 @@
 //!
 //! The program includes the archive with `cannery::include_archive!("site.cdb")`. Cargo runs the build script again when a
 //! file of the folder is added, changed or removed. Compressed contents are kept in `OUT_DIR`, so that only changed files are
-//! compressed again. Debug builds of the program compress nothing: their archives are built in milliseconds.
+//! compressed again. In debug builds of the program, we leave out compression, so that an archive is built in milliseconds.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -75,7 +75,7 @@ impl Builder {
         self
     }
 
-    /// Compiles the folder to the file `name` in `OUT_DIR`, and tells Cargo when to run the build script again. Warnings about
+    /// Compiles the folder to the file `name` in `OUT_DIR`, and makes Cargo run the build script again after a change. Warnings about
     /// the folder become warnings of the build.
     ///
     /// # Panics
@@ -111,7 +111,7 @@ impl Builder {
         Ok(self.options.archive)
     }
 
-    /// Writes the folder and the patterns beside the archive, for debug builds that follow the folder.
+    /// Writes the folder and the patterns next to the archive, for debug builds that follow the folder.
     fn write_source(&self, name: &str, output: &Path) -> Result<(), BuildError> {
         let mut text = format!("{}\n", self.options.sources.display());
         for pattern in &self.options.immutable {

@@ -1,4 +1,4 @@
-//! A site and a dynamic route beside it, with axum:
+//! A site and a dynamic route, with axum:
 //! `cargo run -p cannery --example axum --features tower -- site.cdb 127.0.0.1:8000`.
 
 use std::net::TcpListener;

@@ -1,6 +1,6 @@
 //! Answers to requests of the `http` crate.
 //!
-//! The head is the one that `cannery-server` sends: it is written in the syntax of HTTP/1 and then split into fields, so that
+//! The head is the one that `cannery-server` sends: we write it in the syntax of HTTP/1 and then split it into fields, so that
 //! the two can't differ.
 
 use std::cell::RefCell;
@@ -65,7 +65,7 @@ impl Site {
         answer_below(&self.release(), "", request)
     }
 
-    /// Answers a request, or returns `None` if the site has nothing at its path, so that another handler can answer.
+    /// Answers a request, or returns `None` if the site has no answer of its own for the path, so that another handler can answer.
     ///
     /// Methods other than `GET`, `HEAD` and `OPTIONS` are refused (405) where the site has a page, and left to others elsewhere.
     /// A fallback page, as single-page applications have it, answers every path below its folder.
@@ -75,7 +75,7 @@ impl Site {
     }
 }
 
-/// Answers a request whose path begins with `prefix`.
+/// Answers a request for a path below `prefix`.
 pub(crate) fn answer_below<B>(
     release: &Release,
     prefix: &str,
@@ -87,7 +87,7 @@ pub(crate) fn answer_below<B>(
     })
 }
 
-/// Answers a request whose path begins with `prefix`, or returns `None` if the site has nothing at it.
+/// Answers a request for a path below `prefix`, or returns `None` if the site has no answer of its own for it.
 pub(crate) fn try_answer_below<B>(
     release: &Release,
     prefix: &str,

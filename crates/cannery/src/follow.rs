@@ -13,7 +13,7 @@ use crate::site::Site;
 
 /// Compiles the folder of an embedded site and follows it for the rest of the program.
 ///
-/// `source` is the text that `cannery-build` writes beside the archive. Returns `None` with a message on standard error if the
+/// `source` is the text that we write next to the archive in `cannery-build`. Returns `None` with a message on standard error if the
 /// folder can't be compiled, so that the embedded archive is served.
 pub(crate) fn follow(source: &str) -> Option<Site> {
     let options = options(source)?;

@@ -31,7 +31,7 @@
 //!
 //! # Errors
 //!
-//! An archive is checked when it is opened: another file, another version of the format and a truncated file are errors of
+//! We check an archive when it is opened: another file, another version of the format and a truncated file are errors of
 //! [`Site::open`], and of the compiler for [`include_archive!`]. Afterwards an answer can't fail. If a part of the archive is
 //! corrupt, requests for that part get a response with status 500.
 

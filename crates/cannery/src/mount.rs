@@ -40,7 +40,7 @@ impl Mount {
         }
     }
 
-    /// Answers a request, or returns `None` if the path is outside of the mount or the site has nothing at it. See
+    /// Answers a request, or returns `None` if the path is outside of the mount or the site has no answer of its own for it. See
     /// [`Site::try_answer`].
     #[must_use]
     pub fn try_answer<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {

@@ -25,7 +25,7 @@ use crate::output::{Exit, Failure};
 /// Samples in each second of CPU time. Not a divisor of the frequencies of timers, so that samples don't coincide with them.
 const FREQUENCY_HZ: i32 = 99;
 
-/// Nanoseconds of CPU time that a sample stands for.
+/// Nanoseconds of CPU time that a sample represents.
 const PERIOD_NS: i64 = 1_000_000_000 / FREQUENCY_HZ as i64;
 
 /// The running profilers.

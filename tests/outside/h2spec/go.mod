@@ -1,4 +1,4 @@
-// The release of h2spec that the tests run, and of what it needs, so that everybody builds the same program.
+// The release of h2spec that the tests run, and of what it needs, so that all machines build the same program.
 module cannery/h2spec
 
 go 1.19

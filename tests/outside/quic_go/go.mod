@@ -1,4 +1,4 @@
-// The release of quic-go that the tests use, and of what it needs, so that everybody builds the same program.
+// The release of quic-go that the tests use, and of what it needs, so that all machines build the same program.
 module cannery/quic_go
 
 go 1.26.0

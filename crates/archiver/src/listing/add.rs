@@ -13,7 +13,7 @@ use crate::source::{Generated, GeneratedPage, Sources};
 use crate::special;
 
 /// Adds a listing to each folder: JSON to all, and a page if no index page answers. Returns the number of added pages.
-/// The pages of folders whose entries are the same as before come from `listings`.
+/// The pages of folders with the same entries as before come from `listings`.
 pub(crate) fn add(
     routes: &mut Routes,
     sources: &mut Sources,

@@ -1,4 +1,4 @@
-//! The listings of a build, for the next one: a folder whose entries are the same keeps its pages.
+//! The listings of a build, for the next one: a folder with the same entries keeps its pages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
