@@ -168,7 +168,7 @@ fn address_of_a_running_server_is_refused() {
     compile(Path::new(&folder), Path::new(&archive), &[]);
     let server = Server::start_on_all_transports(&["--archive", &archive]);
     let second = run("cannery-server", &["--archive", &archive, "--bind", &server.address]);
-    assert_fails(&second, 1, "--bind");
+    assert_fails(&second, 1, "another program listens there");
     let _idle = server.connect();
     assert_eq!(server.get("/").status, 200);
     assert_eq!(server.stop(), Some(0));
