@@ -40,6 +40,7 @@ mod buffers;
 mod connection;
 mod datagram;
 mod endpoint;
+mod retry;
 mod stream;
 
 pub use cid::{ConnectionIdLayout, Generation, Issuer, ServerId};

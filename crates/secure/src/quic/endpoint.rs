@@ -16,6 +16,7 @@ use super::cid::{Generation, Issuer};
 use super::connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey};
 use super::context::Context;
 use super::datagram::{Arrival, Transmit};
+use super::retry::contains_retry;
 use crate::limits::{QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_VERSION_NEGOTIATION_INTERVAL_MS};
 use crate::seed::derive;
 
@@ -131,6 +132,9 @@ impl Endpoint {
     /// Processes a datagram. A reply is written to `reply`, which is cleared before.
     pub fn receive(&mut self, now: Instant, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Received {
         reply.clear();
+        if contains_retry(arrival.bytes) {
+            return Received::Dropped;
+        }
         let event = self.quinn.handle(
             now,
             arrival.source,
