@@ -53,18 +53,24 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
     #[inline]
     fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output) {
         let keeps_open = self.http.keeps_open(self.head);
-        let with_alternative;
-        let bytes = match (fields.alternative(), keeps_open, self.head.common.version) {
-            (Some(alternative), ..) => {
-                let option = h1::connection_option(keeps_open, self.head);
-                with_alternative = h1::dummy_response(dummy.body, option, Some(alternative));
-                &with_alternative
-            }
-            (None, true, Version::Http10) => &dummy.keep_alive,
-            (None, true, _) => &dummy.plain,
-            (None, false, _) => &dummy.close,
+        if let Some(alternative) = fields.alternative() {
+            let option = h1::connection_option(keeps_open, self.head);
+            let bytes = h1::dummy_response(dummy.body, option, Some(alternative));
+            return self.respond_with_dummy_bytes(dummy, &bytes, output);
+        }
+        let bytes = match (keeps_open, self.head.common.version) {
+            (true, Version::Http10) => &dummy.keep_alive,
+            (true, _) => &dummy.plain,
+            (false, _) => &dummy.close,
         };
-        // A response to HEAD has no content (RFC 9110 §9.3.2), here too.
+        self.respond_with_dummy_bytes(dummy, bytes, output);
+    }
+}
+
+impl OnH1<'_, '_> {
+    /// Sends the bytes of a response, without the content if the method is HEAD (RFC 9110 §9.3.2).
+    #[inline]
+    fn respond_with_dummy_bytes(&mut self, dummy: &Dummy, bytes: &[u8], output: &mut Output) {
         let is_head = self.head.common.request.method == Method::Head;
         let sent = if is_head { bytes.len() - dummy.body.len() } else { bytes.len() };
         self.http.respond_with_bytes(self.head, &bytes[..sent], output);
