@@ -12,6 +12,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
 
@@ -62,7 +63,12 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     let messages = Messages::new();
     let root = options.sources.clone();
     let mut inspector = Inspector::new(root.clone(), folder::filter());
-    let inspect = move || inspector.inspect();
+    let (before_first, first_served) = channel::<()>();
+    let inspect = move || {
+        // Until then, a scan would only delay the build.
+        let _ = first_served.recv();
+        inspector.inspect()
+    };
     let _follower = folder::follow(root, Mode::Auto, folder::filter(), messages.sender.clone(), inspect)?;
     // The server has ended, and nothing is left to do. There are no files to remove.
     let thread = |error| Failure::failed(format!("cannot start a thread: {error}"));
@@ -91,6 +97,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     if server.publish_file(&first.archive) == Err(Stopped) {
         return Ok(());
     }
+    drop(before_first);
     log.know(&first.report.diagnostics);
     let mut updater = Updater::new(compiler, &first, messages, server, log);
     drop(first);

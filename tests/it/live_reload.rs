@@ -1,4 +1,4 @@
-//! `cannery serve`: pages in browsers follow the folder, and no response is out of date.
+//! `cannery serve`: pages in browsers follow the folder.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -128,27 +128,6 @@ fn failure_is_shown_until_it_is_fixed() {
 
     fs::remove_file(live.folder.path().join("_headers")).unwrap();
     assert_eq!(live.instruction(failed["state"].as_str().unwrap())["failure"], Value::Null);
-}
-
-#[test]
-fn no_response_is_out_of_date_without_events() {
-    // The only poll comes after the test.
-    let live = Live::start(&["--poll=3600000", "--no-live-reload"]);
-    for number in 1..=300 {
-        let content = number.to_string();
-        match number % 3 {
-            0 => live.write("index.html", &content),
-            1 => {
-                live.write("next", &content);
-                fs::rename(live.folder.path().join("next"), live.folder.path().join("index.html")).unwrap();
-            }
-            _ => {
-                fs::remove_file(live.folder.path().join("index.html")).unwrap();
-                live.write("index.html", &content);
-            }
-        }
-        assert_eq!(live.get("/"), content);
-    }
 }
 
 #[test]

@@ -32,6 +32,7 @@ mod admin;
 mod bundle;
 mod commands;
 mod defer_accept;
+mod edit_runs;
 mod exchange;
 mod go_server_errors;
 mod hostile;

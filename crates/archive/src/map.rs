@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
 
@@ -44,10 +45,17 @@ impl Loading {
 }
 
 /// The bytes of an archive.
-pub(crate) enum Bytes {
+pub(crate) struct Bytes {
+    /// The bytes in `memory`. An answer refers to them several times, and would look for them in `memory` each time.
+    slice: NonNull<[u8]>,
+    memory: Memory,
+}
+
+/// The memory that holds the bytes of an archive.
+enum Memory {
     /// Pages of the file.
     Mapped(Mmap),
-    /// Private pages.
+    /// Private pages, some of which may follow the bytes.
     ///
     /// The kernel may still read from pages that were sent zero-copy when we free them. Pages of an anonymous mapping are not
     /// reused before the kernel is done with them, whereas the allocator could reuse its memory at once.
@@ -58,39 +66,62 @@ pub(crate) enum Bytes {
     Static(&'static [u8]),
 }
 
+// SAFETY: `slice` refers to bytes of `memory`, which any thread may read and drop, and which no thread changes.
+unsafe impl Send for Bytes {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Bytes {}
+
 impl Bytes {
     /// Loads a part of a file, which starts at a page.
     pub(crate) fn load(file: &File, part: &Range<u64>, loading: Loading) -> io::Result<Bytes> {
         let length = usize::try_from(part.end - part.start).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let mut options = MmapOptions::new();
         options.offset(part.start).len(length);
-        match loading.resolve(part.end - part.start) {
-            Loading::Mapped => map(file, &options).map(Bytes::Mapped),
-            Loading::Preloaded => map(file, options.populate()).map(Bytes::Mapped),
+        let memory = match loading.resolve(part.end - part.start) {
+            Loading::Mapped => map(file, &options).map(Memory::Mapped),
+            Loading::Preloaded => map(file, options.populate()).map(Memory::Mapped),
             Loading::InMemory | Loading::Automatic => read(file, part.start, length),
-        }
+        };
+        memory.map(Bytes::new)
+    }
+
+    /// Keeps bytes that the caller has read.
+    pub(crate) fn owned(bytes: Vec<u8>) -> Bytes {
+        Bytes::new(Memory::Owned(bytes))
+    }
+
+    /// Refers to bytes of the program.
+    pub(crate) fn from_static(bytes: &'static [u8]) -> Bytes {
+        Bytes::new(Memory::Static(bytes))
+    }
+
+    fn new(memory: Memory) -> Bytes {
+        let slice = match &memory {
+            Memory::Mapped(map) => map,
+            Memory::Copied { map, length } => &map[..*length],
+            Memory::Owned(bytes) => bytes,
+            Memory::Static(bytes) => bytes,
+        };
+        Bytes { slice: NonNull::from(slice), memory }
     }
 
     /// Returns `true` if no change of a file can change the bytes.
     pub(crate) fn is_private(&self) -> bool {
-        !matches!(self, Bytes::Mapped(_))
+        !matches!(self.memory, Memory::Mapped(_))
     }
 
     #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
-        match self {
-            Bytes::Mapped(map) => map,
-            Bytes::Copied { map, length } => &map[..*length],
-            Bytes::Owned(bytes) => bytes,
-            Bytes::Static(bytes) => bytes,
-        }
+        // SAFETY: the slice refers to bytes of `memory`, which has the same owner. None of its variants contains them, so
+        // they stay where they are when it moves. It is neither changed nor dropped before `self` is.
+        unsafe { self.slice.as_ref() }
     }
 
     /// Replaces a mapping of the file by a private copy at the same addresses.
     pub(crate) fn detach(&self) -> io::Result<()> {
-        match self {
-            Bytes::Copied { .. } | Bytes::Owned(_) | Bytes::Static(_) => Ok(()),
-            Bytes::Mapped(map) => replace_with_copy(map),
+        match &self.memory {
+            Memory::Copied { .. } | Memory::Owned(_) | Memory::Static(_) => Ok(()),
+            Memory::Mapped(map) => replace_with_copy(map),
         }
     }
 }
@@ -98,11 +129,11 @@ impl Bytes {
 /// Reads a part of a file into private memory, on huge pages if the system has some.
 ///
 /// The kernel sends physically contiguous pages as one piece, which saves a third of the cost of a 90 kB response.
-fn read(file: &File, start: u64, length: usize) -> io::Result<Bytes> {
+fn read(file: &File, start: u64, length: usize) -> io::Result<Memory> {
     let mut map = MmapMut::map_anon(length.next_multiple_of(HUGE_PAGE_BYTES))?;
     prefer_huge_pages(&map);
     file.read_exact_at(&mut map[..length], start)?;
-    Ok(Bytes::Copied { map: map.make_read_only()?, length })
+    Ok(Memory::Copied { map: map.make_read_only()?, length })
 }
 
 fn map(file: &File, options: &MmapOptions) -> io::Result<Mmap> {

@@ -78,7 +78,7 @@ impl Archive {
     /// Returns [`OpenError`] if the bytes are not an archive of this version.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Archive, OpenError> {
         check_length(bytes.len() as u64)?;
-        Archive::from_loaded(Bytes::Owned(bytes))
+        Archive::from_loaded(Bytes::owned(bytes))
     }
 
     /// Opens an archive that is part of the program, without copying it.
@@ -87,7 +87,7 @@ impl Archive {
     /// Returns [`OpenError`] if the bytes are not an archive of this version.
     pub fn from_static(bytes: &'static [u8]) -> Result<Archive, OpenError> {
         check_length(bytes.len() as u64)?;
-        Archive::from_loaded(Bytes::Static(bytes))
+        Archive::from_loaded(Bytes::from_static(bytes))
     }
 
     fn from_loaded(bytes: Bytes) -> Result<Archive, OpenError> {

@@ -30,6 +30,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// A shorter run of copied bodies goes through the buffer, because a system call costs as much as copying it.
 const RUN_BYTES_MIN: u64 = 32 << 10;
 
+/// A longer run is hashed by another thread while it is written.
+const PARALLEL_BYTES_MIN: u64 = 1 << 20;
+
 /// Writes an archive.
 pub struct Writer {
     file: File,
@@ -460,9 +463,31 @@ impl Writer {
             return self.put(bytes);
         }
         self.flush()?;
+        if extent.length >= PARALLEL_BYTES_MIN {
+            return self.put_in_parallel(bytes);
+        }
         for chunk in bytes.chunks(BUFFER_BYTES) {
             self.hasher.update(chunk);
             self.file.write_all(chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Hashes bytes in another thread while this one writes them.
+    fn put_in_parallel(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        let Writer { hasher, file, .. } = self;
+        let written = std::thread::scope(|scope| {
+            let hash = || {
+                hasher.update(bytes);
+            };
+            std::thread::Builder::new().spawn_scoped(scope, hash).map(|_| file.write_all(bytes))
+        });
+        match written {
+            Ok(written) => written?,
+            Err(_) => {
+                self.hasher.update(bytes);
+                self.file.write_all(bytes)?;
+            }
         }
         Ok(())
     }

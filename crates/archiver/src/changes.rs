@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cannery_base::FileStamp;
+
 use crate::snapshot::KnownFile;
 
 /// The files of a build in memory, for comparisons with other builds. Clones share their memory.
@@ -21,6 +23,11 @@ pub struct Change {
 }
 
 impl BuiltFiles {
+    /// Returns the paths of all files, relative to the source folder, and their stamps, in any order.
+    pub fn stamps(&self) -> impl Iterator<Item = (&[u8], &FileStamp)> {
+        self.0.iter().map(|(path, file)| (&**path, &file.stamp))
+    }
+
     /// Returns the files that differ from those of another build of the same compiler, sorted by path.
     #[must_use]
     pub fn changes_since(&self, before: &BuiltFiles) -> Vec<Change> {

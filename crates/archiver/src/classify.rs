@@ -80,11 +80,35 @@ impl MediaTypes {
                 asset: row.asset,
             };
         }
-        match TABLE.binary_search_by(|row| row.0.cmp(&*extension)) {
-            Ok(found) => TABLE[found].1,
-            Err(_) => UNKNOWN,
-        }
+        let beginning = beginning(extension.as_bytes());
+        let first = BEGINNINGS.partition_point(|other| *other < beginning);
+        let rows = TABLE[first..].iter().zip(&BEGINNINGS[first..]);
+        let mut rows = rows.take_while(|(_, other)| **other == beginning).map(|(row, _)| row);
+        rows.find(|row| row.0 == extension).map_or(UNKNOWN, |row| row.1)
     }
+}
+
+/// The beginnings of the extensions in the table. Comparing numbers takes a fraction of the time that comparing strings takes,
+/// and a build looks up each name several times.
+static BEGINNINGS: [u64; TABLE.len()] = {
+    let mut beginnings = [0; TABLE.len()];
+    let mut row = 0;
+    while row < TABLE.len() {
+        beginnings[row] = beginning(TABLE[row].0.as_bytes());
+        row += 1;
+    }
+    beginnings
+};
+
+/// Returns the first eight bytes as a number, which has their order.
+const fn beginning(extension: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let mut place = 0;
+    while place < extension.len() && place < bytes.len() {
+        bytes[place] = extension[place];
+        place += 1;
+    }
+    u64::from_be_bytes(bytes)
 }
 
 /// An invalid override.
@@ -158,7 +182,7 @@ pub(crate) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
 
-/// Length of the extensions that are converted to lower case without an allocation. A build looks up each name several times.
+/// Length of the extensions that are converted to lower case without an allocation.
 const SHORT_BYTES_MAX: usize = 16;
 
 /// Returns the extension, unless the full stop is the name's first byte.

@@ -100,7 +100,7 @@ impl Compiler {
         progress: &dyn Progress,
     ) -> Result<Build, Error> {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut left_out = BTreeSet::new();
+        let mut unreliable = BTreeSet::new();
         let mut attempts = 1;
         loop {
             let snapshot = self.history().last.clone();
@@ -111,15 +111,16 @@ impl Compiler {
                 listings: self.listings().clone(),
                 earlier: Earlier { snapshot, overdue: self.overdue(), ..Earlier::default() },
                 waits: attempts == 1,
-                left_out: &left_out,
+                unreliable: &unreliable,
             };
             match crate::build(&self.options, Some(&mut session), progress) {
                 Ok(built) => {
-                    *self.listings() = session.listings.finish();
-                    return self.finish(number, built, left_out);
+                    let Session { listings, earlier, .. } = session;
+                    *self.listings() = listings.finish();
+                    return self.finish(number, built, earlier, unreliable);
                 }
                 Err(error) if error.is_transient() && attempts < ATTEMPTS_MAX => {
-                    left_out.extend(self.path_of(&error));
+                    unreliable.extend(self.path_of(&error));
                 }
                 Err(error) => return Err(error),
             }
@@ -144,8 +145,14 @@ impl Compiler {
     }
 
     /// Records a finished build, and returns it.
-    fn finish(&self, number: u64, built: Built, left_out: BTreeSet<Box<[u8]>>) -> Result<Build, Error> {
-        let Built { file: archive, report, sources, known, bodies, deferred } = built;
+    fn finish(
+        &self,
+        number: u64,
+        built: Built,
+        earlier: Earlier,
+        unreliable: BTreeSet<Box<[u8]>>,
+    ) -> Result<Build, Error> {
+        let Built { file: archive, report, mut sources, known, bodies, deferred, routes } = built;
         let read_back = |source| Error::ReadBack { path: self.options.sources.clone(), source };
         let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
             let is_settled = !writers::is_recent(&stamp);
@@ -159,8 +166,9 @@ impl Compiler {
             bodies,
         });
 
-        let mut unsettled = sources.unsettled.into_inner().unwrap_or_else(PoisonError::into_inner);
-        unsettled.extend(left_out);
+        let unsettled = std::mem::take(&mut sources.unsettled);
+        let mut unsettled = unsettled.into_inner().unwrap_or_else(PoisonError::into_inner);
+        unsettled.extend(unreliable);
         let mut history = self.history();
         history.unsettled.retain(|path, _| unsettled.contains(path));
         for path in &unsettled {
@@ -171,6 +179,9 @@ impl Compiler {
             self.results.settle(&snapshot);
             history.last = Some(snapshot);
         }
+        drop(history);
+        // The caller need not wait until the archive of the last build is unmapped.
+        drop_in_background((earlier, sources, routes));
 
         let unsettled = unsettled.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
         Ok(Build { number, archive, report, files: BuiltFiles(files), deferred, unsettled })
@@ -185,6 +196,12 @@ impl Compiler {
         // Each change is complete, even if another thread has panicked.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Drops values in another thread.
+fn drop_in_background<T: Send + 'static>(values: T) {
+    // Without a thread, they are dropped here.
+    let _ = std::thread::Builder::new().name("drop".into()).spawn(move || drop(values));
 }
 
 impl std::fmt::Debug for Compiler {

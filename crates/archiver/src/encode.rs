@@ -203,7 +203,9 @@ impl Encoding<'_> {
             }
         }
         jobs.par_sort_unstable_by_key(|job| {
-            (Reverse(job.length * cost(job.encoder)), job.digest, job.encoder)
+            // Comparing the beginnings as numbers decides nearly always, and is faster.
+            let beginning = job.digest.0.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+            (Reverse(job.length * cost(job.encoder)), beginning, job.digest, job.encoder)
         });
         jobs
     }

@@ -118,6 +118,7 @@ use crate::listing::Listings;
 use crate::previous::Previous;
 use crate::publish::Staging;
 use crate::read::Reading;
+use crate::routes::Routes;
 use crate::session::Session;
 use crate::snapshot::Bodies;
 use crate::source::Sources;
@@ -147,6 +148,8 @@ pub(crate) struct Built {
     bodies: Bodies,
     /// Number of compressed contents that a quick build did without.
     deferred: u64,
+    /// The routes, which take a while to drop.
+    routes: Routes,
 }
 
 /// Builds into the archive of the options, or into memory if the build is one of a session.
@@ -257,5 +260,5 @@ pub(crate) fn build(
     destination.publish(&file)?;
     report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);
     report.times = stopwatch.finish();
-    Ok(Built { file, report, sources, known: read.known, bodies, deferred: tally.deferred })
+    Ok(Built { file, report, sources, known: read.known, bodies, deferred: tally.deferred, routes })
 }

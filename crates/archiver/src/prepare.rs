@@ -36,8 +36,8 @@ pub(crate) fn sources(
     let links_out = if options.follow_links { LinksOut::Allowed } else { LinksOut::Reported };
     let list = || walk(&options.sources, &rules, links_out);
     let mut walked = match &session {
-        Some(session) if session.waits => settle::walk(&options.sources, &session.earlier, list)?,
-        _ => list()?,
+        Some(session) => settle::walk(&options.sources, &session.earlier, list)?,
+        None => list()?,
     };
     diagnostics.append(&mut walked.diagnostics);
 
@@ -53,7 +53,6 @@ pub(crate) fn sources(
     let mut earlier = None;
     let mut unsettled = BTreeSet::new();
     if let Some(session) = session {
-        walked.files.retain(|file| !session.left_out.contains(&file.path));
         unsettled = settle::hold_back(&options.sources, &mut walked.files, session);
         earlier = Some(session.earlier.clone());
     }

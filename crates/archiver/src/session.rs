@@ -24,8 +24,8 @@ pub(crate) struct Session<'a> {
     /// Folder listings of the last build; after it, those of this one.
     pub(crate) listings: Listings,
     pub(crate) earlier: Earlier,
-    /// Whether to wait until the folder has settled. Only the first attempt of a build does.
+    /// Whether to wait until files are written. Only the first attempt of a build does.
     pub(crate) waits: bool,
-    /// Files that vanished, or didn't settle, in an attempt before this one. The last build didn't have them either.
-    pub(crate) left_out: &'a BTreeSet<Box<[u8]>>,
+    /// Files that vanished, or didn't settle, in an attempt before this one. They are held back.
+    pub(crate) unreliable: &'a BTreeSet<Box<[u8]>>,
 }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use cannery_base::FileStamp;
 
@@ -21,8 +21,8 @@ use crate::source;
 use crate::walk::{SourceFile, WalkError, Walked};
 use crate::writers;
 
-/// How long after a change of its folder a file counts as deleted. A program that moves the old file away before it creates
-/// the new one needs microseconds, unless it isn't scheduled.
+/// A file counts as deleted if a walk doesn't find it that has begun this long after the last change of its folder. A program
+/// that moves the old file away before it creates the new one needs microseconds, unless it isn't scheduled.
 const DELETED_AFTER: Duration = Duration::from_millis(50);
 
 /// Maximum time to wait for files that are being replaced, or for the source folder.
@@ -48,13 +48,15 @@ pub(crate) fn walk(
     let Some(snapshot) = &earlier.snapshot else { return walk() };
     loop {
         let root_before = identity(root);
+        // The walk itself may take long, or may not be scheduled.
+        let walk_began = SystemTime::now();
         let walked = walk();
         let is_being_replaced = match &walked {
             Err(WalkError::Root { source, .. }) => source.kind() == ErrorKind::NotFound,
             Err(_) => false,
             // A walk finds no files in folders that were moved away meanwhile.
             Ok(_) if identity(root) != root_before => true,
-            Ok(walked) => missing(snapshot, walked).any(|path| is_just_removed(root, path)),
+            Ok(walked) => missing(snapshot, walked).any(|path| is_just_removed(root, path, walk_began)),
         };
         if !is_being_replaced || began.elapsed() > REPLACED_MAX {
             return walked;
@@ -81,16 +83,16 @@ fn missing<'a>(snapshot: &'a Snapshot, walked: &'a Walked) -> impl Iterator<Item
     paths.into_iter().flatten().filter(move |path| *path != ignore_file && !is_listed(path))
 }
 
-/// Returns `true` if the folder of this path, or the nearest one that exists, has changed just now.
-fn is_just_removed(root: &Path, path: &[u8]) -> bool {
+/// Returns `true` if the folder of this path, or the nearest one that exists, has changed since a walk, or just before it.
+fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
     let path = root.join(OsStr::from_bytes(path));
     let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
     let stamp = folders.find_map(|folder| fs::metadata(folder).ok()).map(|found| FileStamp::of(&found));
-    stamp.is_some_and(|stamp| writers::age(&stamp) < DELETED_AFTER)
+    stamp.is_some_and(|stamp| writers::age_at(&stamp, walk_began) < DELETED_AFTER)
 }
 
-/// Holds back files that another process is writing: known ones get the stamp of the last build, new ones are left out.
-/// Returns both. The contents of small new files are captured.
+/// Holds back files that another process is writing, or that an earlier attempt couldn't read: known ones get the stamp of the
+/// last build, new ones are left out. Returns both. The contents of small new files are captured.
 pub(crate) fn hold_back(
     root: &Path,
     files: &mut Vec<SourceFile>,
@@ -98,10 +100,12 @@ pub(crate) fn hold_back(
 ) -> BTreeSet<Box<[u8]>> {
     let began = Instant::now();
     let earlier = &mut session.earlier;
+    let unreliable = session.unreliable;
     let may_be_half_written = |file: &SourceFile| {
         writers::is_recent(&file.stamp)
             && earlier.unchanged(&file.path, &file.stamp).is_none()
             && !earlier.overdue.contains(&file.path)
+            && !unreliable.contains(&file.path)
     };
     let mut waiting: Vec<usize> =
         (0..files.len()).filter(|place| may_be_half_written(&files[*place])).collect();
@@ -123,6 +127,7 @@ pub(crate) fn hold_back(
         sleep(INTERVAL);
     }
 
+    waiting.extend((0..files.len()).filter(|place| unreliable.contains(&files[*place].path)));
     let mut held_back = BTreeSet::new();
     for place in waiting {
         let file = &mut files[place];

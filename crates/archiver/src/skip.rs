@@ -112,6 +112,12 @@ impl SkipRules {
         if self.built_in { built_in_verdict(path, is_folder) } else { None }
     }
 
+    /// Returns `true` if a change of this path, relative to the source root, may change a build: it isn't left out, or it is the
+    /// ignore file.
+    pub fn may_matter(&self, path: &Path, is_folder: bool) -> bool {
+        path == Path::new(IGNORE_FILE) || self.verdict(path.as_os_str().as_bytes(), is_folder).is_none()
+    }
+
     fn add(&mut self, from: Option<&Path>, line: &str) -> Result<(), ignore::Error> {
         self.builder.add_line(from.map(Path::to_path_buf), line).map(|_| ())
     }

@@ -43,8 +43,13 @@ pub(crate) fn is_half_written(file: &File, stamp: &FileStamp) -> bool {
 }
 
 /// Returns the time since the last change of a file; zero if that is in the future.
-pub(crate) fn age(stamp: &FileStamp) -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+fn age(stamp: &FileStamp) -> Duration {
+    age_at(stamp, SystemTime::now())
+}
+
+/// Returns the time from the last change of a file to `now`; zero if it is later.
+pub(crate) fn age_at(stamp: &FileStamp, now: SystemTime) -> Duration {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let changed_ns = u64::try_from(stamp.changed_ns).unwrap_or_default();
     now.saturating_sub(Duration::from_nanos(changed_ns))
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
-use crate::polling::{Finding, Poller};
+use crate::polling::{FilesState, Finding, Poller};
 use crate::tree::Filter;
 
 /// More threads would mostly wait for each other in the kernel.
@@ -32,6 +32,12 @@ impl Inspector {
         self.poller.files()
     }
 
+    /// Returns the state of the files at the last scan, or `None` if that isn't all that it has found.
+    #[must_use]
+    pub fn state(&self) -> Option<FilesState> {
+        self.poller.state()
+    }
+
     /// Scans the folder again.
     pub fn inspect(&mut self) -> Finding {
         self.poller.scan(&self.root, &self.filter)
@@ -45,6 +51,11 @@ mod tests {
 
     use super::*;
 
+    /// Scans until the file that has changed last can't change again within the same tick of the clock.
+    fn await_tick(inspector: &mut Inspector) {
+        while inspector.inspect() == Finding::Changed {}
+    }
+
     #[test]
     fn changes_between_two_scans_are_found() {
         let folder = tempfile::tempdir().unwrap();
@@ -54,6 +65,7 @@ mod tests {
         fs::create_dir(folder.path().join("site")).unwrap();
         fs::write(folder.path().join("site/a"), "content").unwrap();
         assert_eq!((inspector.inspect(), inspector.files()), (Finding::Changed, 1));
+        await_tick(&mut inspector);
         assert_eq!(inspector.inspect(), Finding::Unchanged);
     }
 
@@ -69,6 +81,7 @@ mod tests {
         }
         let root = folder.path().to_owned();
         let mut inspector = Inspector::new(root.clone(), Arc::new(|_, _| true));
+        await_tick(&mut inspector);
         let mut single = Poller::new(&root, &inspector.filter, None);
         for _ in 0..20 {
             assert_eq!((inspector.inspect(), inspector.files()), (Finding::Unchanged, 100));

@@ -25,5 +25,5 @@ mod tree; // Its directories and files.
 
 pub use follower::{Event, Follower, Mode, PollingReason, Settings, StartError};
 pub use inspector::Inspector;
-pub use polling::Finding;
+pub use polling::{FileMetadata, FilesState, Finding};
 pub use tree::Filter;

@@ -11,6 +11,12 @@ use crate::tree::{self, Detail, Entry, Filter};
 /// A file can change twice within the resolution of its file system's clock, which is two seconds on the coarsest.
 const RESOLUTION: Duration = Duration::from_secs(2);
 
+/// Most kernels give all changes within one tick of their clock the same time. This is the longest tick.
+const TICK_MAX: Duration = Duration::from_millis(10);
+
+/// A change time further in the future is from before the clock was set back.
+const SKEW_MAX: Duration = Duration::from_secs(1);
+
 /// The interval as a multiple of the duration of a scan, if it isn't given: scans take at most 2 % of a processor.
 const INTERVAL_PER_SCAN: u32 = 50;
 
@@ -20,10 +26,56 @@ pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// The result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
-    /// Nothing has changed since the last scan.
+    /// No file has changed since the last scan.
     Unchanged,
     /// Files may have changed.
     Changed,
+}
+
+/// A hash of the paths and metadata of files, which doesn't depend on their order.
+///
+/// Two scans of a folder have the same state if nothing has changed, and a caller can compute the state of files that it has
+/// read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FilesState(u64);
+
+/// The metadata of a file that change with its content.
+#[derive(Debug, Clone, Copy, Hash)]
+pub struct FileMetadata {
+    /// The inode.
+    pub inode: u64,
+    /// The length in bytes.
+    pub size: u64,
+    /// The modification time in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// The inode change time in nanoseconds since 1970.
+    pub changed_ns: i128,
+}
+
+impl FilesState {
+    /// Adds a file. `path` is relative to the folder.
+    pub fn add(&mut self, path: &Path, metadata: &FileMetadata) {
+        let mut hasher = DefaultHasher::new();
+        path.as_os_str().hash(&mut hasher);
+        metadata.hash(&mut hasher);
+        self.merge(FilesState(hasher.finish()));
+    }
+
+    fn merge(&mut self, other: FilesState) {
+        self.0 = self.0.wrapping_add(other.0);
+    }
+}
+
+impl FileMetadata {
+    fn of(metadata: &Metadata) -> FileMetadata {
+        let ns = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        FileMetadata {
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
 }
 
 /// The state of a folder at its last scan.
@@ -32,8 +84,12 @@ pub(crate) struct Poller {
     interval: Option<Duration>,
     /// The number of threads that scan.
     threads: usize,
-    /// A hash of all paths and metadata.
-    state: u64,
+    /// The files.
+    state: FilesState,
+    /// A hash of the paths and identities of all directories.
+    directories: u64,
+    /// Whether the state of the files is all that the last scan has found.
+    is_about_files: bool,
     /// The number of files.
     files: usize,
     /// The duration of the scan.
@@ -45,10 +101,13 @@ pub(crate) struct Poller {
 /// The part of a scan that one thread has done.
 #[derive(Default)]
 struct PartialScan {
-    state: u64,
+    state: FilesState,
+    directories: u64,
     files: usize,
     /// Whether a file was just modified.
     is_recent: bool,
+    /// Whether a file may have been modified in the tick of the clock in which the scan began, or later.
+    is_fresh: bool,
 }
 
 impl Poller {
@@ -64,8 +123,16 @@ impl Poller {
         filter: &Filter,
         interval: Option<Duration>,
     ) -> Poller {
-        let mut poller =
-            Poller { interval, threads, state: 0, files: 0, took: Duration::ZERO, settles: None };
+        let mut poller = Poller {
+            interval,
+            threads,
+            state: FilesState::default(),
+            directories: 0,
+            is_about_files: false,
+            files: 0,
+            took: Duration::ZERO,
+            settles: None,
+        };
         poller.scan(root, filter);
         poller
     }
@@ -73,6 +140,12 @@ impl Poller {
     /// Returns the number of files at the last scan.
     pub(crate) fn files(&self) -> usize {
         self.files
+    }
+
+    /// Returns the state of the files, unless the last scan has found other directories, or a file that could have changed
+    /// without new metadata.
+    pub(crate) fn state(&self) -> Option<FilesState> {
+        self.is_about_files.then_some(self.state)
     }
 
     /// Returns the time until the next scan.
@@ -83,48 +156,57 @@ impl Poller {
     /// Scans the folder, and compares it with the last scan. A file that could have changed without new metadata counts as
     /// changed.
     pub(crate) fn scan(&mut self, root: &Path, filter: &Filter) -> Finding {
+        self.scan_at(SystemTime::now(), root, filter)
+    }
+
+    /// Scans the folder as [`scan`](Self::scan) does, at this time.
+    fn scan_at(&mut self, now: SystemTime, root: &Path, filter: &Filter) -> Finding {
         let began = Instant::now();
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let visit = |part: &mut PartialScan, path: &Path, entry: Entry<'_>| {
-            let mut hasher = DefaultHasher::new();
-            path.hash(&mut hasher);
-            match entry {
-                Entry::Directory(identity) => identity.hash(&mut hasher),
-                Entry::File { metadata, .. } => {
-                    part.files += 1;
-                    stamp(metadata).hash(&mut hasher);
-                    let changed = u64::try_from(metadata.ctime()).unwrap_or_default();
-                    part.is_recent |= now.saturating_sub(Duration::from_secs(changed)) < RESOLUTION;
-                }
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let last_tick = now.saturating_sub(TICK_MAX);
+        let visit = |part: &mut PartialScan, path: &Path, entry: Entry<'_>| match entry {
+            Entry::Directory(identity) => {
+                let mut hasher = DefaultHasher::new();
+                path.hash(&mut hasher);
+                identity.hash(&mut hasher);
+                // The order of directory entries doesn't matter.
+                part.directories = part.directories.wrapping_add(hasher.finish());
             }
-            // The order of directory entries doesn't matter.
-            part.state = part.state.wrapping_add(hasher.finish());
+            Entry::File { metadata, .. } => {
+                part.files += 1;
+                part.state.add(path.strip_prefix(root).unwrap_or(path), &FileMetadata::of(metadata));
+                let changed = time(metadata.ctime(), metadata.ctime_nsec());
+                part.is_recent |= now.saturating_sub(changed) < RESOLUTION;
+                part.is_fresh |= (last_tick..now + SKEW_MAX).contains(&changed);
+            }
         };
         let parts =
             tree::walk_in_parallel(root, filter, Detail::Files, self.threads, PartialScan::default, visit);
-        let state = parts.iter().fold(0_u64, |state, part| state.wrapping_add(part.state));
+        let mut state = FilesState::default();
+        parts.iter().for_each(|part| state.merge(part.state));
+        let directories = parts.iter().fold(0_u64, |sum, part| sum.wrapping_add(part.directories));
         let is_recent = parts.iter().any(|part| part.is_recent);
+        let is_fresh = parts.iter().any(|part| part.is_fresh);
         self.files = parts.iter().map(|part| part.files).sum();
         self.took = began.elapsed();
 
-        let is_different = std::mem::replace(&mut self.state, state) != state;
+        let has_other_directories = std::mem::replace(&mut self.directories, directories) != directories;
+        let has_other_files = std::mem::replace(&mut self.state, state) != state;
+        let is_different = has_other_files || has_other_directories;
         let has_settled = self.settles.take_if(|settles| *settles <= Instant::now()).is_some();
+        self.is_about_files = !has_other_directories && !has_settled && !is_fresh;
         if is_different && is_recent {
             self.settles = Some(Instant::now() + RESOLUTION);
         }
-        if is_different || has_settled { Finding::Changed } else { Finding::Unchanged }
+        if is_different || has_settled || is_fresh { Finding::Changed } else { Finding::Unchanged }
     }
 }
 
-/// Returns the metadata that change with the content of a file.
-fn stamp(metadata: &Metadata) -> [i64; 6] {
-    let number = |unsigned: u64| i64::from_ne_bytes(unsigned.to_ne_bytes());
-    [
-        number(metadata.ino()),
-        number(metadata.size()),
-        metadata.mtime(),
-        metadata.mtime_nsec(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
-    ]
+/// Returns a time since 1970; zero if it is before.
+fn time(seconds: i64, nanoseconds: i64) -> Duration {
+    let seconds = u64::try_from(seconds).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(nanoseconds).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

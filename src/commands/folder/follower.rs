@@ -1,12 +1,11 @@
 //! Starts to follow a folder.
 
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use cannery_archiver::skip::{IGNORE_FILE, SkipRules};
+use cannery_archiver::skip::SkipRules;
 use cannery_follow::{Event, Filter, Finding, Follower, Mode, Settings};
 
 use super::message::Message;
@@ -15,9 +14,7 @@ use crate::output::Failure;
 /// Returns the filter of everything except the names that a build leaves out by default.
 pub(in crate::commands) fn filter() -> Filter {
     let rules = SkipRules::default();
-    Arc::new(move |path: &Path, is_folder: bool| {
-        path == Path::new(IGNORE_FILE) || rules.verdict(path.as_os_str().as_bytes(), is_folder).is_none()
-    })
+    Arc::new(move |path, is_folder| rules.may_matter(path, is_folder))
 }
 
 /// Starts to follow the folder, and sends each report of it. `inspect` compares the folder with its state before the call: it

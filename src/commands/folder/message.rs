@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use cannery_archiver::{Build, Error};
-use cannery_follow::Event;
+use cannery_follow::{Event, FilesState};
 
 /// A message, handled in the order of arrival.
 pub(in crate::commands) enum Message {
@@ -12,10 +12,19 @@ pub(in crate::commands) enum Message {
     Folder(Event, Instant),
     /// The end of a build in the background, and its duration.
     Compressed(Result<Build, Error>, Duration),
-    /// Builds unless a build has begun since then, and reports when the result is served.
-    Build(Sender<()>, Instant),
+    /// Builds unless a build has found this already, and reports when the result is served.
+    Build(Sender<()>, Found),
     /// Reports when everything before it is done.
     Finish(Sender<()>),
+}
+
+/// A change that a scan has found.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::commands) struct Found {
+    /// The end of the scan.
+    pub(in crate::commands) at: Instant,
+    /// The state of the files, unless the scan has found more than that.
+    pub(in crate::commands) state: Option<FilesState>,
 }
 
 /// The channel to the thread.

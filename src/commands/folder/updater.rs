@@ -3,18 +3,21 @@
 //! A quick build follows each change at once. When it is served, a thread of low priority compresses what has changed; it is
 //! canceled by the next change. A build that fails leaves the last one in place.
 
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cannery_archiver::{Build, BuiltFiles, CancelFlag, Change, Compiler, Effort, Error};
-use cannery_follow::Event;
+use cannery_follow::{Event, FileMetadata, FilesState};
 
 use super::event_log::EventLog;
 use super::failure::BuildFailure;
-use super::message::{Message, Messages};
+use super::message::{Found, Message, Messages};
 use crate::output::Failure;
 
 /// Pause before a folder is compiled again that was being written, at first and at most.
@@ -29,8 +32,8 @@ pub(in crate::commands) trait BuildSink {
     /// The server is stopping.
     fn publish(&self, archive: File) -> Result<(), Stopped>;
 
-    /// Prepares for a build, because the folder has changed.
-    fn before_build(&self) {}
+    /// Scans the folder before a build, because builds leave out some of the files that scans find.
+    fn scan(&self) {}
 
     /// Handles that a build is served that differs from the one before in `changes`.
     fn served(&self, _changes: &[Change]) {}
@@ -53,10 +56,14 @@ pub(in crate::commands) struct Updater<S> {
     served: Served,
     /// When the last quick build began, after the first one.
     last_build: Option<Instant>,
+    /// Whether a scan precedes each build.
+    scans_first: bool,
     /// Cancels the build in the background, if there is one.
     background: Option<CancelFlag>,
     /// The next build although no change was reported.
     retry: Option<Retry>,
+    /// The digest of the last complete build.
+    complete_digest: Option<String>,
     /// Whether the served build lacks something that a build in the background adds.
     is_incomplete: bool,
 }
@@ -105,8 +112,10 @@ impl<S: BuildSink> Updater<S> {
             sender,
             served,
             last_build: None,
+            scans_first: false,
             background: None,
             retry: None,
+            complete_digest: None,
             is_incomplete: true,
         };
         updater.await_unsettled(first);
@@ -132,7 +141,9 @@ impl<S: BuildSink> Updater<S> {
                 Ok(Message::Folder(Event::Started, _)) => {}
                 Ok(Message::Folder(Event::Changed, since)) => {
                     if !self.has_built_since(since) {
-                        self.sink.before_build();
+                        if self.scans_first {
+                            self.sink.scan();
+                        }
                         self.update(since)?;
                     }
                 }
@@ -142,9 +153,7 @@ impl<S: BuildSink> Updater<S> {
                 Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
                 // A request that no longer waits has no receiver.
                 Ok(Message::Build(done, found)) => {
-                    if !self.has_built_since(found) {
-                        self.update(found)?;
-                    }
+                    self.update_to(&found)?;
                     let _ = done.send(());
                 }
                 Ok(Message::Finish(done)) => {
@@ -173,13 +182,32 @@ impl<S: BuildSink> Updater<S> {
         };
 
         self.await_unsettled(&build);
-        self.is_incomplete = true;
+        // The compressed contents of unchanged files are in memory.
+        self.is_incomplete = self.complete_digest.as_ref() != Some(&build.report.digest);
         let changes = build.files.changes_since(&self.served.files);
         let is_logged = !changes.is_empty() || self.log.has_failed();
         if self.publish(&build, &changes)? == Published::Served && is_logged {
             self.log.rebuilt(&build, &changes, since.elapsed())?;
         }
         Ok(())
+    }
+
+    /// Compiles the folder unless the served build has the state that a scan has found.
+    fn update_to(&mut self, found: &Found) -> Result<(), Failure> {
+        if self.has_built_since(found.at) || self.serves(found) {
+            return Ok(());
+        }
+        let before = self.served.files.clone();
+        self.update(found.at)?;
+        let is_same = self.served.files.changes_since(&before).is_empty();
+        // Without a scan before the next build, the first request after it would cause another one.
+        self.scans_first |= is_same && found.state.is_some() && !self.serves(found);
+        Ok(())
+    }
+
+    /// Returns `true` if the served build has the files that a scan has found.
+    fn serves(&self, found: &Found) -> bool {
+        found.state.is_some_and(|state| state == state_of(&self.served.files))
     }
 
     /// Returns `true` if the last quick build began after this time, so that it has found all changes before.
@@ -215,6 +243,9 @@ impl<S: BuildSink> Updater<S> {
 
     fn on_compressed(&mut self, result: Result<Build, Error>, took: Duration) -> Result<(), Failure> {
         let canceled = self.background.take().is_some_and(|flag| flag.is_canceled());
+        if let Ok(build) = &result {
+            self.complete_digest = Some(build.report.digest.clone());
+        }
         match result {
             Ok(build) if canceled => self.serve_compressed(&build),
             Ok(build) if build.number > self.served.number => {
@@ -283,6 +314,21 @@ impl<S: BuildSink> Updater<S> {
         let pause = self.retry.map_or(RETRY_MIN, |retry| (retry.pause * 2).min(RETRY_MAX));
         self.retry = Some(Retry { at: Instant::now() + pause, pause });
     }
+}
+
+/// Returns the state that a scan finds if the folder has these files and no others.
+fn state_of(files: &BuiltFiles) -> FilesState {
+    let mut state = FilesState::default();
+    for (path, stamp) in files.stamps() {
+        let metadata = FileMetadata {
+            inode: stamp.version.inode,
+            size: stamp.version.size,
+            modified_ns: stamp.version.modified_ns,
+            changed_ns: stamp.changed_ns,
+        };
+        state.add(Path::new(OsStr::from_bytes(path)), &metadata);
+    }
+    state
 }
 
 /// Lets other threads run first. Threads that this one starts inherit its priority.

@@ -13,7 +13,7 @@ use cannery_server::WakeHandle;
 use cannery_server::config::{LivePage, LiveReload};
 use serde::Serialize;
 
-use crate::commands::folder::{BuildFailure, Message};
+use crate::commands::folder::{BuildFailure, Found, Message};
 
 /// The path of the script.
 pub(super) const SCRIPT: &str = "/__/cannery/live.js";
@@ -161,7 +161,9 @@ impl Live {
         // Sent before another worker can find that nothing has changed since.
         let (done, is_done) = channel();
         let message = match finding {
-            Finding::Changed => Message::Build(done, Instant::now()),
+            Finding::Changed => {
+                Message::Build(done, Found { at: ended, state: inspection.inspector.state() })
+            }
             // A build may be under way.
             Finding::Unchanged => Message::Finish(done),
         };

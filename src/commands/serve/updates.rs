@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use cannery_archiver::{Build, Change, Compiler};
@@ -22,6 +23,8 @@ pub(super) struct Updates {
     /// `None` if the folder isn't followed.
     follower: Option<Follower>,
     live: Option<Arc<Live>>,
+    /// Closed when the first build is served.
+    _before_first: Option<Sender<()>>,
 }
 
 impl Updates {
@@ -29,7 +32,7 @@ impl Updates {
     pub(super) fn follow(flags: &Serve) -> Result<Updates, Failure> {
         let messages = Messages::new();
         if flags.no_follow {
-            return Ok(Updates { messages, follower: None, live: None });
+            return Ok(Updates { messages, follower: None, live: None, _before_first: None });
         }
 
         let filter = folder::filter();
@@ -37,12 +40,22 @@ impl Updates {
         let inspector = Inspector::new(flags.folder.clone(), filter.clone());
         let live = Arc::new(Live::new(inspector, messages.sender.clone(), pages));
         let mode = flags.poll_interval().map_or(Mode::Auto, Mode::Polling);
+        let (before_first, first_served) = channel::<()>();
         let inspect = {
             let live = Arc::clone(&live);
-            move || live.inspect()
+            move || {
+                // Until then, a scan would only delay the build.
+                let _ = first_served.recv();
+                live.inspect()
+            }
         };
         let follower = folder::follow(flags.folder.clone(), mode, filter, messages.sender.clone(), inspect)?;
-        Ok(Updates { messages, follower: Some(follower), live: Some(live) })
+        Ok(Updates {
+            messages,
+            follower: Some(follower),
+            live: Some(live),
+            _before_first: Some(before_first),
+        })
     }
 
     /// Returns the state that browsers follow, unless the folder isn't followed.
@@ -58,7 +71,7 @@ impl Updates {
         publisher: Publisher,
         log: EventLog,
     ) -> Result<(), Failure> {
-        let Updates { messages, follower, live } = self;
+        let Updates { messages, follower, live, .. } = self;
         let browsers = Browsers { publisher, live };
         let mut updater = Updater::new(compiler, first, messages, browsers, log);
         let run = move || {
@@ -82,7 +95,7 @@ impl BuildSink for Browsers {
         self.publisher.publish(ARCHIVE, archive).map_err(|_| Stopped)
     }
 
-    fn before_build(&self) {
+    fn scan(&self) {
         if let Some(live) = &self.live {
             live.inspect();
         }

@@ -190,6 +190,36 @@ fn half_written_new_file_is_left_out() {
     assert!(has(&build(&compiler, Effort::Quick), "half"));
 }
 
+/// A page was missing if its folder was replaced while a build read it.
+#[test]
+fn file_that_an_attempt_cannot_read_keeps_its_last_version() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("known.html"), "before").unwrap();
+    let compiler = compiler(folder.path());
+    build(&compiler, Effort::Quick);
+    fs::write(folder.path().join("known.html"), "after").unwrap();
+    fs::write(folder.path().join("new.html"), "new").unwrap();
+
+    let unreliable: BTreeSet<Box<[u8]>> =
+        ["known.html", "new.html"].map(|path| path.as_bytes().into()).into();
+    let snapshot = compiler.history().last.clone();
+    let mut session = Session {
+        effort: Effort::Quick,
+        cancel: &CancelFlag::default(),
+        results: &compiler.results,
+        listings: Listings::default(),
+        earlier: Earlier { snapshot, ..Earlier::default() },
+        waits: false,
+        unreliable: &unreliable,
+    };
+    let built = crate::build(&compiler.options, Some(&mut session), &()).unwrap();
+    let built = compiler.finish(2, built, session.earlier, unreliable.clone()).unwrap();
+    assert!(has(&built, "before") && !has(&built, "after") && !has(&built, "new"));
+    assert_eq!(built.unsettled, ["known.html", "new.html"]);
+    let built = build(&compiler, Effort::Quick);
+    assert!(has(&built, "after") && has(&built, "new") && built.unsettled.is_empty());
+}
+
 #[test]
 fn file_that_is_being_replaced_does_not_vanish() {
     let folder = tempfile::tempdir().unwrap();

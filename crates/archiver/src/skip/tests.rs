@@ -125,3 +125,11 @@ fn every_reason_is_displayed() {
     assert_eq!(SkipReason::Hidden.to_string(), "its name begins with `.`");
     assert_eq!(SkipReason::Transient(".log").to_string(), "its name ends with `.log`");
 }
+
+#[test]
+fn changes_of_names_that_are_left_out_do_not_matter() {
+    let rules = SkipRules::default();
+    let matters = |path: &str, is_folder| rules.may_matter(Path::new(path), is_folder);
+    assert!(matters(IGNORE_FILE, false) && matters("a.html", false) && matters("docs", true));
+    assert!(!matters("a.html~", false) && !matters(".git", true) && !matters("docs/.canneryignore", false));
+}
