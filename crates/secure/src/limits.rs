@@ -47,8 +47,11 @@ pub const QUIC_EARLY_BYTES_MAX: u64 = 16 * 1024;
 pub const QUIC_EARLY_BYTES_TOTAL_MAX: u64 = 4 * 1024 * 1024;
 
 /// Bidirectional streams that a client may have open at once: one for each request. RFC 9114 §6.1 recommends at least 100.
-/// The library allocates the state of all of them with the connection.
 pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
+
+/// Bidirectional streams that a client may have open until it has opened half as many. The library allocates the state of all
+/// permitted streams, and most connections of a browser need few: 100 take 4 kB and several microseconds of the handshake.
+pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 16;
 
 /// Unidirectional streams that a client may have open at once: the three of HTTP/3 and QPACK, and some of reserved types
 /// that clients open to test servers (RFC 9114 §6.2.3).
@@ -139,6 +142,7 @@ pub const QUIC_STORED_SESSIONS_MAX: usize = 1 << 14;
 pub const QUIC_USED_TOKENS_BITS: usize = 1 << 17;
 
 const _: () = assert!(QUIC_USED_TOKENS_BITS.is_power_of_two() && QUIC_USED_TOKENS_BITS >= 32);
+const _: () = assert!(QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST <= QUIC_BIDIRECTIONAL_STREAMS_MAX);
 const _: () = assert!(QUIC_HALF_OPEN_BEFORE_RETRY < QUIC_HALF_OPEN_MAX);
 const _: () = assert!(QUIC_STREAM_WINDOW_BYTES <= QUIC_CONNECTION_WINDOW_BYTES);
 const _: () = assert!(RECORD_BYTES_MAX <= HANDSHAKE_BYTES_MAX, "a hello may fill a record");

@@ -126,8 +126,19 @@ impl ReceiveBatch {
         self.messages.push(message);
     }
 
-    /// Removes all messages.
-    pub(crate) fn clear(&mut self) {
+    /// Adds a datagram, which an in-memory client has sent.
+    ///
+    /// # Panics
+    /// The batch is full, or the datagram longer than a buffer.
+    pub fn push_datagram(&mut self, source: SocketAddr, destination: IpAddr, bytes: &[u8]) {
+        let destination = Some(destination);
+        let message =
+            Message { source, destination, ecn: None, bytes: bytes.len(), segment_bytes: bytes.len().max(1) };
+        self.push(message, bytes);
+    }
+
+    /// Removes all datagrams.
+    pub fn clear(&mut self) {
         self.messages.clear();
     }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quinn_proto::{ConnectionError, ConnectionHandle, ConnectionStats, ReadError, StreamEvent, WriteError};
+use quinn_proto::{
+    ConnectionError, ConnectionHandle, ConnectionStats, Dir, ReadError, StreamEvent, VarInt, WriteError,
+};
 
 use super::budget::{Budget, TokenBucket, Work};
 use super::datagram::Transmit;
@@ -16,8 +18,8 @@ use super::session::SessionState;
 use super::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
 use crate::HandshakeKind;
 use crate::limits::{
-    QUIC_AMPLIFICATION_MAX, QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND,
-    QUIC_HANDSHAKE_DATAGRAM_BYTES,
+    QUIC_AMPLIFICATION_MAX, QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST, QUIC_BIDIRECTIONAL_STREAMS_MAX,
+    QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND, QUIC_HANDSHAKE_DATAGRAM_BYTES,
 };
 
 /// A connection that an endpoint accepted.
@@ -49,6 +51,10 @@ pub struct Connection {
     /// Whether the peer's address has changed since the last transmission.
     has_moved: bool,
 }
+
+/// The stream with which a client has shown that it opens more than a few.
+const LAST_OF_FEW_STREAMS: StreamId =
+    StreamId::new((QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST as u64 / 2 - 1) << 2);
 
 /// Content in one packet, about.
 const READ_BYTES: usize = 1024;
@@ -288,7 +294,12 @@ impl Connection {
 
     /// Accepts the next stream that the peer has opened. The caller reads it at once, since data may have arrived before.
     pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
-        self.quinn.streams().accept(direction.to_quinn()).map(StreamId::from)
+        let stream = StreamId::from(self.quinn.streams().accept(direction.to_quinn())?);
+        if stream == LAST_OF_FEW_STREAMS {
+            let count = VarInt::from_u32(QUIC_BIDIRECTIONAL_STREAMS_MAX);
+            self.quinn.set_max_concurrent_streams(Dir::Bi, count);
+        }
+        Some(stream)
     }
 
     /// Opens a stream. Returns `None` if the peer permits no more, or the connection has ended.
@@ -341,6 +352,11 @@ impl Connection {
             }
         }
         WriteOutcome::Complete
+    }
+
+    /// Limits the bytes that are written and not acknowledged. Without a limit, the client's windows alone bound them.
+    pub fn set_send_window(&mut self, bytes: u64) {
+        self.quinn.set_send_window(bytes);
     }
 
     /// Ends a stream after all that was written to it.

@@ -23,7 +23,7 @@ pub(super) fn transport_config() -> TransportConfig {
 
     let mut config = TransportConfig::default();
     config
-        .max_concurrent_bidi_streams(VarInt::from_u32(limits::QUIC_BIDIRECTIONAL_STREAMS_MAX))
+        .max_concurrent_bidi_streams(VarInt::from_u32(limits::QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST))
         .max_concurrent_uni_streams(VarInt::from_u32(limits::QUIC_UNIDIRECTIONAL_STREAMS_MAX))
         .stream_receive_window(VarInt::from_u32(limits::QUIC_STREAM_WINDOW_BYTES))
         .receive_window(VarInt::from_u32(limits::QUIC_CONNECTION_WINDOW_BYTES))

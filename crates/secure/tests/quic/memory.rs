@@ -22,5 +22,5 @@ fn idle_connection_takes_little_memory() {
         }
     });
     let bytes = -freed.bytes_current / i64::from(COUNT);
-    assert!((1..18_000).contains(&bytes), "{bytes} bytes per connection");
+    assert!((1..14_000).contains(&bytes), "{bytes} bytes per connection");
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cannery_secure::limits::{QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST, QUIC_BIDIRECTIONAL_STREAMS_MAX};
 use cannery_secure::quic::{
     CloseReason, Connection, Direction, Event, ReadOutcome, StreamClosed, StreamId, WriteOutcome,
 };
@@ -133,6 +134,30 @@ fn echo(
     network
 }
 
+/// Opens streams of the client until it must wait, and sends a byte on each. Returns their number.
+fn open_all(network: &mut Network, handle: ConnectionHandle) -> u32 {
+    let connection = &mut network.remote(handle).connection;
+    let mut count = 0;
+    while let Some(id) = connection.streams().open(Dir::Bi) {
+        connection.send_stream(id).write(b"x").unwrap();
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn client_with_several_streams_may_open_a_hundred() {
+    let (mut network, handle) = Network::connected();
+    let first = open_all(&mut network, handle);
+    assert_eq!(first, QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST);
+
+    network.run_with(SECOND, |network| {
+        let connection = &mut network.server.only().connection;
+        while connection.accept(Direction::Bidirectional).is_some() {}
+    });
+    assert_eq!(first + open_all(&mut network, handle), QUIC_BIDIRECTIONAL_STREAMS_MAX);
+}
+
 #[test]
 fn megabytes_arrive_in_both_directions() {
     let network = echo(|_| Fate::Deliver, 1, 4_000_000);
@@ -212,7 +237,7 @@ fn stream_limits_are_those_of_the_transport_parameters() {
     let (mut network, handle) = Network::connected();
     let connection = &mut network.remote(handle).connection;
     let mut opened = |dir| std::iter::from_fn(|| connection.streams().open(dir)).count();
-    assert_eq!((opened(Dir::Bi), opened(Dir::Uni)), (100, 8));
+    assert_eq!((opened(Dir::Bi), opened(Dir::Uni)), (16, 8));
     assert_eq!(connection.datagrams().max_size(), None, "datagrams are disabled");
 }
 
