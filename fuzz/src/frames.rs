@@ -13,9 +13,11 @@ use cannery_testkit::http2::{
     INITIAL_WINDOW_SIZE, PING, PREFACE, PRIORITY_UPDATE, RST_STREAM, SETTINGS, WINDOW_UPDATE, data,
     decode_response, field_block, frame, reset, settings, window_update,
 };
-use cannery_wire::h2::{Connection, Step, StreamId};
+use cannery_wire::h2::{Connection, ReceivedContent, Step, StreamId};
 use cannery_wire::limits::STREAMS_MAX;
-use cannery_wire::{ArchiveRef, HeadStore, Multiplexed, Output, RequestHead, Response, ServerFields};
+use cannery_wire::{
+    ArchiveRef, HeadStore, Multiplexed, Output, OwnHead, RequestHead, Response, ServerFields, StoredRequest,
+};
 
 use crate::interop::choices::Choices;
 use crate::interop::end::{End, take_bytes};
@@ -180,7 +182,16 @@ impl Peer {
         let RequestHead { request, method_name, .. } = store.head();
         let length = str::from_utf8(&request.target[1..]).ok().and_then(|text| text.parse().ok());
         let Some(length) = length.filter(|length| *length <= ARCHIVE.len() as u64) else {
-            return connection.respond_with_fields(stream, &[(":status", b"404")], b"nothing", output);
+            if connection.awaits_content(stream) {
+                let request = StoredRequest::new(&store.head());
+                return connection.receive_content(stream, request, CONTENT_BYTES_MAX);
+            }
+            return connection.respond_with_head(
+                stream,
+                &OwnHead::new(&[(":status", b"404")]),
+                b"nothing",
+                output,
+            );
         };
         let mut answer = Answer::built_in(200, Reason::NotFound);
         answer.content_length = Some(length);
@@ -255,6 +266,9 @@ impl Peer {
     }
 }
 
+/// The limit of content that is received, in bytes.
+const CONTENT_BYTES_MAX: usize = 1000;
+
 impl End for Peer {
     fn held(&mut self) -> &mut Vec<u8> {
         &mut self.held
@@ -275,6 +289,24 @@ impl End for Peer {
                 }
                 let response = Response { answer: &answer, archive: ArchiveRef::NONE, fields };
                 connection.respond(stream, &response, output);
+            }
+            Step::Received(stream, received) => {
+                let request = self.connection.take_received(stream).expect("it was received");
+                assert!(request.content().len() <= CONTENT_BYTES_MAX);
+                let status: &[u8] = match received {
+                    ReceivedContent::Whole => b"200",
+                    ReceivedContent::TooLong => b"413",
+                };
+                self.connection.postpone(stream);
+                assert!(self.connection.resume(stream));
+                let fields = [(":status", status)];
+                self.connection.respond_with_head(
+                    stream,
+                    &OwnHead::new(&fields),
+                    request.content(),
+                    &mut self.output,
+                );
+                self.connection.settle(stream, &mut self.output);
             }
             Step::Full => self.check_output(),
             Step::More => {}

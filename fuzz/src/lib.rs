@@ -11,6 +11,7 @@ mod datagrams;
 // The tests of `wire` run the same code from seeds.
 mod frames;
 mod hpack;
+mod import;
 #[path = "../../crates/wire/tests/interop/peers/mod.rs"]
 mod interop;
 mod proxied;
@@ -26,6 +27,7 @@ pub use choices::{accept_encoding, conditions, date, ranges};
 pub use datagrams::datagrams;
 pub use frames::frames;
 pub use hpack::{hpack, hpack_encoder};
+pub use import::import;
 pub use interop::{client as interop_client, server as interop_server};
 pub use proxied::proxy_header;
 pub use qpack::{qpack, qpack_encoder};

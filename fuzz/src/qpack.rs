@@ -4,8 +4,7 @@
 //! are those of the same lines encoded again; and our decoder gets the right fields from our sections, whenever the
 //! instructions and acknowledgments arrive.
 //!
-//! Both sides are ours, so that a misreading of RFC 9204 in both would pass. ls-qpack is the other implementation: aioquic decodes
-//! our sections with it, and encodes its own, in `tests/it/http3_suites.rs`.
+//! Both sides are ours, so that a misreading of RFC 9204 in both would pass. `fuzz/tests/ls_qpack.rs` compares each with ls-qpack.
 
 use cannery_archive::{NO_LINE_ID, NewQpackLine};
 use cannery_wire::hpack::{Field, List};

@@ -8,7 +8,7 @@ use cannery_wire::h3::{Connection, ErrorCode, RequestEnd, Step, StreamId};
 use cannery_wire::hpack::Field;
 use cannery_wire::limits::{CONTROL_FRAME_BYTES_MAX, FIELD_SECTION_BYTES_MAX};
 use cannery_wire::qpack::{Decoder, put_field};
-use cannery_wire::{HeadStore, Multiplexed, Output, Refusal};
+use cannery_wire::{HeadStore, Multiplexed, Output, OwnHead, Refusal, StoredRequest};
 
 use crate::interop::choices::Choices;
 use crate::interop::end::take_bytes;
@@ -99,6 +99,9 @@ struct Side {
     first_unanswered: u64,
 }
 
+/// The limit of content that is received, in bytes.
+const CONTENT_BYTES_MAX: usize = 1000;
+
 impl Side {
     fn new(piece: usize) -> Side {
         Side {
@@ -130,6 +133,12 @@ impl Side {
             }
             Action::End(stream) => match self.connection.end_request(StreamId::new(*stream))? {
                 RequestEnd::Complete => Vec::new(),
+                RequestEnd::Received => {
+                    let received = self.connection.take_received(StreamId::new(*stream));
+                    assert!(received.expect("it was received").content().len() <= CONTENT_BYTES_MAX);
+                    self.answer(*stream, b"200");
+                    Vec::new()
+                }
                 RequestEnd::Reset(code) => vec![Step::Reset(code)],
             },
             Action::Reset(stream) => {
@@ -159,7 +168,16 @@ impl Side {
                     self.connection.next_request(StreamId::new(stream), &mut piece, &mut self.store)?;
                 match step {
                     Step::More => break,
+                    Step::Request(_) if stream % (2 * STEP) == STEP => {
+                        let request = StoredRequest::new(&self.store.head());
+                        let stream = StreamId::new(stream);
+                        self.connection.receive_content(stream, request, CONTENT_BYTES_MAX);
+                    }
                     Step::Request(_) => self.answer(stream, b"200"),
+                    Step::TooLong => {
+                        assert!(self.connection.take_received(StreamId::new(stream)).is_some());
+                        self.answer(stream, b"413");
+                    }
                     Step::Refused(_, Refusal::HeadTooLarge) => self.answer(stream, b"431"),
                     Step::Refused(..) => self.answer(stream, b"400"),
                     Step::Stop | Step::Reset(_) => {}
@@ -173,7 +191,12 @@ impl Side {
     fn answer(&mut self, stream: u64, status: &[u8]) {
         assert!(stream < self.first_unanswered, "a response after GOAWAY");
         let fields: [(&str, &[u8]); 2] = [(":status", status), ("content-type", b"text/plain")];
-        self.connection.respond_with_fields(StreamId::new(stream), &fields, b"body", &mut self.output);
+        self.connection.respond_with_head(
+            StreamId::new(stream),
+            &OwnHead::new(&fields),
+            b"body",
+            &mut self.output,
+        );
         let instructions = self.connection.take_encoder_stream();
         self.decoder.read_encoder_stream(&instructions, &mut Vec::new()).expect("our instructions are valid");
 

@@ -12,6 +12,9 @@ const MUTATIONS: u32 = 20_000;
 /// Mutations of a target that makes TLS handshakes.
 const MUTATIONS_WITH_HANDSHAKES: u32 = 5_000;
 
+/// Mutations of a target that writes files.
+const MUTATIONS_WITH_FILES: u32 = 2_000;
+
 /// One test per target, and the names of all.
 macro_rules! targets {
     ($($name:ident)*) => {
@@ -35,6 +38,7 @@ targets! {
     headers
     hpack
     hpack_encoder
+    import
     interop_client
     interop_server
     key
@@ -67,7 +71,11 @@ fn replay_and_mutate(name: &str, target: fn(&[u8])) {
     }
 
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mutations = if name == "datagrams" { MUTATIONS_WITH_HANDSHAKES } else { MUTATIONS };
+    let mutations = match name {
+        "datagrams" => MUTATIONS_WITH_HANDSHAKES,
+        "import" => MUTATIONS_WITH_FILES,
+        _ => MUTATIONS,
+    };
     for _ in 0..mutations {
         let mut data = corpus[random.below(corpus.len())].clone();
         mutate(&mut data, &mut random);

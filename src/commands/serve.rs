@@ -64,9 +64,8 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     config.listen_tls = listen_tls;
     config.live_folder = updates.live().map(|live| LiveFolder(live.clone()));
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls));
-    let server = Server::start(&config).map_err(|error| server::start_failure(&error))?;
+    let server = Server::from(config).start().map_err(|error| server::start_failure(&error))?;
     server.handle_signals(Notify::default()).map_err(|error| server::start_failure(&error))?;
-    drop(config);
     if let Some(live) = updates.live() {
         live.set_server(server.wake_handle());
     }
@@ -75,9 +74,9 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     let mut urls = Vec::new();
     // The first URL that other machines can use.
     let mut reachable = None;
-    for (kind, address) in server.addresses() {
-        for address in local.reachable(address) {
-            let url = server::url(*kind, &address);
+    for (kind, address) in server.addresses().listeners {
+        for address in local.reachable(&address) {
+            let url = server::url(kind, &address);
             if matches!(&address, Address::Internet(address) if !address.ip().is_loopback()) {
                 reachable.get_or_insert_with(|| url.clone());
             }

@@ -4,7 +4,6 @@
 
 mod compilers;
 mod failure;
-mod inherited;
 mod limits;
 mod own_archive;
 mod profile;
@@ -13,19 +12,13 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::Command;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use cannery_server::config::{ListenerKind, NoticeHandler, VirtualHosts};
-use cannery_server::process::Datagrams;
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
-use cannery_server::process::supervisor::{ExitReason, ProcessSockets, Supervisor};
-use cannery_server::process::takeover::Predecessor;
-use cannery_server::{
-    Address, AdminProcess, Claim, Config, Listener, Listening, Notice, Server, end_with_parent,
-};
+use cannery_server::process::{self, Addresses, Role, started_program};
+use cannery_server::{Address, AdminProcess, Config, Notice, RunningServer, Server};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::compilers::Compilers;
@@ -38,9 +31,6 @@ use crate::flags::server::{Invocation, ServerOptions};
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
 use crate::reference;
-
-/// The variable that holds a process's number. The supervisor, and a process without one, do not have it.
-const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
 
 /// Runs the program with these arguments, the first of which is its name.
 ///
@@ -70,55 +60,42 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
         limits::set_memory(bytes)?;
     }
 
+    let role = Role::of(options.processes);
     let mut config = options.config.clone();
     let quiet = options.quiet;
     config.on_notice = NoticeHandler(Arc::new(move |notice| print_notice(notice, quiet)));
-    config.inherited = inherited::listeners()?;
-    let datagrams = inherited::datagrams()?;
-    if !datagrams.is_empty() && config.tls.is_some() && !options.http3_disabled {
-        config.http3.get_or_insert_default().inherited = datagrams;
-    }
-    if let Some(http3) = &mut config.http3 {
-        http3.generation = inherited::generation();
+    role.inherit(&mut config).map_err(|error| start_failure(&error))?;
+    if options.http3_disabled {
+        config.http3 = None;
     }
 
-    // The supervisor checks the archive for its processes.
-    let own = options.own_archive.as_deref().filter(|_| process_number().is_none());
-    // A supervisor must not exit while it starts processes, and one that takes over must not replace its predecessor in vain.
-    let is_supervisor = options.processes.is_some();
-    let unchecked = own.map(|path| Unchecked::open(path, is_supervisor)).transpose()?.flatten();
-
-    match (options.processes, process_number()) {
-        (None, _) => {
+    match role {
+        Role::Only => {
+            let unchecked = open_own_archive(options, false)?;
             let compilers = Compilers::start(options, &mut config)?;
-            serve(options, &config, compilers, unchecked)
+            serve(options, role, &config, compilers, unchecked)
         }
-        (Some(processes), None) => supervise(options, &config, processes),
-        (Some(processes), Some(number)) => {
-            // If the supervisor is killed, it can no longer stop this process.
-            end_with_parent();
-            if number == processes {
-                return serve_operators(&config, &inherited::stats_sockets()?);
-            }
-            config.standby = inherited::standby_listeners()?;
-            config.admin = None;
-            config.stats_socket = inherited::stats_sockets()?.first().copied();
-            if let Some(http3) = &mut config.http3 {
-                http3.part = inherited::http3_part()?;
-                http3.predecessors = inherited::forwarding_predecessors();
-            }
-            let seed = inherited::ticket_seed()?;
-            if let Some(tls) = &mut config.tls {
-                tls.seed = seed;
-            }
-            serve(options, &config, Compilers::default(), None)
+        Role::Supervisor { processes } => {
+            // It checks the archive for its processes. It must not exit while it starts them, and one that takes over must not
+            // replace its predecessor in vain.
+            open_own_archive(options, true)?;
+            supervise(options, &config, processes)
         }
+        Role::Member { .. } => serve(options, role, &config, Compilers::default(), None),
+        Role::Operators => serve_operators(&config),
     }
+}
+
+/// Opens the archive in this program, if there is one, and checks it now or returns the check.
+fn open_own_archive(options: &ServerOptions, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
+    let own = options.own_archive.as_deref();
+    Ok(own.map(|path| Unchecked::open(path, is_supervisor)).transpose()?.flatten())
 }
 
 /// Serves until a signal ends the server. Checks the archive in this program meanwhile.
 fn serve(
     options: &ServerOptions,
+    role: Role,
     config: &Config,
     compilers: Compilers,
     unchecked: Option<Unchecked>,
@@ -128,25 +105,24 @@ fn serve(
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls).chain(listen_quic));
     let profilers = Profilers::start(options)?;
     let config = &Config { profiler_file: profilers.temporary_file(), ..config.clone() };
-    let server = Server::start(config)
+    let server = Server::from(config.clone())
+        .start()
         .map_err(|error| failure::memory_hint(start_failure(&error), &error, options.memory_max))?;
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
     compilers.follow(&server)?;
     // A thread that starts earlier would be outside the sandbox.
     unchecked.map(Unchecked::check_in_background).transpose()?;
 
-    if is_first_process() && !options.quiet {
+    // Messages that are the same for all processes come from the first.
+    let is_first = matches!(role, Role::Only | Role::Member { number: 0 });
+    if is_first && !options.quiet {
         server.report_sites();
     }
-    if process_number().is_none() && !options.quiet {
+    if role == Role::Only && !options.quiet {
         print_ignored_flags(options);
-        print_addresses(server.addresses(), local);
-        print_quic_addresses(server.quic_addresses(), local);
-        if let Some(address) = server.admin_address() {
-            print_admin_address(&address);
-        }
+        print_addresses(&server.addresses(), local);
     }
-    if is_first_process() {
+    if is_first {
         print_setup(options, config, &server);
     }
     profilers.sample()?;
@@ -155,115 +131,26 @@ fn serve(
     profilers.finish()
 }
 
-/// Answers operators at `--admin` for the processes at the other ends of `stats_sockets`, until a signal.
-fn serve_operators(config: &Config, stats_sockets: &[i32]) -> Result<(), Failure> {
+/// Answers operators at `--admin` for the other processes, until a signal.
+fn serve_operators(config: &Config) -> Result<(), Failure> {
     let notify = service_manager()?;
-    let operators = AdminProcess::start(config, stats_sockets).map_err(|error| start_failure(&error))?;
+    let operators = AdminProcess::start(config).map_err(|error| start_failure(&error))?;
     operators.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
     notify.ready("answering operators");
     operators.wait();
     Ok(())
 }
 
-/// Runs `processes` servers, and one more process for operators, until a signal or a successor ends the supervisor.
-fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Result<(), Failure> {
-    let unknown = |error| Failure::failed(format!("cannot find this program to start it again: {error}"));
-    let program = std::env::current_exe().map_err(unknown)?;
-    let successor = started_program().map_err(unknown)?;
-    let predecessor = Predecessor::from_environment();
-
-    // We open all sockets before we start the first process, so that a port in use is an error now.
-    let threads = config.threads.get();
-    let listening = Listening::open(config, threads * processes).map_err(|error| start_failure(&error))?;
-    let datagrams = config.http3.as_ref().map(|http3| Datagrams::open(http3, threads * processes));
-    let datagrams = datagrams.transpose().map_err(|error| start_failure(&error))?;
-    let addresses = listening.addresses().to_vec();
-    let quic_addresses = datagrams.as_ref().map_or_else(Vec::new, |opened| opened.addresses().to_vec());
-    let tcp_addresses = addresses.iter().map(|(_, address)| address);
-    let local = LocalAddresses::find(tcp_addresses.chain(&quic_addresses));
-    let (admin_claim, admin_listener) =
-        config.admin.as_ref().map(inherited::admin_listener).transpose()?.unzip();
-    let admin_address = admin_listener.as_ref().map(Listener::address).transpose().map_err(unknown)?;
-
-    let (worker_listeners, mut claims) = listening.into_parts();
-    if predecessor.is_some_and(Predecessor::leaves_listeners) {
-        let serving = worker_listeners.iter().flatten().map(|(_, listener)| listener);
-        for listener in serving.chain(&admin_listener) {
-            claims.extend(listener.claim().map_err(unknown)?);
-        }
-    }
-    claims.extend(admin_claim.flatten());
-    let mut worker_listeners = worker_listeners.into_iter();
-    let mut datagrams = match (datagrams, &config.http3) {
-        (Some(datagrams), Some(http3)) => datagrams.into_processes(threads, http3.generation),
-        _ => Ok(Vec::new()),
-    }
-    .map_err(|error| start_failure(&error))?
-    .into_iter();
-    let process_sockets = (0..processes)
-        .map(|_| ProcessSockets {
-            listeners: worker_listeners.by_ref().take(threads).flatten().collect(),
-            datagrams: datagrams.next(),
-        })
-        .collect();
-
-    let command = |number: usize| {
-        let mut command = Command::new(&program);
-        // The name tells the process where the next release of an archive in this program appears.
-        command.arg0(&successor).args(std::env::args_os().skip(1)).env(PROCESS_VARIABLE, number.to_string());
-        command
-    };
-    let supervisor = Supervisor {
-        command: &command,
-        successor: &|| {
-            let mut command = Command::new(&successor);
-            command.args(std::env::args_os().skip(1));
-            command
-        },
-        predecessor,
-        predecessor_seed: inherited::ticket_seed()?,
-        has_tls: config.has_tls(),
-        drain: config.drain,
-        on_notice: &|notice| print_notice(notice, options.quiet),
-    };
-    let on_ready = || {
+/// Runs several servers, and one more process for operators, until a signal or a successor ends the supervisor.
+fn supervise(options: &ServerOptions, config: &Config, processes: NonZeroUsize) -> Result<(), Failure> {
+    let on_ready = |addresses: &Addresses| {
         if !options.quiet {
+            let listeners = addresses.listeners.iter().map(|(_, address)| address);
             print_ignored_flags(options);
-            print_addresses(&addresses, local);
-            print_quic_addresses(&quic_addresses, local);
-            if let Some(address) = &admin_address {
-                print_admin_address(address);
-            }
+            print_addresses(addresses, LocalAddresses::find(listeners.chain(&addresses.quic)));
         }
     };
-    let ended = supervisor.run(process_sockets, admin_listener, on_ready);
-
-    // Another process still uses the addresses: the successor, or the predecessor if this one could not take over.
-    if matches!(ended, Ok(ExitReason::Replaced)) || ended.is_err() && predecessor.is_some() {
-        claims.into_iter().for_each(Claim::release);
-    }
-    ended.map(drop).map_err(|error| Failure::failed(error.to_string()))
-}
-
-/// Returns the path by which this program was started, for its successor. A symbolic link is not resolved: an upgrade may
-/// point it at the new program and delete this one.
-fn started_program() -> io::Result<PathBuf> {
-    let named = std::env::args_os().next().map(PathBuf::from);
-    match named.filter(|name| name.components().count() > 1) {
-        Some(name) => std::path::absolute(name),
-        // A bare name was found through `PATH`, so only the file that it led to is known.
-        None => std::env::current_exe(),
-    }
-}
-
-/// Returns the number that the supervisor gave this process, or `None` if this is the supervisor or the only process.
-fn process_number() -> Option<usize> {
-    std::env::var(PROCESS_VARIABLE).ok()?.parse().ok()
-}
-
-/// Returns `true` if this process prints messages that are the same for all: the first of several, or the only one.
-fn is_first_process() -> bool {
-    process_number().unwrap_or(0) == 0
+    process::supervise(config, processes, on_ready).map_err(|error| start_failure(&error))
 }
 
 fn service_manager() -> Result<Notify, Failure> {
@@ -273,7 +160,7 @@ fn service_manager() -> Result<Notify, Failure> {
 }
 
 /// Prints warnings and advice about the running server, and with `--debug` how it is set up.
-fn print_setup(options: &ServerOptions, config: &Config, server: &Server) {
+fn print_setup(options: &ServerOptions, config: &Config, server: &RunningServer) {
     if config.tls.is_some() && !config.has_tls() {
         note("the certificates are not used: no `--bind-tls` names an address for TLS");
     }
@@ -307,24 +194,20 @@ fn print_ignored_flags(options: &ServerOptions) {
     }
 }
 
-fn print_addresses(addresses: &[(ListenerKind, Address)], local: LocalAddresses) {
-    for (kind, address) in addresses {
+fn print_addresses(addresses: &Addresses, local: LocalAddresses) {
+    for (kind, address) in &addresses.listeners {
         for address in local.reachable(address) {
             note(format_args!("listening at {}", url(*kind, &address)));
         }
     }
-}
-
-fn print_quic_addresses(addresses: &[Address], local: LocalAddresses) {
-    for address in addresses {
+    for address in &addresses.quic {
         for address in local.reachable(address) {
             note(format_args!("listening at {} (HTTP/3)", url(ListenerKind::Tls, &address)));
         }
     }
-}
-
-fn print_admin_address(address: &Address) {
-    note(format_args!("admin page and metrics at {}", url(ListenerKind::Plain, address)));
+    if let Some(address) = &addresses.admin {
+        note(format_args!("admin page and metrics at {}", url(ListenerKind::Plain, address)));
+    }
 }
 
 /// Prints an event of the running server. With `quiet`, only warnings.
@@ -384,11 +267,7 @@ pub(super) fn url(kind: ListenerKind, address: &Address) -> String {
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    let scheme = match kind {
-        ListenerKind::Plain => "http",
-        ListenerKind::Tls => "https",
-    };
-    format!("{scheme}://{}/", SocketAddr::new(ip, address.port()))
+    format!("{}://{}/", kind.scheme(), SocketAddr::new(ip, address.port()))
 }
 
 #[cfg(test)]

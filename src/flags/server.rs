@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, Loading,
-    LogFormat, LogTarget, NamedArchive, NoticeHandler, ProxySource, ReleaseDirectory, Requirement,
-    SandboxPolicy, SecurityHeaders, SpecialPages, Timeouts, TrustedProxies, VirtualHosts,
+    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HANDLER_THREADS,
+    HostPattern, Io, Loading, LogFormat, LogTarget, NamedArchive, NoticeHandler, ProxySource,
+    ReleaseDirectory, Requirement, SandboxPolicy, SecurityHeaders, SpecialPages, Timeouts, TrustedProxies,
+    VirtualHosts,
 };
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
@@ -51,7 +52,7 @@ pub struct ServerOptions {
     /// The content to serve, and all other settings of the server.
     pub config: Config,
     /// The number of processes that serve, under a supervisor. `None` serves in this process.
-    pub processes: Option<usize>,
+    pub processes: Option<NonZeroUsize>,
     /// The limit of open descriptors, set before anything is opened.
     pub descriptors_max: Option<u64>,
     /// The limit of memory in bytes, set before anything is opened.
@@ -429,7 +430,7 @@ impl Flags {
             own_archive: own.clone(),
             folders: (archives..archives + self.content.folder.len()).collect(),
             user: self.sandbox.user.clone(),
-            processes: self.listening.processes.map(usize::from),
+            processes: self.listening.processes.map(usize::from).and_then(NonZeroUsize::new),
             descriptors_max: self.listening.limit_descriptors,
             memory_max: self.sandbox.limit_memory.map(|mebibytes| mebibytes << 20),
             without_effect: self.ignored.given(),
@@ -487,11 +488,13 @@ impl Flags {
             drain: Duration::from_secs(listening.drain),
             special_pages,
             live_folder: None,
+            routes: None,
+            handler_threads: HANDLER_THREADS,
             acme_webroot: responses.acme_webroot,
             admin: monitoring.admin.clone(),
             admin_hosts: monitoring.admin_host.clone(),
             access_log: monitoring.into_access_log(),
-            stats_socket: None,
+            stats_sockets: Vec::new(),
             report: output.report.then_some(REPORT_INTERVAL),
             sandbox: sandbox.level(),
             is_profiled,

@@ -5,7 +5,7 @@ mod frame;
 mod qpack;
 mod static_table;
 
-pub use client::{Client, Options};
+pub use client::{Client, Options, initial_datagrams};
 pub use frame::{
     CANCEL_PUSH, CONTROL_STREAM, DATA, GOAWAY, HEADERS, MAX_PUSH_ID, SETTINGS, frame, take_frame, varint,
 };

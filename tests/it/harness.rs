@@ -92,6 +92,15 @@ pub(crate) fn pages(files: &[(&'static str, &'static str)]) -> Vec<(&'static [u8
     files.iter().map(|(name, content)| (name.as_bytes(), content.as_bytes())).collect()
 }
 
+/// Returns the command of another server, which `CANNERY_TEST_PROGRAM` names: a program that contains the library, takes an archive
+/// as its only argument, and prints the addresses of all transports like `cannery-server`.
+fn other_server(arguments: &[&str]) -> Option<Command> {
+    let mut command = Command::new(std::env::var_os("CANNERY_TEST_PROGRAM")?);
+    let archive = arguments.iter().skip_while(|flag| **flag != "--archive").nth(1);
+    command.arg(archive.expect("tests that run with another server serve an archive"));
+    Some(command)
+}
+
 /// Returns the command of the server in its complete sandbox, in which a debug build is killed by a forbidden system call.
 /// `CANNERY_TEST_SANDBOX` and `CANNERY_TEST_IO` set other values for `--sandbox` and `--io`; a machine without Landlock
 /// needs `CANNERY_TEST_SANDBOX=auto`.
@@ -109,9 +118,11 @@ pub(crate) fn server_command() -> Command {
 impl Server {
     /// Starts `cannery-server` on a free port.
     pub(crate) fn start(arguments: &[&str]) -> Server {
-        let mut command = server_command();
-        command.args(arguments).args(["--bind", "127.0.0.1:0", "--threads", "2"]);
-        Server::run(command)
+        Server::run(other_server(arguments).unwrap_or_else(|| {
+            let mut command = server_command();
+            command.args(arguments).args(["--bind", "127.0.0.1:0", "--threads", "2"]);
+            command
+        }))
     }
 
     /// Starts `cannery-server` on three free ports, one of them for TLS and one for HTTP/3. `request` and `get` then send

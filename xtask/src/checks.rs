@@ -48,6 +48,12 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     let test = format!("test --workspace {WITHOUT_BENCHMARKS}");
     steps.run("cargo test", || project::run(&mut tests(&test, extent)));
 
+    // A program that contains the server, and has routes, must respond to all other requests in the same way.
+    let mut with_library =
+        tests("test --package cannery-cli --test it -- conformance:: conditional:: negotiate::", extent);
+    with_library.env("CANNERY_TEST_PROGRAM", project::target().join("debug/examples/site_and_routes"));
+    steps.run("library", || project::run(&mut with_library));
+
     // Responses must not depend on the event loop, so the black box tests run on both.
     const ON_IO_URING: &str = "io_uring";
     if has_io_uring() {
@@ -90,12 +96,13 @@ fn tests(words: &str, extent: Extent) -> Command {
 }
 
 /// Checks the portable build on Linux: unit tests of the crates that have portable modules, and the black box tests that use
-/// these modules most. Also checks that the event loop compiles for a system with kqueue.
+/// these modules most. Also checks that the event loop compiles for a system with kqueue, and the follower for one with `FSEvents`.
 fn portable(steps: &mut Steps, extent: Extent) {
     const CRATES: &str = "--package cannery-eventloop --package cannery-archive --package cannery-server";
     const FEATURE: &str = "--features portable";
     const MODULES: &str = "admin:: get:: hostile:: http3:: processes:: range:: reload:: tls:: workers::";
     const LOOP: &str = "the loop for FreeBSD";
+    const FOLLOWER: &str = "following on macOS";
     let clippy = format!("clippy {CRATES} --package cannery-cli --all-targets {FEATURE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
     let unit = format!("test {CRATES} {FEATURE}");
@@ -103,16 +110,21 @@ fn portable(steps: &mut Steps, extent: Extent) {
     let black_box = format!("test --package cannery-cli --test it {FEATURE} -- {MODULES}");
     steps.run("portable it", || project::run(&mut tests(&black_box, extent)));
 
-    if has_standard_library(FREEBSD) {
-        let check = format!("check --package cannery-eventloop --all-targets --target {FREEBSD}");
-        steps.run(LOOP, || project::run(&mut cargo(&check)));
-    } else {
-        steps.skip(LOOP, "`rustup target add x86_64-unknown-freebsd` installs its standard library");
+    for (name, package, target) in [(LOOP, "eventloop", FREEBSD), (FOLLOWER, "follow", MACOS)] {
+        if has_standard_library(target) {
+            let check = format!("check --package cannery-{package} --all-targets --target {target}");
+            steps.run(name, || project::run(&mut cargo(&check)));
+        } else {
+            steps.skip(name, "`rustup target add` installs the standard library of its target");
+        }
     }
 }
 
 /// A system with kqueue. Crates with C code would need a C compiler for it, too.
 const FREEBSD: &str = "x86_64-unknown-freebsd";
+
+/// A system with `FSEvents`.
+const MACOS: &str = "x86_64-apple-darwin";
 
 /// Returns `true` if the standard library of a target is installed.
 fn has_standard_library(target: &str) -> bool {

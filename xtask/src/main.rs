@@ -39,6 +39,7 @@ usage: cargo xtask TASK
                                      `cargo xtask bench --help` lists the options
   counts [--accept]                  instructions of the request path, compared with bench/counts.txt
                                      --accept: write the counts into it
+  edits [COUNT]                      edits in each way of saving while a client reads, 10,000 by default
   tiles DIR [--count N] [--seed S]   write a pyramid of map tiles
 
 The man page is printed by `cannery --man`.";
@@ -76,6 +77,7 @@ fn run(mut words: Words) -> Result<(), Error> {
             words.finish()?;
             counts::run(accept)
         }
+        "edits" => edit(words),
         "tiles" => write_tiles(words),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
@@ -90,6 +92,14 @@ fn run(mut words: Words) -> Result<(), Error> {
 fn bench(words: Words) -> Result<(), Error> {
     let mut command = project::cargo("run --quiet --package cannery-bench --");
     project::run(command.args(words.into_rest()))
+}
+
+/// Runs the tests of `tests/it/edit_runs.rs` at full length, each alone.
+fn edit(mut words: Words) -> Result<(), Error> {
+    let count = words.next().unwrap_or_else(|| "10000".into());
+    words.finish()?;
+    let test = "test --package cannery-cli --test it edit_runs:: -- --nocapture --test-threads 1";
+    project::run(project::cargo(test).env("CANNERY_EDITS", count))
 }
 
 fn write_tiles(mut words: Words) -> Result<(), Error> {

@@ -67,6 +67,12 @@ impl Embedded {
         Embedded { archive, source, site: OnceLock::new() }
     }
 
+    /// Returns the bytes of the archive, for [`Server::embedded_site`](https://docs.rs/cannery/latest/cannery/struct.Server.html).
+    #[must_use]
+    pub const fn archive(&self) -> &'static [u8] {
+        self.archive
+    }
+
     /// Opens the site if it isn't open yet.
     ///
     /// # Panics

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use cannery_archiver::skip::{IGNORE_FILE, SkipRules};
+use cannery_archiver::skip::SkipRules;
 use cannery_archiver::{CancelFlag, Compiler, Effort, Options};
 use cannery_follow::{Filter, Follower, Mode, Settings};
 
@@ -22,7 +22,8 @@ pub(crate) fn follow(source: &str) -> Option<Site> {
     let (sender, changes) = channel();
     let settings = Settings { root: folder.clone(), mode: Mode::Auto, filter: filter() };
     let follower = Follower::start(settings, move |event| {
-        if event == cannery_follow::Event::Changed {
+        // Before it started to watch, changes went unnoticed.
+        if matches!(event, cannery_follow::Event::Started | cannery_follow::Event::Changed) {
             // This fails only if the thread below has ended.
             let _ = sender.send(());
         }
@@ -52,10 +53,7 @@ fn options(source: &str) -> Option<Options> {
 /// Returns the filter of everything except the names that a build leaves out by default.
 fn filter() -> Filter {
     let rules = SkipRules::default();
-    Arc::new(move |path: &Path, is_folder: bool| {
-        path == Path::new(IGNORE_FILE)
-            || rules.verdict(path.as_os_str().as_encoded_bytes(), is_folder).is_none()
-    })
+    Arc::new(move |path, is_folder| rules.may_matter(path, is_folder))
 }
 
 fn replace_after_changes(compiler: &Compiler, folder: &Path, site: &Site, changes: &Receiver<()>) {

@@ -26,6 +26,7 @@
 //! - `http`: `Site::answer` and `Site::try_answer`, with the types of the [`http`](https://docs.rs/http) crate.
 //! - `tower`: `Site::service`, a `tower::Service` for axum and others.
 //! - `hyper`: the same for servers of hyper.
+//! - `server`: `Server`, the server itself as a library: a site, routes with handlers of yours, HTTP/1, HTTP/2, HTTP/3 and TLS.
 //! - `follow`: in debug builds, an embedded site is compiled from its folder, and again after each change, so that a page can
 //!   be edited without building the program. Release builds ignore it.
 //!
@@ -64,6 +65,14 @@ mod mount;
 mod service;
 
 pub use cannery_archive::{OpenError, VerifyError};
+#[cfg(feature = "server")]
+pub use cannery_routes::{BodyWriter, Error, IntoResponse, Next, Query, Request, Response, RouteError};
+#[cfg(feature = "server")]
+pub use cannery_server::{Addresses, RunningServer, Server, StartError, StopHandle};
+
+/// Settings of a [`Server`] that have no function there: see [`Server::configure`].
+#[cfg(feature = "server")]
+pub use cannery_server::config;
 
 #[cfg(feature = "http")]
 pub use body::Body;

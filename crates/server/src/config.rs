@@ -14,6 +14,7 @@ use std::time::Duration;
 
 pub use cannery_archive::Loading;
 pub use cannery_eventloop::Address;
+pub use cannery_routes::Routes;
 pub use cannery_secure::quic::{EarlyData, ServerId};
 pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 pub use cannery_site::VirtualHosts;
@@ -76,6 +77,10 @@ pub struct Config {
     pub special_pages: Option<SpecialPages>,
     /// The folder that the content is made from, if it is edited meanwhile.
     pub live_folder: Option<LiveFolder>,
+    /// The routes. Their handlers answer requests before the content does.
+    pub routes: Option<Arc<Routes>>,
+    /// The number of threads for handlers that wait.
+    pub handler_threads: NonZeroUsize,
     /// Directory with ACME challenge tokens.
     pub acme_webroot: Option<PathBuf>,
     /// The access log.
@@ -84,8 +89,9 @@ pub struct Config {
     pub admin: Option<Address>,
     /// Host names that the admin listener accepts in addition to addresses and `localhost`.
     pub admin_hosts: Vec<HostPattern>,
-    /// Descriptor of an inherited socket on which the admin process queries statistics.
-    pub stats_socket: Option<i32>,
+    /// Descriptors of inherited sockets for statistics: in a process that serves the one on which it replies, in the process for
+    /// operators those on which it queries the others.
+    pub stats_sockets: Vec<i32>,
     /// Interval of the reports on the terminal.
     pub report: Option<Duration>,
     /// Which layers of the sandbox are required.
@@ -130,11 +136,13 @@ impl Config {
             drain: Duration::ZERO,
             special_pages: None,
             live_folder: None,
+            routes: None,
+            handler_threads: HANDLER_THREADS,
             acme_webroot: None,
             access_log: None,
             admin: None,
             admin_hosts: Vec::new(),
-            stats_socket: None,
+            stats_sockets: Vec::new(),
             report: None,
             sandbox: SandboxPolicy::OFF,
             is_profiled: false,
@@ -153,15 +161,18 @@ impl Config {
 
     /// Returns `true` if operators can query memory, descriptors and CPU time of the process.
     pub(crate) fn samples_process(&self) -> bool {
-        self.admin.is_some() || self.stats_socket.is_some()
+        self.admin.is_some() || !self.stats_sockets.is_empty()
     }
 
     /// Returns `true` if something reads the counters.
     #[must_use]
     pub(crate) fn counts(&self) -> bool {
-        self.admin.is_some() || self.stats_socket.is_some() || self.report.is_some()
+        self.admin.is_some() || !self.stats_sockets.is_empty() || self.report.is_some()
     }
 }
+
+/// The default number of threads for handlers that wait.
+pub const HANDLER_THREADS: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
 
 /// The protocol of a listener's connections below HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,6 +181,17 @@ pub enum ListenerKind {
     Plain,
     /// HTTP over TLS.
     Tls,
+}
+
+impl ListenerKind {
+    /// Returns the scheme of the URLs that the listener serves.
+    #[must_use]
+    pub fn scheme(self) -> &'static str {
+        match self {
+            ListenerKind::Plain => "http",
+            ListenerKind::Tls => "https",
+        }
+    }
 }
 
 /// A listener of another process, from which this process accepts connections while the other one is down.
@@ -305,7 +327,7 @@ impl std::fmt::Debug for NoticeHandler {
 /// The content of a server.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// At least one archive, each for a host or for all other hosts.
+    /// Archives, each for a host or for all other hosts. Without any, only handlers answer.
     Archives {
         /// The archives.
         archives: Vec<NamedArchive>,
@@ -331,6 +353,8 @@ pub struct NamedArchive {
     pub path: PathBuf,
     /// The archive as an open file, which a [`Publisher`](crate::Publisher) replaces.
     pub file: Option<Arc<File>>,
+    /// The bytes of an archive that is part of the program. The path is only a name then.
+    pub embedded: Option<&'static [u8]>,
     /// The release directory of which it is the current archive, if older releases are served too.
     pub releases: Option<ReleaseDirectory>,
 }
@@ -339,7 +363,7 @@ impl NamedArchive {
     /// Returns a single archive.
     #[must_use]
     pub fn new(host: Option<HostPattern>, path: PathBuf) -> NamedArchive {
-        NamedArchive { host, path, file: None, releases: None }
+        NamedArchive { host, path, file: None, embedded: None, releases: None }
     }
 
     /// Returns an archive in an open file, whose bytes no process may change any more.
@@ -348,10 +372,17 @@ impl NamedArchive {
         NamedArchive { file: Some(Arc::new(file)), ..NamedArchive::new(host, name) }
     }
 
+    /// Returns an archive that is part of the program.
+    #[must_use]
+    pub fn embedded(host: Option<HostPattern>, name: PathBuf, bytes: &'static [u8]) -> NamedArchive {
+        NamedArchive { embedded: Some(bytes), ..NamedArchive::new(host, name) }
+    }
+
     /// Returns the current archive of a release directory.
     #[must_use]
     pub fn of_directory(host: Option<HostPattern>, releases: ReleaseDirectory) -> NamedArchive {
-        NamedArchive { host, path: releases.path.join(CURRENT), file: None, releases: Some(releases) }
+        let path = releases.path.join(CURRENT);
+        NamedArchive { releases: Some(releases), ..NamedArchive::new(host, path) }
     }
 }
 
@@ -520,6 +551,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// Replaces `idle` while other connections wait for a free slot.
     pub idle_crowded: Duration,
+    /// For a handler to make a response.
+    pub handler: Duration,
     /// Interval at which the progress of a receiving client is checked. In each one it must receive data at the rate
     /// `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` or faster. The total time of a response is not limited.
     pub send: Duration,
@@ -534,6 +567,8 @@ impl Default for Timeouts {
             idle: Duration::from_secs(75),
             // Enough for the next request of a page that is being loaded.
             idle_crowded: Duration::from_secs(5),
+            // As long as proxies wait, and people do not.
+            handler: Duration::from_secs(60),
             // Longer than any retransmission that succeeds in practice.
             send: Duration::from_secs(30),
         }

@@ -38,8 +38,10 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Readiness, Socket};
 use cannery_wire::Refusal;
+use cannery_wire::limits::HEAD_BYTES_MAX;
 
 use crate::config::ListenerKind;
+use crate::routes::Delivered;
 use deadlines::{Processed, Wait};
 use flow::Flow;
 use pending_write::PendingWrite;
@@ -156,7 +158,7 @@ impl<S: Socket> Connection<S> {
             .map(|timeouts| cx.clock.now + if wait == Wait::Request { timeouts.idle } else { timeouts.head });
         Connection {
             transport: Transport::new(accepted.socket),
-            protocol: Protocol::new(kind, &cx.policy),
+            protocol: Protocol::new(kind, &cx.policy, cx.routes.is_some()),
             client: accepted.peer,
             unprocessed: Vec::new(),
             pending: None,
@@ -199,6 +201,9 @@ impl<S: Socket> Connection<S> {
             return Ok(Next::Event);
         }
         loop {
+            if self.keeps_enough() {
+                return Ok(Next::Event);
+            }
             if self.is_draining() {
                 if self.may_close_at_once(cx) {
                     return Ok(Next::Close);
@@ -248,6 +253,21 @@ impl<S: Socket> Connection<S> {
     /// Returns `true` if the connection may wait for a page of a [`LiveFolder`](crate::config::LiveFolder).
     pub(crate) fn has_unprocessed_request(&self) -> bool {
         self.wait == Wait::Request && !self.unprocessed.is_empty() && !self.is_sending()
+    }
+
+    /// Takes what a handler has made, and sends it.
+    pub(crate) fn deliver(&mut self, delivered: Delivered, cx: &mut WorkerContext) -> Next {
+        self.protocol.deliver(delivered);
+        if self.is_sending() || self.phase != Phase::Open {
+            // It follows what is being sent.
+            return Next::Event;
+        }
+        if self.is_deferred() {
+            // The connection runs in the next loop iteration.
+            cx.renew_byte_budget();
+            return if self.process_kept(cx).is_ok() { Next::Event } else { Next::Close };
+        }
+        self.process_again(cx)
     }
 
     /// Processes a request again that could not be answered before.
@@ -342,6 +362,12 @@ impl<S: Socket> Connection<S> {
         Readiness { read_closed: until == ReadUntil::Eof, ..Readiness::default() }
     }
 
+    /// Returns `true` if the client has sent much while a handler makes a response. The rest stays in the socket.
+    #[inline]
+    fn keeps_enough(&self) -> bool {
+        self.unprocessed.len() >= HEAD_BYTES_MAX && self.protocol.is_handled_h1() && self.phase == Phase::Open
+    }
+
     /// Returns `true` if received data is processed, and not dropped.
     fn is_reading(&self) -> bool {
         matches!(self.phase, Phase::ProxyHeader | Phase::Handshake | Phase::Open)
@@ -408,7 +434,12 @@ impl<S: Socket> Connection<S> {
             self.reset_record_size_after_pause(cx);
         }
 
-        let sending = if is_drained { Sending::Batched } else { Sending::Direct };
+        let mut sending = if is_drained { Sending::Batched } else { Sending::Direct };
+        if cx.policy.live_folder.is_some() {
+            cx.refresh_folder();
+            // A release may be adopted while others are in the batch.
+            sending = Sending::Direct;
+        }
         let received = self.transport.take_received(&mut cx.buffers);
         let processed = if self.unprocessed.is_empty() {
             self.process(&received.bytes[..len], sending, cx)

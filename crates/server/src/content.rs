@@ -245,6 +245,11 @@ fn answer_from_sites<'a>(
         if let Some(page) = sites.challenge(request) {
             return answer_page(exchange, &page, fields, output);
         }
+        if sites.entries().is_empty() {
+            let answer = Answer::built_in(404, Reason::NotFound);
+            exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
+            return LoggedResponse::Site(answer);
+        }
         // RFC 9110 §15.5.20.
         let host = Target::parse(request.target).and_then(|target| target.host(request.host));
         let answer = Answer::built_in(421, Reason::Host).with_subject(host.unwrap_or_default());

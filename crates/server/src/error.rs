@@ -23,6 +23,26 @@ pub enum StartError {
     /// The certificates or keys cannot be used.
     #[error("{0}")]
     Tls(#[from] cannery_secure::Error),
+    /// A route has an invalid pattern, or one that conflicts with another.
+    #[error(transparent)]
+    Route(#[from] cannery_routes::RouteError),
+    /// A host of the program is invalid.
+    #[error("{0:?} is no host: give a name such as `example.com` or `*.example.com`")]
+    Host(String),
+    /// The service manager cannot be notified.
+    #[error("cannot notify the service manager: {0}")]
+    Notify(io::Error),
+    /// An address of the program is invalid.
+    #[error("cannot listen at {text:?}: {source}")]
+    Address {
+        /// The text.
+        text: String,
+        /// The cause.
+        source: cannery_eventloop::ParseAddressError,
+    },
+    /// The server has routes, and a setting that they exclude.
+    #[error("the server has routes: {0}")]
+    Routes(&'static str),
     /// There are TLS listeners and no certificate.
     #[error("there is a TLS listener but no certificate")]
     NoCertificate,
@@ -66,6 +86,23 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
+    /// A variable that the supervisor sets names no inherited descriptors.
+    #[error("{variable} is no list of {of}")]
+    InheritedList {
+        /// The environment variable.
+        variable: &'static str,
+        /// The form of its items.
+        of: &'static str,
+    },
+    /// The file of this program is unknown, which other processes would run.
+    #[error("cannot find this program to start it again: {0}")]
+    Program(#[source] io::Error),
+    /// The supervisor has failed: no process serves.
+    #[error("{0}")]
+    Supervisor(#[source] io::Error),
+    /// A server with several processes was started by a function that returns while it serves.
+    #[error("a server with several processes is started by `Server::run`")]
+    Processes,
     /// The admin process has inherited no listener.
     #[error("this process has inherited no listening socket")]
     NoAdminListener,

@@ -46,6 +46,7 @@ use self::timers::Timers;
 use crate::connection::WorkerContext;
 use crate::notice::Notice;
 use crate::observe::{Closed, Http3Metric};
+use crate::routes::Delivered;
 
 /// Everything that a worker needs to serve HTTP/3.
 pub(crate) struct Http3Plan<D> {
@@ -240,6 +241,9 @@ impl<D: DatagramSocket> Http3<D> {
             self.accept(incoming, number, cx);
         }
 
+        if cx.policy.live_folder.is_some() && !self.changed.is_empty() {
+            cx.refresh_folder();
+        }
         // A connection that has used up its budget is marked again, for the next iteration.
         for key in std::mem::take(&mut self.changed) {
             self.run_connection(key, cx);
@@ -247,6 +251,14 @@ impl<D: DatagramSocket> Http3<D> {
         for (number, outlet) in (0..).zip(&mut self.outlets) {
             outlet.flush();
             outlet.await_room(|socket| events.await_room(socket, number));
+        }
+    }
+
+    /// Passes what a handler has made to its connection.
+    pub(crate) fn deliver(&mut self, key: ConnectionKey, delivered: Delivered) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.deliver(delivered);
+            self.mark(key);
         }
     }
 
@@ -299,6 +311,7 @@ impl<D: DatagramSocket> Http3<D> {
                 Late::No if cx.is_draining() => {}
                 // Thousands of idle connections must cost next to nothing.
                 Late::No => return Visit::Unchanged,
+                Late::Handler => {}
                 Late::Idle => connection.end_idle(cx),
                 Late::Slow => connection.time_out(cx),
             }

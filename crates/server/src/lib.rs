@@ -1,11 +1,14 @@
 //! The server: puts the parts together and keeps them running.
 //!
-//! [`Server::start`] opens the archives, binds and spawns the workers; [`Server::wait`] waits until
-//! they have stopped. It contains no protocol or kernel detail.
+//! A [`Server`] is configured, [`Server::start`] opens the archives, binds and spawns the workers, and
+//! [`RunningServer::wait`] waits until they have stopped. This file contains no protocol or kernel detail.
 
 #![forbid(unsafe_code)]
 
 // From the whole to its parts: we let a module import only modules that are listed after it.
+
+// The server as a library: what it serves, where, and with which routes.
+mod builder;
 
 // Opens files and sockets, starts the threads, handles signals.
 mod startup;
@@ -18,6 +21,9 @@ mod http3;
 
 // One TCP connection: TLS, HTTP/1 or HTTP/2, deadlines, sending.
 mod connection;
+
+// Responses that handlers make.
+mod routes;
 
 // Replaces archives and certificates while the server runs.
 mod reload;
@@ -58,14 +64,14 @@ use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cannery_eventloop::Waker;
-pub use cannery_eventloop::{Address, Claim, Listener};
+pub use cannery_eventloop::Address;
+use cannery_eventloop::{Claim, Waker};
 
+pub use crate::builder::Server;
 pub use crate::config::Config;
 pub use crate::error::StartError;
 pub use crate::notice::Notice;
-pub use crate::process::Listening;
-pub use crate::process::end_with_parent;
+pub use crate::process::Addresses;
 pub use crate::reload::{PublishError, Publisher};
 pub use crate::startup::AdminProcess;
 #[cfg(any(test, feature = "stepper"))]
@@ -84,7 +90,7 @@ use crate::worker::StopFlag;
 
 /// A running server.
 #[derive(Debug)]
-pub struct Server {
+pub struct RunningServer {
     addresses: Vec<(ListenerKind, Address)>,
     quic_addresses: Vec<Address>,
     workers: Vec<JoinHandle<()>>,
@@ -110,15 +116,16 @@ pub struct Server {
 
 /// Stops a server, from any thread.
 #[derive(Debug, Clone)]
-pub(crate) struct StopHandle {
+pub struct StopHandle {
     flag: Arc<StopFlag>,
     wakers: Vec<Waker>,
     status: Arc<Status>,
 }
 
 impl StopHandle {
-    /// Stops accepting connections. Responses in flight may finish until the configured drain timeout.
-    pub(crate) fn stop(&self) {
+    /// Stops accepting connections. Responses in flight may finish until the configured drain timeout, which
+    /// [`RunningServer::wait`] waits for.
+    pub fn stop(&self) {
         self.status.set_draining();
         self.flag.set();
         for waker in &self.wakers {
@@ -140,22 +147,23 @@ impl WakeHandle {
     }
 }
 
-impl Server {
-    /// Opens the content, listens, and starts the workers. When it returns, connections are accepted.
-    ///
-    /// # Errors
-    /// Returns an error if a file or an address cannot be opened, or the sandbox cannot be entered.
-    pub fn start(config: &Config) -> Result<Server, StartError> {
+impl RunningServer {
+    /// Implements [`Server::start`].
+    fn start(config: &Config) -> Result<RunningServer, StartError> {
         let opened = Resources::open(config)?;
         // We start threads after this, because they inherit the sandbox of the first one.
         let (sandbox, sandbox_report) = Sandbox::enter(&opened.sandbox(config))?;
         opened.serve(config, sandbox, sandbox_report)
     }
 
-    /// Returns the kinds and addresses of all listeners, in the order of the configuration.
+    /// Returns the addresses at which the server listens.
     #[must_use]
-    pub fn addresses(&self) -> &[(ListenerKind, Address)] {
-        &self.addresses
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            listeners: self.addresses.clone(),
+            quic: self.quic_addresses.clone(),
+            admin: self.admin.as_ref().map(AdminServer::address),
+        }
     }
 
     /// Reports which releases are served. The caller calls it once, after the server has started.
@@ -172,22 +180,10 @@ impl Server {
         }
     }
 
-    /// Returns the addresses at which HTTP/3 is served.
-    #[must_use]
-    pub fn quic_addresses(&self) -> &[Address] {
-        &self.quic_addresses
-    }
-
     /// Returns a handle that wakes the workers.
     #[must_use]
     pub fn wake_handle(&self) -> WakeHandle {
         WakeHandle(self.stop.wakers.clone())
-    }
-
-    /// Returns the address of the admin server, or `None` if there is none.
-    #[must_use]
-    pub fn admin_address(&self) -> Option<Address> {
-        self.admin.as_ref().map(AdminServer::address)
     }
 
     /// Returns the event loop backend, and the reason for it.
@@ -241,7 +237,14 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until every worker has stopped, which a signal causes. See [`Server::handle_signals`].
+    /// Returns a handle that stops the server, for another thread.
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// Waits until every worker has stopped, because of a signal ([`RunningServer::handle_signals`]) or of
+    /// [`StopHandle::stop`].
     pub fn wait(self) {
         // Each worker sends one number when it stops, so this blocks until then.
         let connections: usize = self.draining.iter().sum();

@@ -78,6 +78,11 @@ pub enum Notice {
         /// The error.
         why: String,
     },
+    /// A handler has failed, or has panicked.
+    HandlerFailed {
+        /// The pattern of its route, and the error.
+        why: String,
+    },
     /// A reload was requested, and no archive has changed.
     Unchanged,
     /// A process is about to modify an archive that is being served. Its bytes have been copied to memory.
@@ -232,6 +237,7 @@ impl fmt::Display for Notice {
             Notice::ReleasesUnreadable { path, why } => {
                 write!(f, "{}: {why}; the open releases remain in use", path.display())
             }
+            Notice::HandlerFailed { why } => write!(f, "a handler has failed: {why}"),
             Notice::Unchanged => f.write_str("no archive has changed"),
             Notice::Certificate { warning } => f.write_str(warning),
             Notice::CertificatesReplaced => f.write_str("new certificates are used from now on"),

@@ -3,7 +3,8 @@
 mod datagrams;
 mod down_processes;
 mod handover;
-pub mod inheritance;
+mod inheritance;
+mod inherited;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
 mod listening;
@@ -11,14 +12,15 @@ pub mod notify;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 mod portable;
 mod process_slot;
-pub mod supervisor;
-pub mod takeover;
+mod role;
+mod supervisor;
+mod takeover;
 
-pub use datagrams::{Datagrams, ProcessDatagrams};
+pub(crate) use datagrams::Datagrams;
 pub(crate) use down_processes::DownProcesses;
 pub(crate) use handover::Handover;
-pub use listening::Listening;
-pub use platform::end_with_parent;
+pub(crate) use listening::Listening;
+pub use role::{Addresses, Role, started_program, supervise};
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 use linux as platform;

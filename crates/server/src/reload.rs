@@ -406,7 +406,7 @@ enum FileState {
 
 impl Watched {
     fn new(named: &NamedArchive) -> Watched {
-        let is_published = named.file.is_some();
+        let is_published = named.file.is_some() || named.embedded.is_some();
         let metadata = if is_published { None } else { named.path.metadata().ok() };
         let version = metadata.map(|metadata| FileVersion::of(&metadata));
         Watched {

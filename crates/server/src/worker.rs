@@ -44,7 +44,7 @@ use crate::connection::{Connection, Next, ReadUntil, WorkerContext};
 use crate::http3::{Http3, Http3Plan};
 use crate::observe::Closed;
 use crate::process::Handover;
-use crate::reload::Current;
+use crate::routes::{ConnectionAddress, Delivered};
 
 /// The interval between checks of deadlines. A peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
@@ -65,10 +65,7 @@ pub(crate) struct Worker<L: EventLoop> {
     http3: Option<Http3<L::Datagrams>>,
     /// The order to leave the UDP sockets to a program that takes over.
     handover: Handover,
-    /// The connection that is being served, or was served last.
-    current: Option<Token>,
     cx: WorkerContext,
-    releases: Arc<Current>,
     stop: Arc<StopFlag>,
     /// How long connections may finish sending after the order to stop.
     drain: Duration,
@@ -93,7 +90,8 @@ impl<L: EventLoop> Worker<L> {
     /// # Errors
     /// The event loop can't watch a listener.
     pub(crate) fn new(mut events: L, plan: Plan<L::Listener, L::Datagrams>) -> io::Result<Worker<L>> {
-        events.set_peer_addresses_needed(plan.observer.needs_peer_addresses());
+        let needs_addresses = plan.observer.needs_peer_addresses() || plan.routes.is_some();
+        events.set_peer_addresses_needed(needs_addresses);
         for (number, (_, listener)) in (0..).zip(&plan.listeners) {
             events.add_listener(listener, number)?;
         }
@@ -110,8 +108,10 @@ impl<L: EventLoop> Worker<L> {
         }
 
         let now = events.now();
-        let content = plan.current.get();
-        let cx = WorkerContext::new(plan.policy, now, content, &plan.fields, plan.observer);
+        let mut cx = WorkerContext::new(plan.policy, now, plan.current, &plan.fields, plan.observer);
+        if let Some(routes) = plan.routes {
+            cx.set_routes(routes);
+        }
         Ok(Worker {
             events,
             listeners,
@@ -119,9 +119,7 @@ impl<L: EventLoop> Worker<L> {
             connections: Slab::new(),
             http3,
             handover: plan.handover,
-            current: None,
             cx,
-            releases: plan.current,
             stop: plan.stop,
             drain: plan.drain,
             draining: plan.draining,
@@ -169,7 +167,7 @@ impl<L: EventLoop> Worker<L> {
             return;
         }
         // Without a connection as its cause, the panic would only repeat. The panic hook has reported it.
-        let Some(token) = self.current.take() else { resume_unwind(panic) };
+        let Some(token) = self.cx.current.take() else { resume_unwind(panic) };
         self.cx.recover();
         self.end(token, Closed::Broken);
         self.send_batch();
@@ -224,6 +222,7 @@ impl<L: EventLoop> Worker<L> {
         while let Some(token) = self.connections.find_from(slot, |_| true) {
             slot = token.slot + 1;
             let Some(connection) = self.connections.get_mut(token) else { continue };
+            self.cx.current = Some(token);
             let next = connection.drain(&mut self.cx);
             self.apply(token, next, ReadUntil::Eof, Closed::InOrder);
         }
@@ -253,9 +252,6 @@ impl<L: EventLoop> Worker<L> {
         // Handshakes that wait since an earlier iteration precede new ones.
         self.cx.budget.handshakes = if has_handshakes { 0 } else { HANDSHAKES_PER_ITERATION_MAX };
         while let Some(event) = self.events.next_event() {
-            if self.cx.policy.live_folder.is_some() && !matches!(event, Event::Woken) {
-                self.refresh_folder();
-            }
             match event {
                 Event::Ready(token, readiness) => self.resume(token, readiness),
                 Event::Acceptable(number) => {
@@ -270,13 +266,14 @@ impl<L: EventLoop> Worker<L> {
                 }
                 Event::Woken => {
                     self.send_batch();
-                    self.adopt_release();
+                    self.cx.adopt_release();
                     self.update_standbys();
                     self.obey_handover();
                     self.accept_handed_over();
                     if self.cx.policy.live_folder.is_some() {
                         self.process_again();
                     }
+                    self.take_deliveries();
                 }
             }
         }
@@ -313,15 +310,17 @@ impl<L: EventLoop> Worker<L> {
 
     /// Waits for events: not at all if the worker `is_busy`, else until the next tick or `end`.
     fn wait(&mut self, is_busy: bool, end: Option<Instant>) -> io::Result<()> {
+        if is_busy {
+            return self.events.wait(Some(Duration::ZERO));
+        }
         // A worker without connections and other work sleeps until an event.
         let has_ticks = !self.is_idle()
             || self.backlog != Backlog::Empty
             || self.cx.observer.has_log_lines()
             || self.cx.memory.has_memory_to_release();
         let tick = has_ticks.then_some(self.next_tick);
-        let now = is_busy.then_some(self.cx.clock.now);
         let timer = self.http3.as_ref().and_then(Http3::next_timeout);
-        let until = now.into_iter().chain(tick).chain(timer).chain(end).min();
+        let until = earlier(earlier(tick, timer), end);
         // Relative to the previous iteration: waking up a moment late is cheaper than reading the clock twice.
         let timeout = until.map(|until| until.saturating_duration_since(self.cx.clock.now));
         self.events.wait(timeout)
@@ -348,7 +347,7 @@ impl<L: EventLoop> Worker<L> {
         while let Some((token, inline)) = self.cx.batch.pop() {
             let body = self.cx.batch.pop_body();
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            self.current = Some(token);
+            self.cx.current = Some(token);
             if connection.send_batched(inline, body, &mut self.cx) != Next::Event {
                 self.end(token, Closed::InOrder);
             }
@@ -364,24 +363,6 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Serves the current release from now on.
-    fn adopt_release(&mut self) {
-        let content = self.releases.get();
-        if !Arc::ptr_eq(&content, &self.cx.release.content) {
-            self.cx.release.content = content;
-            self.cx.release.since = self.cx.clock.now;
-        }
-    }
-
-    /// Serves the changes of a folder that is edited.
-    #[cold]
-    fn refresh_folder(&mut self) {
-        if let Some(folder) = &self.cx.policy.live_folder {
-            folder.0.refresh();
-            self.adopt_release();
-        }
-    }
-
     /// Runs the connections that wait for a page about changes of the folder.
     #[cold]
     fn process_again(&mut self) {
@@ -389,10 +370,36 @@ impl<L: EventLoop> Worker<L> {
         while let Some(token) = self.connections.find_from(slot, Connection::has_unprocessed_request) {
             slot = token.slot + 1;
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            self.current = Some(token);
+            self.cx.current = Some(token);
             let next = connection.process_again(&mut self.cx);
             self.apply(token, next, ReadUntil::Eof, Closed::InOrder);
         }
+    }
+
+    /// Passes what handlers have made to their connections.
+    fn take_deliveries(&mut self) {
+        while let Some(delivery) = self.cx.routes.as_ref().and_then(|routes| routes.next_delivery()) {
+            match delivery.address {
+                ConnectionAddress::Tcp(token) => self.deliver(token, delivery.content),
+                ConnectionAddress::Quic(key) => {
+                    if let Some(http3) = &mut self.http3 {
+                        http3.deliver(key, delivery.content);
+                    }
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn deliver(&mut self, token: Token, delivered: Delivered) {
+        if self.connections.get_mut(token).is_some_and(|connection| connection.is_batched()) {
+            // No later output may overtake the batched response.
+            self.send_batch();
+        }
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        self.cx.current = Some(token);
+        let next = connection.deliver(delivered, &mut self.cx);
+        self.apply(token, next, ReadUntil::Eof, Closed::InOrder);
     }
 
     /// Schedules a connection for the next iteration.
@@ -450,7 +457,7 @@ impl<L: EventLoop> Worker<L> {
             // No later output may overtake the batched response.
             return self.resume_after_batch(token, readiness);
         }
-        self.current = Some(token);
+        self.cx.current = Some(token);
         if readiness.failed {
             return self.end(token, Closed::Broken);
         }
@@ -515,12 +522,20 @@ impl<L: EventLoop> Worker<L> {
             self.next_check = (ended == LATE_CONNECTIONS_MAX).then_some(slot);
 
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            self.current = Some(token);
+            self.cx.current = Some(token);
             let next = connection.on_deadline(&mut self.cx);
             self.apply(token, next, ReadUntil::Eof, Closed::TimedOut);
         }
         if is_crowded {
             self.accept_waiting();
         }
+    }
+}
+
+/// Returns the earlier of two times, if there is any.
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

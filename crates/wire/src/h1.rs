@@ -8,7 +8,7 @@ mod content;
 mod encode;
 mod parse;
 
-pub use connection::{Awaits, Connection, Step, connection_option};
+pub use connection::{Awaits, Connection, ContentError, ContentTooLong, Step, connection_option};
 #[cfg(test)]
 pub(crate) use encode::put_response;
 pub use encode::{dummy_response, put_head};

@@ -1,7 +1,7 @@
 //! HTTP/2 connections (RFC 9113), as far as a file server needs them, with priorities (RFC 9218).
 //!
 //! Requests come out as soon as their header sections are complete, and are answered at once: their content
-//! is discarded. A small response that fits the peer's windows is written whole and creates no stream; any
+//! is discarded. Only those for handlers may be answered later. A small response that fits the peer's windows is written whole and creates no stream; any
 //! other waits as a stream for its turn ([`Connection::fill`]). No server push.
 
 mod body;
@@ -10,6 +10,7 @@ mod control;
 mod error;
 mod flow;
 mod frame;
+mod kept_request;
 mod respond;
 mod settings;
 mod stream;
@@ -17,6 +18,6 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use connection::{Awaits, Connection, Step, StreamId};
+pub use connection::{Awaits, Connection, ReceivedContent, Step, StreamId};
 pub use error::ErrorCode;
 pub use frame::PREFACE;

@@ -19,6 +19,7 @@ mod priority;
 mod refusal;
 mod request_head;
 mod request_line;
+mod stored_request;
 
 // Responses, and the buffer that collects them.
 mod builtin_fields;
@@ -44,8 +45,8 @@ pub mod limits;
 mod scan;
 
 pub use archive_ref::ArchiveRef;
-pub use head_store::HeadStore;
-pub use multiplexed::Multiplexed;
+pub use head_store::{HeadStore, KeptLines};
+pub use multiplexed::{BodyFollows, Multiplexed, OwnHead};
 pub use output::{Output, Segment};
 pub use priority::Priority;
 pub use refusal::Refusal;
@@ -53,3 +54,4 @@ pub use request_head::{RequestHead, Version};
 pub use request_line::RequestLine;
 pub use response::Response;
 pub use server_fields::ServerFields;
+pub use stored_request::StoredRequest;

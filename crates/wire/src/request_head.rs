@@ -18,7 +18,7 @@ pub struct RequestHead<'a> {
     /// `User-Agent`, only for logs.
     pub user_agent: Option<&'a [u8]>,
     /// Field lines in the syntax of HTTP/1, for fields that few requests need: all of them, or, for HTTP/2 and
-    /// HTTP/3, `Forwarded` and `X-Forwarded-For`.
+    /// HTTP/3, those that [`KeptLines`](crate::KeptLines) names.
     pub field_lines: &'a [u8],
 }
 

@@ -16,6 +16,7 @@ use crate::archive_ref::ArchiveRef;
 use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies_by_encoding};
 use crate::decimal::Decimal;
 use crate::hpack::put_text_length;
+use crate::multiplexed::OwnHead;
 use crate::response::Response;
 use crate::server_fields::ServerFields;
 use encoder::{FieldEncoder, FieldName};
@@ -51,16 +52,15 @@ pub(crate) fn field_section<E: FieldEncoder>(
     section.encoder.end(section.bytes, start);
 }
 
-/// Appends an encoded field section of these fields: `:status` first, all names in lower case.
-pub(crate) fn field_section_of<E: FieldEncoder>(
-    encoder: &mut E,
-    fields: &[(&str, &[u8])],
-    section: &mut Vec<u8>,
-) {
+/// Appends the encoded field section of a response that is not in an archive.
+pub(crate) fn field_section_of<E: FieldEncoder>(encoder: &mut E, head: &OwnHead<'_>, section: &mut Vec<u8>) {
     let start = section.len();
     encoder.begin(section, ArchiveRef::NONE);
-    for (name, value) in fields {
+    for (name, value) in head.fields {
         E::put_field(section, name, value);
+    }
+    if let Some((fields, overrides)) = head.server_fields {
+        encoder.put_server_fields(section, fields, overrides);
     }
     encoder.end(section, start);
 }

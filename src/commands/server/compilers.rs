@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 
 use cannery_server::config::{Content, NamedArchive, Requirement, SandboxPolicy};
 use cannery_server::release_socket::{self, ReleaseReceiver};
-use cannery_server::{Config, Server};
+use cannery_server::{Config, RunningServer};
 
 use super::start_failure;
 use crate::flags::server::ServerOptions;
@@ -56,7 +56,7 @@ impl Compilers {
     }
 
     /// Serves every later archive.
-    pub(super) fn follow(self, server: &Server) -> Result<(), Failure> {
+    pub(super) fn follow(self, server: &RunningServer) -> Result<(), Failure> {
         for Compiler { place, folder, releases } in self.0 {
             // The first archive is served.
             releases.acknowledge();

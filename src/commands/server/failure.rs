@@ -25,8 +25,17 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
         }
         StartError::AccessLog { .. } => Failure::new(Exit::Output, error.to_string()),
         StartError::Tls(_) | StartError::Webroot { .. } => Failure::input(error.to_string()),
-        StartError::Inherited { .. }
+        StartError::Route(_)
+        | StartError::Routes(_)
+        | StartError::Host(_)
+        | StartError::Address { .. }
+        | StartError::Notify(_)
+        | StartError::Inherited { .. }
         | StartError::InheritedUdp { .. }
+        | StartError::InheritedList { .. }
+        | StartError::Program(_)
+        | StartError::Supervisor(_)
+        | StartError::Processes
         | StartError::Seed { .. }
         | StartError::NoAdminListener
         | StartError::EventLoop(_)

@@ -79,6 +79,9 @@ impl Exchange {
     }
 }
 
+/// The longest payload of a frame, in bytes (RFC 9113, section 4.2).
+const PAYLOAD_MAX: usize = 16_384;
+
 /// A connection over any stream.
 pub struct Client<S> {
     stream: S,
@@ -119,6 +122,50 @@ impl<S: Read + Write> Client<S> {
             self.send_window_update(0, u32::try_from(response.body.len()).unwrap());
         }
         Ok(response)
+    }
+
+    /// Sends a request with content, as fast as the server's windows allow. Returns its stream, and the frames on it that have
+    /// arrived meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server closes the connection.
+    pub fn send_request_with_content<N: AsRef<str>>(
+        &mut self,
+        fields: &[(N, N)],
+        content: &[u8],
+    ) -> Result<(u32, Vec<Frame>), Ended> {
+        let id = self.next_stream;
+        self.next_stream += 2;
+        self.write(HEADERS, END_HEADERS, id, &field_block(fields))?;
+        let mut early = Vec::new();
+        let mut windows = [i64::from(INITIAL_WINDOW); 2];
+        let mut rest = content;
+        while early.is_empty() {
+            let room = usize::try_from(windows[0].min(windows[1])).unwrap_or(0).min(PAYLOAD_MAX);
+            let (part, after) = rest.split_at(room.min(rest.len()));
+            rest = after;
+            for window in &mut windows {
+                *window -= i64::try_from(part.len()).unwrap();
+            }
+            let is_last = rest.is_empty();
+            if is_last || !part.is_empty() {
+                self.write(DATA, if is_last { END_STREAM } else { 0 }, id, part)?;
+            }
+            if is_last {
+                break;
+            }
+            if part.is_empty() {
+                match self.receive_frame()? {
+                    frame if frame.kind == WINDOW_UPDATE => {
+                        windows[usize::from(frame.stream != 0)] += i64::from(frame.number(0));
+                    }
+                    frame if frame.stream == id => early.push(frame),
+                    _ => {}
+                }
+            }
+        }
+        Ok((id, early))
     }
 
     /// Sends a request without content. Returns its stream.

@@ -32,6 +32,23 @@ const DATAGRAM_BYTES_MAX: usize = 65_536;
 const NO_ERROR: u32 = 0x100;
 const REQUEST_REJECTED: u32 = 0x10b;
 
+/// Returns the first datagrams of this number of clients: Initial packets.
+///
+/// # Panics
+///
+/// Panics if no socket can be opened.
+#[must_use]
+pub fn initial_datagrams(server: SocketAddr, clients: usize) -> Vec<Vec<u8>> {
+    let options = Options::default();
+    let initial = |_| {
+        let mut client = Client::start(server, &options).expect("a socket");
+        let mut datagram = Vec::new();
+        let _ = client.connection.poll_transmit(Instant::now(), 1, &mut datagram).expect("a datagram");
+        datagram
+    };
+    (0..clients).map(initial).collect()
+}
+
 /// Properties of a client.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -155,8 +172,9 @@ impl Client {
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
         let (handle, connection) =
             endpoint.connect(Instant::now(), config, server, &options.server_name).unwrap();
+        let local = if server.ip().is_loopback() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         Ok(Client {
-            socket: UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?,
+            socket: UdpSocket::bind((local, 0))?,
             server,
             endpoint,
             handle,
@@ -177,6 +195,33 @@ impl Client {
         let stream = self.send_request(fields)?;
         let method = fields.iter().find(|(name, _)| name.as_ref() == ":method");
         self.receive(stream, method.map_or("GET", |(_, method)| method.as_ref()))
+    }
+
+    /// Sends a request with content, as fast as the server's windows allow. Returns its stream.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection has ended.
+    pub fn send_request_with_content<N: AsRef<str>>(
+        &mut self,
+        fields: &[(N, N)],
+        content: &[u8],
+    ) -> Result<StreamId, Ended> {
+        let stream = self.open_stream(Dir::Bi);
+        self.send(stream, &frame(HEADERS, &field_section(fields)));
+        let framed = if content.is_empty() { Vec::new() } else { frame(DATA, content) };
+        let mut rest = Bytes::from(framed);
+        self.run_until(|client| {
+            // The server may want no more of it.
+            match client.connection.send_stream(stream).write(&rest) {
+                Ok(bytes) => rest = rest.slice(bytes..),
+                Err(quinn_proto::WriteError::Blocked) => {}
+                Err(_) => rest = Bytes::new(),
+            }
+            rest.is_empty()
+        })?;
+        self.finish(stream);
+        Ok(stream)
     }
 
     /// Sends a request without content. Returns its stream.
@@ -204,6 +249,16 @@ impl Client {
     ///
     /// Fails if the server resets the stream or ends the connection first.
     pub fn receive(&mut self, stream: StreamId, method: &str) -> Result<Response, Ended> {
+        let bytes = self.receive_bytes(stream)?;
+        Ok(parse_response(&bytes, method == "HEAD"))
+    }
+
+    /// Reads the frames of a response on a stream, to its end.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server resets the stream or ends the connection first.
+    pub fn receive_bytes(&mut self, stream: StreamId) -> Result<Vec<u8>, Ended> {
         let completed = self.run_until(|client| client.streams[&stream].progress != Progress::Open);
         let received = self.streams.remove(&stream).expect("the stream of a request");
         if let Err(ended) = completed {
@@ -217,7 +272,7 @@ impl Client {
             });
         }
         self.check_own_streams();
-        Ok(parse_response(&received.bytes, method == "HEAD"))
+        Ok(received.bytes)
     }
 
     /// Reads until the response on a stream is complete or has this number of bytes, including frame headers.

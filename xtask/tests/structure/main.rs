@@ -18,7 +18,7 @@ use manifest::Manifest;
 use sources::Source;
 
 /// The crates that each crate may import. Its tests may also import the testkit. The root package may import all of them.
-const ALLOWED_IMPORTS: [(&str, &[&str]); 11] = [
+const ALLOWED_IMPORTS: [(&str, &[&str]); 12] = [
     ("base", &[]),
     ("archive", &["base"]),
     ("site", &["base", "archive"]),
@@ -26,9 +26,10 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 11] = [
     ("secure", &[]),
     ("eventloop", &[]),
     ("follow", &[]),
+    ("routes", &[]),
     ("archiver", &["base", "archive", "site", "wire"]),
-    ("server", &["base", "archive", "site", "wire", "secure", "eventloop"]),
-    ("cannery", &["archive", "site", "wire", "archiver", "follow"]),
+    ("server", &["base", "archive", "routes", "site", "wire", "secure", "eventloop"]),
+    ("cannery", &["archive", "routes", "server", "site", "wire", "archiver", "follow"]),
     ("build", &["archive", "archiver"]),
 ];
 

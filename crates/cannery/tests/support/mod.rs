@@ -45,9 +45,11 @@ pub(crate) fn site() -> Fixture {
 }
 
 /// Method, target and field lines.
+#[allow(dead_code)] // As for the next one.
 type Request = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 /// The requests.
+#[allow(dead_code)] // Some tests send their own.
 pub(crate) const REQUESTS: [Request; 31] = [
     ("GET", "/", &[]),
     ("HEAD", "/", &[]),

@@ -89,8 +89,8 @@ impl<S: Socket> Connection<S> {
             return next;
         }
         self.protocol.close_after_next();
-        // The rest of a request has a deadline of its own, and so has a peer that receives a response.
-        if !self.is_sending() && !matches!(self.wait, Wait::Rest(_)) {
+        // The rest of a request has a deadline of its own, and so have a handler and a peer that receives a response.
+        if !self.is_sending() && !matches!(self.wait, Wait::Rest(_) | Wait::Handler | Wait::Body) {
             self.shorten_deadline(cx);
         }
         Next::Event

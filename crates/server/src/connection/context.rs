@@ -3,14 +3,16 @@
 //! Its parts change for different reasons: [`Policy`] never changes, [`Clock`] changes once per loop iteration,
 //! [`CurrentRelease`] when a release is replaced; the connection that is being served changes the rest.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::Now;
-use cannery_secure::Context;
+use cannery_eventloop::{Now, Token};
+use cannery_secure::quic::ConnectionKey;
+use cannery_secure::{Context, Version};
 use cannery_site::Scratch;
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
-use cannery_wire::{HeadStore, Output, ServerFields};
+use cannery_wire::{HeadStore, KeptLines, Output, ServerFields};
 
 use super::memory_budget::MemoryBudget;
 use super::recv::IterationBudget;
@@ -19,6 +21,8 @@ use super::transport::Buffers;
 use crate::config::{LiveFolder, Timeouts};
 use crate::content::Content;
 use crate::observe::Observer;
+use crate::reload::Current;
+use crate::routes::{ConnectionAddress, Dispatch, RouteClient, WorkerRoutes};
 
 /// How long an idle connection stays open during a graceful shutdown. A request that is on its way when the shutdown begins
 /// gets its response, which announces the end of the connection.
@@ -36,6 +40,10 @@ pub(crate) struct WorkerContext {
     pub(crate) budget: IterationBudget,
     pub(crate) memory: MemoryBudget,
     pub(crate) observer: Observer,
+    /// The routes of the server, if it has any.
+    pub(crate) routes: Option<Box<WorkerRoutes>>,
+    /// The TCP connection that is being served, or was served last.
+    pub(crate) current: Option<Token>,
 }
 
 /// Settings of a worker, which never change.
@@ -74,6 +82,8 @@ pub(crate) struct Clock {
 pub(crate) struct CurrentRelease {
     pub(crate) content: Arc<Content>,
     pub(crate) since: Instant,
+    /// The newest release.
+    newest: Arc<Current>,
 }
 
 /// Buffers and fields for processing a request and writing its response.
@@ -89,7 +99,7 @@ impl WorkerContext {
     pub(crate) fn new(
         policy: Policy,
         now: Now,
-        content: Arc<Content>,
+        newest: Arc<Current>,
         fields: &AddedFields,
         observer: Observer,
     ) -> WorkerContext {
@@ -100,7 +110,7 @@ impl WorkerContext {
                 idle_until: None,
                 draining_since: None,
             },
-            release: CurrentRelease { content, since: now.instant },
+            release: CurrentRelease { content: newest.get(), since: now.instant, newest },
             responder: Responder {
                 fields: Fields::new(fields, now.unix_seconds),
                 scratch: Scratch::default(),
@@ -115,11 +125,39 @@ impl WorkerContext {
             },
             memory: MemoryBudget::new(policy.memory_bytes_max),
             observer,
+            routes: None,
+            current: None,
             policy,
         };
         context.begin_iteration(now);
         context.set_unix_seconds(now.unix_seconds);
         context
+    }
+
+    /// Serves the newest release from now on. The batch must be empty, because it refers to archives of the current release.
+    pub(crate) fn adopt_release(&mut self) {
+        debug_assert!(self.batch.is_empty());
+        let content = self.release.newest.get();
+        if !Arc::ptr_eq(&content, &self.release.content) {
+            self.release.content = content;
+            self.release.since = self.clock.now;
+        }
+    }
+
+    /// Serves the changes of a folder that is edited. Called after requests were received and before they are processed, so that
+    /// the responses have every change from before the requests.
+    #[cold]
+    pub(crate) fn refresh_folder(&mut self) {
+        if let Some(folder) = &self.policy.live_folder {
+            folder.0.refresh();
+            self.adopt_release();
+        }
+    }
+
+    /// Lets handlers answer requests.
+    pub(crate) fn set_routes(&mut self, routes: WorkerRoutes) {
+        self.routes = Some(Box::new(routes));
+        self.responder.heads.keep_lines(KeptLines::All);
     }
 
     /// Sets the time of this loop iteration. Dates change once a second.
@@ -174,6 +212,8 @@ impl WorkerContext {
             heads,
             output,
             observer: &mut self.observer,
+            routes: self.routes.as_deref(),
+            now: self.clock.now,
         }
     }
 
@@ -188,6 +228,9 @@ impl WorkerContext {
     pub(crate) fn recover(&mut self) {
         self.responder.output.clear();
         self.responder.heads = HeadStore::new();
+        if self.routes.is_some() {
+            self.responder.heads.keep_lines(KeptLines::All);
+        }
         self.responder.heads.set_now(self.clock.unix_seconds);
         self.batch.drop_incomplete();
         self.buffers = Buffers::new();
@@ -202,6 +245,35 @@ pub(crate) struct Http3Context<'a> {
     pub(crate) heads: &'a mut HeadStore,
     pub(crate) output: &'a mut Output,
     pub(crate) observer: &'a mut Observer,
+    pub(crate) routes: Option<&'a WorkerRoutes>,
+    pub(crate) now: Instant,
+}
+
+impl<'a> Http3Context<'a> {
+    /// Returns what a response of a handler needs, if the server has handlers.
+    pub(crate) fn dispatch(self, key: ConnectionKey, client: &Option<SocketAddr>) -> Option<Dispatch<'a>> {
+        self.heads_and_dispatch(key, client).1
+    }
+
+    /// Returns the heads of requests, and what a response of a handler needs, if the server has handlers.
+    pub(crate) fn heads_and_dispatch(
+        self,
+        key: ConnectionKey,
+        client: &Option<SocketAddr>,
+    ) -> (&'a HeadStore, Option<Dispatch<'a>>) {
+        let Http3Context { fields, heads, output, observer, routes, now, .. } = self;
+        let dispatch = routes.map(|routes| Dispatch {
+            routes,
+            address: ConnectionAddress::Quic(key),
+            client: RouteClient { peer: *client, is_secured: true },
+            now,
+            tls: Some(Version::Tls13),
+            fields,
+            output,
+            observer,
+        });
+        (heads, dispatch)
+    }
 }
 
 /// The last fields of every response head.

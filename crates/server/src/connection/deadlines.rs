@@ -22,6 +22,10 @@ pub(super) enum Wait {
     Request,
     /// The rest of a request's head or content.
     Rest(Awaits),
+    /// The response of a handler.
+    Handler,
+    /// The next bytes of a body that a handler makes.
+    Body,
     /// Room in the socket.
     SendRoom,
     /// Room in a flow-control window of HTTP/2.
@@ -51,6 +55,9 @@ impl<S: Socket> Connection<S> {
         }
         self.count_memory(cx);
 
+        if matches!(awaits, Awaits::Handler | Awaits::Body) && !self.is_sending() {
+            return self.await_handler(awaits, cx);
+        }
         let Some(timeouts) = cx.policy.timeouts else {
             self.deadline = None;
             return;
@@ -71,6 +78,15 @@ impl<S: Socket> Connection<S> {
         }
         self.wait = wait;
         self.deadline = Some(cx.clock.now + timeout);
+    }
+
+    /// Waits for a handler: for its response, until the one that runs longest is late, or for the next bytes of a body, as long as
+    /// the handler takes.
+    #[cold]
+    fn await_handler(&mut self, awaits: Awaits, cx: &WorkerContext) {
+        let oldest = self.protocol.oldest_handler();
+        self.wait = if awaits == Awaits::Body { Wait::Body } else { Wait::Handler };
+        self.deadline = oldest.zip(cx.policy.timeouts).map(|(since, timeouts)| since + timeouts.handler);
     }
 
     /// Returns `true` if the deadline has passed. The deadline of an idle connection is earlier while the worker
@@ -112,7 +128,11 @@ impl<S: Socket> Connection<S> {
                 self.deadline = Some(cx.clock.now + timeouts.send);
                 Next::Event
             }
-            Wait::Request | Wait::Rest(_) => self.end_idle(cx),
+            Wait::Handler => {
+                self.protocol.give_up_handlers(cx.clock.now, timeouts.handler);
+                self.process_again(cx)
+            }
+            Wait::Request | Wait::Rest(_) | Wait::Body => self.end_idle(cx),
             Wait::Start | Wait::PeerClose => Next::Close,
         }
     }

@@ -96,7 +96,7 @@ impl<S: Socket> Connection<S> {
         if is_plain_http {
             self.transport.drop_tls();
             self.kind = ListenerKind::Plain;
-            self.protocol = Protocol::new(ListenerKind::Plain, &cx.policy);
+            self.protocol = Protocol::new(ListenerKind::Plain, &cx.policy, cx.routes.is_some());
             self.refuse(Refusal::PlainHttp, cx);
             return self.send_output(cx);
         }

@@ -10,6 +10,7 @@ use super::LINGER;
 use super::context::DRAIN_GRACE;
 use crate::config::Timeouts;
 use crate::http3::{HANDSHAKE_SILENCE_MAX, SILENCE_MIN};
+use crate::routes::limits as route_limits;
 
 /// Lists constants of a module as pairs of name and value.
 macro_rules! values {
@@ -34,7 +35,8 @@ fn limits() -> BTreeMap<&'static str, String> {
     let tls_limits = values!(tls_limits:
         CONTENT_BYTES_MAX EMPTY_RECORDS_MAX FIRST_CONTENT_BYTES FIRST_FLIGHT_BYTES HANDSHAKE_BYTES_MAX KEY_RECORDS_LEFT
         RECORD_BYTES_MAX
-        QUIC_AMPLIFICATION_MAX QUIC_BIDIRECTIONAL_STREAMS_MAX QUIC_CONNECTION_WINDOW_BYTES QUIC_DATAGRAM_BYTES_MAX
+        QUIC_AMPLIFICATION_MAX QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST QUIC_BIDIRECTIONAL_STREAMS_MAX QUIC_CONNECTION_WINDOW_BYTES
+        QUIC_DATAGRAM_BYTES_MAX
         QUIC_CREDITED_BYTES_MIN QUIC_CREDIT_MAX QUIC_CREDIT_PER_READ QUIC_CREDIT_PER_SECOND QUIC_CREDIT_PER_STREAM_FRAME
         QUIC_FRAMES_PER_TOKEN QUIC_KEY_UPDATE_COST QUIC_PACKET_GAP_MAX QUIC_STORED_SESSIONS_MAX
         QUIC_EARLY_BYTES_MAX QUIC_EARLY_BYTES_TOTAL_MAX QUIC_FOREIGN_DATAGRAMS_MAX QUIC_FOREIGN_DATAGRAMS_PER_SECOND
@@ -42,11 +44,12 @@ fn limits() -> BTreeMap<&'static str, String> {
         QUIC_IDLE_MS QUIC_RESET_INTERVAL_MS QUIC_RETRY_TOKEN_SECONDS QUIC_STREAM_WINDOW_BYTES QUIC_TOKENS_PER_CONNECTION
         QUIC_TOKEN_SECONDS QUIC_UNIDIRECTIONAL_STREAMS_MAX QUIC_USED_TOKENS_BITS QUIC_VERSION_NEGOTIATION_INTERVAL_MS
     );
-    let Timeouts { head, idle, idle_crowded, send } = Timeouts::default();
+    let Timeouts { head, idle, idle_crowded, handler, send } = Timeouts::default();
     let times = [
         ("head", head),
         ("idle", idle),
         ("idle_crowded", idle_crowded),
+        ("handler", handler),
         ("send", send),
         ("DRAIN_GRACE", DRAIN_GRACE),
         ("LINGER", LINGER),
@@ -54,7 +57,12 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("SILENCE_MIN", SILENCE_MIN),
     ];
     let times = times.map(|(name, time)| (name, time.as_secs().to_string()));
-    http_limits.into_iter().chain(tls_limits).chain(times).collect()
+    let route_limits = values!(route_limits:
+        HANDLED_SEND_WINDOW_BYTES HANDLERS_CONTENT_BYTES_MAX HANDLERS_WAITING_MAX HANDLER_BODY_PENDING_BYTES
+        HANDLER_CONTENT_BYTES_MAX
+    );
+    let body = [("BODY_BYTES_MAX", cannery_routes::BODY_BYTES_MAX.to_string())];
+    http_limits.into_iter().chain(tls_limits).chain(times).chain(route_limits).chain(body).collect()
 }
 
 /// Returns the rows of the page: the name in the last column, and the number in the second.
@@ -76,9 +84,14 @@ fn every_limit_has_a_row_with_its_value() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let limits = limits();
-    for path in ["crates/wire/src/limits.rs", "crates/secure/src/limits.rs"] {
+    for path in
+        ["crates/wire/src/limits.rs", "crates/secure/src/limits.rs", "crates/server/src/routes/limits.rs"]
+    {
         let text = read(path);
-        let names = text.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
+        let names = text.lines().filter_map(|line| {
+            let public = line.strip_prefix("pub const ").or(line.strip_prefix("pub(crate) const "));
+            public?.split(':').next()
+        });
         let unknown: BTreeSet<&str> = names.filter(|name| !limits.contains_key(name)).collect();
         assert!(unknown.is_empty(), "add them to this test and to docs/limits.md: {unknown:?}");
     }

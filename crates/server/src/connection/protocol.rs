@@ -2,36 +2,32 @@
 //!
 //! It knows no socket.
 
+mod handled_h1;
+mod http2;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use cannery_eventloop::Token;
 use cannery_secure::Version;
-use cannery_wire::{Output, Refusal, RequestLine, Response, h1, h2};
+use cannery_wire::{Output, Refusal, RequestLine, Response, ServerFields, h1, h2};
 
+use self::handled_h1::{HandledH1, Routed};
+use self::http2::Http2;
 use super::context::{Policy, Responder, WorkerContext};
 use crate::config::ListenerKind;
-use crate::content::{Content, IncomingRequest, OnH1, OnStream};
-use crate::observe::RefusedRequest;
+use crate::content::{Content, IncomingRequest, OnH1};
+use crate::observe::{Observer, RefusedRequest};
+use crate::routes::{ConnectionAddress, Delivered, Dispatch, RouteClient, WorkerRoutes};
 
 /// The protocol of a connection, and its state.
 #[derive(Debug)]
 pub(super) enum Protocol {
     H1(h1::Connection),
+    /// HTTP/1 while a handler makes the response to a request.
+    HandledH1(Box<HandledH1>),
     H2(Box<Http2>),
-}
-
-/// HTTP/2 on a connection.
-#[derive(Debug)]
-pub(super) struct Http2 {
-    http: h2::Connection,
-    /// The release of all bodies that wait to be sent, or `None` if no body waits.
-    content: Option<Arc<Content>>,
-    /// Whether our SETTINGS were written, which come first.
-    has_begun: bool,
-    /// Whether the client must be sent GOAWAY.
-    is_going_away: bool,
-    /// Body bytes that the client's windows had room for since [`Protocol::body_bytes_since_last`].
-    body_bytes: u64,
 }
 
 /// The client of a connection, as far as responses and the access log depend on it.
@@ -49,10 +45,36 @@ pub(super) enum Awaits {
     Request,
     /// The rest of a request head.
     Head,
-    /// The rest of a request's content.
-    Content,
+    /// The rest of a request's content, of which this many blocks of [`CONTENT_BLOCK_BYTES`] were received for a handler.
+    Content { blocks: usize },
+    /// Nothing: a handler makes the response.
+    Handler,
+    /// Nothing: a handler makes the next bytes of a body.
+    Body,
     /// Room in a flow-control window for the rest of a response (RFC 9113 §5.2).
     Window,
+}
+
+/// A client that sends this many bytes of content gets more time for the rest.
+const CONTENT_BLOCK_BYTES: usize = 16 * 1024;
+
+impl<'p> Client<'p> {
+    /// Returns what a response of a handler needs, if the server has handlers.
+    #[inline]
+    fn dispatch<'a>(
+        &self,
+        routes: &'a Option<Box<WorkerRoutes>>,
+        current: Option<Token>,
+        now: Instant,
+        fields: &'a ServerFields,
+        output: &'a mut Output,
+        observer: &'a mut Observer,
+    ) -> Option<Dispatch<'a>> {
+        let routes = routes.as_deref()?;
+        let address = ConnectionAddress::Tcp(current?);
+        let client = RouteClient { peer: *self.address, is_secured: self.has_tls };
+        Some(Dispatch { routes, address, client, now, tls: self.tls_version, fields, output, observer })
+    }
 }
 
 /// How far responding to received requests has come.
@@ -68,12 +90,13 @@ pub(super) enum Progress {
 
 impl Protocol {
     /// Returns the protocol with which connections begin.
-    pub(super) fn new(kind: ListenerKind, policy: &Policy) -> Protocol {
+    pub(super) fn new(kind: ListenerKind, policy: &Policy, has_routes: bool) -> Protocol {
         if !policy.has_http1 {
             return Protocol::h2();
         }
         let is_secured = kind == ListenerKind::Tls;
-        Protocol::H1(h1::Connection::new(is_secured))
+        let http = h1::Connection::new(is_secured);
+        Protocol::H1(if has_routes { http.leaving_content() } else { http })
     }
 
     /// Returns HTTP/2 before its first frame.
@@ -100,12 +123,17 @@ impl Protocol {
             Protocol::H1(http) => match http.awaits() {
                 h1::Awaits::Request => Awaits::Request,
                 h1::Awaits::Head => Awaits::Head,
-                h1::Awaits::Content => Awaits::Content,
+                h1::Awaits::Content => Awaits::Content { blocks: 0 },
             },
+            Protocol::HandledH1(handled) => handled.awaits(),
             Protocol::H2(http2) => match http2.http.awaits() {
                 h2::Awaits::Request => Awaits::Request,
                 h2::Awaits::Head => Awaits::Head,
-                h2::Awaits::Content => Awaits::Content,
+                h2::Awaits::Content => {
+                    Awaits::Content { blocks: http2.http.received_bytes() / CONTENT_BLOCK_BYTES }
+                }
+                h2::Awaits::Response => Awaits::Handler,
+                h2::Awaits::Body => Awaits::Body,
                 h2::Awaits::Window => Awaits::Window,
             },
         }
@@ -115,7 +143,7 @@ impl Protocol {
     pub(super) fn is_closed_by_peer(&self) -> bool {
         match self {
             Protocol::H1(http) => http.is_closed_by_peer(),
-            Protocol::H2(_) => false,
+            Protocol::HandledH1(_) | Protocol::H2(_) => false,
         }
     }
 
@@ -124,6 +152,7 @@ impl Protocol {
     pub(super) fn close_after_next(&mut self) {
         match self {
             Protocol::H1(http) => http.close_after_next(),
+            Protocol::HandledH1(handled) => handled.close_after_next(),
             Protocol::H2(http2) => http2.is_going_away = true,
         }
     }
@@ -141,7 +170,7 @@ impl Protocol {
     #[inline]
     pub(super) fn content(&self) -> Option<&Arc<Content>> {
         match self {
-            Protocol::H1(_) => None,
+            Protocol::H1(_) | Protocol::HandledH1(_) => None,
             Protocol::H2(http2) => http2.content.as_ref(),
         }
     }
@@ -166,6 +195,7 @@ impl Protocol {
     pub(super) fn memory(&self) -> usize {
         match self {
             Protocol::H1(_) => 0,
+            Protocol::HandledH1(handled) => handled.memory(),
             Protocol::H2(http2) => http2.http.memory(),
         }
     }
@@ -173,7 +203,7 @@ impl Protocol {
     /// Returns how many body bytes the client's windows had room for since the last call.
     pub(super) fn body_bytes_since_last(&mut self) -> u64 {
         match self {
-            Protocol::H1(_) => 0,
+            Protocol::H1(_) | Protocol::HandledH1(_) => 0,
             Protocol::H2(http2) => std::mem::take(&mut http2.body_bytes),
         }
     }
@@ -189,11 +219,68 @@ impl Protocol {
     ) -> Progress {
         match self {
             Protocol::H1(http) => match respond_h1(http, rest, client, cx) {
-                Some(progress) => progress,
-                None => self.switch_to_h2(rest, client, cx),
+                H1Outcome::Progress(progress) => progress,
+                H1Outcome::IsHttp2 => self.switch_to_h2(rest, client, cx),
+                H1Outcome::Handled(handled) => {
+                    *self = Protocol::HandledH1(handled);
+                    self.respond_by_handler(rest, client, cx)
+                }
             },
+            Protocol::HandledH1(_) => self.respond_by_handler(rest, client, cx),
             Protocol::H2(http2) => http2.respond(rest, client, cx),
         }
+    }
+
+    /// Continues with the response that a handler makes. Continues with HTTP/1 when it is complete.
+    #[cold]
+    fn respond_by_handler(
+        &mut self,
+        rest: &mut &[u8],
+        client: Client<'_>,
+        cx: &mut WorkerContext,
+    ) -> Progress {
+        let Protocol::HandledH1(handled) = self else { return Progress::Complete };
+        let progress = handled.respond(rest, client, cx);
+        if let Some(http) = handled.take_finished() {
+            let is_closing = http.is_closing();
+            *self = Protocol::H1(http);
+            // The caller sends the output, and continues.
+            return if is_closing { Progress::Closing } else { Progress::OutputFull };
+        }
+        progress
+    }
+
+    /// Takes what a handler has made. The next call of [`Protocol::respond`] writes it.
+    pub(super) fn deliver(&mut self, delivered: Delivered) {
+        match self {
+            // The connection has ended the request already.
+            Protocol::H1(_) => {}
+            Protocol::HandledH1(handled) => handled.deliver(delivered),
+            Protocol::H2(http2) => http2.deliver(delivered),
+        }
+    }
+
+    /// Responds instead of the handlers that have run for `timeout`.
+    pub(super) fn give_up_handlers(&mut self, now: Instant, timeout: Duration) {
+        match self {
+            Protocol::H1(_) => {}
+            Protocol::HandledH1(handled) => handled.give_up(),
+            Protocol::H2(http2) => http2.give_up_handlers(now, timeout),
+        }
+    }
+
+    /// Returns when the handler was called that runs longest.
+    pub(super) fn oldest_handler(&self) -> Option<Instant> {
+        match self {
+            Protocol::H1(_) => None,
+            Protocol::HandledH1(handled) => handled.since(),
+            Protocol::H2(http2) => http2.oldest_handler(),
+        }
+    }
+
+    /// Returns `true` if received bytes are kept until a handler has made a response.
+    pub(super) fn is_handled_h1(&self) -> bool {
+        matches!(self, Protocol::HandledH1(_))
     }
 
     /// Continues with HTTP/2. Its connection preface is in `rest`.
@@ -217,23 +304,31 @@ impl Protocol {
         cx: &mut WorkerContext,
     ) {
         if let Protocol::H1(http) = self {
-            refuse_h1(http, refusal, input, client, cx);
+            refuse_h1(http, refusal, RequestLine::from_http1(input), client, cx);
         }
     }
 }
 
-/// Implements [`Protocol::respond`] for HTTP/1. Returns `None` if the client begins with the connection preface of HTTP/2
-/// (RFC 9113 §3.3).
+/// Outcome of [`respond_h1`].
+enum H1Outcome {
+    Progress(Progress),
+    /// The client begins with the connection preface of HTTP/2 (RFC 9113 §3.3).
+    IsHttp2,
+    /// A handler makes the response to the last request that was read.
+    Handled(Box<HandledH1>),
+}
+
+/// Implements [`Protocol::respond`] for HTTP/1.
 #[inline]
 fn respond_h1(
     http: &mut h1::Connection,
     rest: &mut &[u8],
     client: Client<'_>,
     cx: &mut WorkerContext,
-) -> Option<Progress> {
+) -> H1Outcome {
     let mut head = h1::Head::EMPTY;
     while cx.responder.output.has_room() {
-        let (used, step) = http.next_request(rest, &mut head);
+        let (mut used, step) = http.next_request(rest, &mut head);
         match step {
             h1::Step::Request => {
                 if let Some(folder) = &cx.policy.live_folder
@@ -241,7 +336,36 @@ fn respond_h1(
                     && used == rest.len()
                 {
                     // It is the last request so far, and is read again when the worker is woken.
-                    return Some(Progress::Complete);
+                    return H1Outcome::Progress(Progress::Complete);
+                }
+                if cx.routes.is_some() {
+                    let (content_bytes, routed) = handled_h1::route(http, &head, &rest[used..], client, cx);
+                    used += content_bytes;
+                    match routed {
+                        Routed::Site => {}
+                        Routed::Answered => {
+                            *rest = &rest[used..];
+                            if http.is_closing() {
+                                return H1Outcome::Progress(Progress::Closing);
+                            }
+                            continue;
+                        }
+                        Routed::Handled(handled) => {
+                            *rest = &rest[used..];
+                            return H1Outcome::Handled(handled);
+                        }
+                        Routed::Refused(refusal) => {
+                            refuse_h1(
+                                http,
+                                refusal,
+                                RequestLine::from_refused_head(&head.common),
+                                client,
+                                cx,
+                            );
+                            *rest = &rest[used..];
+                            return H1Outcome::Progress(Progress::Closing);
+                        }
+                    }
                 }
                 let WorkerContext { policy, release, responder, observer, .. } = &mut *cx;
                 let Responder { fields, scratch, output, .. } = responder;
@@ -256,24 +380,24 @@ fn respond_h1(
             }
             h1::Step::More => {
                 *rest = &rest[used..];
-                return Some(Progress::Complete);
+                return H1Outcome::Progress(Progress::Complete);
             }
             h1::Step::Refused(refusal) => {
                 let may_be_h2 = refusal == Refusal::Version && cx.policy.has_http2 && !client.has_tls;
                 if may_be_h2 && !http.has_responded() && rest.starts_with(H2_PREFACE_LINE) {
-                    return None;
+                    return H1Outcome::IsHttp2;
                 }
-                refuse_h1(http, refusal, &rest[used..], client, cx);
+                refuse_h1(http, refusal, RequestLine::from_http1(&rest[used..]), client, cx);
             }
             // The response was sent before.
             h1::Step::End => {}
         }
         *rest = &rest[used..];
         if http.is_closing() {
-            return Some(Progress::Closing);
+            return H1Outcome::Progress(Progress::Closing);
         }
     }
-    Some(Progress::OutputFull)
+    H1Outcome::Progress(Progress::OutputFull)
 }
 
 /// The first line of the connection preface (RFC 9113 §3.4), which no version of HTTP/1 accepts as a request line.
@@ -283,7 +407,7 @@ const H2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 fn refuse_h1(
     http: &mut h1::Connection,
     refusal: Refusal,
-    input: &[u8],
+    line: Option<RequestLine<'_>>,
     client: Client<'_>,
     cx: &mut WorkerContext,
 ) {
@@ -295,81 +419,8 @@ fn refuse_h1(
         peer: *client.address,
         tls: client.tls_version,
         refusal,
-        line: RequestLine::from_http1(input),
+        line,
         head: None,
         content_bytes,
     });
-}
-
-impl Http2 {
-    fn new() -> Http2 {
-        Http2 {
-            http: h2::Connection::new(),
-            content: None,
-            has_begun: false,
-            is_going_away: false,
-            body_bytes: 0,
-        }
-    }
-
-    fn begin(&mut self, output: &mut Output) {
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.http.begin(output);
-        }
-    }
-
-    // Not inlined: its caller would save registers for HTTP/1 that only HTTP/2 needs.
-    #[inline(never)]
-    fn respond(&mut self, rest: &mut &[u8], client: Client<'_>, cx: &mut WorkerContext) -> Progress {
-        let WorkerContext { policy, release, responder, observer, .. } = &mut *cx;
-        let Responder { fields, scratch, heads, output } = responder;
-        let fields = fields.for_connection(client.has_tls);
-        let https_port = if client.has_tls { None } else { policy.https_port };
-
-        self.begin(output);
-        if self.is_going_away {
-            self.http.go_away(output);
-        }
-
-        // Bodies of one connection come from one release at a time.
-        let pinned = self.content.take();
-        let content = pinned.as_ref().unwrap_or(&release.content);
-        let last = loop {
-            let (used, step) = self.http.next_request(rest, heads, output);
-            *rest = &rest[used..];
-            let (stream, refusal) = match step {
-                h2::Step::Request(stream) => (stream, None),
-                h2::Step::Refused(stream, refusal) => (stream, Some(refusal)),
-                step => break step,
-            };
-
-            let head = heads.head();
-            let incoming = IncomingRequest {
-                exchange: OnStream { http: &mut self.http, stream, head: &head },
-                peer: client.address,
-                tls: client.tls_version,
-                https_port,
-                fields,
-            };
-            match refusal {
-                None => content.answer(incoming, scratch, output, observer),
-                Some(refusal) => content.refuse(refusal, incoming, output, observer),
-            }
-        };
-
-        if self.http.has_bodies() {
-            let before = output.length();
-            self.http.fill(output);
-            self.body_bytes += output.length() - before;
-            self.content = pinned.or_else(|| Some(Arc::clone(&release.content)));
-        }
-
-        if self.http.has_ended() {
-            Progress::Closing
-        } else if last == h2::Step::Full || self.content.is_some() && !output.is_empty() {
-            Progress::OutputFull
-        } else {
-            Progress::Complete
-        }
-    }
 }

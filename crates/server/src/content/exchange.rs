@@ -3,7 +3,7 @@
 //! The code that selects the response does not depend on the protocol.
 
 use cannery_site::Method;
-use cannery_wire::{Multiplexed, Output, RequestHead, Response, ServerFields, Version, h1};
+use cannery_wire::{Multiplexed, Output, OwnHead, RequestHead, Response, ServerFields, Version, h1};
 
 use super::dummy::Dummy;
 use crate::pages::Page;
@@ -52,25 +52,13 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
 
     #[inline]
     fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output) {
-        let keeps_open = self.http.keeps_open(self.head);
-        if let Some(alternative) = fields.alternative() {
-            let option = h1::connection_option(keeps_open, self.head);
-            let bytes = h1::dummy_response(dummy.body, option, Some(alternative));
-            return self.respond_with_dummy_bytes(dummy, &bytes, output);
-        }
-        let bytes = match (keeps_open, self.head.common.version) {
-            (true, Version::Http10) => &dummy.keep_alive,
-            (true, _) => &dummy.plain,
-            (false, _) => &dummy.close,
+        let responses = dummy.responses(fields.alternative());
+        let bytes = match (self.http.keeps_open(self.head), self.head.common.version) {
+            (true, Version::Http10) => &responses.keep_alive,
+            (true, _) => &responses.plain,
+            (false, _) => &responses.close,
         };
-        self.respond_with_dummy_bytes(dummy, bytes, output);
-    }
-}
-
-impl OnH1<'_, '_> {
-    /// Sends the bytes of a response, without the content if the method is HEAD (RFC 9110 §9.3.2).
-    #[inline]
-    fn respond_with_dummy_bytes(&mut self, dummy: &Dummy, bytes: &[u8], output: &mut Output) {
+        // RFC 9110 §9.3.2: the response to HEAD has no content.
         let is_head = self.head.common.request.method == Method::Head;
         let sent = if is_head { bytes.len() - dummy.body.len() } else { bytes.len() };
         self.http.respond_with_bytes(self.head, &bytes[..sent], output);
@@ -96,9 +84,19 @@ impl<'a, C: Multiplexed> Exchange<'a> for OnStream<'a, '_, C> {
     }
 
     fn respond_with_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
-        with_page_fields(page, fields, |all| {
-            self.http.respond_with_fields(self.stream, all, &page.body, output);
-        });
+        let status = page.status.to_string();
+        let length = page.body.len().to_string();
+        let own = page.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_bytes()));
+        let own: Vec<(String, &[u8])> = own.collect();
+        let mut all = vec![
+            (":status", status.as_bytes()),
+            ("content-type", page.media_type.as_bytes()),
+            ("content-length", length.as_bytes()),
+            ("cache-control", b"no-store"),
+        ];
+        all.extend(own.iter().map(|(name, value)| (name.as_str(), *value)));
+        let head = OwnHead { fields: &all, server_fields: Some((fields, 0)) };
+        self.http.respond_with_head(self.stream, &head, &page.body, output);
     }
 
     fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output) {
@@ -108,31 +106,6 @@ impl<'a, C: Multiplexed> Exchange<'a> for OnStream<'a, '_, C> {
             ("alt-svc", fields.alternative().unwrap_or_default().as_bytes()),
         ];
         let count = if fields.alternative().is_some() { 3 } else { 2 };
-        self.http.respond_with_fields(self.stream, &all[..count], dummy.body, output);
+        self.http.respond_with_head(self.stream, &OwnHead::new(&all[..count]), dummy.body, output);
     }
-}
-
-/// Passes all fields of the response with a built-in page to `respond`.
-fn with_page_fields(page: &Page<'_>, fields: &ServerFields, respond: impl FnOnce(&[(&str, &[u8])])) {
-    let status = page.status.to_string();
-    let length = page.body.len().to_string();
-    let server_fields = String::from_utf8_lossy(fields.lines(0)).into_owned();
-    let server_fields = parse_lines(&server_fields);
-    let mut all: Vec<(&str, &[u8])> = vec![
-        (":status", status.as_bytes()),
-        ("content-type", page.media_type.as_bytes()),
-        ("content-length", length.as_bytes()),
-        ("cache-control", b"no-store"),
-    ];
-    let page_fields: Vec<_> =
-        page.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-    all.extend(page_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
-    all.extend(server_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
-    respond(&all);
-}
-
-/// Splits HTTP/1 field lines into lowercase names and values.
-fn parse_lines(lines: &str) -> Vec<(String, &str)> {
-    let fields = lines.split("\r\n").filter_map(|line| line.split_once(": "));
-    fields.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }

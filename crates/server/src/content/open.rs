@@ -20,6 +20,10 @@ pub(crate) struct OpenedArchive {
 
 /// Opens the archive of a configuration.
 pub(super) fn open_named(named: &NamedArchive, loading: Loading) -> Result<OpenedArchive, OpenError> {
+    if let Some(bytes) = named.embedded {
+        let archive = Archive::from_static(bytes)?;
+        return Ok(OpenedArchive { archive, lease: None, is_unguarded: false });
+    }
     let Some(file) = &named.file else { return open(&named.path, loading) };
     let archive = Archive::from_file(file, loading)?;
     Ok(OpenedArchive { archive, lease: None, is_unguarded: false })

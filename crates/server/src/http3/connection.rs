@@ -8,6 +8,8 @@
 //! reads none twice ([`EarlyData`](cannery_secure::quic::EarlyData)). So only the responses to GET and HEAD are sent at once;
 //! those to other methods wait for the end of the handshake, like those that the client's windows have no room for.
 
+mod handled;
+
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -30,6 +32,8 @@ use super::silence::{self, Presence, Silence};
 use crate::connection::{Http3Context, WorkerContext};
 use crate::content::{IncomingRequest, OnStream};
 use crate::observe::{Closed, Http3Metric, Observer};
+use crate::routes::limits::HANDLED_SEND_WINDOW_BYTES;
+use crate::routes::{StreamOutcome, StreamRoutes};
 
 /// Memory of an idle connection in bytes: mostly the state of `quinn-proto`.
 const IDLE_BYTES: u32 = 18 * 1024;
@@ -46,6 +50,8 @@ pub(super) struct Connection {
     socket: usize,
     /// Responses that the client's windows have no room for, or that wait for the end of the handshake.
     responses: Vec<Response>,
+    /// Requests that handlers answer.
+    handled: StreamRoutes<h3::StreamId>,
     wait: Wait,
     /// When the wait must be over.
     deadline: Option<Instant>,
@@ -97,6 +103,8 @@ enum Shutdown {
 struct Response {
     stream: StreamId,
     pieces: Vec<Bytes>,
+    /// The length of the pieces that are no ranges of an archive, in bytes.
+    copied_bytes: usize,
 }
 
 /// The reason why a connection waits.
@@ -106,11 +114,18 @@ enum Wait {
     Handshake,
     /// The next request, if the client has one.
     Request,
-    /// The rest of a request.
-    Rest,
+    /// The rest of a request: this many blocks of its content, of [`CONTENT_BLOCK_BYTES`] each, were received for a handler.
+    Rest { blocks: usize },
+    /// The response of a handler.
+    Handler,
+    /// The next bytes of a body that a handler makes.
+    Body,
     /// Room in the client's windows, or acknowledgments.
     Window,
 }
+
+/// A client that sends this many bytes of content gets more time for the rest.
+const CONTENT_BLOCK_BYTES: usize = 16 * 1024;
 
 /// Whether a connection is late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,18 +133,24 @@ pub(super) enum Late {
     No,
     /// It has had no request for long.
     Idle,
+    /// A handler has no response yet, and another response is made.
+    Handler,
     /// Its client is too slow with the handshake, a request, or a response, or has vanished while the server drains.
     Slow,
 }
 
 impl Connection {
-    pub(super) fn new(quic: quic::Connection, socket: usize, cx: &WorkerContext) -> Connection {
+    pub(super) fn new(mut quic: quic::Connection, socket: usize, cx: &WorkerContext) -> Connection {
+        if cx.routes.is_some() {
+            quic.set_send_window(HANDLED_SEND_WINDOW_BYTES);
+        }
         Connection {
             quic,
             http: h3::Connection::new(),
             phase: Phase::Handshake,
             socket,
             responses: Vec::new(),
+            handled: StreamRoutes::default(),
             wait: Wait::Handshake,
             deadline: cx.policy.timeouts.map(|timeouts| cx.clock.now + timeouts.head),
             sent_bytes_before: 0,
@@ -183,7 +204,8 @@ impl Connection {
             Phase::Open(own) => own.qpack_encoder.pending_bytes() + own.qpack_decoder.pending_bytes(),
             Phase::Handshake | Phase::Closed => 0,
         };
-        let bytes = self.http.memory() + own + self.responses.len() * RESPONSE_BYTES;
+        let copied: usize = self.responses.iter().map(|response| response.copied_bytes).sum();
+        let bytes = self.http.memory() + own + copied + self.responses.len() * RESPONSE_BYTES;
         self.memory = IDLE_BYTES.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
@@ -201,6 +223,9 @@ impl Connection {
             if let Err(code) = self.handle(event, cx, bodies) {
                 self.fail(code, cx);
             }
+        }
+        if self.handled.is_used() {
+            self.write_handled(cx, bodies);
         }
         self.flush_qpack();
         self.set_deadline(cx);
@@ -292,11 +317,15 @@ impl Connection {
         bodies: &mut Bodies,
     ) -> Result<(), ErrorCode> {
         let id = http_id(stream);
-        let client = cx.observer.needs_peer_addresses().then(|| self.quic.remote_address());
+        let needs_address = cx.observer.needs_peer_addresses() || cx.routes.is_some();
+        let client = needs_address.then(|| self.quic.remote_address());
         let is_early = self.quic.is_handshaking();
+        let key = self.quic.key();
         let http = &mut self.http;
+        let handled = &mut self.handled;
         let mut progress = Ok(RequestProgress::Continues);
-        let mut answered = None;
+        let mut urgency = None;
+        let mut is_answered = false;
         let mut sending = SendTime::Now;
         let outcome = self.quic.read(stream, |mut bytes| {
             while progress == Ok(RequestProgress::Continues) {
@@ -306,12 +335,25 @@ impl Connection {
                         if is_early {
                             sending = SendTime::of_early_request(cx);
                         }
-                        respond(http, id, None, &client, cx);
-                        answered = Some(priority);
+                        is_answered = match handled::begin(http, id, key, &client, handled, cx) {
+                            StreamOutcome::Site => {
+                                respond(http, id, None, &client, cx);
+                                true
+                            }
+                            StreamOutcome::Answered => true,
+                            StreamOutcome::Later => false,
+                        };
+                        urgency = Some(priority);
                     }
                     Ok(Step::Refused(priority, refusal)) => {
                         respond(http, id, Some(refusal), &client, cx);
-                        answered = Some(priority);
+                        is_answered = true;
+                        urgency = Some(priority);
+                    }
+                    Ok(Step::TooLong) => {
+                        handled::finish_content(http, id, key, &client, false, handled, cx);
+                        is_answered = true;
+                        progress = Ok(RequestProgress::Stopped);
                     }
                     Ok(Step::Stop) => progress = Ok(RequestProgress::Stopped),
                     Ok(Step::Reset(code)) => progress = Ok(RequestProgress::Reset(code)),
@@ -320,15 +362,18 @@ impl Connection {
             }
         });
 
-        if let Some(priority) = answered {
+        if let Some(priority) = urgency {
             self.is_active = true;
             set_priority(&mut self.quic, stream, priority);
+        }
+        if is_answered {
             self.write_response(stream, sending, cx, bodies);
         }
         match progress? {
             RequestProgress::Continues => {}
             RequestProgress::Stopped => {
-                self.stop(stream, ErrorCode::None);
+                // The response may come later.
+                let _ = self.quic.stop(stream, ErrorCode::None.number());
                 return Ok(());
             }
             RequestProgress::Reset(code) => {
@@ -339,8 +384,17 @@ impl Connection {
         match outcome {
             ReadOutcome::Blocked | ReadOutcome::Closed => Ok(()),
             ReadOutcome::Finished => {
-                if let RequestEnd::Reset(code) = self.http.end_request(id)? {
-                    self.reset(stream, code);
+                match self.http.end_request(id)? {
+                    RequestEnd::Complete => {}
+                    RequestEnd::Received => {
+                        let handled = &mut self.handled;
+                        let outcome =
+                            handled::finish_content(&mut self.http, id, key, &client, true, handled, cx);
+                        if outcome == StreamOutcome::Answered {
+                            self.write_response(stream, SendTime::Now, cx, bodies);
+                        }
+                    }
+                    RequestEnd::Reset(code) => self.reset(stream, code),
                 }
                 Ok(())
             }
@@ -382,6 +436,7 @@ impl Connection {
         bodies: &mut Bodies,
     ) {
         let Http3Context { output, content, .. } = cx.http3();
+        let copied_bytes = output.parts().0.len();
         let pieces = bodies.pieces(output, content);
         let outcome = match sending {
             SendTime::Now => self.quic.write(stream, pieces),
@@ -391,7 +446,8 @@ impl Connection {
             WriteOutcome::Complete => self.finish(stream),
             WriteOutcome::Blocked => {
                 pieces.retain(|piece| !piece.is_empty());
-                self.responses.push(Response { stream, pieces: std::mem::take(pieces) });
+                let pieces = std::mem::take(pieces);
+                self.responses.push(Response { stream, pieces, copied_bytes });
             }
             WriteOutcome::Stopped(_) => self.reset(stream, ErrorCode::RequestCancelled),
             WriteOutcome::Closed => {}
@@ -425,8 +481,11 @@ impl Connection {
         self.responses.retain(|response| response.stream != stream);
     }
 
-    /// Ends a response that was written.
+    /// Ends a response that was written, unless a handler makes more of its body.
     fn finish(&mut self, stream: StreamId) {
+        if self.has_open_body(stream) {
+            return;
+        }
         // If it fails, the client wants no more of it.
         let _ = self.quic.finish(stream);
     }
@@ -444,6 +503,7 @@ impl Connection {
     /// Ends a request stream early, in both directions.
     fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         self.responses.retain(|response| response.stream != stream);
+        self.handled.bodies.retain(|(open, _)| open.number() != stream.number());
         // Each fails if that direction has ended already.
         let _ = self.quic.reset(stream, code.number());
         self.stop(stream, code);
@@ -502,7 +562,21 @@ impl Connection {
             // Early data does not extend the time for the handshake.
             Phase::Open(_) if self.quic.is_handshaking() => return,
             Phase::Open(_) if !self.responses.is_empty() => (Wait::Window, timeouts.send),
-            Phase::Open(_) if self.http.has_incomplete_requests() => (Wait::Rest, timeouts.head),
+            Phase::Open(_) if self.http.has_incomplete_requests() => {
+                (Wait::Rest { blocks: self.http.received_bytes() / CONTENT_BLOCK_BYTES }, timeouts.head)
+            }
+            Phase::Open(_) if self.http.has_postponed_requests() => {
+                let since = self.handled.oldest();
+                self.wait = Wait::Handler;
+                self.deadline = since.map(|since| since + timeouts.handler);
+                return;
+            }
+            Phase::Open(_) if self.handled.is_used() => {
+                // The handler decides how long a body takes.
+                self.wait = Wait::Body;
+                self.deadline = None;
+                return;
+            }
             Phase::Open(_) => (Wait::Request, timeouts.idle),
         };
         // A byte from time to time does not extend the deadline of a request or of a response, and a PING not the idle time.
@@ -545,6 +619,10 @@ impl Connection {
             }
             self.quic.ping();
         }
+        if self.wait == Wait::Body {
+            // Otherwise the connection would end as an idle one.
+            self.quic.ping();
+        }
         if self.deadline.is_none_or(|deadline| cx.clock.now < deadline) {
             return Late::No;
         }
@@ -552,7 +630,13 @@ impl Connection {
             // The client has not acknowledged all of a response.
             Wait::Request if self.quic.unacknowledged_streams() > OWN_STREAMS => Late::No,
             Wait::Request => Late::Idle,
-            Wait::Handshake | Wait::Rest => Late::Slow,
+            Wait::Handler => {
+                let timeouts = cx.policy.timeouts.unwrap_or_default();
+                self.handled.give_up(cx.clock.now, timeouts.handler);
+                Late::Handler
+            }
+            Wait::Handshake | Wait::Rest { .. } => Late::Slow,
+            Wait::Body => Late::No,
             Wait::Window => self.check_progress(cx),
         }
     }
@@ -668,7 +752,7 @@ fn respond(
     client: &Option<SocketAddr>,
     cx: &mut WorkerContext,
 ) {
-    let Http3Context { content, fields, scratch, heads, output, observer } = cx.http3();
+    let Http3Context { content, fields, scratch, heads, output, observer, .. } = cx.http3();
     let head = heads.head();
     let incoming = IncomingRequest {
         exchange: OnStream { http, stream, head: &head },

@@ -27,9 +27,17 @@ impl OwnStream {
 
     /// Appends bytes.
     pub(super) fn write(&mut self, quic: &mut Connection, bytes: Vec<u8>) {
-        if !bytes.is_empty() {
-            self.pending.push(bytes.into());
-            self.flush(quic);
+        if bytes.is_empty() {
+            return;
+        }
+        // Mostly there is room, so that no list of pieces is allocated.
+        let mut pieces = [Bytes::from(bytes)];
+        if self.pending.is_empty() {
+            quic.write(self.id, &mut pieces);
+        }
+        let [rest] = pieces;
+        if !rest.is_empty() {
+            self.pending.push(rest);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::error::StartError;
 
 /// The UDP sockets of a server.
 #[derive(Debug)]
-pub struct Datagrams {
+pub(crate) struct Datagrams {
     /// The addresses, each once.
     addresses: Vec<Address>,
     /// The sockets of each worker.
@@ -34,7 +34,7 @@ struct Group {
 
 /// The UDP sockets of one of several processes.
 #[derive(Debug)]
-pub struct ProcessDatagrams {
+pub(super) struct ProcessDatagrams {
     /// The number of the process's first worker among the workers of all processes.
     pub(super) first_worker: u8,
     /// The port of the first address.
@@ -53,7 +53,7 @@ impl Datagrams {
     ///
     /// # Errors
     /// An address is not available, or an inherited descriptor is no UDP socket.
-    pub fn open(http3: &Http3, workers: usize) -> Result<Datagrams, StartError> {
+    pub(crate) fn open(http3: &Http3, workers: usize) -> Result<Datagrams, StartError> {
         let by_worker = (0..workers).map(|_| Vec::new()).collect();
         let mut datagrams =
             Datagrams { addresses: Vec::new(), by_worker, forwarding: Vec::new(), workers: Vec::new() };
@@ -103,7 +103,7 @@ impl Datagrams {
 
     /// Returns the addresses.
     #[must_use]
-    pub fn addresses(&self) -> &[Address] {
+    pub(crate) fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
@@ -117,7 +117,11 @@ impl Datagrams {
     ///
     /// # Errors
     /// A forwarding socket cannot be opened.
-    pub fn into_processes(self, workers: usize, generation: u8) -> Result<Vec<ProcessDatagrams>, StartError> {
+    pub(super) fn into_processes(
+        self,
+        workers: usize,
+        generation: u8,
+    ) -> Result<Vec<ProcessDatagrams>, StartError> {
         let port = self.addresses.first().and_then(Address::port).unwrap_or(443);
         let mut processes: Vec<ProcessDatagrams> = Vec::new();
         for (number, sockets) in self.by_worker.into_iter().enumerate() {

@@ -15,51 +15,51 @@ use super::datagrams::ProcessDatagrams;
 use crate::config::{ListenerKind, Standby};
 
 /// Environment variable with the descriptors of inherited listeners, separated by commas.
-pub const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
+pub(super) const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
 
 /// Environment variable with the inherited listeners that use TLS, a subset of [`LISTENERS_VARIABLE`].
-pub const TLS_LISTENERS_VARIABLE: &str = "CANNERY_TLS_LISTENERS";
+pub(super) const TLS_LISTENERS_VARIABLE: &str = "CANNERY_TLS_LISTENERS";
 
 /// Environment variable with the descriptors of inherited sockets for statistics: in a serving process the one on which it
 /// replies, in the admin process those on which it queries the others.
-pub const STATS_VARIABLE: &str = "CANNERY_STATS";
+pub(super) const STATS_VARIABLE: &str = "CANNERY_STATS";
 
 /// Environment variable with the descriptor of the admin listener, for a supervisor that takes over.
-pub const ADMIN_VARIABLE: &str = "CANNERY_ADMIN_LISTENER";
+pub(super) const ADMIN_VARIABLE: &str = "CANNERY_ADMIN_LISTENER";
 
 /// Environment variable with the standby listeners, those of other processes: `PROCESS:DESCRIPTOR` for each, separated by
 /// commas. [`TLS_LISTENERS_VARIABLE`] includes those that use TLS.
-pub const STANDBY_VARIABLE: &str = "CANNERY_STANDBY_LISTENERS";
+pub(super) const STANDBY_VARIABLE: &str = "CANNERY_STANDBY_LISTENERS";
 
 /// Environment variable with the descriptor of the socket to the supervisor.
-pub const SUPERVISOR_VARIABLE: &str = "CANNERY_SUPERVISOR";
+pub(super) const SUPERVISOR_VARIABLE: &str = "CANNERY_SUPERVISOR";
 
 /// Environment variable with the descriptor of a pipe that contains the seed of the ticket keys.
-pub const SEED_VARIABLE: &str = "CANNERY_TICKET_SEED";
+pub(super) const SEED_VARIABLE: &str = "CANNERY_TICKET_SEED";
 
 /// Environment variable with the UDP sockets of a program that takes over: their descriptors in the order in which they were
 /// bound, separated by commas.
-pub const DATAGRAMS_VARIABLE: &str = "CANNERY_DATAGRAMS";
+pub(super) const DATAGRAMS_VARIABLE: &str = "CANNERY_DATAGRAMS";
 
 /// Environment variable with the UDP sockets of a process: `WORKER:DESCRIPTOR` for each, separated by commas.
-pub const PART_VARIABLE: &str = "CANNERY_DATAGRAMS_OF_WORKERS";
+pub(super) const PART_VARIABLE: &str = "CANNERY_DATAGRAMS_OF_WORKERS";
 
 /// Environment variable with the place of a process in HTTP/3: `FIRST_WORKER:PORT`.
-pub const PLACE_VARIABLE: &str = "CANNERY_QUIC_PLACE";
+pub(super) const PLACE_VARIABLE: &str = "CANNERY_QUIC_PLACE";
 
 /// Environment variable with the descriptors of a process's forwarding sockets, one for each worker, separated by commas.
-pub const FORWARDING_VARIABLE: &str = "CANNERY_FORWARDING";
+pub(super) const FORWARDING_VARIABLE: &str = "CANNERY_FORWARDING";
 
 /// Environment variable with the addresses of the forwarding sockets of all processes, in the order of their workers,
 /// separated by commas.
-pub const WORKERS_VARIABLE: &str = "CANNERY_FORWARDING_OF_WORKERS";
+pub(super) const WORKERS_VARIABLE: &str = "CANNERY_FORWARDING_OF_WORKERS";
 
 /// Environment variable with the addresses of the predecessor's forwarding sockets, in the order of its workers, separated by
 /// commas. The processes of a supervisor inherit it.
-pub const PREDECESSORS_VARIABLE: &str = "CANNERY_FORWARDING_OF_PREDECESSOR";
+pub(super) const PREDECESSORS_VARIABLE: &str = "CANNERY_FORWARDING_OF_PREDECESSOR";
 
 /// Environment variable with the generation of connection IDs.
-pub const GENERATION_VARIABLE: &str = "CANNERY_QUIC_GENERATION";
+pub(super) const GENERATION_VARIABLE: &str = "CANNERY_QUIC_GENERATION";
 
 /// Returns a pipe that contains the seed, for a single process.
 pub(super) fn seed_pipe(seed: &Seed) -> io::Result<PipeReader> {

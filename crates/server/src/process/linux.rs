@@ -7,7 +7,7 @@ use std::os::unix::net::SocketAddr;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Makes the kernel send SIGTERM to this process when its parent exits (`PR_SET_PDEATHSIG`).
-pub fn end_with_parent() {
+pub(super) fn end_with_parent() {
     // Without it, the operator has to stop the process.
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
 }

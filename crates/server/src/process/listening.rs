@@ -10,7 +10,7 @@ use crate::error::StartError;
 
 /// The listening sockets of a server.
 #[derive(Debug)]
-pub struct Listening {
+pub(crate) struct Listening {
     /// The addresses, each once.
     addresses: Vec<(ListenerKind, Address)>,
     /// The listeners of each worker.
@@ -24,13 +24,13 @@ impl Listening {
     ///
     /// # Errors
     /// An address is not available, or an inherited descriptor is no listening socket.
-    pub fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
+    pub(crate) fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
         if config.inherited.is_empty() { open(config, workers) } else { inherit(config, workers) }
     }
 
     /// Returns the addresses of the server, with the kind of their connections.
     #[must_use]
-    pub fn addresses(&self) -> &[(ListenerKind, Address)] {
+    pub(crate) fn addresses(&self) -> &[(ListenerKind, Address)] {
         &self.addresses
     }
 
@@ -56,7 +56,7 @@ impl Listening {
 
     /// Returns the listeners of each worker, and the reservations, which must outlive them.
     #[must_use]
-    pub fn into_parts(self) -> (Vec<Vec<(ListenerKind, Listener)>>, Vec<Claim>) {
+    pub(crate) fn into_parts(self) -> (Vec<Vec<(ListenerKind, Listener)>>, Vec<Claim>) {
         (self.by_worker, self.claims)
     }
 }

@@ -11,7 +11,7 @@ use rustix::process::{Signal, getpid, getppid, kill_process};
 const PARENT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Sends SIGTERM to this process when its parent exits.
-pub fn end_with_parent() {
+pub(super) fn end_with_parent() {
     let parent = getppid();
     let watch = move || {
         while getppid() == parent {

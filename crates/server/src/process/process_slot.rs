@@ -26,11 +26,11 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
 /// The sockets of a process.
 #[derive(Debug)]
-pub struct ProcessSockets {
+pub(super) struct ProcessSockets {
     /// The listeners.
-    pub listeners: Vec<(ListenerKind, Listener)>,
+    pub(super) listeners: Vec<(ListenerKind, Listener)>,
     /// The UDP sockets, if HTTP/3 is served.
-    pub datagrams: Option<ProcessDatagrams>,
+    pub(super) datagrams: Option<ProcessDatagrams>,
 }
 
 /// A process and its listeners. The slot persists while the process is restarted.

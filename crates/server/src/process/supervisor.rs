@@ -30,7 +30,7 @@ use super::inheritance::{
 };
 use super::notify::{Notify, SOCKET_VARIABLE};
 use super::process_slot::ProcessSlot;
-pub use super::process_slot::ProcessSockets;
+use super::process_slot::ProcessSockets;
 use super::takeover::{Http3Handover, Predecessor, Successor};
 use crate::config::ListenerKind;
 use crate::notice::Notice;
@@ -43,26 +43,26 @@ const SEED_INTERVAL: Duration = Duration::from_secs(3600);
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Configuration of a supervisor.
-pub struct Supervisor<'a> {
+pub(super) struct Supervisor<'a> {
     /// Returns the command of the process with this number, without its listeners.
-    pub command: &'a dyn Fn(usize) -> Command,
+    pub(super) command: &'a dyn Fn(usize) -> Command,
     /// Returns the command of the program that takes over at SIGUSR2, without its listeners.
-    pub successor: &'a dyn Fn() -> Command,
+    pub(super) successor: &'a dyn Fn() -> Command,
     /// The supervisor that this one takes over from.
-    pub predecessor: Option<Predecessor>,
+    pub(super) predecessor: Option<Predecessor>,
     /// The descriptor from which the predecessor's seed of ticket keys is read, if it has one.
-    pub predecessor_seed: Option<i32>,
+    pub(super) predecessor_seed: Option<i32>,
     /// `true` if there are TLS listeners, so that the processes must share ticket keys.
-    pub has_tls: bool,
+    pub(super) has_tls: bool,
     /// Drain timeout: how long connections may complete their responses.
-    pub drain: Duration,
+    pub(super) drain: Duration,
     /// Receives the events.
-    pub on_notice: &'a dyn Fn(&Notice),
+    pub(super) on_notice: &'a dyn Fn(&Notice),
 }
 
 /// The reason for which a supervisor exits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExitReason {
+pub(super) enum ExitReason {
     /// The service is stopped.
     Stopped,
     /// Another supervisor has the listeners: the successor, or the predecessor after a failed takeover.
@@ -84,7 +84,7 @@ impl Supervisor<'_> {
     ///
     /// # Errors
     /// No process can serve.
-    pub fn run(
+    pub(super) fn run(
         &self,
         sockets: Vec<ProcessSockets>,
         admin: Option<Listener>,

@@ -28,7 +28,7 @@ const OWNED_VARIABLE: &str = "CANNERY_LISTENERS_ARE_LEFT";
 
 /// The supervisor that this process takes over from.
 #[derive(Debug, Clone, Copy)]
-pub struct Predecessor {
+pub(super) struct Predecessor {
     process: Pid,
     /// `true` if this process becomes the only owner of the listeners.
     leaves_listeners: bool,
@@ -37,7 +37,7 @@ pub struct Predecessor {
 impl Predecessor {
     /// Returns the predecessor that the environment names, if it is the parent of this process.
     #[must_use]
-    pub fn from_environment() -> Option<Predecessor> {
+    pub(super) fn from_environment() -> Option<Predecessor> {
         let process = std::env::var(PREDECESSOR_VARIABLE).ok()?.parse().ok().and_then(Pid::from_raw)?;
         let leaves_listeners = std::env::var_os(OWNED_VARIABLE).is_some();
         (getppid() == Some(process)).then_some(Predecessor { process, leaves_listeners })
@@ -45,7 +45,7 @@ impl Predecessor {
 
     /// Returns `true` if this process becomes the only owner of the listeners.
     #[must_use]
-    pub fn leaves_listeners(self) -> bool {
+    pub(super) fn leaves_listeners(self) -> bool {
         self.leaves_listeners
     }
 

@@ -23,13 +23,12 @@ pub struct AdminProcess {
 }
 
 impl AdminProcess {
-    /// Serves the inherited listener of the configuration. `sockets` are the descriptors on which it queries the other
-    /// processes.
+    /// Serves the inherited listener of the configuration, for the processes at the other ends of its sockets for statistics.
     ///
     /// # Errors
     /// A descriptor is no socket, or the process cannot enter its sandbox.
-    pub fn start(config: &Config, sockets: &[i32]) -> Result<AdminProcess, StartError> {
-        let collector = Collector::inherit(sockets)?;
+    pub fn start(config: &Config) -> Result<AdminProcess, StartError> {
+        let collector = Collector::inherit(&config.stats_sockets)?;
         let listener = match config.inherited.first() {
             Some((_, descriptor)) => AdminListener::inherit(*descriptor)?,
             None => return Err(StartError::NoAdminListener),

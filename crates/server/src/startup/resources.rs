@@ -11,7 +11,7 @@ use cannery_eventloop::{Balancer, Claim, Listener, Waker};
 use super::admin_server::AdminListener;
 use super::http3_resources::{Http3Plans, Http3Resources};
 use crate::admin::{Admin, Source, collect};
-use crate::config::{self, Config, LogTarget, Standby};
+use crate::config::{self, Config, EarlyData, LogTarget, SandboxPolicy, Standby};
 use crate::connection::memory_budget;
 use crate::content::{ArchiveResources, Content};
 use crate::error::StartError;
@@ -19,9 +19,10 @@ use crate::observe::{Counters, LogFile, LogWriter, Observer, ProcessSampler, Rep
 use crate::pages::challenges::{self, Webroot};
 use crate::process::{DownProcesses, Handover, Listening};
 use crate::reload::{Current, Reloader, Served, WatchedCertificates};
+use crate::routes::{Pools, WorkerRoutes};
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopFlag};
-use crate::{Server, StopHandle};
+use crate::{RunningServer, StopHandle};
 
 /// The open resources of a server.
 pub(crate) struct Resources {
@@ -53,6 +54,7 @@ impl Resources {
     /// # Errors
     /// One of them cannot be opened or bound.
     pub(crate) fn open(config: &Config) -> Result<Resources, StartError> {
+        check_routes(config)?;
         let io = BackendChoice::make(config.io)?;
         let reloader = Reloader::new(config);
         let webroot = config.acme_webroot.as_deref().map(challenges::open).transpose()?;
@@ -61,7 +63,7 @@ impl Resources {
         let certificates = WatchedCertificates::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
-        let stats_socket = config.stats_socket.map(collect::inherit).transpose()?;
+        let stats_socket = config.stats_sockets.first().copied().map(collect::inherit).transpose()?;
 
         let listening = Listening::open(config, config.threads.get())?;
         let standby = Listening::standby(config, config.threads.get())?;
@@ -104,7 +106,8 @@ impl Resources {
     pub(crate) fn sandbox(&self, config: &Config) -> sandbox::Plan {
         let mut read: Vec<_> = match &config.content {
             config::Content::Archives { archives, .. } => {
-                let by_path = archives.iter().filter(|named| named.file.is_none());
+                let by_path =
+                    archives.iter().filter(|named| named.file.is_none() && named.embedded.is_none());
                 by_path.map(|named| named.path.clone()).collect()
             }
             config::Content::Dummy { .. } => Vec::new(),
@@ -155,7 +158,7 @@ impl Resources {
         config: &Config,
         sandbox: Sandbox,
         sandbox_report: SandboxReport,
-    ) -> Result<Server, StartError> {
+    ) -> Result<RunningServer, StartError> {
         let Resources {
             io,
             reloader,
@@ -200,7 +203,8 @@ impl Resources {
         let summaries = certificates.as_ref().map(|certificates| certificates.context.certificates());
         status.set_certificates(summaries.unwrap_or_default());
 
-        // The workers.
+        // The workers, and the threads for handlers that wait.
+        let pool = config.routes.as_ref().map(|_| Pools::start(config.handler_threads.get())).transpose()?;
         let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
         let (by_worker, mut claims) = listening.into_parts();
         let quic_addresses = http3.as_ref().map(|http3| http3.addresses().to_vec()).unwrap_or_default();
@@ -224,6 +228,10 @@ impl Resources {
                 .with_tls(tls)
                 .with_memory_bytes_max(memory_bytes_max)
                 .with_drain_report(drains.clone());
+            let routes = config.routes.clone().zip(pool.clone());
+            let plan = plan.with_routes(
+                routes.map(|(routes, pool)| WorkerRoutes::new(routes, pool, waker.clone(), notices.clone())),
+            );
             let plan = match http3.as_mut().and_then(Http3Plans::next) {
                 Some((http3, alt_svc)) => plan.with_http3(http3, alt_svc).with_handover(handover.clone()),
                 None => plan,
@@ -231,7 +239,7 @@ impl Resources {
             plans.push((plan, waker.clone()));
         }
         // Each worker has senders of its own.
-        drop((drains, notices));
+        drop((drains, notices, pool));
         let stop = StopHandle { flag: stop_flag, wakers: wakers.clone(), status: Arc::clone(&status) };
         // If one worker cannot start, the others are stopped.
         let workers = worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.stop())?;
@@ -253,7 +261,7 @@ impl Resources {
             .map(|interval| Report::start(interval, counters, config.on_notice.clone(), &sandbox));
         let report = report.transpose().inspect_err(|_| stop.stop())?;
 
-        Ok(Server {
+        Ok(RunningServer {
             addresses,
             quic_addresses,
             workers,
@@ -274,4 +282,22 @@ impl Resources {
             drain: config.drain,
         })
     }
+}
+
+/// Checks that a server with routes is not configured for what handlers cannot have.
+fn check_routes(config: &Config) -> Result<(), StartError> {
+    if config.routes.is_none() {
+        return Ok(());
+    }
+    if config.sandbox != SandboxPolicy::OFF {
+        return Err(StartError::Routes(
+            "handlers may do anything that the program may, so they have no sandbox",
+        ));
+    }
+    if config.http3.as_ref().is_some_and(|http3| http3.early_data == EarlyData::Accepted) {
+        return Err(StartError::Routes(
+            "early data may be repeated by an attacker, so handlers cannot have it",
+        ));
+    }
+    Ok(())
 }

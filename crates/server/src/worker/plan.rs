@@ -16,6 +16,7 @@ use crate::http3::Http3Plan;
 use crate::observe::Observer;
 use crate::process::{DownProcesses, Handover};
 use crate::reload::Current;
+use crate::routes::WorkerRoutes;
 
 /// Stops workers. Each checks the flag after it was woken up.
 #[derive(Debug, Default)]
@@ -49,6 +50,8 @@ pub(crate) struct Plan<L = Listener, D = UdpSocket> {
     pub(super) balancer: Option<Balancer>,
     /// Receives the number of connections that are open when the worker stops.
     pub(super) draining: Option<Sender<usize>>,
+    /// The routes of the server, if it has any.
+    pub(super) routes: Option<WorkerRoutes>,
     /// Listeners of other processes.
     pub(super) standby: Vec<Standby<L>>,
     /// Which of the other processes are down.
@@ -96,6 +99,7 @@ impl<L, D> Plan<L, D> {
             observer,
             balancer: None,
             draining: None,
+            routes: None,
             standby: Vec::new(),
             down_processes: DownProcesses::default(),
         }
@@ -104,6 +108,12 @@ impl<L, D> Plan<L, D> {
     /// Balances connections with other workers.
     pub(crate) fn with_balancer(self, balancer: Balancer) -> Plan<L, D> {
         Plan { balancer: Some(balancer), ..self }
+    }
+
+    /// Lets handlers answer requests. They may need descriptors of the process.
+    pub(crate) fn with_routes(self, routes: Option<WorkerRoutes>) -> Plan<L, D> {
+        let owns_descriptors = self.owns_descriptors && routes.is_none();
+        Plan { routes, owns_descriptors, ..self }
     }
 
     /// Serves the listeners of other processes while these are down.

@@ -5,11 +5,13 @@
 
 #[cfg(test)]
 mod allocations;
+mod http3;
 mod single_client;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub use self::http3::Http3Stepper;
 use self::single_client::{Client, RESPONSE_START_BYTES, SingleClientLoop};
 use super::{Plan, StopFlag, Worker};
 use crate::config::{self, AccessLog, Config, ListenerKind};

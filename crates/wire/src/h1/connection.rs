@@ -4,7 +4,7 @@
 
 use cannery_site::Method;
 
-use super::content::{Content, Unreadable};
+use super::content::{Content, SKIPPED_BYTES_MAX, Unreadable};
 use super::encode::put_response;
 use super::parse::{Framing, Head, Parsed, parse};
 use crate::limits::HEAD_BYTES_MAX;
@@ -22,6 +22,8 @@ pub struct Connection {
     has_responded: bool,
     /// Whether the connection is encrypted, so that it serves targets of the scheme `https` (RFC 9110 §7.4).
     is_secured: bool,
+    /// Whether the caller decides about the content of each request.
+    leaves_content: bool,
 }
 
 /// The part of a message that the next bytes belong to.
@@ -31,7 +33,7 @@ enum Reading {
     ///
     /// `is_head` is set if the incomplete or refused request is for `HEAD`.
     Head { scanned: usize, is_head: bool },
-    /// The content of the last request, which is discarded. Never [`Content::Done`].
+    /// The content of the last request. Never [`Content::Done`].
     Content(Content),
     /// The end: the content of the last request cannot be read completely, or is not worth it.
     Closed,
@@ -73,6 +75,22 @@ pub enum Step {
     End,
 }
 
+/// The content of a request is longer than its handler accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContentTooLong;
+
+/// Why the content of a request cannot be received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentError {
+    /// It is longer than its handler accepts.
+    TooLong,
+    /// It breaks the grammar of RFC 9112 §7.1, or its chunks are tiny.
+    Invalid,
+}
+
+/// The least that the heads of all chunks of a request's content may take, in bytes.
+const CHUNK_HEADS_BYTES_MIN: u32 = 1024;
+
 impl Reading {
     /// The next request head, before its first byte.
     const NEXT_HEAD: Reading = Reading::Head { scanned: 0, is_head: false };
@@ -89,6 +107,13 @@ impl Connection {
     #[must_use]
     pub fn new(is_secured: bool) -> Connection {
         Connection { is_secured, ..Connection::default() }
+    }
+
+    /// Lets the caller decide about the content of each request, by [`Connection::skip_content`] or
+    /// [`Connection::receive_content`], before it answers.
+    #[must_use]
+    pub fn leaving_content(self) -> Connection {
+        Connection { leaves_content: true, ..self }
     }
 
     /// Returns `true` if the connection closes once the output was sent.
@@ -115,6 +140,12 @@ impl Connection {
     pub fn keeps_open(&self, head: &Head<'_>) -> bool {
         // Content that is too long to be worth reading closes the connection instead.
         head.keep_alive && self.close == Close::No && !matches!(self.reading, Reading::Closed)
+    }
+
+    /// Closes the connection once the output was sent, because the response cannot be completed.
+    pub fn break_off(&mut self) {
+        self.reading = Reading::Closed;
+        self.close = Close::Now { by_peer: false };
     }
 
     /// Closes the connection after the next response, which announces it.
@@ -192,19 +223,27 @@ impl Connection {
         Step::More
     }
 
-    /// Discards the content of a request as far as it has arrived with its head.
-    ///
-    /// Returns the number of bytes consumed.
+    /// Discards the content of a request, unless the caller decides about it. Returns the number of bytes consumed.
     ///
     /// # Errors
     /// The content is invalid, and with it the request.
     #[inline]
     fn begin_content(&mut self, head: &Head<'_>, rest: &[u8]) -> Result<usize, Refusal> {
         self.reading = Reading::NEXT_HEAD;
-        if head.framing == Framing::Length(0) {
+        if head.framing == Framing::Length(0) || self.leaves_content {
             return Ok(0);
         }
-        let Some(mut content) = Content::new(head.framing) else {
+        self.skip_content(head, rest)
+    }
+
+    /// Discards the content of the last request as far as it has arrived with its head.
+    ///
+    /// Returns the number of bytes consumed.
+    ///
+    /// # Errors
+    /// The content is invalid, and with it the request.
+    pub fn skip_content(&mut self, head: &Head<'_>, rest: &[u8]) -> Result<usize, Refusal> {
+        let Some(mut content) = Content::new(head.framing, SKIPPED_BYTES_MAX) else {
             self.reading = Reading::Closed;
             return Ok(0);
         };
@@ -223,12 +262,79 @@ impl Connection {
         }
     }
 
+    /// Begins to receive the content of a request, which [`Connection::read_content`] continues, and asks for it if the client
+    /// holds it back.
+    ///
+    /// # Errors
+    /// The announced length is more than `bytes_max`. The connection closes after the response.
+    pub fn receive_content(
+        &mut self,
+        head: &Head<'_>,
+        bytes_max: u32,
+        output: &mut Output,
+    ) -> Result<(), ContentTooLong> {
+        // Chunks have heads, which are a part of the content here.
+        let bytes_max = if head.framing == Framing::Chunked {
+            bytes_max.saturating_mul(2).saturating_add(CHUNK_HEADS_BYTES_MIN)
+        } else {
+            bytes_max
+        };
+        let Some(content) = Content::new(head.framing, bytes_max) else {
+            self.reading = Reading::Closed;
+            return Err(ContentTooLong);
+        };
+        self.reading = if content.is_done() { Reading::NEXT_HEAD } else { Reading::Content(content) };
+        if head.expects_continue && !content.is_done() {
+            output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        Ok(())
+    }
+
+    /// Returns `true` while the content of the last request is incomplete.
+    #[must_use]
+    pub fn awaits_content(&self) -> bool {
+        matches!(self.reading, Reading::Content(_))
+    }
+
+    /// Removes the content of the last request from the front of `input`, and appends it to `content`.
+    ///
+    /// # Errors
+    /// The content is longer than `bytes_max` or invalid. No request can follow, so the connection closes after the response.
+    pub fn read_content(
+        &mut self,
+        input: &mut &[u8],
+        bytes_max: u32,
+        content: &mut Vec<u8>,
+    ) -> Result<(), ContentError> {
+        let Reading::Content(reading) = &mut self.reading else { return Ok(()) };
+        let read = reading.read(input, |bytes| content.extend_from_slice(bytes));
+        let outcome = match read {
+            _ if content.len() > bytes_max as usize => Err(ContentError::TooLong),
+            Ok(used) => {
+                *input = &input[used..];
+                if reading.is_done() {
+                    self.reading = Reading::NEXT_HEAD;
+                }
+                return Ok(());
+            }
+            Err(Unreadable) => Err(ContentError::Invalid),
+        };
+        self.reading = Reading::Closed;
+        outcome
+    }
+
     /// Writes the response to the last request.
     #[inline]
     pub fn respond(&mut self, head: &Head<'_>, response: &Response<'_>, output: &mut Output) {
         self.begin_response(head, output);
         let option = connection_option(!self.is_closing(), head);
         put_response(output, response, option);
+    }
+
+    /// Begins the response to the last request, which the caller writes. Returns its [`connection_option`].
+    pub fn begin(&mut self, head: &Head<'_>, output: &mut Output) -> Option<&'static str> {
+        self.begin_response(head, output);
+        connection_option(!self.is_closing(), head)
     }
 
     /// Responds to the last request with bytes that are already encoded, [`connection_option`] included.
@@ -264,7 +370,8 @@ impl Connection {
 
     /// Returns `true` if the content of the last request is awaited, and no byte of it has arrived.
     fn has_no_content_yet(&self, head: &Head<'_>) -> bool {
-        matches!(self.reading, Reading::Content(content) if Content::new(head.framing) == Some(content))
+        let whole = Content::new(head.framing, SKIPPED_BYTES_MAX);
+        matches!(self.reading, Reading::Content(content) if whole == Some(content))
     }
 }
 

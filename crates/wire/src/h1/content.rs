@@ -1,15 +1,14 @@
-//! Request content: read to its end and discarded, to find the next request.
+//! Request content: read to its end, to find the next request. It is discarded, unless a handler needs it.
 //!
-//! No request that we answer needs its content. Content is never parsed as the next request (request
-//! smuggling): if it violates the grammar of RFC 9112 §7.1, or is longer than is worth reading, the
-//! connection closes.
+//! Content is never parsed as the next request (request smuggling): if it violates the grammar of RFC 9112
+//! §7.1, or is longer than is worth reading, the connection closes.
 
 use super::parse::Framing;
 use crate::grammar::{is_token_byte, is_value_byte};
 use crate::limits::{CHUNK_LINE_BYTES_MAX, CONTENT_SKIPPED_BYTES_MAX};
 
 /// [`CONTENT_SKIPPED_BYTES_MAX`] as a number that fits the state of an idle connection.
-const BYTES_MAX: u32 = {
+pub(super) const SKIPPED_BYTES_MAX: u32 = {
     assert!(CONTENT_SKIPPED_BYTES_MAX <= u32::MAX as u64, "content that is skipped is counted in 32 bits");
     #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
     let bytes = CONTENT_SKIPPED_BYTES_MAX as u32;
@@ -56,14 +55,14 @@ pub(super) enum Chunked {
 pub(super) struct Unreadable;
 
 impl Content {
-    /// Returns the content that follows a head, or `None` if it is too long to be worth reading.
-    pub(super) fn new(framing: Framing) -> Option<Content> {
+    /// Returns the content that follows a head, or `None` if it is longer than `bytes_max`.
+    pub(super) fn new(framing: Framing, bytes_max: u32) -> Option<Content> {
         match framing {
             Framing::Length(0) => Some(Content::Done),
             Framing::Length(length) => {
-                u32::try_from(length).ok().filter(|length| *length <= BYTES_MAX).map(Content::Length)
+                u32::try_from(length).ok().filter(|length| *length <= bytes_max).map(Content::Length)
             }
-            Framing::Chunked => Some(Content::Chunked(Chunked::Size { size: 0, digits: 0 }, BYTES_MAX)),
+            Framing::Chunked => Some(Content::Chunked(Chunked::Size { size: 0, digits: 0 }, bytes_max)),
         }
     }
 
@@ -75,19 +74,31 @@ impl Content {
     ///
     /// Consumes all of `input` unless the content ends within it.
     pub(super) fn skip(&mut self, input: &[u8]) -> Result<usize, Unreadable> {
+        self.read(input, |_| {})
+    }
+
+    /// Passes the content at the beginning of `input` to `take`, without its framing. Returns the number of bytes that it
+    /// takes in `input`.
+    ///
+    /// Consumes all of `input` unless the content ends within it.
+    pub(super) fn read(&mut self, input: &[u8], mut take: impl FnMut(&[u8])) -> Result<usize, Unreadable> {
         match self {
             Content::Done => Ok(0),
             Content::Length(left) => {
-                let skipped = available(input, *left);
-                *left -= skipped;
+                let bytes = available(input, *left);
+                take(&input[..bytes as usize]);
+                *left -= bytes;
                 if *left == 0 {
                     *self = Content::Done;
                 }
-                Ok(skipped as usize)
+                Ok(bytes as usize)
             }
             Content::Chunked(state, left) => {
                 let mut at = 0;
                 while let Some(step) = state.step(&input[at..])? {
+                    if let Chunked::Data(_) = state {
+                        take(&input[at..at + step.bytes]);
+                    }
                     at += step.bytes;
                     let bytes = u32::try_from(step.bytes).map_err(|_| Unreadable)?;
                     *left = left.checked_sub(bytes).ok_or(Unreadable)?;

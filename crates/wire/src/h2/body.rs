@@ -17,6 +17,32 @@ pub(super) enum Body {
     Archive(u16, Extent),
     /// Text, and ranges of the archive in between.
     Pieces(Box<Pieces>),
+    /// Bytes that a handler makes while they are sent.
+    Open(Box<OpenBody>),
+}
+
+/// A body of which more bytes may follow.
+#[derive(Debug, Default)]
+pub(super) struct OpenBody {
+    bytes: Vec<u8>,
+    /// The part of `bytes` that was written.
+    written: usize,
+    /// Whether no more bytes follow.
+    is_ended: bool,
+}
+
+impl OpenBody {
+    /// Appends bytes. Returns how many are pending.
+    pub(super) fn append(&mut self, bytes: &[u8], ends: bool) -> usize {
+        self.bytes.drain(..std::mem::take(&mut self.written));
+        self.bytes.extend_from_slice(bytes);
+        self.is_ended |= ends;
+        self.left()
+    }
+
+    fn left(&self) -> usize {
+        self.bytes.len() - self.written
+    }
 }
 
 /// Text, and ranges of the archive in between.
@@ -63,6 +89,32 @@ impl Body {
         match self {
             Body::Archive(_, extent) => extent.length,
             Body::Pieces(pieces) => pieces.left,
+            Body::Open(open) => open.left() as u64,
+        }
+    }
+
+    /// Returns `true` if no bytes follow those that are left.
+    #[inline]
+    pub(super) fn is_complete(&self) -> bool {
+        !matches!(self, Body::Open(open) if !open.is_ended)
+    }
+
+    /// Returns `true` if the next bytes are not known yet.
+    pub(super) fn is_starved(&self) -> bool {
+        matches!(self, Body::Open(open) if !open.is_ended && open.left() == 0)
+    }
+
+    /// Returns `true` for bytes that a handler makes while they are sent.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Body::Open(_))
+    }
+
+    /// Returns the memory of bytes that were copied, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Body::Archive(..) => 0,
+            Body::Pieces(pieces) => size_of::<Pieces>() + pieces.text.capacity(),
+            Body::Open(open) => size_of::<OpenBody>() + open.bytes.capacity(),
         }
     }
 
@@ -72,7 +124,7 @@ impl Body {
     pub(super) fn chunk_bytes(&self, bytes_max: u32) -> u32 {
         let bytes = match self {
             Body::Archive(_, extent) => extent.length,
-            Body::Pieces(pieces) => pieces.left.min(COPIED_BODY_BYTES_MAX),
+            Body::Pieces(_) | Body::Open(_) => self.left().min(COPIED_BODY_BYTES_MAX),
         };
         // A length beyond 32 bits is larger than `bytes_max`.
         u32::try_from(bytes).map_or(bytes_max, |bytes| bytes.min(bytes_max))
@@ -89,6 +141,11 @@ impl Body {
                 *extent = rest;
             }
             Body::Pieces(pieces) => pieces.put(bytes, output),
+            Body::Open(open) => {
+                let end = open.written + usize::try_from(bytes).expect("no more than are left");
+                output.put(&open.bytes[open.written..end]);
+                open.written = end;
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! State machine of one HTTP/2 connection, driven by the peer's frames (RFC 9113 §5, §6).
 //!
-//! Header blocks, request content and stream IDs have modules of their own below. Frames about the connection
-//! or about streams as such are in `control.rs`, responses in `respond.rs`. Request content is never stored,
-//! and a stream exists only while it waits for something.
+//! Header blocks, request content, requests that are answered later and stream IDs have modules of their own below. Frames
+//! about the connection or about streams as such are in `control.rs`, responses in `respond.rs`. A stream exists only while
+//! it waits for something.
 
 mod header_blocks;
+mod postponed;
 mod request_content;
 mod stream_ids;
 
@@ -95,6 +96,8 @@ pub(super) struct PendingRequest {
     pub(super) id: u32,
     pub(super) info: RequestInfo,
     pub(super) content: Content,
+    /// Flow-control window for the content of the response.
+    pub(super) window: Window,
 }
 
 /// Outcome of [`Connection::next_request`].
@@ -104,6 +107,8 @@ pub enum Step {
     Request(StreamId),
     /// A request that must be answered with the status of its refusal, and without a body if it is for `HEAD`.
     Refused(StreamId, Refusal),
+    /// A request with complete content, or with too much of it. It must be taken and answered before the next call.
+    Received(StreamId, ReceivedContent),
     /// An incomplete frame.
     More,
     /// The output is full: call again with the rest of the input once it was sent.
@@ -112,11 +117,24 @@ pub enum Step {
     End,
 }
 
+/// Whether the content of a request was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceivedContent {
+    /// To its end.
+    Whole,
+    /// It is longer than its handler accepts.
+    TooLong,
+}
+
 /// The bytes that the peer has to send next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
     /// Its next request, or none.
     Request,
+    /// None: a handler makes the response.
+    Response,
+    /// None: a handler makes the next bytes of a body.
+    Body,
     /// The rest of a frame or of a header block. No stream waits for anything.
     Head,
     /// The rest of a request's content.
@@ -131,6 +149,7 @@ enum FrameOutcome {
     Continue,
     Request,
     Refused(Refusal),
+    Received(u32, ReceivedContent),
 }
 
 impl Connection {
@@ -221,6 +240,9 @@ impl Connection {
                 Ok(FrameOutcome::Refused(refusal)) => {
                     return (used, Step::Refused(StreamId(self.last_stream), refusal));
                 }
+                Ok(FrameOutcome::Received(id, content)) => {
+                    return (used, Step::Received(StreamId(id), content));
+                }
                 Err(fault) => fault,
             };
             let handled = match fault {
@@ -237,7 +259,14 @@ impl Connection {
     #[must_use]
     #[inline]
     pub fn has_bodies(&self) -> bool {
-        self.streams.has_bodies()
+        self.streams.has_archive_bodies()
+    }
+
+    /// Returns `true` if [`Connection::fill`] may have bytes to write.
+    #[must_use]
+    #[inline]
+    pub fn has_pending_bytes(&self) -> bool {
+        self.streams.has_pending_bytes()
     }
 
     /// Returns the memory that waiting streams, header blocks and priorities take, in bytes. The tables of
@@ -254,10 +283,14 @@ impl Connection {
     #[must_use]
     pub fn awaits(&self) -> Awaits {
         // Streams come first: otherwise each frame that arrives in two pieces would restart their timeouts.
-        if self.streams.has_bodies() {
+        if self.streams.has_pending_bytes() {
             Awaits::Window
         } else if self.streams.has_content() {
             Awaits::Content
+        } else if self.streams.has_requests() {
+            Awaits::Response
+        } else if self.streams.has_open_bodies() {
+            Awaits::Body
         } else if self.block.is_some() || self.has_partial_frame {
             Awaits::Head
         } else {
@@ -356,7 +389,7 @@ impl Connection {
 
         match head.kind {
             kind::CONTINUATION => return self.handle_continuation(head, payload, store),
-            kind::DATA => self.handle_data(head, payload, output)?,
+            kind::DATA => return self.handle_data(head, payload, output),
             kind::PRIORITY => self.handle_priority(head, payload)?,
             kind::RST_STREAM => self.handle_reset(head, payload)?,
             kind::SETTINGS => self.handle_settings(head, payload, output)?,
@@ -375,10 +408,9 @@ impl Connection {
     ///
     /// `sent_bytes` of the response's content were already written.
     pub(super) fn add_stream(&mut self, request: PendingRequest, body: Option<Body>, sent_bytes: u32) {
-        let PendingRequest { id, info, content } = request;
-        let mut window = Window::new(self.initial_window);
+        let PendingRequest { id, info, content, mut window } = request;
         window.consume(sent_bytes);
-        self.streams.add(Stream { id, priority: info.priority, window, content, body });
+        self.streams.add(Stream { id, priority: info.priority, window, content, body, request: None });
     }
 }
 

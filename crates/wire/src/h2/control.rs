@@ -56,8 +56,8 @@ impl Connection {
 
         self.forget_reset(head.stream);
         // Only the reset of a pending response is charged as one (rapid reset, CVE-2023-44487).
-        let body = self.streams.remove(head.stream).and_then(|stream| stream.body);
-        Ok(if body.is_some() { self.budget.charge_reset() } else { self.budget.charge_frame() }?)
+        let is_pending = self.streams.remove(head.stream).is_some_and(|stream| !stream.is_answered());
+        Ok(if is_pending { self.budget.charge_reset() } else { self.budget.charge_frame() }?)
     }
 
     /// Applies and acknowledges the peer's SETTINGS.

@@ -11,6 +11,8 @@ pub enum ErrorCode {
     None,
     /// `PROTOCOL_ERROR`.
     Protocol,
+    /// `INTERNAL_ERROR`: a fault of ours.
+    Internal,
     /// `FLOW_CONTROL_ERROR`: content beyond the window, or a window beyond 2^31-1.
     FlowControl,
     /// `STREAM_CLOSED`: a frame for a stream that has ended.
@@ -32,6 +34,7 @@ impl ErrorCode {
         match self {
             ErrorCode::None => 0x0,
             ErrorCode::Protocol => 0x1,
+            ErrorCode::Internal => 0x2,
             ErrorCode::FlowControl => 0x3,
             ErrorCode::StreamClosed => 0x5,
             ErrorCode::FrameSize => 0x6,
@@ -47,6 +50,7 @@ impl ErrorCode {
         match self {
             ErrorCode::None => "no_error",
             ErrorCode::Protocol => "protocol_error",
+            ErrorCode::Internal => "internal_error",
             ErrorCode::FlowControl => "flow_control_error",
             ErrorCode::StreamClosed => "stream_closed",
             ErrorCode::FrameSize => "frame_size_error",

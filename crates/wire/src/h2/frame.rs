@@ -123,7 +123,12 @@ pub(super) fn put_goaway(output: &mut Output, last: u32, code: ErrorCode) {
 
 /// Appends WINDOW_UPDATE (RFC 9113 §6.9) for the connection.
 pub(super) fn put_window_update(output: &mut Output, increment: u32) {
-    put(output, kind::WINDOW_UPDATE, 0, 0, &increment.to_be_bytes());
+    put_stream_window_update(output, 0, increment);
+}
+
+/// Appends a WINDOW_UPDATE frame for a stream.
+pub(super) fn put_stream_window_update(output: &mut Output, stream: u32, increment: u32) {
+    put(output, kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes());
 }
 
 #[cfg(test)]

@@ -8,13 +8,15 @@ use cannery_site::{Body as AnswerBody, ErrorPage};
 use super::body::Body;
 use super::connection::{Connection, PendingRequest, StreamId};
 use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
+use super::kept_request::KeptRequest;
 use super::stream::Content;
 use crate::archive_ref::{ArchiveRef, slice};
 use crate::limits::COPIED_BODY_BYTES_MAX;
-use crate::multiplexed::Multiplexed;
+use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead};
 use crate::output::Output;
 use crate::response::Response;
 use crate::response_fields::{field_section, field_section_of};
+use crate::stored_request::StoredRequest;
 
 impl Multiplexed for Connection {
     type StreamId = StreamId;
@@ -48,17 +50,10 @@ impl Multiplexed for Connection {
         }
     }
 
-    fn respond_with_fields(
-        &mut self,
-        stream: StreamId,
-        fields: &[(&str, &[u8])],
-        body: &[u8],
-        output: &mut Output,
-    ) {
+    fn respond_with_head(&mut self, stream: StreamId, own: &OwnHead<'_>, body: &[u8], output: &mut Output) {
         let Some(request) = self.take_request(stream) else { return };
         let head = HeadersFrame::begin(output);
-        field_section_of(&mut self.encoder, fields, output.inline_mut());
-
+        field_section_of(&mut self.encoder, own, output.inline_mut());
         if body.is_empty() || request.info.is_head {
             head.end(request.id, flag::END_STREAM, output);
             self.finish_response(request, 0);
@@ -67,6 +62,45 @@ impl Multiplexed for Connection {
             self.send_text(request, body, output);
         }
     }
+
+    fn begin_response(&mut self, stream: StreamId, own: &OwnHead<'_>, output: &mut Output) -> BodyFollows {
+        let Some(request) = self.take_request(stream) else { return BodyFollows::No };
+        let head = HeadersFrame::begin(output);
+        field_section_of(&mut self.encoder, own, output.inline_mut());
+        if request.info.is_head {
+            head.end(request.id, flag::END_STREAM, output);
+            self.finish_response(request, 0);
+            return BodyFollows::No;
+        }
+        head.end(request.id, 0, output);
+        self.queue(request, Body::Open(Box::default()));
+        BodyFollows::Yes
+    }
+
+    fn awaits_content(&self, stream: StreamId) -> bool {
+        let pending = self.pending_request.filter(|request| request.id == stream.number());
+        pending.is_some_and(|request| request.content != Content::Ended)
+    }
+
+    fn receive_content(&mut self, stream: StreamId, request: StoredRequest, bytes_max: usize) {
+        self.keep(stream, Some(KeptRequest { request, bytes_max }));
+    }
+
+    fn take_received(&mut self, stream: StreamId) -> Option<StoredRequest> {
+        self.resume_kept(stream).flatten()
+    }
+
+    fn postpone(&mut self, stream: StreamId) {
+        self.keep(stream, None);
+    }
+
+    fn is_postponed(&mut self, stream: StreamId) -> bool {
+        self.streams.find(stream.number()).is_some_and(|stream| stream.request.is_some())
+    }
+
+    fn resume(&mut self, stream: StreamId) -> bool {
+        self.resume_kept(stream).is_some()
+    }
 }
 
 impl Connection {
@@ -74,15 +108,15 @@ impl Connection {
     ///
     /// Must be called after requests were answered, and each time the output was sent.
     pub fn fill(&mut self, output: &mut Output) {
-        while self.has_bodies() && output.has_room() && self.window.bytes() > 0 {
+        while self.has_pending_bytes() && output.has_room() {
             let connection_window = self.window.bytes();
-            let Some(stream) = self.streams.next_to_send() else { return };
+            let Some(stream) = self.streams.next_to_send(connection_window) else { return };
             let id = stream.id;
             let window = connection_window.min(stream.window.bytes());
             let Some(body) = &mut stream.body else { return };
 
             let bytes = body.chunk_bytes(window.min(PAYLOAD_BYTES_MAX));
-            let is_last = u64::from(bytes) == body.left();
+            let is_last = u64::from(bytes) == body.left() && body.is_complete();
             put_data_head(output, id, bytes, if is_last { flag::END_STREAM } else { 0 });
             body.put(bytes.into(), output);
 
@@ -99,7 +133,7 @@ impl Connection {
 
     /// Returns the request that is to be answered, or `None` if it was answered before.
     #[inline]
-    fn take_request(&mut self, stream: StreamId) -> Option<PendingRequest> {
+    pub(super) fn take_request(&mut self, stream: StreamId) -> Option<PendingRequest> {
         let pending = self.pending_request.take();
         debug_assert_eq!(pending.map(|request| request.id), Some(stream.number()), "each is answered once");
         pending.filter(|request| request.id == stream.number())
@@ -160,7 +194,7 @@ impl Connection {
     fn immediate_bytes(&self, request: &PendingRequest, bytes: usize) -> Option<u32> {
         let length = u32::try_from(bytes).ok()?;
         let is_immediate = u64::from(length) <= COPIED_BODY_BYTES_MAX
-            && length <= self.window.bytes().min(self.initial_window)
+            && length <= self.window.bytes().min(request.window.bytes())
             && !self.streams.has_bodies_before(request.info.priority.urgency);
         is_immediate.then_some(length)
     }

@@ -5,6 +5,7 @@
 
 use super::body::Body;
 use super::flow::{INITIAL_WINDOW_BYTES, TooLarge, Window};
+use super::kept_request::Unanswered;
 use crate::limits::STREAMS_MAX;
 use crate::priority::Priority;
 
@@ -18,9 +19,23 @@ pub(super) struct Stream {
     pub(super) content: Content,
     /// The rest of the response; `None` if all of it was written.
     pub(super) body: Option<Body>,
+    /// The request, if it is answered later.
+    pub(super) request: Option<Box<Unanswered>>,
 }
 
-/// State of a request's content, which is discarded.
+impl Stream {
+    /// Returns `true` if the stream waits only for the rest of its request's content, which is discarded.
+    pub(super) fn is_answered(&self) -> bool {
+        self.body.is_none() && self.request.is_none()
+    }
+
+    /// Returns `true` if bytes of the body could be sent.
+    fn has_pending_bytes(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| !body.is_starved())
+    }
+}
+
+/// State of a request's content, which is discarded unless the request is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// There is no more: the stream is half-closed (remote).
@@ -29,7 +44,7 @@ pub(super) enum Content {
     Pending {
         /// Bytes left, if the request announced its length.
         left: Option<u64>,
-        /// Window of the peer, in bytes. It is never enlarged, because we don't need the content.
+        /// Window of the peer, in bytes. It is enlarged only for content that a handler needs.
         window: u32,
     },
 }
@@ -69,6 +84,17 @@ impl Content {
         Ok(())
     }
 
+    /// Returns the window of the peer up to its initial size, which it was enlarged by if that is worth a frame.
+    pub(super) fn reopen_window(&mut self) -> Option<u32> {
+        let Content::Pending { window, .. } = self else { return None };
+        let used = INITIAL_WINDOW_BYTES.saturating_sub(*window);
+        if used <= INITIAL_WINDOW_BYTES / 2 {
+            return None;
+        }
+        *window = INITIAL_WINDOW_BYTES;
+        Some(used)
+    }
+
     /// Accounts for the end of the content.
     pub(super) fn end(&mut self) -> Result<(), ContentError> {
         match std::mem::replace(self, Content::Ended) {
@@ -84,6 +110,10 @@ pub(super) struct Streams {
     list: Vec<Stream>,
     /// Number of streams with a body.
     bodies: usize,
+    /// Number of them with a body that is not complete yet. It is in memory, and refers to no archive.
+    open_bodies: usize,
+    /// Number of streams with a request that is answered later.
+    requests: usize,
     /// The incremental stream that sent last (round-robin).
     last_incremental: u32,
 }
@@ -91,7 +121,42 @@ pub(super) struct Streams {
 impl Streams {
     /// Returns the memory that they take, in bytes.
     pub(super) fn memory(&self) -> usize {
-        self.list.capacity() * size_of::<Stream>()
+        let later = |stream: &Stream| {
+            let request = stream.request.as_ref().map_or(0, |request| request.memory());
+            request + stream.body.as_ref().map_or(0, Body::memory)
+        };
+        let kept: usize = self.list.iter().map(later).sum();
+        self.list.capacity() * size_of::<Stream>() + kept
+    }
+
+    /// Returns `true` if a body waits that may refer to an archive.
+    #[inline]
+    pub(super) fn has_archive_bodies(&self) -> bool {
+        self.bodies > self.open_bodies
+    }
+
+    /// Returns `true` if bytes of a body could be sent, if the windows allow.
+    pub(super) fn has_pending_bytes(&self) -> bool {
+        self.has_archive_bodies() || self.open_bodies > 0 && self.list.iter().any(Stream::has_pending_bytes)
+    }
+
+    /// Returns `true` if a request waits for its handler.
+    pub(super) fn has_requests(&self) -> bool {
+        self.requests > 0
+    }
+
+    /// Returns `true` if a response waits for the rest of its body.
+    pub(super) fn has_open_bodies(&self) -> bool {
+        self.open_bodies > 0
+    }
+
+    /// Returns the bytes of content that are kept for handlers.
+    pub(super) fn received_bytes(&self) -> usize {
+        if self.requests == 0 {
+            return 0;
+        }
+        let requests = self.list.iter().filter_map(|stream| stream.request.as_ref());
+        requests.map(|request| request.received_bytes()).sum()
     }
 
     /// Returns `true` if a body waits.
@@ -104,7 +169,7 @@ impl Streams {
     #[inline]
     pub(super) fn has_bodies_before(&self, urgency: u8) -> bool {
         self.has_bodies()
-            && self.list.iter().any(|stream| stream.body.is_some() && stream.priority.urgency <= urgency)
+            && self.list.iter().any(|stream| stream.has_pending_bytes() && stream.priority.urgency <= urgency)
     }
 
     /// Returns `true` if more content of a request is awaited.
@@ -130,6 +195,8 @@ impl Streams {
 
     pub(super) fn add(&mut self, stream: Stream) {
         self.bodies += usize::from(stream.body.is_some());
+        self.open_bodies += usize::from(stream.body.as_ref().is_some_and(Body::is_open));
+        self.requests += usize::from(stream.request.is_some());
         self.list.push(stream);
     }
 
@@ -138,6 +205,8 @@ impl Streams {
         let position = self.list.iter().position(|stream| stream.id == id)?;
         let stream = self.list.swap_remove(position);
         self.bodies -= usize::from(stream.body.is_some());
+        self.open_bodies -= usize::from(stream.body.as_ref().is_some_and(Body::is_open));
+        self.requests -= usize::from(stream.request.is_some());
         if self.list.is_empty() {
             // Frees the memory: an idle connection keeps none.
             self.list = Vec::new();
@@ -154,9 +223,15 @@ impl Streams {
     ///
     /// The most urgent streams come first. Of these, non-incremental ones are sent one after the other, then
     /// incremental ones round-robin.
-    pub(super) fn next_to_send(&mut self) -> Option<&mut Stream> {
+    ///
+    /// The end of a body without bytes needs no window (RFC 9113 §6.9.1).
+    pub(super) fn next_to_send(&mut self, connection_window: u32) -> Option<&mut Stream> {
         let last_incremental = self.last_incremental;
-        let can_send = |stream: &&mut Stream| stream.body.is_some() && stream.window.bytes() > 0;
+        let can_send = |stream: &&mut Stream| match &stream.body {
+            Some(body) if body.left() == 0 => body.is_complete(),
+            Some(_) => connection_window > 0 && stream.window.bytes() > 0,
+            None => false,
+        };
         let next = self.list.iter_mut().filter(can_send).min_by_key(|stream| {
             let Priority { urgency, incremental } = stream.priority;
             (urgency, incremental, incremental && stream.id <= last_incremental, stream.id)
@@ -170,8 +245,8 @@ impl Streams {
     /// Drops the body of a stream, because all of it was written.
     pub(super) fn end_body(&mut self, id: u32) {
         let Some(stream) = self.find(id) else { return };
-        if stream.body.take().is_some() {
-            self.bodies -= 1;
-        }
+        let Some(body) = stream.body.take() else { return };
+        self.bodies -= 1;
+        self.open_bodies -= usize::from(body.is_open());
     }
 }

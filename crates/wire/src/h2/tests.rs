@@ -6,5 +6,6 @@ mod basics;
 mod faults;
 mod model;
 mod peer;
+mod postponed;
 mod priorities;
 mod requests;

@@ -13,10 +13,12 @@ use super::varint;
 use crate::abuse::Budget;
 use crate::head_store::{HeadStore, RequestInfo, Trailers, Verdict};
 use crate::limits::{CONTENT_SKIPPED_BYTES_MAX, PRIORITIES_REMEMBERED_MAX};
+use crate::output::Output;
 use crate::priority::Priority;
 use crate::qpack::EncoderTable;
 use crate::refusal::Refusal;
 use crate::request_head::Version;
+use crate::stored_request::StoredRequest;
 
 /// One HTTP/3 connection.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Connection {
     requests: Vec<Request>,
     /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,
+    /// Requests that are answered later.
+    pub(super) postponed: Vec<PendingRequest>,
     /// The request stream after the highest one that the peer has opened.
     pub(super) next_stream: StreamId,
     /// The stream from which on requests are not answered, if the peer was notified of it.
@@ -46,8 +50,19 @@ struct Request {
     frames: RequestStream,
     /// The announced length of the content that is left, in bytes.
     content_left: Option<u64>,
-    /// The length of the content so far, in bytes.
+    /// The length of the content that has arrived, in bytes.
     content_bytes: u64,
+    /// The request, if its content is received.
+    kept: Option<Box<KeptRequest>>,
+}
+
+/// A request while its content is received.
+#[derive(Debug)]
+struct KeptRequest {
+    request: StoredRequest,
+    info: RequestInfo,
+    /// The limit of the content, in bytes.
+    bytes_max: usize,
 }
 
 /// A request that was not answered yet.
@@ -64,6 +79,8 @@ pub enum Step {
     Request(Priority),
     /// A request that must be answered with the status of its refusal, and without a body if it is for `HEAD`.
     Refused(Priority, Refusal),
+    /// The content of the request is too long for its handler. It must be taken and answered before the next call.
+    TooLong,
     /// The rest of the request is not worth reading: the peer should stop sending, with [`ErrorCode::None`] (RFC 9114 §4.1).
     Stop,
     /// The stream must be reset with this code, in both directions.
@@ -77,6 +94,8 @@ pub enum Step {
 pub enum RequestEnd {
     /// The request is complete.
     Complete,
+    /// The request is complete, with its content. It must be taken and answered before the next call.
+    Received,
     /// The stream must be reset with this code.
     Reset(ErrorCode),
 }
@@ -91,6 +110,7 @@ impl Connection {
             peer_streams: PeerStreams::default(),
             requests: Vec::new(),
             pending_request: None,
+            postponed: Vec::new(),
             next_stream: StreamId::FIRST_REQUEST,
             goaway: None,
             budget: Budget::new(),
@@ -140,7 +160,11 @@ impl Connection {
     pub fn memory(&self) -> usize {
         let sections = self.requests.iter().map(|request| request.frames.memory()).sum::<usize>();
         let priorities = self.early_priorities.capacity() + self.changed_priorities.capacity();
+        let kept = self.requests.iter().filter_map(|request| request.kept.as_ref());
+        let kept = kept.map(|kept| size_of::<KeptRequest>() + kept.request.memory()).sum::<usize>();
         sections
+            + kept
+            + self.postponed.capacity() * size_of::<PendingRequest>()
             + self.requests.capacity() * size_of::<Request>()
             + priorities * size_of::<(StreamId, Priority)>()
     }
@@ -154,11 +178,16 @@ impl Connection {
     /// Opens a request stream. Streams are opened in order.
     pub fn open(&mut self, stream: StreamId) {
         self.next_stream = self.next_stream.max(stream.next_request());
+        if self.requests.capacity() == 0 {
+            // A vector makes room for four at first, but many connections have one at a time.
+            self.requests.reserve_exact(1);
+        }
         self.requests.push(Request {
             stream,
             frames: RequestStream::default(),
             content_left: None,
             content_bytes: 0,
+            kept: None,
         });
     }
 
@@ -190,14 +219,20 @@ impl Connection {
             match request.frames.next(input)? {
                 None => return Ok(Step::More),
                 Some(Event::Ignored) => self.budget.charge_frame()?,
-                Some(Event::Content(bytes)) => {
+                Some(Event::Content(content)) => {
+                    let bytes = content.len() as u64;
                     if let Some(left) = &mut request.content_left {
                         // RFC 9114 §4.1.2: more content than announced.
                         let Some(rest) = left.checked_sub(bytes) else { return self.malformed(index) };
                         *left = rest;
                     }
                     request.content_bytes += bytes;
-                    if request.content_bytes > CONTENT_SKIPPED_BYTES_MAX {
+                    if let Some(kept) = &mut request.kept {
+                        if request.content_bytes > kept.bytes_max as u64 {
+                            return Ok(Step::TooLong);
+                        }
+                        kept.request.content_mut().extend_from_slice(content);
+                    } else if request.content_bytes > CONTENT_SKIPPED_BYTES_MAX {
                         self.requests.swap_remove(index);
                         return Ok(Step::Stop);
                     }
@@ -257,10 +292,16 @@ impl Connection {
     /// Returns the code of a connection error.
     pub fn end_request(&mut self, stream: StreamId) -> Result<RequestEnd, ErrorCode> {
         let Some(index) = self.position(stream) else { return Ok(RequestEnd::Complete) };
-        let request = self.requests.swap_remove(index);
-        let code = match request.frames.end() {
+        let request = &self.requests[index];
+        let ending = request.frames.end();
+        let is_short = request.content_left.is_some_and(|left| left > 0);
+        if request.kept.is_some() && ending.is_ok() && !is_short {
+            return Ok(RequestEnd::Received);
+        }
+        self.requests.swap_remove(index);
+        let code = match ending {
             // RFC 9114 §4.1.2: less content than announced.
-            Ok(()) if request.content_left.is_some_and(|left| left > 0) => ErrorCode::Message,
+            Ok(()) if is_short => ErrorCode::Message,
             Ok(()) => return Ok(RequestEnd::Complete),
             Err(EndError::Stream(code)) => code,
             Err(EndError::Connection(code)) => return Err(code),
@@ -275,6 +316,7 @@ impl Connection {
     ///
     /// Returns the code of a connection error if there were too many of them.
     pub fn cancel_request(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
+        self.postponed.retain(|request| request.stream != stream);
         if let Some(index) = self.position(stream) {
             let request = self.requests.swap_remove(index);
             if !request.frames.has_head() {
@@ -286,7 +328,43 @@ impl Connection {
 
     /// Stops reading a request, because its response is complete. Later bytes of its stream are ignored.
     pub fn stop_reading(&mut self, stream: StreamId) {
+        self.postponed.retain(|request| request.stream != stream);
         self.requests.retain(|request| request.stream != stream);
+    }
+
+    /// Keeps the request that is to be answered, with its stream, until its content has arrived.
+    pub(super) fn keep(&mut self, pending: PendingRequest, request: StoredRequest, bytes_max: usize) {
+        if let Some(index) = self.position(pending.stream) {
+            let kept = KeptRequest { request, info: pending.info, bytes_max };
+            self.requests[index].kept = Some(Box::new(kept));
+        }
+    }
+
+    /// Takes a request after its content has arrived, and stops reading it.
+    pub(super) fn take_kept(&mut self, stream: StreamId) -> Option<StoredRequest> {
+        let index = self.position(stream)?;
+        let KeptRequest { request, info, .. } = *self.requests.swap_remove(index).kept?;
+        self.pending_request = Some(PendingRequest { stream, info });
+        Some(request)
+    }
+
+    /// Returns `true` if a handler makes a response.
+    #[must_use]
+    pub fn has_postponed_requests(&self) -> bool {
+        !self.postponed.is_empty()
+    }
+
+    /// Returns the bytes of content that were received for handlers, and are kept.
+    #[must_use]
+    pub fn received_bytes(&self) -> usize {
+        let kept = self.requests.iter().filter_map(|request| request.kept.as_ref());
+        kept.map(|kept| kept.request.content().len()).sum()
+    }
+
+    /// Appends a DATA frame with the next bytes of a body that follows its head.
+    pub fn put_body(bytes: &[u8], output: &mut Output) {
+        encode::put_data_head(output, bytes.len() as u64);
+        output.put(bytes);
     }
 
     /// Accounts for a response that was sent to its end.

@@ -1,6 +1,6 @@
 //! A request stream (RFC 9114 §4.1): a field section, content, and a trailer section.
 //!
-//! Content is counted and not stored.
+//! Content is passed on, and not stored here.
 
 use super::error::ErrorCode;
 use super::frame::{FrameReader, Part, kind};
@@ -45,8 +45,8 @@ enum Frame {
 pub(super) enum Event<'a> {
     /// The field section of the request.
     Head(Section<'a>),
-    /// Content of this number of bytes.
-    Content(u64),
+    /// Content.
+    Content(&'a [u8]),
     /// The trailer section.
     Trailers(Section<'a>),
     /// A frame without effect: of an unknown type, or without content.
@@ -81,7 +81,7 @@ impl RequestStream {
                 Part::Payload { bytes, is_last } => match self.frame {
                     Frame::Unknown if is_last => return Ok(Some(Event::Ignored)),
                     Frame::Data if bytes.is_empty() => return Ok(Some(Event::Ignored)),
-                    Frame::Data => return Ok(Some(Event::Content(bytes.len() as u64))),
+                    Frame::Data => return Ok(Some(Event::Content(bytes))),
                     Frame::Section if is_last && self.section.is_empty() => {
                         return Ok(Some(self.stage.end_section(Section::Whole(bytes))));
                     }

@@ -11,10 +11,11 @@ use super::encode::{HeadersFrame, put_data_head};
 use super::stream_id::StreamId;
 use crate::archive_ref::{ArchiveRef, slice};
 use crate::limits::STREAM_BODY_COPIED_BYTES_MAX;
-use crate::multiplexed::Multiplexed;
+use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead};
 use crate::output::Output;
 use crate::response::Response;
 use crate::response_fields::{field_section, field_section_of};
+use crate::stored_request::StoredRequest;
 
 impl Multiplexed for Connection {
     type StreamId = StreamId;
@@ -45,21 +46,56 @@ impl Multiplexed for Connection {
         }
     }
 
-    fn respond_with_fields(
-        &mut self,
-        stream: StreamId,
-        fields: &[(&str, &[u8])],
-        body: &[u8],
-        output: &mut Output,
-    ) {
+    fn respond_with_head(&mut self, stream: StreamId, own: &OwnHead<'_>, body: &[u8], output: &mut Output) {
         let Some(request) = self.take_request(stream) else { return };
         let head = HeadersFrame::begin(output);
-        field_section_of(&mut self.encoder, fields, output.inline_mut());
+        field_section_of(&mut self.encoder, own, output.inline_mut());
         head.end(output);
         if !body.is_empty() && !request.info.is_head {
             put_data_head(output, body.len() as u64);
             output.put(body);
         }
+    }
+
+    fn begin_response(&mut self, stream: StreamId, own: &OwnHead<'_>, output: &mut Output) -> BodyFollows {
+        let Some(request) = self.take_request(stream) else { return BodyFollows::No };
+        let head = HeadersFrame::begin(output);
+        field_section_of(&mut self.encoder, own, output.inline_mut());
+        head.end(output);
+        if request.info.is_head { BodyFollows::No } else { BodyFollows::Yes }
+    }
+
+    fn awaits_content(&self, _: StreamId) -> bool {
+        // The end of the stream is not known yet.
+        true
+    }
+
+    fn receive_content(&mut self, stream: StreamId, request: StoredRequest, bytes_max: usize) {
+        if let Some(pending) = self.take_request(stream) {
+            self.keep(pending, request, bytes_max);
+        }
+    }
+
+    fn take_received(&mut self, stream: StreamId) -> Option<StoredRequest> {
+        self.take_kept(stream)
+    }
+
+    fn postpone(&mut self, stream: StreamId) {
+        if let Some(request) = self.take_request(stream) {
+            self.postponed.push(request);
+        }
+    }
+
+    fn is_postponed(&mut self, stream: StreamId) -> bool {
+        self.postponed.iter().any(|request| request.stream == stream)
+    }
+
+    fn resume(&mut self, stream: StreamId) -> bool {
+        let Some(index) = self.postponed.iter().position(|request| request.stream == stream) else {
+            return false;
+        };
+        self.pending_request = Some(self.postponed.swap_remove(index));
+        true
     }
 }
 

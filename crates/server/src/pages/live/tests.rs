@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::config::{Content, ListenerKind, LiveFolder, LivePage, LiveReload, Loading, NamedArchive};
 use crate::worker::simulation;
-use crate::{Address, Config, Server};
+use crate::{Address, Config, RunningServer, Server};
 
 /// A folder that changes when a test wants it.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl LiveReload for Folder {
     }
 }
 
-fn start(folder: &Arc<Folder>) -> (Server, SocketAddr) {
+fn start(folder: &Arc<Folder>) -> (RunningServer, SocketAddr) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("site.cdb");
     fs::write(&path, simulation::archive("first")).unwrap();
@@ -54,15 +54,14 @@ fn start(folder: &Arc<Folder>) -> (Server, SocketAddr) {
     let mut config = Config::plain(Content::Archives { archives, loading: Loading::InMemory, watch: false });
     config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
     config.live_folder = Some(LiveFolder(folder.clone()));
-    let server = Server::start(&config).unwrap();
-    let [(ListenerKind::Plain, Address::Internet(address))] = server.addresses() else {
+    let server = Server::from(config).start().unwrap();
+    let [(ListenerKind::Plain, Address::Internet(address))] = server.addresses().listeners[..] else {
         panic!("there is one address");
     };
-    let address = *address;
     (server, address)
 }
 
-fn stop(server: Server) {
+fn stop(server: RunningServer) {
     server.stop.stop();
     server.wait();
 }

@@ -14,7 +14,7 @@ use cannery_eventloop::{Accepted, Event, EventLoop, NoDatagrams, Now, Readiness,
 pub(super) const RESPONSE_START_BYTES: usize = 12;
 
 /// The time of all iterations, in seconds since 1970. Any will do, because all dates have the same length.
-const SECONDS: u64 = 1_763_700_000;
+pub(super) const SECONDS: u64 = 1_763_700_000;
 
 /// The client's requests, and the responses that it received.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use super::*;
 
 /// Passes `input` in pieces of `piece` bytes. Returns the length of the content, and whether it has ended.
 fn skip(input: &[u8], piece: usize) -> Result<(usize, bool), Unreadable> {
-    let mut content = Content::new(Framing::Chunked).unwrap();
+    let mut content = Content::new(Framing::Chunked, SKIPPED_BYTES_MAX).unwrap();
     let mut skipped = 0;
     for bytes in input.chunks(piece) {
         skipped += content.skip(bytes)?;
@@ -74,5 +74,27 @@ fn invalid_chunks_are_refused() {
 fn content_is_bounded() {
     let chunk = format!("400\r\n{}\r\n", "z".repeat(1024));
     assert_eq!(skip(chunk.repeat(64).as_bytes(), 1000), Err(Unreadable));
-    assert_eq!(Content::new(Framing::Length(CONTENT_SKIPPED_BYTES_MAX + 1)), None);
+    assert_eq!(Content::new(Framing::Length(CONTENT_SKIPPED_BYTES_MAX + 1), SKIPPED_BYTES_MAX), None);
+}
+
+#[test]
+fn content_is_read_without_its_framing_at_any_split() {
+    for (framing, body, content) in [
+        (Framing::Length(5), "hello", "hello"),
+        (Framing::Chunked, "5;a=b\r\nhello\r\n2\r\n, \r\n1\r\nx\r\n0\r\nTrailer: x\r\n\r\n", "hello, x"),
+    ] {
+        let input = format!("{body}GET / HTTP/1.1\r\n");
+        for piece in 1..=input.len() {
+            let mut reading = Content::new(framing, 1000).unwrap();
+            let mut read = Vec::new();
+            let mut used = 0;
+            for bytes in input.as_bytes().chunks(piece) {
+                used += reading.read(bytes, |data| read.extend_from_slice(data)).unwrap();
+                if reading.is_done() {
+                    break;
+                }
+            }
+            assert_eq!((used, read.as_slice()), (body.len(), content.as_bytes()), "{body:?} by {piece}");
+        }
+    }
 }

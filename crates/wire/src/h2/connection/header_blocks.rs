@@ -5,6 +5,7 @@
 
 use super::{Connection, FrameOutcome, PendingRequest};
 use crate::h2::error::{ErrorCode, Fault};
+use crate::h2::flow::Window;
 use crate::h2::frame::{self, FrameHead, flag};
 use crate::h2::stream::Content;
 use crate::head_store::{HeadStore, Trailers, Verdict};
@@ -135,7 +136,8 @@ impl Connection {
         }
 
         let content = if start.ends_stream { Content::Ended } else { Content::pending(info.content_length) };
-        self.pending_request = Some(PendingRequest { id: start.id, info, content });
+        let window = Window::new(self.initial_window);
+        self.pending_request = Some(PendingRequest { id: start.id, info, content, window });
         if !self.early_priorities.is_empty() {
             self.apply_early_priority(start.id);
         }
@@ -163,7 +165,7 @@ impl Connection {
             BlockRole::Trailers if !ends_stream || trailers == Trailers::Malformed => {
                 Err(Fault::Stream(id, ErrorCode::Protocol))
             }
-            BlockRole::Trailers => self.end_content(id).map(|()| FrameOutcome::Continue),
+            BlockRole::Trailers => self.end_content(id),
             BlockRole::Ignored => {
                 self.budget.charge_frame()?;
                 if ends_stream {

@@ -1,6 +1,6 @@
-//! Request content (RFC 9113 §6.1): counted for flow control, and discarded.
+//! Request content (RFC 9113 §6.1): counted for flow control, and discarded unless a handler needs it.
 
-use super::Connection;
+use super::{Connection, FrameOutcome};
 use crate::h2::error::{ErrorCode, Fault};
 use crate::h2::flow::INITIAL_WINDOW_BYTES;
 use crate::h2::frame::{self, FrameHead, flag};
@@ -14,7 +14,7 @@ impl Connection {
         head: FrameHead,
         payload: &[u8],
         output: &mut Output,
-    ) -> Result<(), Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         let id = head.stream;
         // RFC 9113 §6.1: DATA must be on a stream; §5.1: which is not idle.
         if self.is_idle(id) {
@@ -31,13 +31,13 @@ impl Connection {
 
         let ends_stream = head.has(flag::END_STREAM);
         if self.is_beyond_goaway(id) {
-            return Ok(());
+            return Ok(FrameOutcome::Continue);
         }
         if self.was_reset(id) {
             if ends_stream {
                 self.forget_reset(id);
             }
-            return Ok(());
+            return Ok(FrameOutcome::Continue);
         }
 
         let stream = self.streams.find(id).filter(|stream| stream.content != Content::Ended);
@@ -49,12 +49,15 @@ impl Connection {
             .content
             .receive(payload_bytes, content_bytes, ends_stream)
             .map_err(|error| stream_error(id, error))?;
+        if stream.request.is_some() {
+            return Ok(self.keep_content(id, content, output));
+        }
         self.remove_if_done(id, output);
-        Ok(())
+        Ok(FrameOutcome::Continue)
     }
 
     /// Counts received content against the connection's window, and reopens the window once half of it is
-    /// used. Content is never stored, so it needs no other limit.
+    /// used. Content that is kept has a limit for each request, and the memory of the connection another one.
     fn acknowledge(&mut self, bytes: u32, output: &mut Output) {
         self.unacknowledged += bytes;
         if self.unacknowledged > INITIAL_WINDOW_BYTES / 2 {
@@ -64,13 +67,16 @@ impl Connection {
     }
 
     /// Ends a request's content with trailers.
-    pub(super) fn end_content(&mut self, id: u32) -> Result<(), Fault> {
-        let Some(stream) = self.streams.find(id) else { return Ok(()) };
+    pub(super) fn end_content(&mut self, id: u32) -> Result<FrameOutcome, Fault> {
+        let Some(stream) = self.streams.find(id) else { return Ok(FrameOutcome::Continue) };
         stream.content.end().map_err(|error| stream_error(id, error))?;
-        if stream.body.is_none() {
+        if stream.request.is_some() {
+            return Ok(self.finish_content(id));
+        }
+        if stream.is_answered() {
             self.streams.remove(id);
         }
-        Ok(())
+        Ok(FrameOutcome::Continue)
     }
 
     /// Removes a stream after its response was written, if its content has ended or cannot continue.
@@ -78,7 +84,7 @@ impl Connection {
     /// Content that has used up its window is cut off by a reset (RFC 9113 §8.1).
     pub(in crate::h2) fn remove_if_done(&mut self, id: u32, output: &mut Output) {
         let Some(stream) = self.streams.find(id) else { return };
-        if stream.body.is_some() {
+        if !stream.is_answered() {
             return;
         }
         match stream.content {

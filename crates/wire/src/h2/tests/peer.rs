@@ -11,13 +11,14 @@ use cannery_testkit::http2::{
 };
 
 use crate::archive_ref::ArchiveRef;
-use crate::h2::{Connection, Step, StreamId};
+use crate::h2::{Connection, ReceivedContent, Step, StreamId};
 use crate::head_store::HeadStore;
-use crate::multiplexed::Multiplexed;
+use crate::multiplexed::{Multiplexed, OwnHead};
 use crate::output::{Output, Segment};
 use crate::refusal::Refusal;
 use crate::response::Response;
 use crate::server_fields::ServerFields;
+use crate::stored_request::StoredRequest;
 
 /// The longest payload that the connection may send, because no peer here allows more (RFC 9113 §4.2).
 const PAYLOAD_BYTES_MAX: usize = 16_384;
@@ -47,6 +48,9 @@ impl std::fmt::Debug for Content {
     }
 }
 
+/// The limit of the content of requests for `/received`, in bytes.
+pub(super) const RECEIVED_BYTES_MAX: usize = 200_000;
+
 pub(super) struct Peer {
     pub(super) connection: Connection,
     pub(super) store: HeadStore,
@@ -58,6 +62,8 @@ pub(super) struct Peer {
     held: Vec<u8>,
     /// Refused requests, in order.
     pub(super) refused: Vec<(u32, Refusal)>,
+    /// Requests for `/later`, which are answered later.
+    pub(super) postponed: Vec<StreamId>,
     /// Requested targets, in order.
     pub(super) targets: Vec<String>,
     /// Whether pending bodies are written.
@@ -79,6 +85,7 @@ impl Peer {
             decoder: Decoder::new(),
             held: Vec::new(),
             refused: Vec::new(),
+            postponed: Vec::new(),
             targets: Vec::new(),
             fills: true,
         }
@@ -114,6 +121,18 @@ impl Peer {
                     let Peer { connection, fields, output, .. } = self;
                     let response = Response { answer: &answer, archive: ArchiveRef::NONE, fields };
                     connection.respond(stream, &response, output);
+                }
+                Step::Received(stream, received) => {
+                    let request = self.connection.take_received(stream).expect("it was received");
+                    let status: &[u8] = if received == ReceivedContent::Whole { b"200" } else { b"413" };
+                    let (fields, content) = ([(":status", status)], request.content());
+                    self.connection.respond_with_head(
+                        stream,
+                        &OwnHead::new(&fields),
+                        content,
+                        &mut self.output,
+                    );
+                    self.connection.settle(stream, &mut self.output);
                 }
                 Step::Full => frames.extend(self.take_output()),
                 Step::More | Step::End => break,
@@ -164,9 +183,14 @@ impl Peer {
         let head = store.head();
         let target = String::from_utf8_lossy(head.request.target).into_owned();
         let is_head = head.method_name == b"HEAD";
-        if let Some(length) = target.strip_prefix("/text/").and_then(|length| length.parse().ok()) {
+        if target == "/received" {
+            connection.receive_content(stream, StoredRequest::new(&head), RECEIVED_BYTES_MAX);
+        } else if target == "/later" {
+            connection.postpone(stream);
+            self.postponed.push(stream);
+        } else if let Some(length) = target.strip_prefix("/text/").and_then(|length| length.parse().ok()) {
             let body: Vec<u8> = archive[..length].to_vec();
-            connection.respond_with_fields(stream, &[(":status", b"200")], &body, output);
+            connection.respond_with_head(stream, &OwnHead::new(&[(":status", b"200")]), &body, output);
         } else if let Some(length) = target.strip_prefix('/').and_then(|length| length.parse().ok()) {
             let mut answer = found(length);
             if is_head {

@@ -4,7 +4,7 @@ use crate::h3::frame::{kind, put_head};
 use crate::h3::{Connection, ErrorCode, Reading, RequestEnd, Step, StreamId};
 use crate::head_store::HeadStore;
 use crate::limits::{CREDIT_MAX, FIELD_SECTION_BYTES_MAX, RESETS_MAX};
-use crate::multiplexed::Multiplexed;
+use crate::multiplexed::{Multiplexed, OwnHead};
 use crate::output::Output;
 use crate::priority::Priority;
 use crate::qpack::{Decoder, put_field};
@@ -47,7 +47,12 @@ impl Client {
                 }
                 if matches!(step, Step::Request(_) | Step::Refused(..)) {
                     let fields: [(&str, &[u8]); 1] = [(":status", b"200")];
-                    self.connection.respond_with_fields(stream, &fields, b"body", &mut self.output);
+                    self.connection.respond_with_head(
+                        stream,
+                        &OwnHead::new(&fields),
+                        b"body",
+                        &mut self.output,
+                    );
                 }
                 last = step;
             }
@@ -290,7 +295,7 @@ fn heads_of_responses_are_decoded_by_qpack() {
     let mut input = &with(&[])[..];
     client.connection.next_request(StreamId::new(0), &mut input, &mut client.store).unwrap();
     let fields: [(&str, &[u8]); 2] = [(":status", b"404"), ("content-type", b"text/plain")];
-    client.connection.respond_with_fields(StreamId::new(0), &fields, b"", &mut client.output);
+    client.connection.respond_with_head(StreamId::new(0), &OwnHead::new(&fields), b"", &mut client.output);
 
     let section = client.output.parts().0[3..].to_vec();
     let mut decoded = Vec::new();

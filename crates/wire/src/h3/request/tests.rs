@@ -29,8 +29,8 @@ fn read(bytes: &[u8], piece: usize) -> Result<(Vec<Read>, RequestStream), ErrorC
     for mut input in bytes.chunks(piece) {
         while let Some(event) = stream.next(&mut input)? {
             match (parts.last_mut(), event) {
-                (Some(Read::Content(before)), Event::Content(more)) => *before += more,
-                (_, Event::Content(bytes)) => parts.push(Read::Content(bytes)),
+                (Some(Read::Content(before)), Event::Content(more)) => *before += more.len() as u64,
+                (_, Event::Content(bytes)) => parts.push(Read::Content(bytes.len() as u64)),
                 (_, Event::Head(section)) => parts.push(Read::Head(copy(section))),
                 (_, Event::Trailers(section)) => parts.push(Read::Trailers(copy(section))),
                 (_, Event::Ignored) => {}

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Fields, Reason};
 use cannery_wire::h2::{Connection, Step, StreamId};
-use cannery_wire::{ArchiveRef, HeadStore, Multiplexed, Output, Response, ServerFields};
+use cannery_wire::{ArchiveRef, HeadStore, Multiplexed, Output, OwnHead, Response, ServerFields};
 
 use super::end::{End, take_bytes};
 
@@ -108,7 +108,7 @@ impl Ours {
         if let Some(length) = text {
             let text_length = length.to_string();
             let fields = [(":status", b"200".as_slice()), ("content-length", text_length.as_bytes())];
-            connection.respond_with_fields(stream, &fields, &CONTENT[..length], output);
+            connection.respond_with_head(stream, &OwnHead::new(&fields), &CONTENT[..length], output);
             answer.status = 200;
         } else {
             if let Some(length) = found {
@@ -152,6 +152,7 @@ impl End for Ours {
                 connection.respond(stream, &response, output);
                 self.answered.insert(stream.number(), status);
             }
+            Step::Received(..) => unreachable!("no content is received"),
             Step::Full => self.take_output(),
             Step::More | Step::End => {}
         }

@@ -3,22 +3,21 @@
 
 use std::net::SocketAddr;
 
-use cannery_server::config::{Http3Part, ListenerKind, Standby};
-use cannery_server::process::inheritance::{
+use cannery_eventloop::{Address, Claim, Listener};
+
+use super::inheritance::{
     ADMIN_VARIABLE, DATAGRAMS_VARIABLE, FORWARDING_VARIABLE, GENERATION_VARIABLE, LISTENERS_VARIABLE,
     PART_VARIABLE, PLACE_VARIABLE, PREDECESSORS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE,
     TLS_LISTENERS_VARIABLE, WORKERS_VARIABLE,
 };
-use cannery_server::{Address, Claim, Listener, StartError};
-
-use super::start_failure;
-use crate::output::Failure;
+use crate::config::{Http3Part, ListenerKind, Standby};
+use crate::error::StartError;
 
 /// The first descriptor that a service manager passes (`SD_LISTEN_FDS_START`).
 const FIRST_PASSED: i32 = 3;
 
 /// Returns the listening sockets from the supervisor or, by `sd_listen_fds(3)`, from a service manager.
-pub(super) fn listeners() -> Result<Vec<(ListenerKind, i32)>, Failure> {
+pub(super) fn listeners() -> Result<Vec<(ListenerKind, i32)>, StartError> {
     if let Some(descriptors) = descriptors(LISTENERS_VARIABLE)? {
         let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
         let with_kind = |descriptor| (kind(tls.contains(&descriptor)), descriptor);
@@ -42,7 +41,7 @@ fn passed() -> impl Iterator<Item = (i32, String)> {
 }
 
 /// Returns the UDP sockets from a predecessor or, by `sd_listen_fds(3)`, from a service manager.
-pub(super) fn datagrams() -> Result<Vec<i32>, Failure> {
+pub(super) fn datagrams() -> Result<Vec<i32>, StartError> {
     if let Some(descriptors) = descriptors(DATAGRAMS_VARIABLE)? {
         return Ok(descriptors);
     }
@@ -66,11 +65,10 @@ fn addresses(variable: &str) -> Vec<SocketAddr> {
 }
 
 /// Returns the part of HTTP/3 that this process serves, or `None` if HTTP/3 is not served.
-pub(super) fn http3_part() -> Result<Option<Http3Part>, Failure> {
+pub(super) fn http3_part() -> Result<Option<Http3Part>, StartError> {
     let Ok(place) = std::env::var(PLACE_VARIABLE) else { return Ok(None) };
     let sockets = std::env::var(PART_VARIABLE).unwrap_or_default();
-    let invalid =
-        || Failure::failed(format!("{PLACE_VARIABLE} and {PART_VARIABLE} are no lists of NUMBER:NUMBER"));
+    let invalid = || invalid(PART_VARIABLE, "NUMBER:NUMBER");
     let (first_worker, port) = place.split_once(':').ok_or_else(invalid)?;
     let parse = |entry: &str| {
         let (worker, descriptor) = entry.split_once(':')?;
@@ -87,7 +85,7 @@ pub(super) fn http3_part() -> Result<Option<Http3Part>, Failure> {
 }
 
 /// Returns the listening sockets of the other processes, by descriptor.
-pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, Failure> {
+pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, StartError> {
     let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
     let value = std::env::var(STANDBY_VARIABLE).unwrap_or_default();
     let parse = |entry: &str| {
@@ -96,24 +94,24 @@ pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, Failure> {
         Some(Standby { process: process.parse().ok()?, kind: kind(tls.contains(&listener)), listener })
     };
     let entries = value.split(',').filter(|entry| !entry.is_empty()).map(parse).collect::<Option<Vec<_>>>();
-    entries.ok_or_else(|| Failure::failed(format!("{STANDBY_VARIABLE} is no list of PROCESS:DESCRIPTOR")))
+    entries.ok_or_else(|| invalid(STANDBY_VARIABLE, "PROCESS:DESCRIPTOR"))
 }
 
 /// Returns the sockets over which processes exchange statistics: one in a process that serves, one for each such process
 /// in the admin process.
-pub(super) fn stats_sockets() -> Result<Vec<i32>, Failure> {
+pub(super) fn stats_sockets() -> Result<Vec<i32>, StartError> {
     descriptors_or_none(STATS_VARIABLE)
 }
 
 /// Returns the descriptor that holds the seed of the keys of TLS tickets, which all processes share.
-pub(super) fn ticket_seed() -> Result<Option<i32>, Failure> {
+pub(super) fn ticket_seed() -> Result<Option<i32>, StartError> {
     Ok(descriptors_or_none(SEED_VARIABLE)?.first().copied())
 }
 
 /// Returns the admin listener: the predecessor's if there is one, otherwise a new one with the claim to
 /// its address.
-pub(super) fn admin_listener(address: &Address) -> Result<(Option<Claim>, Listener), Failure> {
-    let failed = |source| start_failure(&StartError::Listen { address: address.clone(), source });
+pub(super) fn admin_listener(address: &Address) -> Result<(Option<Claim>, Listener), StartError> {
+    let failed = |source| StartError::Listen { address: address.clone(), source };
     if let [descriptor] = descriptors_or_none(ADMIN_VARIABLE)?[..] {
         return Ok((None, Listener::inherit(descriptor).map_err(failed)?));
     }
@@ -126,14 +124,18 @@ fn kind(has_tls: bool) -> ListenerKind {
     if has_tls { ListenerKind::Tls } else { ListenerKind::Plain }
 }
 
-fn descriptors_or_none(variable: &str) -> Result<Vec<i32>, Failure> {
+fn descriptors_or_none(variable: &'static str) -> Result<Vec<i32>, StartError> {
     Ok(descriptors(variable)?.unwrap_or_default())
 }
 
 /// Returns the descriptors in a variable of the supervisor, or `None` if the variable is not set.
-fn descriptors(variable: &str) -> Result<Option<Vec<i32>>, Failure> {
+fn descriptors(variable: &'static str) -> Result<Option<Vec<i32>>, StartError> {
     let Ok(value) = std::env::var(variable) else { return Ok(None) };
     let numbers = value.split(',').filter(|number| !number.is_empty()).map(str::parse);
     let numbers: Result<Vec<i32>, _> = numbers.collect();
-    numbers.map(Some).map_err(|_| Failure::failed(format!("{variable} is no list of numbers")))
+    numbers.map(Some).map_err(|_| invalid(variable, "numbers"))
+}
+
+fn invalid(variable: &'static str, of: &'static str) -> StartError {
+    StartError::InheritedList { variable, of }
 }

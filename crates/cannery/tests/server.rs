@@ -1,0 +1,612 @@
+//! The server as a library, over real sockets: each version of HTTP gives the same responses.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+mod support;
+
+use std::cell::Cell;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cannery::config::{NoticeHandler, Timeouts};
+use cannery::{Error, Request, Response, RunningServer, Server, StartError};
+use cannery_testkit::http2::{self, DATA, END_STREAM, HEADERS};
+use cannery_testkit::http3::{self, decode, take_frame};
+
+/// The limit of contents in these tests, in bytes.
+const CONTENT_BYTES_MAX: u32 = 200_000;
+
+/// The length of a body that is complete before its response begins.
+const WRITTEN_BYTES: usize = 30_000;
+
+/// A server with a site and routes of each kind.
+struct Fixture {
+    _site: support::Fixture,
+    server: Option<RunningServer>,
+    at: Addresses,
+    /// Whether a handler waits.
+    is_waiting: Arc<AtomicBool>,
+    /// Lets a handler continue that waits.
+    proceed: Sender<()>,
+    notices: Arc<Mutex<Vec<String>>>,
+}
+
+/// The addresses of a server.
+#[derive(Debug, Clone, Copy)]
+struct Addresses {
+    plain: SocketAddr,
+    quic: SocketAddr,
+}
+
+impl Fixture {
+    fn start() -> Fixture {
+        Fixture::start_with(|server| server)
+    }
+
+    fn start_with(change: impl FnOnce(Server) -> Server) -> Fixture {
+        let site = support::site();
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&notices);
+        let (proceed, waiting) = channel();
+        let is_waiting = Arc::new(AtomicBool::new(false));
+        let server = routes(waiting, Arc::clone(&is_waiting))
+            .site(&site.archive)
+            .bind("127.0.0.1:0")
+            .bind_tls("127.0.0.1:0")
+            .bind_quic("127.0.0.1:0")
+            .self_signed_certificate(cannery::config::SelfSigned::Ecdsa)
+            .configure(|config| {
+                config.drain = Duration::from_secs(5);
+                config.on_notice =
+                    NoticeHandler(Arc::new(move |notice| seen.lock().unwrap().push(notice.to_string())));
+            });
+        let server = change(server).start().unwrap();
+        let plain = server.local_addresses()[0];
+        let cannery::config::Address::Internet(quic) = server.addresses().quic[0] else {
+            panic!("an address")
+        };
+        Fixture {
+            _site: site,
+            server: Some(server),
+            at: Addresses { plain, quic },
+            is_waiting,
+            proceed,
+            notices,
+        }
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop_handle().stop();
+            server.wait();
+        }
+    }
+}
+
+fn routes(waiting: Receiver<()>, is_waiting: Arc<AtomicBool>) -> Server {
+    let waiting = Mutex::new(waiting);
+    Server::new()
+        .content_bytes_max(CONTENT_BYTES_MAX)
+        .route("GET /hello/{name}", |request: &Request<'_>| {
+            let greeting = request.query().get("greeting").unwrap_or("Hello".into());
+            Response::text(format!("{greeting} {}!", request.param("name")))
+                .with_header("X-Made-By", "a handler")
+        })
+        .route("POST /echo", |request: &Request<'_>| {
+            Response::bytes("application/octet-stream", request.content().to_vec())
+        })
+        .blocking_route("POST /slow/echo", |request: &Request<'_>| {
+            Response::bytes("application/octet-stream", request.content().to_vec())
+        })
+        .route("PUT /sum", |request: &Request<'_>| -> Result<Response, Error> {
+            let numbers: Vec<i64> = request.json()?;
+            Response::json(&numbers.iter().sum::<i64>())
+        })
+        .blocking_route("GET /wait", move |_: &Request<'_>| {
+            is_waiting.store(true, Ordering::SeqCst);
+            waiting.lock().unwrap().recv().unwrap();
+            "waited"
+        })
+        .blocking_route("GET /thread", |_: &Request<'_>| {
+            // Which of them is a matter of chance.
+            std::thread::current()
+                .name()
+                .unwrap_or_default()
+                .trim_end_matches(|digit: char| digit.is_ascii_digit())
+                .to_owned()
+        })
+        .route("GET /headers", |request: &Request<'_>| {
+            format!(
+                "{:?} {:?} {:?} {}",
+                request.header("X-Custom"),
+                request.cookie("b"),
+                request.host(),
+                request.peer().is_some_and(|peer| peer.ip().is_loopback())
+            )
+        })
+        .route("GET /panic", |_: &Request<'_>| -> Response { panic!("this handler panics in a test") })
+        .route("GET /fail", |_: &Request<'_>| Err::<Response, _>(std::io::Error::other("secret cause")))
+        .route("GET /stream", |_: &Request<'_>| {
+            Response::stream("text/plain", |body| {
+                for number in 0..20_000 {
+                    writeln!(body, "{number}")?;
+                }
+                Ok(())
+            })
+        })
+        .route("GET /written", |_: &Request<'_>| {
+            let (mut writer, response) = Response::channel("text/plain");
+            writer.write_all(&[b'x'; WRITTEN_BYTES])?;
+            writer.finish();
+            Ok::<_, Error>(response)
+        })
+        .route("GET /broken-stream", |_: &Request<'_>| {
+            Response::stream("text/plain", |body| {
+                body.write_all(b"begun")?;
+                Err(Error::new(500, "no more"))
+            })
+        })
+        .route("DELETE /page", |_: &Request<'_>| ())
+}
+
+/// The parts of a response that the tests compare.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    status: u16,
+    media_type: String,
+    body: Vec<u8>,
+}
+
+fn seen(status: u16, fields: &[(String, String)], body: Vec<u8>) -> Seen {
+    let field = |wanted: &str| fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    assert!(field("date").is_some(), "{fields:?}");
+    assert!(field("x-content-type-options").is_some(), "{fields:?}");
+    let media_type = field("content-type").map(|(_, value)| value.clone()).unwrap_or_default();
+    Seen { status, media_type, body }
+}
+
+type Lines<'a> = &'a [(&'a str, &'a str)];
+
+/// Sends bytes on a connection of their own, and reads to its end.
+fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut received = String::new();
+    stream.read_to_string(&mut received).unwrap();
+    received
+}
+
+/// Sends a request over HTTP/1.1 on a connection of its own, with chunked content, and reads to its end.
+fn over_http1(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>, content: &[u8]) -> Seen {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let mut text =
+        format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n").into_bytes();
+    for (name, value) in lines {
+        write!(text, "{name}: {value}\r\n").unwrap();
+    }
+    if content.is_empty() {
+        text.extend_from_slice(b"\r\n");
+    } else {
+        text.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+        for chunk in content.chunks(7000) {
+            write!(text, "{:x}\r\n", chunk.len()).unwrap();
+            text.extend_from_slice(chunk);
+            text.extend_from_slice(b"\r\n");
+        }
+        text.extend_from_slice(b"0\r\n\r\n");
+    }
+    // The server may refuse the rest.
+    let _ = stream.write_all(&text);
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+
+    let end = received.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    let head = str::from_utf8(&received[..end]).unwrap();
+    let mut head_lines = head.split("\r\n");
+    let status = head_lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let fields: Vec<_> = head_lines
+        .map(|line| line.split_once(": ").unwrap())
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .collect();
+    let rest = &received[end + 4..];
+    let is_chunked = method != "HEAD" && fields.iter().any(|(name, _)| name == "Transfer-Encoding");
+    let body = if is_chunked { unchunk(rest) } else { rest.to_vec() };
+    seen(status, &fields, body)
+}
+
+/// Removes the chunked transfer coding.
+fn unchunk(mut rest: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let line = rest.windows(2).position(|window| window == b"\r\n").expect("a chunk has a size");
+        let size = usize::from_str_radix(str::from_utf8(&rest[..line]).unwrap(), 16).unwrap();
+        body.extend_from_slice(&rest[line + 2..][..size]);
+        rest = &rest[line + 2 + size + 2..];
+        if size == 0 {
+            assert!(rest.is_empty(), "bytes after the last chunk");
+            return body;
+        }
+    }
+}
+
+fn pseudo<'a>(method: &'a str, target: &'a str, lines: Lines<'a>) -> Vec<(&'a str, &'a str)> {
+    let mut fields =
+        vec![(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", target)];
+    fields.extend(lines);
+    fields
+}
+
+fn over_http2(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>, content: &[u8]) -> Seen {
+    let mut client = http2::Client::new(TcpStream::connect(address).unwrap());
+    let fields = pseudo(method, target, lines);
+    let (stream, early) = if content.is_empty() {
+        (client.send_request(&fields).unwrap(), Vec::new())
+    } else {
+        client.send_request_with_content(&fields, content).unwrap()
+    };
+    let mut early = early.into_iter();
+    let mut response = None;
+    loop {
+        let frame = early.next().unwrap_or_else(|| client.receive_frame().unwrap());
+        if frame.stream != stream {
+            continue;
+        }
+        let is_last = frame.has(END_STREAM);
+        match frame.kind {
+            HEADERS => response = Some(client.decode_head(frame)),
+            DATA => response.as_mut().unwrap().body.extend_from_slice(&frame.payload),
+            _ => continue,
+        }
+        if is_last {
+            let response = response.unwrap();
+            return seen(response.status, &response.fields, response.body);
+        }
+    }
+}
+
+fn over_http3(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>, content: &[u8]) -> Seen {
+    let mut client = http3::Client::connect(address).unwrap();
+    let mut fields = pseudo(method, target, lines);
+    fields[1].1 = "https";
+    let stream = client.send_request_with_content(&fields, content).unwrap();
+    let bytes = client.receive_bytes(stream).unwrap();
+    client.close();
+    let mut rest = bytes.as_slice();
+    let mut head = Vec::new();
+    let mut body = Vec::new();
+    while let Some((kind, payload)) = take_frame(&mut rest) {
+        match kind {
+            http3::HEADERS => head = decode(payload),
+            http3::DATA => body.extend_from_slice(payload),
+            _ => {}
+        }
+    }
+    let status = head[0].1.parse().unwrap();
+    seen(status, &head[1..], body)
+}
+
+/// Sends a request over each version of HTTP, and returns the response, which must be the same.
+fn request(at: Addresses, method: &str, target: &str, lines: Lines<'_>, content: &[u8]) -> Seen {
+    let first = over_http1(at.plain, method, target, lines, content);
+    assert_eq!(over_http2(at.plain, method, target, lines, content), first, "HTTP/2 {target}");
+    assert_eq!(over_http3(at.quic, method, target, lines, content), first, "HTTP/3 {target}");
+    first
+}
+
+fn get(at: Addresses, target: &str) -> (u16, String) {
+    let Seen { status, body, .. } = request(at, "GET", target, &[], b"");
+    (status, String::from_utf8(body).unwrap())
+}
+
+#[test]
+fn handlers_answer_beside_the_site() {
+    let fixture = Fixture::start();
+    assert_eq!(get(fixture.at, "/hello/World?greeting=Good+day"), (200, "Good day World!".to_owned()));
+    assert_eq!(get(fixture.at, "/hello/J%C3%BCrgen"), (200, "Hello Jürgen!".to_owned()));
+    assert_eq!(get(fixture.at, "/"), (200, "<title>Home</title>".to_owned()));
+    assert_eq!(get(fixture.at, "/nothing").0, 404);
+    assert_eq!(get(fixture.at, "/hello/").0, 404, "a wildcard is not empty");
+    assert_eq!(request(fixture.at, "HEAD", "/hello/x", &[], b"").body, b"");
+    assert_eq!(get(fixture.at, "/thread").1, "handler-");
+    let (status, headers) = {
+        let lines = [("x-custom", "value"), ("cookie", "a=1; b=2")];
+        let seen = request(fixture.at, "GET", "/headers", &lines, b"");
+        (seen.status, String::from_utf8(seen.body).unwrap())
+    };
+    assert_eq!((status, headers.as_str()), (200, "Some(\"value\") Some(\"2\") Some(\"localhost\") true"));
+}
+
+#[test]
+fn cancelled_request_is_not_handled() {
+    let handled = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&handled);
+    let fixture = Fixture::start_with(|server| {
+        server.handler_threads(NonZeroUsize::MIN).blocking_route("GET /count", move |_: &Request<'_>| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            "counted"
+        })
+    });
+    let mut client = http2::Client::new(TcpStream::connect(fixture.at.plain).unwrap());
+    let waiting = client.send_request(&pseudo("GET", "/wait", &[])).unwrap();
+    // It occupies the only thread.
+    await_condition(|| fixture.is_waiting.load(Ordering::SeqCst));
+
+    let cancelled = client.send_request(&pseudo("GET", "/count", &[])).unwrap();
+    client.send_frame(http2::RST_STREAM, 0, cancelled, &8_u32.to_be_bytes());
+    client.send_frame(http2::PING, 0, 0, &[0; 8]);
+    // The server acknowledges it after the frames before it.
+    while client.receive_frame().unwrap().kind != http2::PING {}
+
+    let last = client.send_request(&pseudo("GET", "/count", &[])).unwrap();
+    fixture.proceed.send(()).unwrap();
+    let responses = client.receive_all(&[waiting, last], "GET").unwrap();
+    assert_eq!(responses[1].body, b"counted");
+    assert_eq!(handled.load(Ordering::SeqCst), 1, "only the last one");
+}
+
+#[test]
+fn other_methods_of_a_route_are_not_allowed() {
+    let fixture = Fixture::start();
+    assert_eq!(request(fixture.at, "POST", "/hello/x", &[], b"").status, 405);
+    assert_eq!(request(fixture.at, "OPTIONS", "/hello/x", &[], b"").status, 204);
+    assert_eq!(request(fixture.at, "DELETE", "/page", &[], b"").status, 204);
+    assert_eq!(get(fixture.at, "/page").0, 200, "the site has a page where the route has another method");
+}
+
+#[test]
+fn content_reaches_handlers() {
+    let fixture = Fixture::start();
+    let long: Vec<u8> = (0..CONTENT_BYTES_MAX).map(|number| number.to_le_bytes()[1]).collect();
+    for target in ["/echo", "/slow/echo"] {
+        for content in [b"a".as_slice(), &long] {
+            let seen = request(fixture.at, "POST", target, &[], content);
+            assert_eq!((seen.status, seen.body.len()), (200, content.len()), "{target}");
+            assert!(seen.body == content);
+        }
+        assert_eq!(request(fixture.at, "POST", target, &[], b"").status, 200);
+        let too_long = [long.as_slice(), b"x"].concat();
+        assert_eq!(request(fixture.at, "POST", target, &[], &too_long).status, 413);
+    }
+    assert_eq!(request(fixture.at, "PUT", "/sum", &[], b"[1, 2, 39]").body, b"42");
+    let invalid = request(fixture.at, "PUT", "/sum", &[], b"[1, 2,");
+    assert_eq!(invalid.status, 400);
+    assert!(String::from_utf8(invalid.body).unwrap().contains("line 1 column 6"));
+}
+
+#[test]
+fn failures_of_handlers_are_reported_and_end_no_connection() {
+    let fixture = Fixture::start();
+    for target in ["/panic", "/fail"] {
+        let (status, body) = get(fixture.at, target);
+        assert_eq!(status, 500);
+        assert!(!body.contains("secret"), "{body}");
+    }
+    let received = exchange(
+        fixture.at.plain,
+        b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    assert!(received.contains("HTTP/1.1 500") && received.contains("<title>Home</title>"), "{received}");
+
+    let is_reported = || {
+        let notices = fixture.notices.lock().unwrap();
+        let has = |part: &str| notices.iter().any(|notice| notice.contains(part));
+        has("GET /panic: the handler has panicked") && has("GET /fail: secret cause")
+    };
+    await_condition(is_reported);
+}
+
+/// Waits until a condition holds, for half a minute at most.
+fn await_condition(holds: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the condition does not hold");
+}
+
+#[test]
+fn bodies_are_streamed() {
+    let fixture = Fixture::start();
+    let expected: String = (0..20_000).map(|number| format!("{number}\n")).collect();
+    assert!(get(fixture.at, "/stream") == (200, expected));
+    assert_eq!(request(fixture.at, "HEAD", "/stream", &[], b"").status, 200);
+
+    // The connection ends without the last chunk.
+    let received = exchange(fixture.at.plain, b"GET /broken-stream HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(received.ends_with("5\r\nbegun\r\n"), "{received}");
+}
+
+#[test]
+fn handlers_that_wait_delay_no_other_request() {
+    let fixture = Fixture::start_with(|server| server.threads(NonZeroUsize::MIN));
+    let answered = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let at = fixture.at;
+        let answered = &answered;
+        let waiting = scope.spawn(move || {
+            let waited = get(at, "/wait");
+            answered.store(true, Ordering::SeqCst);
+            waited
+        });
+        assert_eq!(get(fixture.at, "/hello/you").0, 200);
+        assert!(!answered.load(Ordering::SeqCst));
+        // One for each version of HTTP.
+        for _ in 0..3 {
+            fixture.proceed.send(()).unwrap();
+        }
+        assert_eq!(waiting.join().unwrap(), (200, "waited".to_owned()));
+    });
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let fixture = Fixture::start();
+    let mut requests = String::new();
+    for number in 0..50 {
+        requests += &format!(
+            "GET /thread HTTP/1.1\r\nHost: a\r\n\r\nGET /hello/{number} HTTP/1.1\r\nHost: a\r\n\r\n"
+        );
+        requests += "POST /slow/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET ";
+    }
+    requests += "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let received = exchange(fixture.at.plain, requests.as_bytes());
+    let mut rest = received.as_str();
+    for number in 0..50 {
+        for wanted in ["handler-".to_owned(), format!("Hello {number}!"), "\r\n\r\nGET ".to_owned()] {
+            rest = rest.split_once(&wanted).unwrap_or_else(|| panic!("{wanted} is missing: {rest}")).1;
+        }
+    }
+    assert!(rest.contains("<title>Home</title>"), "{rest}");
+}
+
+#[test]
+fn clients_may_leave_at_any_time() {
+    let fixture = Fixture::start();
+    for request in [
+        "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\npart",
+    ] {
+        let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        drop(stream);
+    }
+    fixture.proceed.send(()).unwrap();
+    assert_eq!(get(fixture.at, "/hello/others").0, 200);
+}
+
+#[test]
+fn responses_in_flight_are_completed_when_the_server_stops() {
+    let mut fixture = Fixture::start();
+    let at = fixture.at;
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(move || over_http1(at.plain, "GET", "/wait", &[], b"").body);
+        await_condition(|| fixture.is_waiting.load(Ordering::SeqCst));
+        let server = fixture.server.take().unwrap();
+        let stop = server.stop_handle();
+        scope.spawn(move || server.wait());
+        stop.stop();
+        fixture.proceed.send(()).unwrap();
+        assert_eq!(waiting.join().unwrap(), b"waited");
+    });
+}
+
+#[test]
+fn handlers_that_take_too_long_are_replaced() {
+    let fixture = Fixture::start_with(|server| {
+        server.configure(|config| {
+            let timeouts = Timeouts { handler: Duration::from_millis(1), ..Timeouts::default() };
+            config.timeouts = Some(timeouts);
+        })
+    });
+    assert_eq!(get(fixture.at, "/wait").0, 503);
+    for _ in 0..3 {
+        fixture.proceed.send(()).unwrap();
+    }
+    assert_eq!(get(fixture.at, "/hello/you").0, 200);
+}
+
+#[test]
+fn path_that_is_no_text_reaches_no_handler() {
+    let fixture = Fixture::start();
+    let received =
+        exchange(fixture.at.plain, b"GET /hello/\xff HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(received.starts_with("HTTP/1.1 400 "), "{received}");
+}
+
+#[test]
+fn body_waits_for_a_slow_client() {
+    static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+    let fixture = Fixture::start_with(|server| {
+        server.route("GET /endless", |_: &Request<'_>| {
+            Response::stream("text/plain", |body| {
+                loop {
+                    body.write_all(&[b'x'; 1024])?;
+                    WRITTEN.fetch_add(1024, Ordering::SeqCst);
+                }
+            })
+        })
+    });
+    // A client of HTTP/3 with a large window, which never acknowledges data.
+    let options = http3::Options { stream_window: 1 << 30, ..http3::Options::default() };
+    let mut client = http3::Client::connect_with(fixture.at.quic, &options).unwrap();
+    client.send_request(&pseudo("GET", "/endless", &[])).unwrap();
+    let mut streams = vec![];
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+        stream.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        streams.push(stream);
+    }
+    // The buffers of the sockets and of QUIC take some megabytes; then all three handlers wait.
+    let before = Cell::new((0, 0));
+    await_condition(|| {
+        let written = WRITTEN.load(Ordering::SeqCst);
+        assert!(written < 100 << 20, "the server keeps {written} bytes");
+        let (last, rounds) = before.get();
+        before.set(if written == last { (written, rounds + 1) } else { (written, 0) });
+        written > 1 << 20 && rounds > 20
+    });
+    assert_eq!(over_http1(fixture.at.plain, "GET", "/hello/x", &[], b"").status, 200);
+}
+
+#[test]
+fn body_that_is_complete_waits_for_the_window() {
+    let fixture = Fixture::start();
+    let settings = [(http2::INITIAL_WINDOW_SIZE, 1000)];
+    let mut client = http2::Client::with_settings(TcpStream::connect(fixture.at.plain).unwrap(), &settings);
+    let stream = client.send_request(&pseudo("GET", "/written", &[])).unwrap();
+    let mut received = 0;
+    let mut is_complete = false;
+    while !is_complete {
+        let frame = client.receive_frame().unwrap();
+        if frame.kind == DATA && frame.stream == stream {
+            received += frame.payload.len();
+            is_complete = frame.has(END_STREAM);
+            client.send_window_update(stream, 1000);
+        }
+    }
+    assert_eq!(received, WRITTEN_BYTES);
+}
+
+#[test]
+fn faults_of_the_program_are_errors_at_the_start() {
+    let handler = |_: &Request<'_>| "";
+    let error = Server::new().route("GET /{a}/x", handler).route("GET /y/{b}", handler).start().unwrap_err();
+    assert!(matches!(error, StartError::Route(_)), "{error}");
+    assert!(error.to_string().contains("/{a}/x") && error.to_string().contains("/y/{b}"), "{error}");
+    assert!(matches!(Server::new().bind("nowhere").start(), Err(StartError::Address { .. })));
+    assert!(matches!(Server::new().site_of("a b", "site.cdb").start(), Err(StartError::Host(_))));
+    assert!(matches!(Server::new().site("/missing.cdb").start(), Err(StartError::Archive { .. })));
+}
+
+#[test]
+fn archive_can_be_part_of_the_program() {
+    let site = support::site();
+    let archive: &'static [u8] = fs::read(&site.archive).unwrap().leak();
+    let server = Server::new().embedded_site(archive).bind("127.0.0.1:0").start().unwrap();
+    let address = server.local_addresses()[0];
+    assert_eq!(over_http1(address, "GET", "/", &[], b"").body, b"<title>Home</title>");
+    server.stop_handle().stop();
+    server.wait();
+}
+
+#[test]
+fn server_without_a_site_has_its_routes_only() {
+    let server = Server::new().route("GET /a", |_: &Request<'_>| "a").bind("127.0.0.1:0").start().unwrap();
+    let address = server.local_addresses()[0];
+    assert_eq!(over_http1(address, "GET", "/a", &[], b"").status, 200);
+    assert_eq!(over_http1(address, "GET", "/b", &[], b"").status, 404);
+    server.stop_handle().stop();
+    server.wait();
+}

@@ -1,0 +1,224 @@
+//! A body that one thread writes while the server sends it.
+//!
+//! The bytes in between are bounded: a writer waits while the client is slower.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a body that are written and not taken for sending: about as many as one call sends.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Returns the two ends of a body.
+#[must_use]
+pub fn channel() -> (BodyWriter, BodyReader) {
+    let shared = Arc::new(Shared::default());
+    (BodyWriter { shared: Arc::clone(&shared) }, BodyReader { shared })
+}
+
+/// Writes a body, from any thread.
+///
+/// A writer that is dropped before [`BodyWriter::finish`] makes the response incomplete, and the client can tell.
+#[derive(Debug)]
+pub struct BodyWriter {
+    shared: Arc<Shared>,
+}
+
+/// The end of a body from which the server takes the bytes.
+#[derive(Debug)]
+pub struct BodyReader {
+    shared: Arc<Shared>,
+}
+
+/// Whether more bytes of a body follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyProgress {
+    /// They may.
+    Open,
+    /// The body is complete.
+    Complete,
+    /// The writer has given up.
+    Broken,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Is notified when bytes are taken, and when the reader is dropped.
+    taken: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: Vec<u8>,
+    is_complete: bool,
+    has_writer_ended: bool,
+    is_reader_dropped: bool,
+    /// Wakes up the reader.
+    waker: Option<Waker>,
+    /// Whether the reader was woken up, and has taken no bytes since.
+    is_woken: bool,
+}
+
+/// Wakes up the server when a body has more bytes.
+pub type Waker = Box<dyn Fn() + Send>;
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn wake(&mut self) {
+        if let Some(waker) = &self.waker
+            && !std::mem::replace(&mut self.is_woken, true)
+        {
+            waker();
+        }
+    }
+}
+
+impl BodyWriter {
+    /// Returns `true` if the client wants no more of the response.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.lock().is_reader_dropped
+    }
+
+    /// Writes as many bytes as there is room for at the moment, and returns their number.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::BrokenPipe`] if the client wants no more of the response.
+    pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.shared.lock();
+        if state.is_reader_dropped {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let count = bytes.len().min(BODY_BYTES_MAX.saturating_sub(state.bytes.len()));
+        state.bytes.extend_from_slice(&bytes[..count]);
+        if count > 0 {
+            state.wake();
+        }
+        Ok(count)
+    }
+
+    /// Completes the body.
+    pub fn finish(self) {
+        let mut state = self.shared.lock();
+        state.is_complete = true;
+        state.has_writer_ended = true;
+        state.wake();
+    }
+}
+
+impl io::Write for BodyWriter {
+    /// Waits until there is room.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.shared.lock();
+        while state.bytes.len() >= BODY_BYTES_MAX && !state.is_reader_dropped {
+            state = self.shared.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        self.try_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for BodyWriter {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        if !std::mem::replace(&mut state.has_writer_ended, true) {
+            state.wake();
+        }
+    }
+}
+
+impl BodyReader {
+    /// Sets the function that wakes up the server, and calls it if there are bytes.
+    pub fn set_waker(&self, waker: Waker) {
+        let mut state = self.shared.lock();
+        state.waker = Some(waker);
+        state.is_woken = false;
+        if !state.bytes.is_empty() || state.has_writer_ended {
+            state.wake();
+        }
+    }
+
+    /// Appends the bytes that were written to `bytes`.
+    pub fn take(&self, bytes: &mut Vec<u8>) -> BodyProgress {
+        let mut state = self.shared.lock();
+        state.is_woken = false;
+        if bytes.is_empty() {
+            std::mem::swap(bytes, &mut state.bytes);
+        } else {
+            bytes.append(&mut state.bytes);
+        }
+        self.shared.taken.notify_one();
+        match (state.has_writer_ended, state.is_complete) {
+            (false, _) => BodyProgress::Open,
+            (true, true) => BodyProgress::Complete,
+            (true, false) => BodyProgress::Broken,
+        }
+    }
+}
+
+impl Drop for BodyReader {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.is_reader_dropped = true;
+        state.bytes = Vec::new();
+        state.waker = None;
+        self.shared.taken.notify_all();
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn reader_is_woken_once_for_bytes_that_it_has_not_taken() {
+        let (mut writer, reader) = channel();
+        let (wakes, woken) = mpsc::channel();
+        reader.set_waker(Box::new(move || wakes.send(()).unwrap()));
+        assert_eq!(woken.try_iter().count(), 0);
+        writer.write_all(b"a").unwrap();
+        writer.write_all(b"b").unwrap();
+        assert_eq!(woken.try_iter().count(), 1);
+        let mut bytes = Vec::new();
+        assert_eq!(reader.take(&mut bytes), BodyProgress::Open);
+        assert_eq!(bytes, b"ab");
+        writer.finish();
+        assert_eq!(woken.try_iter().count(), 1);
+        assert_eq!(reader.take(&mut bytes), BodyProgress::Complete);
+    }
+
+    #[test]
+    fn dropped_writer_breaks_the_body() {
+        let (writer, reader) = channel();
+        drop(writer);
+        assert_eq!(reader.take(&mut Vec::new()), BodyProgress::Broken);
+    }
+
+    #[test]
+    fn dropped_reader_ends_a_writer_that_waits() {
+        let (mut writer, reader) = channel();
+        writer.write_all(&[0; BODY_BYTES_MAX]).unwrap();
+        assert_eq!(writer.try_write(b"more").unwrap(), 0);
+        let waiting = std::thread::spawn(move || writer.write_all(b"more"));
+        drop(reader);
+        assert_eq!(waiting.join().unwrap().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+}

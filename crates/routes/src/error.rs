@@ -1,0 +1,88 @@
+//! The error of a handler: a status, a message for the client, and a cause for the operator.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Why a handler has no response.
+///
+/// Every error of the standard library and of other crates becomes one by `?`, with the status 500. Its text is for the operator
+/// only: clients get a text without the cause.
+pub struct Error {
+    status: u16,
+    message: Cow<'static, str>,
+    cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// Returns an error with a status and a message, which the client gets as text.
+    #[must_use]
+    pub fn new(status: u16, message: impl Into<Cow<'static, str>>) -> Error {
+        Error { status, message: message.into(), cause: None }
+    }
+
+    /// Returns the error of a handler that has panicked.
+    #[must_use]
+    pub fn panicked() -> Error {
+        Error { cause: Some("the handler has panicked".into()), ..Error::new(500, "") }
+    }
+
+    /// Returns the status of the response.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Returns the message for the client, which is empty if the client must not learn more than the status.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns the cause for the operator, if there is one.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.cause.as_deref()
+    }
+}
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
+    fn from(cause: E) -> Error {
+        Error { cause: Some(Box::new(cause)), ..Error::new(500, "") }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Some(cause) => cause.fmt(f),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {self}", self.status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_for_the_operator() {
+        let parse = || -> Result<u8, Error> { Ok("x".parse::<u8>()?) };
+        let error = parse().unwrap_err();
+        assert_eq!((error.status(), error.message()), (500, ""));
+        assert_eq!(error.to_string(), "invalid digit found in string");
+        assert!(error.cause().is_some());
+
+        let error = Error::new(404, "No such city.");
+        assert_eq!(
+            (error.status(), error.message(), error.to_string().as_str()),
+            (404, "No such city.", "No such city.")
+        );
+        assert!(error.cause().is_none());
+    }
+}

@@ -1,0 +1,279 @@
+//! Handlers: the routes that have them, and the consequences of an error or a panic.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::Error;
+use crate::request::{Parts, Request};
+use crate::response::{IntoResponse, Response};
+use crate::router::{Lookup, Match, RouteError, Router};
+
+/// Makes the response to a request.
+pub type Handler = Box<dyn Fn(&Request<'_>) -> Result<Response, Error> + Send + Sync>;
+
+/// Makes the response for an error.
+pub type ErrorHandler = Box<dyn Fn(&Request<'_>, &Error) -> Response + Send + Sync>;
+
+/// Makes the response to a request, and may have the handler make it.
+pub type Middleware = Box<dyn Fn(&Request<'_>, &Next<'_>) -> Result<Response, Error> + Send + Sync>;
+
+/// Makes the response instead of the middleware: the next middleware, or the handler after the last one.
+pub type Next<'n> = dyn Fn(&Request<'_>) -> Result<Response, Error> + 'n;
+
+/// The routes of a server.
+#[derive(Default)]
+pub struct Routes {
+    router: Router<Route>,
+    /// In the order in which they run.
+    middleware: Vec<Middleware>,
+    on_error: Option<ErrorHandler>,
+}
+
+/// A route: a handler and its properties.
+pub struct Route {
+    handler: Handler,
+    thread: HandlerThread,
+    content_bytes_max: u32,
+}
+
+/// The thread on which a handler runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandlerThread {
+    /// The worker that serves the connection, and many others meanwhile: the handler must not wait for anything.
+    Worker,
+    /// A thread of the pool. The handler may wait.
+    Pool,
+}
+
+/// The response to a request.
+#[derive(Debug)]
+pub struct Answered {
+    /// The response.
+    pub response: Response,
+    /// Why it is not the one that the handler should have made, for the operator.
+    pub fault: Option<String>,
+}
+
+impl Route {
+    /// Returns a route that accepts at most this many bytes of content.
+    pub fn new<R: IntoResponse>(
+        handler: impl Fn(&Request<'_>) -> R + Send + Sync + 'static,
+        thread: HandlerThread,
+        content_bytes_max: u32,
+    ) -> Route {
+        let handler: Handler = Box::new(move |request| handler(request).into_response());
+        Route { handler, thread, content_bytes_max }
+    }
+
+    /// Returns the thread on which the handler runs.
+    #[must_use]
+    pub fn thread(&self) -> HandlerThread {
+        self.thread
+    }
+
+    /// Returns the limit of a request's content, in bytes.
+    #[must_use]
+    pub fn content_bytes_max(&self) -> u32 {
+        self.content_bytes_max
+    }
+}
+
+impl Routes {
+    /// Adds a route.
+    ///
+    /// # Errors
+    /// The pattern is invalid, or conflicts with another one.
+    pub fn add(&mut self, pattern: &str, route: Route) -> Result<(), RouteError> {
+        self.router.add(pattern, route)
+    }
+
+    /// Adds a middleware, which runs for all routes, after those that were added before.
+    pub fn wrap(&mut self, middleware: Middleware) {
+        self.middleware.push(middleware);
+    }
+
+    /// Sets the function that makes the responses for errors.
+    pub fn set_error_handler(&mut self, on_error: ErrorHandler) {
+        self.on_error = Some(on_error);
+    }
+
+    /// Returns `true` if there is no route.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.router.is_empty()
+    }
+
+    /// Returns `true` if a handler runs on a thread of the pool.
+    #[must_use]
+    pub fn needs_pool(&self) -> bool {
+        self.router.patterns().any(|(_, route)| route.thread == HandlerThread::Pool)
+    }
+
+    /// Finds the route of a request.
+    #[must_use]
+    pub fn find<'r, 'p>(
+        &'r self,
+        method: &[u8],
+        host: Option<&[u8]>,
+        path: &'p [u8],
+    ) -> Lookup<'r, 'p, Route> {
+        self.router.find(method, host, path)
+    }
+
+    /// Finds the route of a request, and runs its handler. A request without a route gets a 404.
+    pub fn answer(&self, parts: Parts<'_>) -> Answered {
+        match self.find(parts.method, parts.host, parts.path) {
+            Lookup::Found(found) => self.run(&found, parts),
+            Lookup::OtherMethods(_) | Lookup::Missing => {
+                self.fail(&Request::new(parts, None), "", &Error::new(404, "There is no such page."))
+            }
+        }
+    }
+
+    /// Runs the handler of a request after its route was found.
+    pub fn run(&self, found: &Match<'_, '_, Route>, parts: Parts<'_>) -> Answered {
+        let request = Request::new(parts, Some(found.captures));
+        // We pass no data of ours that a panic could leave inconsistent.
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let response = self.call(&request, &found.value.handler, &self.middleware)?;
+            response.check()?;
+            Ok(response)
+        }));
+        match ran.unwrap_or_else(|_| Err(Error::panicked())) {
+            Ok(response) => Answered { response, fault: None },
+            Err(error) => self.fail(&request, found.pattern, &error),
+        }
+    }
+
+    /// Runs the next middleware, or the handler after the last one.
+    fn call(
+        &self,
+        request: &Request<'_>,
+        handler: &Handler,
+        middleware: &[Middleware],
+    ) -> Result<Response, Error> {
+        match middleware {
+            [] => handler(request),
+            [first, rest @ ..] => first(request, &|request| self.call(request, handler, rest)),
+        }
+    }
+
+    /// Returns the response for an error.
+    #[cold]
+    fn fail(&self, request: &Request<'_>, pattern: &str, error: &Error) -> Answered {
+        let fault = (error.status() >= 500).then(|| format!("{pattern}: {error}"));
+        let made = self.on_error.as_ref().and_then(|on_error| {
+            let made = catch_unwind(AssertUnwindSafe(|| on_error(request, error))).ok()?;
+            made.check().is_ok().then_some(made)
+        });
+        let response = made.unwrap_or_else(|| default_response(error));
+        Answered { response, fault }
+    }
+}
+
+/// Returns the response for an error without an error handler.
+fn default_response(error: &Error) -> Response {
+    // The status of an error is the program's, so it may be any number.
+    let status = if (400..=599).contains(&error.status()) { error.status() } else { 500 };
+    let message = match error.message() {
+        "" => "The server has failed to make this page.",
+        message => message,
+    };
+    Response::text(format!("{message}\n")).with_status(status)
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.router.patterns().map(|(pattern, _)| pattern)).finish()
+    }
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Route").field("thread", &self.thread).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::Body;
+
+    fn routes() -> Routes {
+        let mut routes = Routes::default();
+        let mut add = |pattern: &str, handler: fn(&Request<'_>) -> Result<Response, Error>| {
+            routes.add(pattern, Route::new(handler, HandlerThread::Worker, 1024)).unwrap();
+        };
+        add("GET /hello/{name}", |request| Ok(Response::text(format!("Hello {}!", request.param("name")))));
+        add("GET /missing", |_| Err(Error::new(404, "Nothing here.")));
+        add("GET /failing", |_| Err(std::io::Error::other("disk on fire").into()));
+        add("GET /panicking", |_| panic!("a handler may panic"));
+        add("GET /invalid", |_| Ok(Response::new(200).with_header("\n", "")));
+        routes
+    }
+
+    fn parts(path: &str) -> Parts<'_> {
+        Parts {
+            method: b"GET",
+            path: path.as_bytes(),
+            query: None,
+            host: None,
+            version: "1.1",
+            field_lines: b"",
+            content: b"",
+            peer: None,
+            is_secured: false,
+        }
+    }
+
+    fn answer(routes: &Routes, path: &str) -> (u16, String, Option<String>) {
+        let Answered { mut response, fault } = routes.answer(parts(path));
+        let Body::Bytes(body) = response.take_body() else { panic!("a body of bytes") };
+        (response.status(), String::from_utf8(body.into_owned()).unwrap(), fault)
+    }
+
+    #[test]
+    fn handlers_answer_or_fail() {
+        let routes = routes();
+        assert_eq!(answer(&routes, "/hello/J%C3%BCrgen"), (200, "Hello Jürgen!".to_owned(), None));
+        assert_eq!(answer(&routes, "/missing"), (404, "Nothing here.\n".to_owned(), None));
+        assert_eq!(answer(&routes, "/other").0, 404);
+        for (path, why) in [
+            ("/failing", "GET /failing: disk on fire"),
+            ("/panicking", "GET /panicking: the handler has panicked"),
+            (
+                "/invalid",
+                "GET /invalid: a handler sets a field with the name \"\\n\", which RFC 9110 §5.1 forbids",
+            ),
+        ] {
+            let (status, text, fault) = answer(&routes, path);
+            assert_eq!((status, fault.as_deref()), (500, Some(why)));
+            assert!(!text.contains("fire"), "causes are for the operator");
+        }
+    }
+
+    #[test]
+    fn middleware_wraps_handlers_in_order() {
+        let mut routes = routes();
+        routes.wrap(Box::new(|request, next| Ok(next(request)?.with_header("Outer", "1"))));
+        routes.wrap(Box::new(|request, next| match request.header("x") {
+            None if request.path() == "/missing" => Err(Error::new(403, "Not for you.")),
+            _ => Ok(next(request)?.with_header("Inner", "2")),
+        }));
+        let answered = routes.answer(parts("/hello/a"));
+        let names: Vec<_> = answered.response.fields().map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(names, ["Content-Type", "Inner", "Outer"]);
+        assert_eq!(routes.answer(parts("/missing")).response.status(), 403);
+    }
+
+    #[test]
+    fn error_handler_makes_responses() {
+        let mut routes = routes();
+        routes.set_error_handler(Box::new(|_, error| {
+            Response::html("<h1>Oh</h1>").with_status(error.status())
+        }));
+        assert_eq!(answer(&routes, "/failing").1, "<h1>Oh</h1>");
+        routes.set_error_handler(Box::new(|_, _| panic!("an error handler may panic, too")));
+        assert_eq!(answer(&routes, "/failing").0, 500);
+    }
+}

@@ -1,0 +1,84 @@
+//! Percent-encoding of paths (RFC 3986 §2.1).
+
+use std::fmt::Write;
+
+/// The percent-decoded bytes of a path. An invalid escape stays as it is.
+pub(crate) struct Decoded<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Decoded<'a> {
+    pub(crate) fn new(encoded: &'a [u8]) -> Decoded<'a> {
+        Decoded { rest: encoded }
+    }
+}
+
+impl Iterator for Decoded<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let (&first, tail) = self.rest.split_first()?;
+        let (byte, rest) = match escaped_byte(self.rest) {
+            Some(byte) => (byte, &tail[2..]),
+            None => (first, tail),
+        };
+        self.rest = rest;
+        Some(byte)
+    }
+}
+
+/// Returns the byte of the escape that `encoded` starts with, if it does.
+fn escaped_byte(encoded: &[u8]) -> Option<u8> {
+    let [b'%', high, low, ..] = *encoded else { return None };
+    let digit = |byte| char::from(byte).to_digit(16);
+    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+}
+
+/// Returns the offset of the first `%` that two hexadecimal digits don't follow.
+pub(crate) fn invalid_escape(encoded: &[u8]) -> Option<usize> {
+    (0..encoded.len()).find(|&at| encoded[at] == b'%' && escaped_byte(&encoded[at..]).is_none())
+}
+
+/// Appends bytes to a path, percent-encoded where a segment can't contain them (RFC 3986 §3.3).
+pub(crate) fn encode_segment(bytes: &[u8], path: &mut String) {
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(path, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_decoded() {
+        for (encoded, decoded) in
+            [("", ""), ("a", "a"), ("%61b", "ab"), ("%2f%2F", "//"), ("%", "%"), ("%6", "%6"), ("%%61", "%a")]
+        {
+            assert_eq!(Decoded::new(encoded.as_bytes()).collect::<Vec<_>>(), decoded.as_bytes(), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn invalid_escapes_are_found() {
+        for (encoded, offset) in
+            [("", None), ("a%20%2F", None), ("a%", Some(1)), ("%2", Some(0)), ("%41%4g", Some(3))]
+        {
+            assert_eq!(invalid_escape(encoded.as_bytes()), offset, "{encoded}");
+        }
+    }
+
+    #[test]
+    fn encoded_segment_decodes_to_its_bytes() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let mut path = String::new();
+        encode_segment(&bytes, &mut path);
+        assert!(path.is_ascii() && !path.contains('/'));
+        assert_eq!(Decoded::new(path.as_bytes()).collect::<Vec<_>>(), bytes);
+    }
+}

@@ -1,0 +1,219 @@
+//! A request, as its handler sees it.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+use serde::de::DeserializeOwned;
+
+use crate::captures::Captures;
+use crate::error::Error;
+use crate::query::Query;
+
+/// The parts of a request that the server provides. It has checked their grammar.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'a> {
+    /// The method, as sent.
+    pub method: &'a [u8],
+    /// The path of the target, as sent.
+    pub path: &'a [u8],
+    /// The query of the target, without its question mark.
+    pub query: Option<&'a [u8]>,
+    /// The host, without its port.
+    pub host: Option<&'a [u8]>,
+    /// The version of HTTP, such as `1.1`.
+    pub version: &'static str,
+    /// The header fields in the syntax of HTTP/1, one line each.
+    pub field_lines: &'a [u8],
+    /// The content, which is empty for GET and HEAD.
+    pub content: &'a [u8],
+    /// The other end of the connection, if the server has asked the kernel for it.
+    pub peer: Option<SocketAddr>,
+    /// Whether the connection is encrypted.
+    pub is_secured: bool,
+}
+
+/// A request, as its handler sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    parts: Parts<'a>,
+    captures: Option<Captures<'a, 'a>>,
+}
+
+impl<'a> Request<'a> {
+    /// Returns a request with the captures of its route's pattern, if it has a route.
+    #[must_use]
+    pub fn new(parts: Parts<'a>, captures: Option<Captures<'a, 'a>>) -> Request<'a> {
+        Request { parts, captures }
+    }
+
+    /// Returns the method, which is case-sensitive (RFC 9110 §9.1).
+    #[must_use]
+    pub fn method(&self) -> &'a str {
+        text(self.parts.method)
+    }
+
+    /// Returns the path as sent, with its percent-encoding.
+    #[must_use]
+    pub fn path(&self) -> &'a str {
+        text(self.parts.path)
+    }
+
+    /// Returns the part of the path that a wildcard of the pattern matches, decoded. For a name that the pattern does not have,
+    /// it is empty.
+    ///
+    /// ```
+    /// # use cannery_routes::{Request, Response};
+    /// // For the pattern `GET /weatherforecast/{city}`:
+    /// fn forecast(request: &Request) -> Response {
+    ///     Response::text(format!("No rain in {}.", request.param("city")))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn param(&self, name: &str) -> Cow<'a, str> {
+        self.captures.and_then(|captures| captures.get(name)).unwrap_or_default()
+    }
+
+    /// Returns the parameters of the query.
+    #[must_use]
+    pub fn query(&self) -> Query<'a> {
+        Query::new(self.parts.query.unwrap_or_default())
+    }
+
+    /// Returns the value of the first header field with this name, in any letter case. Values that are not UTF-8 are ignored:
+    /// see [`Request::headers`].
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        let named = |(field, _): &(&str, &[u8])| field.eq_ignore_ascii_case(name);
+        self.headers().filter(named).find_map(|(_, value)| std::str::from_utf8(value).ok())
+    }
+
+    /// Returns the names and values of all header fields, in the order in which they were sent.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        self.parts.field_lines.split(|byte| *byte == b'\n').filter_map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            Some((text(&line[..colon]), line[colon + 1..].trim_ascii()))
+        })
+    }
+
+    /// Returns the value of a cookie (RFC 6265 §4.2).
+    #[must_use]
+    pub fn cookie(&self, name: &str) -> Option<&'a str> {
+        let fields = self.headers().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
+        let pairs = fields.flat_map(|(_, value)| value.split(|byte| *byte == b';'));
+        pairs
+            .filter_map(|pair| std::str::from_utf8(pair).ok()?.trim().split_once('='))
+            .find_map(|(key, value)| (key == name).then(|| value.trim_matches('"')))
+    }
+
+    /// Returns the content. It is empty for GET and HEAD, because the content of these has no meaning (RFC 9110 §9.3.1).
+    #[must_use]
+    pub fn content(&self) -> &'a [u8] {
+        self.parts.content
+    }
+
+    /// Returns the content as text.
+    ///
+    /// # Errors
+    /// It is not UTF-8: an error with the status 400.
+    pub fn text(&self) -> Result<&'a str, Error> {
+        std::str::from_utf8(self.parts.content)
+            .map_err(|error| Error::new(400, format!("The content is not UTF-8: {error}.")))
+    }
+
+    /// Parses the content as JSON.
+    ///
+    /// # Errors
+    /// It is not JSON, or not of this type: an error with the status 400, which names line and column.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_slice(self.parts.content)
+            .map_err(|error| Error::new(400, format!("The content is not the expected JSON: {error}.")))
+    }
+
+    /// Returns the host of the request, without its port.
+    #[must_use]
+    pub fn host(&self) -> Option<&'a str> {
+        self.parts.host.map(text)
+    }
+
+    /// Returns the version of HTTP, such as `1.1`, `2.0` or `3.0`.
+    #[must_use]
+    pub fn version(&self) -> &'static str {
+        self.parts.version
+    }
+
+    /// Returns the other end of the connection. For a Unix socket, it is unknown.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.parts.peer
+    }
+
+    /// Returns `true` if the connection is encrypted.
+    #[must_use]
+    pub fn is_secured(&self) -> bool {
+        self.parts.is_secured
+    }
+}
+
+/// Returns text with a grammar that the server has checked. Only a path may have other bytes than ASCII. We return an empty text
+/// for those.
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTS: Parts<'static> = Parts {
+        method: b"POST",
+        path: b"/a",
+        query: Some(b"b=1"),
+        host: Some(b"example.com"),
+        version: "1.1",
+        field_lines: b"Host: example.com\r\nAccept:  text/html \r\ncookie: a=1; b=\"2\"\r\nCookie: c=3=4\r\nx: \xff\r\nX: y\r\n",
+        content: b"{\"n\": 5}",
+        peer: None,
+        is_secured: false,
+    };
+
+    fn request() -> Request<'static> {
+        Request::new(PARTS, None)
+    }
+
+    #[test]
+    fn headers_are_found_in_any_letter_case() {
+        assert_eq!(request().header("accept"), Some("text/html"));
+        assert_eq!(request().header("HOST"), Some("example.com"));
+        assert_eq!(request().header("x"), Some("y"), "the first value is not UTF-8");
+        assert_eq!(request().header("missing"), None);
+        assert_eq!(request().headers().count(), 6);
+    }
+
+    #[test]
+    fn cookies_of_all_fields_are_found() {
+        assert_eq!(request().cookie("a"), Some("1"));
+        assert_eq!(request().cookie("b"), Some("2"));
+        assert_eq!(request().cookie("c"), Some("3=4"));
+        assert_eq!(request().cookie("d"), None);
+    }
+
+    #[test]
+    fn content_is_parsed() {
+        #[derive(serde::Deserialize)]
+        struct Content {
+            n: u8,
+        }
+        assert_eq!(request().json::<Content>().unwrap().n, 5);
+        let error = request().json::<u8>().unwrap_err();
+        assert_eq!(error.status(), 400);
+        assert!(error.message().contains("line 1 column 0"), "{}", error.message());
+        let invalid = Request::new(Parts { content: b"\xff", ..PARTS }, None);
+        assert_eq!(invalid.text().unwrap_err().status(), 400);
+    }
+
+    #[test]
+    fn unknown_parameter_is_empty() {
+        assert_eq!(request().param("city"), "");
+        assert_eq!(request().query().get("b").as_deref(), Some("1"));
+    }
+}

@@ -1,0 +1,361 @@
+//! HTTP/1 while a handler makes the response to a request.
+//!
+//! ```text
+//! Receiving ──▶ Running ──▶ Finished ──▶ Streaming ──▶ HTTP/1 again
+//! ```
+//!
+//! Some stages are skipped. Requests that the client sends meanwhile wait (RFC 9112 §9.3.2).
+
+use std::time::Instant;
+
+use cannery_routes::{BodyProgress, BodyReader, Response};
+use cannery_site::{Method, Request};
+use cannery_wire::h1::{self, ContentError, ContentTooLong, Framing};
+use cannery_wire::{Output, Refusal, RequestHead, StoredRequest, Version};
+
+use super::{Awaits, CONTENT_BLOCK_BYTES, Client, Progress};
+use crate::connection::context::{Responder, WorkerContext};
+use crate::observe::{LoggedRequest, LoggedResponse};
+use crate::routes::{
+    BodyFraming, Delivered, Dispatch, Expected, Finished, PreparedBody, Treatment, content_too_long,
+    put_chunk, put_h1_head, too_slow,
+};
+
+/// HTTP/1 while a handler makes the response to a request.
+#[derive(Debug)]
+pub(in crate::connection) struct HandledH1 {
+    http: h1::Connection,
+    line: Line,
+    stage: Stage,
+}
+
+/// The properties of a request that its response depends on.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    method: Method,
+    version: Version,
+    keep_alive: bool,
+    expects_continue: bool,
+    framing: Framing,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The content arrives.
+    Receiving { request: StoredRequest, bytes_max: u32 },
+    /// The handler runs on the pool.
+    Running(Running),
+    /// The response is to be written.
+    Finished(Box<Finished>),
+    /// The body is written while it is sent.
+    Streaming { body: BodyReader, framing: BodyFraming },
+    /// The response is complete.
+    Done,
+}
+
+/// A request with a handler that runs on the pool.
+#[derive(Debug)]
+struct Running {
+    expected: Expected,
+    since: Instant,
+    /// The request without its content, for the response if the handler takes too long.
+    request: StoredRequest,
+}
+
+/// The outcome of routing a request.
+pub(super) enum Routed {
+    /// It has no route, so the site answers it.
+    Site,
+    /// Its response is written.
+    Answered,
+    /// Its response comes later.
+    Handled(Box<HandledH1>),
+    /// Its content is invalid.
+    Refused(Refusal),
+}
+
+impl Line {
+    fn of(head: &h1::Head<'_>) -> Line {
+        Line {
+            method: head.common.request.method,
+            version: head.common.version,
+            keep_alive: head.keep_alive,
+            expects_continue: head.expects_continue,
+            framing: head.framing,
+        }
+    }
+
+    /// Returns a head with these properties.
+    fn head(self) -> h1::Head<'static> {
+        let request = Request::new(self.method, b"");
+        h1::Head {
+            common: RequestHead { request, version: self.version, ..RequestHead::EMPTY },
+            keep_alive: self.keep_alive,
+            expects_continue: self.expects_continue,
+            framing: self.framing,
+        }
+    }
+}
+
+/// Handles a request after its head was read. The server has routes. `rest` are the bytes after the head. Returns how many of them are
+/// its content.
+#[cold]
+pub(super) fn route(
+    http: &mut h1::Connection,
+    head: &h1::Head<'_>,
+    rest: &[u8],
+    client: Client<'_>,
+    cx: &mut WorkerContext,
+) -> (usize, Routed) {
+    let is_redirected = cx.policy.https_port.is_some() && !client.has_tls;
+    let dispatch = dispatch(client, cx).filter(|_| !is_redirected);
+    let treatment = dispatch.as_ref().map_or(Treatment::Site, |dispatch| {
+        dispatch.routes.treat(&head.common, head.framing != Framing::Length(0))
+    });
+    let skipped = match treatment {
+        Treatment::Receive { .. } => Ok(0),
+        _ => http.skip_content(head, rest),
+    };
+    let content_bytes = match skipped {
+        Ok(bytes) => bytes,
+        Err(refusal) => return (0, Routed::Refused(refusal)),
+    };
+    let Some(mut dispatch) = dispatch else { return (content_bytes, Routed::Site) };
+
+    let line = Line::of(head);
+    let response = match treatment {
+        Treatment::Site => return (content_bytes, Routed::Site),
+        Treatment::Respond(response) => response,
+        Treatment::Run(route) => dispatch.routes.run(&route, &head.common, b"", dispatch.client),
+        Treatment::Send => match send(StoredRequest::new(&head.common), &mut dispatch) {
+            Stage::Finished(refused) => refused.response,
+            stage => return (content_bytes, HandledH1::begin(http, line, stage)),
+        },
+        Treatment::Receive { bytes_max } => match http.receive_content(head, bytes_max, dispatch.output) {
+            Ok(()) => {
+                let request = StoredRequest::new(&head.common);
+                let stage = Stage::Receiving { request, bytes_max };
+                return (content_bytes, HandledH1::begin(http, line, stage));
+            }
+            Err(ContentTooLong) => content_too_long(),
+        },
+    };
+    let routed = match respond(http, line, &head.common, response, &mut dispatch) {
+        Stage::Done => Routed::Answered,
+        stage => HandledH1::begin(http, line, stage),
+    };
+    (content_bytes, routed)
+}
+
+/// Has the pool run the handler of a request, and returns the next stage.
+fn send(request: StoredRequest, dispatch: &mut Dispatch<'_>) -> Stage {
+    let copy = StoredRequest::new(&request.head());
+    match dispatch.routes.send(request, dispatch.client, dispatch.address) {
+        Ok(expected) => Stage::Running(Running { expected, since: dispatch.now, request: copy }),
+        Err(refused) => Stage::Finished(refused),
+    }
+}
+
+/// Returns what a response of a handler needs, if the server has handlers.
+fn dispatch<'a>(client: Client<'_>, cx: &'a mut WorkerContext) -> Option<Dispatch<'a>> {
+    let WorkerContext { clock, responder, observer, routes, current, .. } = cx;
+    let Responder { fields, output, .. } = responder;
+    client.dispatch(routes, *current, clock.now, fields.for_connection(client.has_tls), output, observer)
+}
+
+/// Writes a response, and returns the next stage.
+fn respond(
+    http: &mut h1::Connection,
+    line: Line,
+    head: &RequestHead<'_>,
+    mut response: Response,
+    dispatch: &mut Dispatch<'_>,
+) -> Stage {
+    let length_before = dispatch.output.length();
+    let body = dispatch.routes.take_body(&mut response, dispatch.address);
+    let framing = match (&body, line.version) {
+        (PreparedBody::Bytes(bytes), _) => BodyFraming::Length(bytes.len()),
+        (PreparedBody::Stream(_), Version::Http10) => BodyFraming::Close,
+        (PreparedBody::Stream(_), _) => BodyFraming::Chunked,
+    };
+    let h1_head = h1::Head { keep_alive: line.keep_alive && framing != BodyFraming::Close, ..line.head() };
+    let option = http.begin(&h1_head, dispatch.output);
+    put_h1_head(&response, framing, option, dispatch.fields, dispatch.output);
+
+    let has_body = line.method != Method::Head && !matches!(response.status(), 204 | 304);
+    let mut content_bytes = 0;
+    let stage = match body {
+        PreparedBody::Bytes(bytes) => {
+            if has_body {
+                dispatch.output.put(&bytes);
+                content_bytes = bytes.len() as u64;
+            }
+            Stage::Done
+        }
+        PreparedBody::Stream(body) if has_body => Stage::Streaming { body, framing },
+        PreparedBody::Stream(_) => Stage::Done,
+    };
+    if dispatch.observer.records_requests() {
+        let logged = LoggedResponse::Own { status: response.status(), content_bytes };
+        let bytes = dispatch.output.length() - length_before;
+        let peer = dispatch.client.peer;
+        let logged = LoggedRequest { peer, tls: dispatch.tls, head, response: &logged, bytes };
+        dispatch.observer.request_answered(&logged);
+    }
+    stage
+}
+
+impl HandledH1 {
+    /// Takes the connection over at a stage.
+    fn begin(http: &mut h1::Connection, line: Line, stage: Stage) -> Routed {
+        Routed::Handled(Box::new(HandledH1 { http: std::mem::take(http), line, stage }))
+    }
+
+    /// Returns the connection once the response is complete.
+    pub(super) fn take_finished(&mut self) -> Option<h1::Connection> {
+        matches!(self.stage, Stage::Done).then(|| std::mem::take(&mut self.http))
+    }
+
+    /// Closes the connection after the response.
+    pub(super) fn close_after_next(&mut self) {
+        self.http.close_after_next();
+    }
+
+    pub(super) fn awaits(&self) -> Awaits {
+        match &self.stage {
+            Stage::Receiving { request, .. } => {
+                Awaits::Content { blocks: request.content().len() / CONTENT_BLOCK_BYTES }
+            }
+            Stage::Running(_) | Stage::Finished(_) | Stage::Done => Awaits::Handler,
+            Stage::Streaming { .. } => Awaits::Body,
+        }
+    }
+
+    /// Returns the memory that it takes, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        let kept = match &self.stage {
+            Stage::Receiving { request, .. } => request.memory(),
+            Stage::Finished(finished) => finished.request.memory(),
+            Stage::Running(running) => running.request.memory(),
+            Stage::Streaming { .. } | Stage::Done => 0,
+        };
+        size_of::<HandledH1>() + kept
+    }
+
+    /// Takes what a handler has made.
+    pub(super) fn deliver(&mut self, delivered: Delivered) {
+        if let (Stage::Running(running), Delivered::Response(ticket, finished)) = (&self.stage, delivered)
+            && running.expected.is_for(ticket)
+        {
+            self.stage = Stage::Finished(finished);
+        }
+    }
+
+    /// Responds instead of a handler that takes too long.
+    pub(super) fn give_up(&mut self) {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Running(Running { request, .. }) => {
+                self.http.close_after_next();
+                Stage::Finished(Box::new(Finished { request, response: too_slow() }))
+            }
+            stage => stage,
+        };
+    }
+
+    /// Returns when the handler was called.
+    pub(super) fn since(&self) -> Option<Instant> {
+        if let Stage::Running(running) = &self.stage { Some(running.since) } else { None }
+    }
+
+    /// Continues with the request: reads its content from `rest`, and writes its response.
+    pub(super) fn respond(
+        &mut self,
+        rest: &mut &[u8],
+        client: Client<'_>,
+        cx: &mut WorkerContext,
+    ) -> Progress {
+        let Some(mut dispatch) = dispatch(client, cx) else { return Progress::Closing };
+
+        loop {
+            self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+                Stage::Receiving { mut request, bytes_max } => {
+                    let read = self.http.read_content(rest, bytes_max, request.content_mut());
+                    if read == Ok(()) && self.http.awaits_content() {
+                        self.stage = Stage::Receiving { request, bytes_max };
+                        return Progress::Complete;
+                    }
+                    self.finish_content(request, read, &mut dispatch)
+                }
+                Stage::Running(running) => {
+                    self.stage = Stage::Running(running);
+                    return Progress::Complete;
+                }
+                Stage::Finished(finished) => {
+                    let Finished { request, response } = *finished;
+                    respond(&mut self.http, self.line, &request.head(), response, &mut dispatch)
+                }
+                Stage::Streaming { body, framing } => {
+                    if !dispatch.output.is_empty() {
+                        self.stage = Stage::Streaming { body, framing };
+                        return Progress::OutputFull;
+                    }
+                    let mut bytes = Vec::new();
+                    let progress = body.take(&mut bytes);
+                    put_body(&bytes, framing, progress, dispatch.output);
+                    match progress {
+                        BodyProgress::Open => {
+                            self.stage = Stage::Streaming { body, framing };
+                            return if bytes.is_empty() { Progress::Complete } else { Progress::OutputFull };
+                        }
+                        BodyProgress::Complete => Stage::Done,
+                        BodyProgress::Broken => {
+                            self.http.break_off();
+                            Stage::Done
+                        }
+                    }
+                }
+                Stage::Done => return Progress::OutputFull,
+            };
+        }
+    }
+
+    /// Runs the handler of a request after its content has arrived, and returns the next stage.
+    fn finish_content(
+        &mut self,
+        request: StoredRequest,
+        read: Result<(), ContentError>,
+        dispatch: &mut Dispatch<'_>,
+    ) -> Stage {
+        let head = request.head();
+        let response = match read {
+            Err(ContentError::TooLong) => content_too_long(),
+            Err(ContentError::Invalid) => {
+                Response::text("The content of the request is invalid.\n").with_status(400)
+            }
+            Ok(()) => match dispatch.routes.treat(&head, false) {
+                Treatment::Run(route) => {
+                    dispatch.routes.run(&route, &head, request.content(), dispatch.client)
+                }
+                Treatment::Respond(response) => response,
+                // The route was found when the head arrived.
+                Treatment::Send | Treatment::Receive { .. } | Treatment::Site => {
+                    return send(request, dispatch);
+                }
+            },
+        };
+        respond(&mut self.http, self.line, &head, response, dispatch)
+    }
+}
+
+/// Writes bytes of a body, and its end.
+fn put_body(bytes: &[u8], framing: BodyFraming, progress: BodyProgress, output: &mut Output) {
+    if framing != BodyFraming::Chunked {
+        return output.put(bytes);
+    }
+    if !bytes.is_empty() {
+        put_chunk(bytes, output);
+    }
+    if progress == BodyProgress::Complete {
+        put_chunk(b"", output);
+    }
+}

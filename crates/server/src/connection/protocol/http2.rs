@@ -1,0 +1,181 @@
+//! HTTP/2 on a connection: requests of the site are answered at once, those of handlers when the response is made.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cannery_routes::BodyProgress;
+use cannery_wire::{Output, h2};
+
+use super::{Client, Progress};
+use crate::connection::context::{Responder, WorkerContext};
+use crate::content::{Content, IncomingRequest, OnStream};
+use crate::routes::limits::HANDLER_BODY_PENDING_BYTES;
+use crate::routes::{Delivered, StreamOutcome, StreamRoutes};
+
+/// HTTP/2 on a connection.
+#[derive(Debug)]
+pub(in crate::connection) struct Http2 {
+    pub(super) http: h2::Connection,
+    /// The release of all bodies that wait to be sent, or `None` if no body waits.
+    pub(super) content: Option<Arc<Content>>,
+    /// Whether our SETTINGS were written, which come first.
+    has_begun: bool,
+    /// Whether the client must be sent GOAWAY.
+    pub(super) is_going_away: bool,
+    /// Body bytes that the client's windows had room for since [`Protocol::body_bytes_since_last`].
+    pub(super) body_bytes: u64,
+    /// Requests that handlers answer.
+    handled: StreamRoutes<h2::StreamId>,
+}
+
+impl Http2 {
+    pub(super) fn new() -> Http2 {
+        Http2 {
+            http: h2::Connection::new(),
+            content: None,
+            has_begun: false,
+            is_going_away: false,
+            body_bytes: 0,
+            handled: StreamRoutes::default(),
+        }
+    }
+
+    pub(super) fn begin(&mut self, output: &mut Output) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.http.begin(output);
+        }
+    }
+
+    // Not inlined: its caller would save registers for HTTP/1 that only HTTP/2 needs.
+    #[inline(never)]
+    pub(super) fn respond(
+        &mut self,
+        rest: &mut &[u8],
+        client: Client<'_>,
+        cx: &mut WorkerContext,
+    ) -> Progress {
+        let WorkerContext { policy, clock, release, responder, observer, routes, current, .. } = &mut *cx;
+        let Responder { fields, scratch, heads, output } = responder;
+        let fields = fields.for_connection(client.has_tls);
+        let https_port = if client.has_tls { None } else { policy.https_port };
+
+        self.begin(output);
+        if self.is_going_away {
+            self.http.go_away(output);
+        }
+
+        if self.handled.is_used()
+            && let Some(mut dispatch) = client.dispatch(routes, *current, clock.now, fields, output, observer)
+        {
+            while let Some(stream) = self.handled.write_next(&mut self.http, &mut dispatch) {
+                self.http.settle(stream, dispatch.output);
+            }
+        }
+
+        // Bodies of one connection come from one release at a time.
+        let pinned = self.content.take();
+        let content = pinned.as_ref().unwrap_or(&release.content);
+        let last = loop {
+            let (used, step) = self.http.next_request(rest, heads, output);
+            *rest = &rest[used..];
+            let (stream, refusal) = match step {
+                h2::Step::Request(stream) => (stream, None),
+                h2::Step::Refused(stream, refusal) => (stream, Some(refusal)),
+                h2::Step::Received(stream, content) => {
+                    if let Some(mut dispatch) =
+                        client.dispatch(routes, *current, clock.now, fields, output, observer)
+                    {
+                        let is_whole = content == h2::ReceivedContent::Whole;
+                        self.handled.receive(&mut self.http, stream, is_whole, &mut dispatch);
+                    }
+                    continue;
+                }
+                step => break step,
+            };
+
+            let head = heads.head();
+            if https_port.is_none()
+                && refusal.is_none()
+                && let Some(mut dispatch) =
+                    client.dispatch(routes, *current, clock.now, fields, output, observer)
+            {
+                let outcome = self.handled.begin(&mut self.http, stream, &head, &mut dispatch);
+                if outcome != StreamOutcome::Site {
+                    continue;
+                }
+            }
+            let incoming = IncomingRequest {
+                exchange: OnStream { http: &mut self.http, stream, head: &head },
+                peer: client.address,
+                tls: client.tls_version,
+                https_port,
+                fields,
+            };
+            match refusal {
+                None => content.answer(incoming, scratch, output, observer),
+                Some(refusal) => content.refuse(refusal, incoming, output, observer),
+            }
+        };
+
+        let has_handled = self.handled.is_used();
+        if has_handled {
+            self.handled.forget_cancelled(&mut self.http);
+            self.take_body_bytes(output);
+        }
+        let has_bodies = self.http.has_bodies();
+        // Also the rest of a body that its handler has completed.
+        let has_pending_bytes = self.http.has_pending_bytes();
+        if has_pending_bytes {
+            let before = output.length();
+            self.http.fill(output);
+            self.body_bytes += output.length() - before;
+        }
+        if has_bodies {
+            // Also if all of them are in the output now.
+            self.content = pinned.or_else(|| Some(Arc::clone(&release.content)));
+        }
+
+        let may_have_more = has_pending_bytes || has_handled;
+        if self.http.has_ended() {
+            Progress::Closing
+        } else if last == h2::Step::Full || may_have_more && !output.is_empty() {
+            Progress::OutputFull
+        } else {
+            Progress::Complete
+        }
+    }
+
+    /// Takes bytes of handlers' bodies, unless many are pending.
+    #[cold]
+    fn take_body_bytes(&mut self, output: &mut Output) {
+        let http = &mut self.http;
+        self.handled.bodies.retain(|(stream, body)| {
+            match http.pending_body_bytes(*stream) {
+                Some(pending) if pending > HANDLER_BODY_PENDING_BYTES => return true,
+                Some(_) => {}
+                None => return false,
+            }
+            let mut bytes = Vec::new();
+            let progress = body.take(&mut bytes);
+            if progress == BodyProgress::Broken {
+                http.abort_response(*stream, output);
+                return false;
+            }
+            http.append_body(*stream, &bytes, progress == BodyProgress::Complete);
+            progress == BodyProgress::Open
+        });
+    }
+
+    pub(super) fn give_up_handlers(&mut self, now: Instant, timeout: Duration) {
+        self.handled.give_up(now, timeout);
+    }
+
+    pub(super) fn oldest_handler(&self) -> Option<Instant> {
+        self.handled.oldest()
+    }
+
+    /// Takes what a handler has made.
+    pub(super) fn deliver(&mut self, delivered: Delivered) {
+        self.handled.deliver(delivered);
+    }
+}

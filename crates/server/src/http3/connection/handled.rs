@@ -1,0 +1,89 @@
+//! Requests of an HTTP/3 connection that handlers answer, and the bodies that they write.
+
+use std::net::SocketAddr;
+
+use cannery_routes::BodyProgress;
+use cannery_secure::quic::{ConnectionKey, StreamId};
+use cannery_wire::h3::{self, ErrorCode};
+
+use super::{Connection, SendTime};
+use crate::connection::WorkerContext;
+use crate::http3::bodies::Bodies;
+use crate::routes::{Delivered, StreamOutcome, StreamRoutes};
+
+impl Connection {
+    /// Takes what a handler has made. The connection writes it when it runs.
+    pub(in crate::http3) fn deliver(&mut self, delivered: Delivered) {
+        self.handled.deliver(delivered);
+    }
+
+    /// Writes responses of handlers, and the next bytes of bodies that they make.
+    #[cold]
+    pub(super) fn write_handled(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
+        let key = self.quic.key();
+        let client = Some(self.quic.remote_address());
+        self.handled.forget_cancelled(&mut self.http);
+        loop {
+            let Some(mut dispatch) = cx.http3().dispatch(key, &client) else { return };
+            let Some(id) = self.handled.write_next(&mut self.http, &mut dispatch) else { break };
+            self.write_response(StreamId::new(id.number()), SendTime::Now, cx, bodies);
+        }
+
+        let mut index = 0;
+        while let Some((id, body)) = self.handled.bodies.get(index) {
+            let stream = StreamId::new(id.number());
+            if self.responses.iter().any(|response| response.stream == stream) {
+                index += 1;
+                continue;
+            }
+            let mut bytes = Vec::new();
+            let progress = body.take(&mut bytes);
+            match progress {
+                BodyProgress::Open => index += 1,
+                BodyProgress::Complete | BodyProgress::Broken => _ = self.handled.bodies.swap_remove(index),
+            }
+            if progress == BodyProgress::Broken {
+                self.reset(stream, ErrorCode::Internal);
+            } else if !bytes.is_empty() {
+                h3::Connection::put_body(&bytes, cx.http3().output);
+                self.write_response(stream, SendTime::Now, cx, bodies);
+            } else if progress == BodyProgress::Complete {
+                self.finish(stream);
+            }
+        }
+    }
+
+    /// Returns `true` if more bytes of a response's body may follow.
+    pub(super) fn has_open_body(&self, stream: StreamId) -> bool {
+        self.handled.bodies.iter().any(|(open, _)| open.number() == stream.number())
+    }
+}
+
+/// Passes a request to its handler, if it has one.
+pub(super) fn begin(
+    http: &mut h3::Connection,
+    stream: h3::StreamId,
+    key: ConnectionKey,
+    client: &Option<SocketAddr>,
+    handled: &mut StreamRoutes<h3::StreamId>,
+    cx: &mut WorkerContext,
+) -> StreamOutcome {
+    let (heads, dispatch) = cx.http3().heads_and_dispatch(key, client);
+    let Some(mut dispatch) = dispatch else { return StreamOutcome::Site };
+    handled.begin(http, stream, &heads.head(), &mut dispatch)
+}
+
+/// Passes a request to its handler, because its content has arrived or is too long.
+#[cold]
+pub(super) fn finish_content(
+    http: &mut h3::Connection,
+    stream: h3::StreamId,
+    key: ConnectionKey,
+    client: &Option<SocketAddr>,
+    is_whole: bool,
+    handled: &mut StreamRoutes<h3::StreamId>,
+    cx: &mut WorkerContext,
+) -> StreamOutcome {
+    let Some(mut dispatch) = cx.http3().dispatch(key, client) else { return StreamOutcome::Later };
+    handled.receive(http, stream, is_whole, &mut dispatch)
+}

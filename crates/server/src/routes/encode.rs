@@ -1,0 +1,105 @@
+//! Heads and bodies of handlers' responses, as bytes of HTTP/1 and as fields of HTTP/2 and HTTP/3.
+
+use std::borrow::Cow;
+
+use cannery_routes::Response;
+use cannery_wire::response_head::{override_bit, reason_phrase};
+use cannery_wire::{Output, OwnHead, ServerFields};
+
+/// How the client finds the end of a body in HTTP/1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyFraming {
+    /// By its length.
+    Length(usize),
+    /// By the chunked transfer coding (RFC 9112 §7.1).
+    Chunked,
+    /// By the end of the connection, for HTTP/1.0.
+    Close,
+}
+
+/// Returns `true` if a response with this status has no content, and no field about its length (RFC 9110 §8.6).
+pub(super) fn has_no_content(status: u16) -> bool {
+    matches!(status, 204 | 304)
+}
+
+/// Appends the head of a response of HTTP/1.
+pub(crate) fn put_h1_head(
+    response: &Response,
+    framing: BodyFraming,
+    connection: Option<&str>,
+    fields: &ServerFields,
+    output: &mut Output,
+) {
+    output.put(b"HTTP/1.1 ");
+    output.put_number(response.status().into());
+    output.put(b" ");
+    output.put(reason_phrase(response.status()).as_bytes());
+    output.put(b"\r\n");
+    for (name, value) in response.fields() {
+        put_line(output, name, value);
+    }
+    match framing {
+        BodyFraming::Length(_) if has_no_content(response.status()) => {}
+        BodyFraming::Length(length) => {
+            output.put(b"Content-Length: ");
+            output.put_number(length as u64);
+            output.put(b"\r\n");
+        }
+        BodyFraming::Chunked => put_line(output, "Transfer-Encoding", "chunked"),
+        BodyFraming::Close => {}
+    }
+    if let Some(option) = connection {
+        put_line(output, "Connection", option);
+    }
+    output.put(fields.end_of_head(overrides(response)));
+}
+
+fn put_line(output: &mut Output, name: &str, value: &str) {
+    for part in [name, ": ", value, "\r\n"] {
+        output.put(part.as_bytes());
+    }
+}
+
+/// Appends a chunk (RFC 9112 §7.1). Without bytes, it is the last one.
+pub(crate) fn put_chunk(bytes: &[u8], output: &mut Output) {
+    output.put(format!("{:x}\r\n", bytes.len()).as_bytes());
+    output.put(bytes);
+    output.put(b"\r\n");
+}
+
+/// Passes the head of a response of HTTP/2 or HTTP/3 to `put`. The body has this length, if it is known.
+pub(super) fn with_head<R>(
+    response: &Response,
+    length: Option<usize>,
+    server_fields: &ServerFields,
+    put: impl FnOnce(&OwnHead<'_>) -> R,
+) -> R {
+    let status = response.status().to_string();
+    let length = length.filter(|_| !has_no_content(response.status())).map(|length| length.to_string());
+    let names: Vec<Cow<'_, str>> = response.fields().map(|(name, _)| lowercase(name)).collect();
+
+    let mut fields: Vec<(&str, &[u8])> = Vec::with_capacity(names.len() + 2);
+    fields.push((":status", status.as_bytes()));
+    for (name, (_, value)) in names.iter().zip(response.fields()) {
+        fields.push((name, value.as_bytes()));
+    }
+    if let Some(length) = &length {
+        fields.push(("content-length", length.as_bytes()));
+    }
+    put(&OwnHead { fields: &fields, server_fields: Some((server_fields, overrides(response))) })
+}
+
+fn lowercase(name: &str) -> Cow<'_, str> {
+    match name {
+        "Content-Type" => Cow::Borrowed("content-type"),
+        name if name.bytes().any(|byte| byte.is_ascii_uppercase()) => Cow::Owned(name.to_ascii_lowercase()),
+        name => Cow::Borrowed(name),
+    }
+}
+
+/// Returns which of the server's fields the handler sets. Several content security policies apply together (CSP3 §8.1), so that of
+/// the server stays.
+fn overrides(response: &Response) -> u8 {
+    let fields = response.fields().filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Security-Policy"));
+    fields.map(|(name, _)| override_bit(name)).fold(0, |all, bit| all | bit)
+}

@@ -1,0 +1,147 @@
+//! Threads for handlers that wait: for a database, a file, another server.
+//!
+//! The number of requests that wait for a thread is bounded, and so is their content. A handler that never returns occupies its
+//! thread, and no other one. Bodies have a pool of their own, because a client that receives slowly occupies a thread of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::Builder;
+
+use cannery_routes::{BodyWriter, Producer, Routes};
+use cannery_wire::StoredRequest;
+
+use super::limits::{HANDLERS_CONTENT_BYTES_MAX, HANDLERS_WAITING_MAX};
+use super::{ConnectionAddress, Delivered, Finished, Mailbox, RouteClient, Ticket, answer};
+use crate::error::StartError;
+use crate::notice::Notice;
+
+/// The pools of a server.
+#[derive(Clone)]
+pub(crate) struct Pools {
+    /// Runs handlers.
+    pub(super) handlers: Pool,
+    /// Writes bodies.
+    pub(super) producers: Pool,
+}
+
+impl Pools {
+    /// Starts the threads. They end when no worker is left.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start(threads: usize) -> Result<Pools, StartError> {
+        Ok(Pools { handlers: Pool::start("handler", threads)?, producers: Pool::start("body", threads)? })
+    }
+}
+
+/// Hands jobs to the threads of a pool.
+#[derive(Clone)]
+pub(super) struct Pool {
+    jobs: SyncSender<Job>,
+    /// The content of all requests that wait or run, in bytes.
+    content_bytes: Arc<AtomicUsize>,
+}
+
+/// Work for a thread of the pool.
+pub(super) enum Job {
+    /// Makes the response to a request.
+    Answer {
+        routes: Arc<Routes>,
+        request: StoredRequest,
+        client: RouteClient,
+        address: ConnectionAddress,
+        ticket: Ticket,
+        /// Can be upgraded as long as the connection expects the response.
+        is_wanted: Weak<()>,
+        mailbox: Mailbox,
+        notices: Sender<Notice>,
+    },
+    /// Writes the body of a response.
+    Produce { produce: Producer, writer: BodyWriter, notices: Sender<Notice> },
+}
+
+impl Pool {
+    fn start(name: &str, threads: usize) -> Result<Pool, StartError> {
+        let content_bytes = Arc::new(AtomicUsize::new(0));
+        let (jobs, waiting) = sync_channel(HANDLERS_WAITING_MAX);
+        let waiting = Arc::new(Mutex::new(waiting));
+        for number in 0..threads {
+            let waiting = Arc::clone(&waiting);
+            let content_bytes = Arc::clone(&content_bytes);
+            // No sandbox: handlers may do anything that the program may.
+            let thread = Builder::new().name(format!("{name}-{number}"));
+            thread.spawn(move || run(&waiting, &content_bytes)).map_err(StartError::Thread)?;
+        }
+        Ok(Pool { jobs, content_bytes })
+    }
+
+    /// Hands over a job, or returns it if too many wait.
+    pub(super) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
+        let bytes = job.content_bytes();
+        if self.content_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes
+            > HANDLERS_CONTENT_BYTES_MAX.max(bytes)
+        {
+            self.content_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Box::new(job));
+        }
+        self.jobs.try_send(job).map_err(|error| match error {
+            TrySendError::Full(job) | TrySendError::Disconnected(job) => {
+                self.content_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                Box::new(job)
+            }
+        })
+    }
+}
+
+/// Runs jobs until no worker is left.
+fn run(waiting: &Mutex<Receiver<Job>>, content_bytes: &AtomicUsize) {
+    loop {
+        let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match job {
+            Ok(job) => {
+                let bytes = job.content_bytes();
+                job.run();
+                content_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+impl Job {
+    /// Returns the length of a request's content.
+    fn content_bytes(&self) -> usize {
+        match self {
+            Job::Answer { request, .. } => request.content().len(),
+            Job::Produce { .. } => 0,
+        }
+    }
+
+    fn run(self) {
+        match self {
+            Job::Answer { routes, request, client, address, ticket, is_wanted, mailbox, notices } => {
+                if is_wanted.strong_count() == 0 {
+                    return;
+                }
+                let response = answer(&routes, &request, client, &notices);
+                let finished = Box::new(Finished { request, response });
+                mailbox.deliver(address, Delivered::Response(ticket, finished));
+            }
+            Job::Produce { produce, mut writer, notices } => {
+                let produced = catch_unwind(AssertUnwindSafe(|| produce(&mut writer)));
+                let fault = match produced {
+                    Ok(Ok(())) => return writer.finish(),
+                    // The client has left, and the function has noticed it.
+                    Ok(Err(_)) if writer.is_cancelled() => return,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(_) => "the function has panicked".to_owned(),
+                };
+                // The thread that receives notices may have stopped.
+                let _ =
+                    notices.send(Notice::HandlerFailed { why: format!("the body of a response: {fault}") });
+            }
+        }
+    }
+}

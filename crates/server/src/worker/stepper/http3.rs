@@ -1,0 +1,205 @@
+//! Single loop iterations of a worker that serves HTTP/3 to one client, which is outside of it.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use cannery_eventloop::{
+    Accepted, Backlog, DatagramSocket, Event, EventLoop, Now, ReceiveBatch, SendOutcome, Token, Train,
+};
+use cannery_secure::quic::{self, EarlyData, Generation};
+use cannery_secure::{Certificates, Protocol, SelfSigned, Settings, Version};
+
+use super::single_client::{ClientSocket, SECONDS};
+use crate::config::{self, Config};
+use crate::content::Content;
+use crate::error::StartError;
+use crate::http3::Http3Plan;
+use crate::observe::Observer;
+use crate::reload::Current;
+use crate::worker::{Plan, StopFlag, Worker};
+
+/// The address of the server.
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 443);
+
+/// The address of the client.
+const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_000);
+
+/// A worker that exchanges datagrams with one client. Its clock never advances.
+pub struct Http3Stepper {
+    worker: Worker<ClientLoop>,
+    mailbox: Rc<Mailbox>,
+    now: Instant,
+}
+
+impl Http3Stepper {
+    /// Creates a worker that serves `content`, with a certificate that it has signed itself.
+    ///
+    /// # Errors
+    /// Returns an error if the content cannot be opened.
+    ///
+    /// # Panics
+    /// The library for TLS refuses the settings.
+    pub fn new(content: config::Content) -> Result<Http3Stepper, StartError> {
+        let wall_clock = SystemTime::now();
+        let names = ["localhost".to_owned()];
+        let settings = Settings {
+            certificates: Certificates::self_signed(SelfSigned::Ecdsa, &names, wall_clock)
+                .expect("the name is valid"),
+            seed: None,
+            versions: vec![Version::Tls13],
+            protocols: vec![Protocol::Http11],
+            now: wall_clock,
+        };
+        let context = cannery_secure::Context::new(settings)
+            .and_then(|tls| quic::Context::new(&tls, None, EarlyData::Refused))
+            .expect("the settings are valid");
+        let mailbox = Rc::new(Mailbox::default());
+        let http3 = Http3Plan {
+            context,
+            worker: 0,
+            generation: Generation::new(0),
+            seed: [7; 32],
+            sockets: vec![MailboxSocket(Rc::clone(&mailbox))],
+            forwarding_socket: None,
+            workers: Vec::new(),
+            predecessors: Vec::new(),
+            drain: Duration::ZERO,
+            notices: std::sync::mpsc::channel().0,
+        };
+
+        let config = Config::plain(content);
+        let (content, _leases) = Content::open(&config, None)?;
+        let current = Arc::new(Current::new(Arc::new(content)));
+        let plan = Plan::new(&config, [], current, Arc::new(StopFlag::default()), Observer::default());
+        let plan = plan.with_http3(http3, String::new());
+        let now = Now { instant: Instant::now(), unix_seconds: SECONDS };
+        let worker =
+            Worker::new(ClientLoop { now, has_event: false }, plan).map_err(StartError::EventLoop)?;
+        Ok(Http3Stepper { worker, mailbox, now: now.instant })
+    }
+
+    /// Returns the time of all iterations.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Runs one iteration, in which these datagrams arrive: no more than one call receives. Returns the length of those that the
+    /// server sends, in bytes.
+    pub fn step(&mut self, datagrams: Vec<Vec<u8>>) -> usize {
+        *self.mailbox.to_server.borrow_mut() = datagrams;
+        self.mailbox.sent_bytes.set(0);
+        self.worker.run_iteration(None);
+        self.mailbox.sent_bytes.get()
+    }
+
+    /// Returns the datagrams that the server has sent since the last call.
+    #[must_use]
+    pub fn take_sent(&mut self) -> Vec<Vec<u8>> {
+        self.mailbox.to_client.take()
+    }
+}
+
+impl std::fmt::Debug for Http3Stepper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http3Stepper").field("mailbox", &self.mailbox).finish_non_exhaustive()
+    }
+}
+
+/// Datagrams in transit.
+#[derive(Debug, Default)]
+struct Mailbox {
+    to_server: RefCell<Vec<Vec<u8>>>,
+    to_client: RefCell<Vec<Vec<u8>>>,
+    /// The bytes that the server has sent in this iteration.
+    sent_bytes: Cell<usize>,
+}
+
+/// The server's socket.
+#[derive(Debug)]
+struct MailboxSocket(Rc<Mailbox>);
+
+impl DatagramSocket for MailboxSocket {
+    fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<Backlog> {
+        batch.clear();
+        for datagram in self.0.to_server.take() {
+            batch.push_datagram(CLIENT, SERVER.ip(), &datagram);
+        }
+        Ok(Backlog::Empty)
+    }
+
+    fn send(&self, train: &Train<'_>) -> SendOutcome {
+        self.0.sent_bytes.set(self.0.sent_bytes.get() + train.bytes.len());
+        let segment_bytes = train.segment_bytes.unwrap_or(train.bytes.len()).max(1);
+        self.0.to_client.borrow_mut().extend(train.bytes.chunks(segment_bytes).map(<[u8]>::to_vec));
+        SendOutcome::Sent
+    }
+
+    fn local_address(&self) -> SocketAddr {
+        SERVER
+    }
+
+    fn has_gso(&self) -> bool {
+        true
+    }
+}
+
+/// An event loop that reports datagrams in each iteration.
+#[derive(Debug)]
+struct ClientLoop {
+    now: Now,
+    has_event: bool,
+}
+
+impl EventLoop for ClientLoop {
+    type Listener = ();
+    type Socket = ClientSocket;
+    type Datagrams = MailboxSocket;
+
+    fn wait(&mut self, _: Option<Duration>) -> io::Result<()> {
+        self.has_event = true;
+        Ok(())
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
+        std::mem::take(&mut self.has_event).then_some(Event::Datagrams(0))
+    }
+
+    fn now(&mut self) -> Now {
+        self.now
+    }
+
+    fn add_listener(&mut self, (): &(), _: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn add_socket(&mut self, _: &ClientSocket, _: Token) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn accept(&mut self, (): &()) -> io::Result<Option<Accepted<ClientSocket>>> {
+        Ok(None)
+    }
+
+    fn remove_listener(&mut self, (): &()) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn close_listener(&mut self, (): ()) {}
+
+    fn add_datagrams(&mut self, _: &MailboxSocket, _: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn await_room(&mut self, _: &MailboxSocket, _: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_datagrams(&mut self, _: &MailboxSocket, _: u32) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! Requests that are answered later: because their content arrives, or because a handler makes the response.
+//!
+//! Each keeps its stream, so the number of streams bounds them. A client that resets the stream removes the request.
+
+use super::{Connection, FrameOutcome, PendingRequest, ReceivedContent, StreamId};
+use crate::h2::body::Body;
+use crate::h2::error::ErrorCode;
+use crate::h2::frame;
+use crate::h2::kept_request::{KeptRequest, Unanswered};
+use crate::h2::stream::{Content, Stream};
+use crate::output::Output;
+use crate::stored_request::StoredRequest;
+
+impl Connection {
+    /// Makes a stream of the request that is to be answered.
+    pub(in crate::h2) fn keep(&mut self, stream: StreamId, kept: Option<KeptRequest>) {
+        let Some(PendingRequest { id, info, content, window }) = self.take_request(stream) else { return };
+        let request = Some(Box::new(Unanswered { info, kept }));
+        self.streams.add(Stream { id, priority: info.priority, window, content, body: None, request });
+    }
+
+    /// Prepares the response to a request with a stream. Returns `None` if there is no such request, and else
+    /// the request with its content if it was kept for that.
+    pub(in crate::h2) fn resume_kept(&mut self, stream: StreamId) -> Option<Option<StoredRequest>> {
+        self.streams.find(stream.number()).filter(|stream| stream.request.is_some())?;
+        let Stream { id, priority, window, content, request, .. } = self.streams.remove(stream.number())?;
+        let Unanswered { mut info, kept } = *request?;
+        info.priority = priority;
+        self.pending_request = Some(PendingRequest { id, info, content, window });
+        Some(kept.map(|kept| kept.request))
+    }
+
+    /// Keeps content of a request.
+    #[cold]
+    pub(super) fn keep_content(&mut self, id: u32, bytes: &[u8], output: &mut Output) -> FrameOutcome {
+        let Some(stream) = self.streams.find(id) else { return FrameOutcome::Continue };
+        let Some(kept) = stream.request.as_mut().and_then(|request| request.kept.as_mut()) else {
+            // A handler that needs no content is running.
+            return FrameOutcome::Continue;
+        };
+        if kept.request.content().len() + bytes.len() > kept.bytes_max {
+            return FrameOutcome::Received(id, ReceivedContent::TooLong);
+        }
+        kept.request.content_mut().extend_from_slice(bytes);
+        if stream.content == Content::Ended {
+            return FrameOutcome::Received(id, ReceivedContent::Whole);
+        }
+        if let Some(bytes) = stream.content.reopen_window() {
+            frame::put_stream_window_update(output, id, bytes);
+        }
+        FrameOutcome::Continue
+    }
+
+    /// Ends the content of a request.
+    pub(super) fn finish_content(&mut self, id: u32) -> FrameOutcome {
+        let kept = self.streams.find(id).and_then(|stream| stream.request.as_ref()?.kept.as_ref());
+        match kept {
+            Some(_) => FrameOutcome::Received(id, ReceivedContent::Whole),
+            None => FrameOutcome::Continue,
+        }
+    }
+
+    /// Ends the stream of a request after its response was written, if its content cannot continue.
+    pub fn settle(&mut self, stream: StreamId, output: &mut Output) {
+        self.remove_if_done(stream.number(), output);
+    }
+
+    /// Returns the bytes of content that were received for handlers, and are kept.
+    #[must_use]
+    pub fn received_bytes(&self) -> usize {
+        self.streams.received_bytes()
+    }
+
+    /// Appends bytes to a body that follows its head. Returns how many of them are pending, or `None` if the client has
+    /// cancelled the response.
+    pub fn append_body(&mut self, stream: StreamId, bytes: &[u8], ends: bool) -> Option<usize> {
+        match &mut self.streams.find(stream.number())?.body {
+            Some(Body::Open(open)) => Some(open.append(bytes, ends)),
+            _ => None,
+        }
+    }
+
+    /// Returns how many bytes of a body that follows its head are pending, or `None` if there is no such body.
+    #[must_use]
+    pub fn pending_body_bytes(&mut self, stream: StreamId) -> Option<u64> {
+        let body = self.streams.find(stream.number())?.body.as_ref()?;
+        body.is_open().then(|| body.left())
+    }
+
+    /// Resets a stream, because we cannot complete its response.
+    pub fn abort_response(&mut self, stream: StreamId, output: &mut Output) {
+        let id = stream.number();
+        if let Some(stream) = self.streams.remove(id) {
+            frame::put_reset(output, id, ErrorCode::Internal);
+            if stream.content != Content::Ended {
+                self.remember_reset(id);
+            }
+        }
+    }
+}
