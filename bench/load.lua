@@ -1,4 +1,4 @@
--- Requests of wrk, and more percentiles than wrk prints by itself, in microseconds.
+-- Requests of wrk, and a report with more percentiles than wrk prints by itself, in microseconds.
 --
 --     wrk -s bench/load.lua URL                          the URL
 --     wrk -s bench/load.lua URL -- pipelined 16          the URL, 16 requests at once
@@ -43,9 +43,14 @@ function init(args)
 end
 
 function done(summary, latency, requests)
-   for _, percent in ipairs({ 50, 75, 90, 99, 99.9, 99.99 }) do
-      io.write(string.format("waited %g%% %d us\n", percent, latency:percentile(percent)))
+   local errors = summary.errors
+   local function report(name, value) io.write(string.format("%s: %d\n", name, value)) end
+   report("responses", summary.requests)
+   report("microseconds", summary.duration)
+   report("socket errors", errors.connect + errors.read + errors.write + errors.timeout)
+   report("error statuses", errors.status)
+   for _, percent in ipairs({ 50, 90, 99, 99.9 }) do
+      report(string.format("p%g", percent), latency:percentile(percent))
    end
-   io.write(string.format("waited 100%% %d us\n", latency.max))
-   io.write(string.format("received %d bytes\n", summary.bytes))
+   report("longest", latency.max)
 end

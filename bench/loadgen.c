@@ -12,12 +12,16 @@
  * possible. Over loopback that matters: the memory of a request belongs to the generator, which is not so for a client
  * on a network, and two threads that are loaded by one process share its bookkeeping.
  *
+ * With a RATE, all processes together send this number of requests per second, independent of the responses. A request
+ * waits for an idle connection if there is none. Its latency counts from the time for which it was scheduled.
+ *
  * It connects to 127.0.0.1 only.
  *
  *     cc -O2 -o loadgen bench/loadgen.c
- *     taskset --cpu-list 2,3 ./loadgen PORT CONNECTIONS MILLISECONDS REQUEST RESPONSE apart|across
+ *     taskset --cpu-list 2,3 ./loadgen PORT CONNECTIONS MILLISECONDS REQUEST RESPONSE apart|across [RATE LATENCIES]
  *
- * REQUEST and RESPONSE are files with the bytes of one of each.
+ * REQUEST and RESPONSE are files with the bytes of one of each. The nanoseconds of each request are appended to the file
+ * LATENCIES, as 64-bit integers.
  */
 #define _GNU_SOURCE
 
@@ -27,6 +31,7 @@
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +66,8 @@ struct connection {
     /* Received bytes of the response in flight. */
     size_t received;
     int is_waiting;
+    /* The time for which the request in flight was scheduled, at a constant rate. */
+    double scheduled;
 };
 
 /* The result that a process sends to the first one. */
@@ -75,6 +82,9 @@ static struct bytes request, response;
 /* The position of the response's date, whose value changes. */
 static size_t date_begin, date_end;
 static struct connection connections[CONNECTIONS_MAX];
+
+/* Latencies of some seconds, so a process rarely writes during the run. */
+static char latency_buffer[8 * 1024 * 1024];
 
 static void fail(const char *what)
 {
@@ -209,6 +219,50 @@ static struct result run_until(double ends, struct connection *from, long count)
     return result;
 }
 
+/* Returns the next connection without a request in flight, in turn, or NULL if there is none. */
+static struct connection *next_idle(struct connection *from, long count, long *next)
+{
+    for (long tried = 0; tried < count; tried++) {
+        struct connection *connection = &from[*next];
+        *next = (*next + 1) % count;
+        if (!connection->is_waiting)
+            return connection;
+    }
+    return NULL;
+}
+
+/* Sends requests at a constant rate until the time is over, and then receives the last responses. */
+static struct result run_at_rate(double interval, double ends, struct connection *from, long count, FILE *latencies)
+{
+    struct result result = { .requests = 0 };
+    double started = now(), time = started, scheduled = started;
+    struct connection *idle;
+    unsigned long sent = 0;
+    long next = 0;
+    while (scheduled < ends || result.requests < sent) {
+        if (time > ends + TIMEOUT_SECONDS)
+            refuse("the server doesn't keep up with the rate");
+        while (scheduled <= time && scheduled < ends && (idle = next_idle(from, count, &next))) {
+            idle->scheduled = scheduled;
+            send_request(idle);
+            scheduled = started + (double)++sent * interval;
+        }
+        for (struct connection *connection = from; connection < from + count; connection++) {
+            if (!connection->is_waiting || !receive(connection))
+                continue;
+            result.requests++;
+            uint64_t nanoseconds = (uint64_t)((now() - connection->scheduled) * 1e9);
+            if (fwrite(&nanoseconds, sizeof nanoseconds, 1, latencies) != 1)
+                fail("latencies");
+        }
+        time = now();
+    }
+    if (fflush(latencies) != 0)
+        fail("latencies");
+    result.ended = time;
+    return result;
+}
+
 /* Over loopback the sender's processor does the kernel's work for the receiver, and a socket remembers the last one. */
 static void find_processors(struct connection *from, long count)
 {
@@ -239,12 +293,13 @@ static void pin_to(const cpu_set_t *allowed, int place)
         fail("sched_setaffinity");
 }
 
-/* One process: sends requests on its connections, sends its result, and exits. */
-static void run_process(double ends, struct connection *from, long count, int results)
+/* One process: sends requests on its connections, at a rate if there is an interval, sends its result, and exits. */
+static void run_process(double ends, double interval, struct connection *from, long count, FILE *latencies, int results)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0)
         fail("PR_SET_PDEATHSIG");
-    struct result result = run_until(ends, from, count);
+    struct result result =
+        latencies ? run_at_rate(interval, ends, from, count, latencies) : run_until(ends, from, count);
     find_processors(from, count);
     for (struct connection *connection = from; connection < from + count; connection++)
         result.served_by[connection->processor]++;
@@ -279,27 +334,37 @@ static struct result collect(int results, int processes)
 
 int main(int argc, char **argv)
 {
-    int is_apart = argc == 7 && strcmp(argv[6], "apart") == 0;
-    int is_across = argc == 7 && strcmp(argv[6], "across") == 0;
-    long port = argc == 7 ? strtol(argv[1], NULL, 10) : 0;
-    long count = argc == 7 ? strtol(argv[2], NULL, 10) : 0;
-    long milliseconds = argc == 7 ? strtol(argv[3], NULL, 10) : 0;
+    int is_complete = argc == 7 || argc == 9;
+    int is_apart = is_complete && strcmp(argv[6], "apart") == 0;
+    int is_across = is_complete && strcmp(argv[6], "across") == 0;
+    long port = is_complete ? strtol(argv[1], NULL, 10) : 0;
+    long count = is_complete ? strtol(argv[2], NULL, 10) : 0;
+    long milliseconds = is_complete ? strtol(argv[3], NULL, 10) : 0;
+    double rate = argc == 9 ? strtod(argv[7], NULL) : 1.0;
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
         fail("sched_getaffinity");
     int processes = CPU_COUNT(&allowed);
     if ((!is_apart && !is_across) || port < 1 || port > 65535 || milliseconds < 1 || count < processes ||
-        count > CONNECTIONS_MAX)
-        refuse("usage: loadgen PORT CONNECTIONS MILLISECONDS REQUEST RESPONSE apart|across");
+        count > CONNECTIONS_MAX || !(rate > 0.0))
+        refuse("usage: loadgen PORT CONNECTIONS MILLISECONDS REQUEST RESPONSE apart|across [RATE LATENCIES]");
     read_bytes(argv[4], &request);
     read_bytes(argv[5], &response);
     find_date();
+    FILE *latencies = argc == 9 ? fopen(argv[8], "ab") : NULL;
+    if (argc == 9 && (!latencies || setvbuf(latencies, latency_buffer, _IOFBF, sizeof latency_buffer) != 0))
+        fail(argv[8]);
 
     /* Connecting and settling count, because the server's CPU time for them counts too. */
     double started = now(), ends = started + (double)milliseconds / 1000.0;
     connect_all((unsigned short)port, count);
-    unsigned long requests = run_until(now() + SETTLING_SECONDS, connections, count).requests;
-    find_processors(connections, count);
+    unsigned long requests = 0;
+    if (latencies) {
+        ends = now() + (double)milliseconds / 1000.0;
+    } else {
+        requests = run_until(now() + SETTLING_SECONDS, connections, count).requests;
+        find_processors(connections, count);
+    }
     if (is_apart)
         qsort(connections, (size_t)count, sizeof *connections, by_processor);
 
@@ -313,7 +378,7 @@ int main(int argc, char **argv)
         if (child == 0) {
             pin_to(&allowed, place);
             long from = count * place / processes, to = count * (place + 1) / processes;
-            run_process(ends, connections + from, to - from, results[1]);
+            run_process(ends, processes / rate, connections + from, to - from, latencies, results[1]);
         }
     }
     struct result sum = collect(results[0], processes);

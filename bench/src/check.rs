@@ -9,18 +9,50 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::certificates::{self, Certificate};
+use crate::forecast;
+use crate::http::value_of;
 use crate::project;
 use crate::scenario::{Load, Scenario, Wire};
+use crate::site::Site;
 
-/// The expected response of a target.
-pub(crate) struct Expected<'a> {
-    pub(crate) target: &'a str,
-    pub(crate) status: u16,
-    /// The content without its coding, or `None` if any content is right.
-    pub(crate) content: Option<Vec<u8>>,
+/// The expected content, without its coding.
+pub(crate) enum Content {
+    Any,
+    Exactly(Vec<u8>),
+    /// A weather forecast of now.
+    Forecast,
 }
 
-/// Requests some targets on one connection and compares each response with the expected one. Returns the bytes of the
+impl Content {
+    /// Returns the content of a target that a scenario expects.
+    pub(crate) fn of_site(scenario: &Scenario, site: &Site, target: &str) -> Result<Content> {
+        let content = match scenario.status {
+            304 => Vec::new(),
+            404 => site.content("/404.html")?,
+            _ => site.content(target)?,
+        };
+        Ok(Content::Exactly(match scenario.range {
+            Some([first, last]) => {
+                content.get(first..=last).context("the range is outside the file")?.to_vec()
+            }
+            None => content,
+        }))
+    }
+
+    fn compare(&self, received: &[u8]) -> Result<()> {
+        match self {
+            Content::Any => Ok(()),
+            Content::Exactly(content) => {
+                let [bytes, expected] = [received.len(), content.len()];
+                ensure!(received == content, "content differs ({bytes} bytes, not {expected})");
+                Ok(())
+            }
+            Content::Forecast => forecast::check(received).context("not a forecast"),
+        }
+    }
+}
+
+/// Requests some targets on one connection and compares each response with the status and the expected content. Returns the bytes of the
 /// first response over HTTP/1, with its header section.
 ///
 /// # Errors
@@ -31,44 +63,36 @@ pub(crate) fn check(
     wire: Wire,
     address: SocketAddrV4,
     headers: &[String],
-    expected: &[Expected<'_>],
+    status: u16,
+    expected: &[(&str, Content)],
 ) -> Result<f64> {
-    let folder = project::scratch("running/check/headers")?.with_file_name("");
-    let header_file = folder.join("headers");
+    let header_file = project::scratch("running/check/headers")?;
+    let content_file = |number: usize| header_file.with_file_name(number.to_string());
     let mut curl = curl(wire)?;
     curl.arg("--compressed").arg("--dump-header").arg(&header_file);
-    if let Load::Ab { keep_alive } = scenario.load {
-        curl.arg("--http1.0");
-        if keep_alive {
-            curl.args(["--header", "Connection: Keep-Alive"]);
-        }
+    if matches!(scenario.load, Load::Ab { .. } | Load::STime) {
+        // As these generators, which don't negotiate the protocol: `http/1.0` has no server.
+        curl.args(["--http1.0", "--no-alpn"]);
     }
-    for header in headers {
-        curl.args(["--header", header]);
+    if let Load::Ab { keep_alive: true } = scenario.load {
+        curl.args(["--header", "Connection: Keep-Alive"]);
     }
+    curl.args(headers.iter().flat_map(|header| ["--header", header]));
     curl.args(["--write-out", "%{http_code} %{size_header} %{size_download}\n"]);
-    for (number, Expected { target, .. }) in expected.iter().enumerate() {
-        curl.arg("--output").arg(folder.join(number.to_string()));
+    for (number, (target, _)) in expected.iter().enumerate() {
+        curl.arg("--output").arg(content_file(number));
         curl.arg(format!("{}://{address}{target}", wire.scheme()));
     }
 
     let summary = project::output(&mut curl)?;
     let lines: Vec<_> = summary.lines().collect();
     ensure!(lines.len() == expected.len(), "{} responses for {} requests", lines.len(), expected.len());
-    for (number, (line, Expected { target, status, content })) in lines.iter().zip(expected).enumerate() {
+    for (number, (line, (target, content))) in lines.iter().zip(expected).enumerate() {
         ensure!(line.starts_with(&status.to_string()), "{target}: status {status} expected, got {line}");
-        let path = folder.join(number.to_string());
         // curl creates no file for a response without content.
-        let received = fs::read(&path).unwrap_or_default();
-        let _ = fs::remove_file(&path);
-        if let Some(content) = content {
-            ensure!(
-                &received == content,
-                "{target}: content differs ({} bytes, not {})",
-                received.len(),
-                content.len()
-            );
-        }
+        let received = fs::read(content_file(number)).unwrap_or_default();
+        let _ = fs::remove_file(content_file(number));
+        content.compare(&received).with_context(|| (*target).to_owned())?;
     }
     check_codings(&fs::read_to_string(&header_file)?, headers)?;
 
@@ -109,31 +133,6 @@ pub(crate) fn validators(wire: Wire, address: SocketAddrV4, target: &str) -> Res
     }
     ensure!(!headers.is_empty(), "the response for {target} has no validator");
     Ok(headers)
-}
-
-/// Returns the value of a header line if it has this name.
-fn value_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let (other, value) = line.split_once(':')?;
-    other.eq_ignore_ascii_case(name).then(|| value.trim())
-}
-
-/// Reads the content of a target that a scenario expects.
-pub(crate) fn expected_content(
-    scenario: &Scenario,
-    site: &crate::site::Site,
-    target: &str,
-) -> Result<Vec<u8>> {
-    let content = match scenario.status {
-        304 => return Ok(Vec::new()),
-        404 => site.content("/404.html")?,
-        _ => site.content(target)?,
-    };
-    match scenario.range {
-        Some([first, last]) => {
-            Ok(content.get(first..=last).context("the range is outside the file")?.to_vec())
-        }
-        None => Ok(content),
-    }
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::check::{self, Expected};
+use crate::check::{self, Content};
 use crate::http::{self, Response};
-use crate::load::{self, Clients, Count, Exchange, Job, Report};
+use crate::load::{self, Count, Job, Report};
 use crate::machine::{self, Placement};
 use crate::measure::Context;
-use crate::metric::{Metric, PERCENTILES};
+use crate::metric::{Metric, PERCENTILES, mebibytes};
 use crate::process::Server;
 use crate::results::{Sample, Samples};
 use crate::scenario::{Load, Order, Step, Wire};
@@ -26,7 +26,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// Limit for warming up with many targets. A server that hasn't seen all of them by then caches none of them.
 const WARM_UP_MAX: Duration = Duration::from_secs(4);
 
-/// With more targets, all steps share one start of the server, because warming up takes seconds.
+/// With more targets, warming up ends at the limit.
 const TARGETS_LARGE: usize = 5_000;
 
 /// From this mean size on, nginx is measured with sendfile: 89 kB cost it half as much with it, 13 bytes 12 % more. Over
@@ -47,12 +47,13 @@ struct Comparison<'a> {
     context: &'a Context<'a>,
     has_large_responses: bool,
     /// The rate of an open loop.
-    requests_per_s: f64,
+    requests_per_s: Option<f64>,
 }
 
-/// Steps that share one start of a server.
-struct Flight {
-    steps: Vec<Step>,
+/// A server at one step.
+struct Contender<'a> {
+    spec: &'a Spec<'a>,
+    step: Step,
     placement: Placement,
 }
 
@@ -60,30 +61,43 @@ struct Flight {
 pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
     let scenario = context.scenario;
     let comparison = Comparison::prepare(context)?;
-    let steps = context.plan.steps(scenario)?;
-    let shared = if context.site().targets.len() > TARGETS_LARGE { steps.len() } else { 1 };
-    let mut flights = Vec::new();
-    for steps in steps.chunks(shared) {
-        match machine::placement(machine::processors(), steps[0].threads) {
-            Some(placement) => flights.push(Flight { steps: steps.to_vec(), placement }),
-            None => println!("{}: left out, too few processors", scenario.label(&steps[0])),
+    let mut contenders = Vec::new();
+    for step in context.plan.steps(scenario)? {
+        let Some(placement) = machine::placement(machine::processors(), step.threads) else {
+            println!("{}: left out, too few processors", scenario.label(&step));
+            continue;
+        };
+        for spec in context.present {
+            if spec.can_serve(step.connections, context.site().targets.len()) {
+                contenders.push(Contender { spec, step: step.clone(), placement: placement.clone() });
+            }
         }
     }
 
     // Steps that are compared with each other take turns within a round, so noise affects all of them. Otherwise each
     // step finishes before the next, so its servers run as close together as possible.
+    let take_turns = |one: &Contender<'_>, other: &Contender<'_>| {
+        scenario.compares_threads() || one.step.connections == other.step.connections
+    };
     let mut samples = Samples::default();
-    if scenario.compares_threads() {
-        comparison.rounds(&flights, &mut samples);
-    } else {
-        flights.chunks(1).for_each(|flight| comparison.rounds(flight, &mut samples));
+    for contenders in contenders.chunk_by(take_turns) {
+        let mut contenders: Vec<_> = contenders.iter().collect();
+        for _ in 0..context.plan.rounds {
+            // A server with an error isn't measured again at this step.
+            contenders.retain(|contender| {
+                let result = comparison.measure(contender);
+                let is_right = result.is_ok();
+                samples.record(&scenario.label(&contender.step), contender.spec.name, result);
+                is_right
+            });
+        }
     }
     Ok(samples)
 }
 
 impl<'a> Comparison<'a> {
     fn prepare(context: &'a Context<'a>) -> Result<Comparison<'a>> {
-        let mut comparison = Comparison { context, has_large_responses: false, requests_per_s: 0.0 };
+        let mut comparison = Comparison { context, has_large_responses: false, requests_per_s: None };
         // TLS prevents sendfile, and there is no floor that speaks TLS. Over HTTP/3, nginx is measured with GSO in its place.
         if context.present.iter().any(Spec::is_floor) {
             comparison.has_large_responses = comparison.record_floor_responses()? > LARGE_BYTES;
@@ -93,84 +107,52 @@ impl<'a> Comparison<'a> {
             let first = site.file(&site.targets[0]);
             comparison.has_large_responses = fs::metadata(first)?.len() > LARGE_BYTES;
         }
-        if context.scenario.load == Load::OpenLoop {
-            comparison.requests_per_s = comparison.half_of_maximum()?;
+        if let Load::Loadgen { at_half_load: true, .. } = context.scenario.load {
+            comparison.requests_per_s = Some(comparison.half_of_maximum()?);
         }
         Ok(comparison)
     }
 
-    /// Runs all rounds of some flights.
-    fn rounds(&self, flights: &[Flight], samples: &mut Samples) {
-        let Context { scenario, present, plan, .. } = self.context;
-        let mut runs = Vec::new();
-        for Flight { steps, placement } in flights {
-            for spec in *present {
-                let can_serve =
-                    |step: &&Step| spec.can_serve(step.connections, self.context.site().targets.len());
-                let able: Vec<_> = steps.iter().filter(can_serve).cloned().collect();
-                if !able.is_empty() {
-                    runs.push((spec, Flight { steps: able, placement: placement.clone() }));
-                }
-            }
-        }
-
-        for _ in 0..plan.rounds {
-            // A server with an error isn't measured again at these steps.
-            runs.retain(|(spec, flight)| match self.run_once(spec, flight) {
-                Ok(found) => {
-                    for (step, sample) in flight.steps.iter().zip(found) {
-                        samples.record(&scenario.label(step), spec.name, Ok(sample));
-                    }
-                    true
-                }
-                Err(error) => {
-                    println!("{} failed: {error:#}", spec.name);
-                    flight.steps.iter().for_each(|step| samples.fail(&scenario.label(step), spec.name));
-                    false
-                }
-            });
-        }
-    }
-
-    /// Starts, checks and warms up a server, and measures each step.
-    fn run_once(&self, spec: &Spec<'_>, flight: &Flight) -> Result<Vec<Sample>> {
-        let Flight { steps, placement } = flight;
-        let largest = steps.iter().max_by_key(|step| step.connections).context("no steps")?;
-        let server = spec.start(&self.launch(largest), &placement.server)?;
+    /// Starts, checks, warms up and measures a server.
+    fn measure(&self, Contender { spec, step, placement }: &Contender<'_>) -> Result<Sample> {
+        let scenario = self.context.scenario;
+        let server = spec.start(&self.launch(step), &placement.server)?;
         let (headers, response_bytes) = self.check(spec, &server)?;
-
-        let mut job = self.job(&server, largest, &headers, placement);
-        let clients = self.clients(&job)?;
-        if self.context.plan.warms_up || job.targets.len() > 1 {
-            job.connections = steps[0].connections;
-            self.warm_up(&job, clients.as_ref())?;
+        let job = self.context.job(&server, step, &placement.generator);
+        // Very many connections take seconds to open.
+        let factor = match step.connections {
+            ..2048 => 1,
+            2048..10_000 => 2,
+            10_000.. => 4,
+        };
+        let job = Job { headers: &headers, duration: job.duration * factor, ..job };
+        if !self.context.plan.is_quick() || job.targets.len() > 1 {
+            self.warm_up(&job, response_bytes)?;
         }
 
-        let measure = |step: &Step| {
-            let job = self.job(&server, step, &headers, placement);
-            let before = server.cpu_time()?;
-            let report = self.load(&job, clients.as_ref())?;
-            let cpu = server.cpu_time()?.saturating_sub(before).as_secs_f64();
-            let mut sample = self.sample(&report, cpu, step, &server)?;
-            if report.header_bytes.is_none() {
-                sample.push((Metric::ResponseBytes, response_bytes));
-            }
-            Ok(sample)
-        };
-        steps.iter().map(measure).collect()
-    }
+        let counts = server.counts()?;
+        let before = server.cpu_time()?;
+        let report = self.load(&job, response_bytes)?;
+        let cpu = server.cpu_time()?.saturating_sub(before).as_secs_f64();
+        let since = server.counts()?.sample_since(&counts, report.requests);
 
-    fn sample(&self, report: &Report, cpu: f64, step: &Step, server: &Server) -> Result<Sample> {
         let wall = report.requests / report.requests_per_s * step.threads as f64;
         let mut sample = vec![
             (Metric::CpuUs, cpu * 1e6 / report.requests),
             (Metric::RequestsPerS, report.requests_per_s),
             (Metric::Busy, cpu / wall),
-            (Metric::PrivateMib, server.anonymous_bytes()? as f64 / 1_048_576.0),
+            (Metric::PrivateMib, mebibytes(server.anonymous_bytes()?)),
+            match report.header_bytes {
+                Some(bytes) => (Metric::WarmHeaderBytes, bytes),
+                None => (Metric::ResponseBytes, response_bytes),
+            },
         ];
-        sample.extend(report.header_bytes.map(|bytes| (Metric::WarmHeaderBytes, bytes)));
+        if scenario.resources {
+            sample.push((Metric::PeakMib, mebibytes(server.peak_bytes()?)));
+            sample.extend(since);
+        }
         // wrk corrects its percentiles by the number of requests, which fails if several are sent together.
-        let is_pipelined = matches!(self.context.scenario.load, Load::Wrk { pipeline: 2.., .. });
+        let is_pipelined = matches!(scenario.load, Load::Wrk { pipeline: 2.., .. });
         if let Some(percentiles) = report.percentiles_us.filter(|_| !is_pipelined) {
             sample.extend(PERCENTILES.into_iter().zip(percentiles));
         }
@@ -179,23 +161,6 @@ impl<'a> Comparison<'a> {
 
     fn launch(&self, step: &Step) -> Launch<'_> {
         Launch { has_large_responses: self.has_large_responses, ..self.context.launch(step) }
-    }
-
-    fn job<'j>(
-        &'j self,
-        server: &Server,
-        step: &Step,
-        headers: &'j [String],
-        placement: &'j Placement,
-    ) -> Job<'j> {
-        // Very many connections take seconds to open.
-        let factor = match step.connections {
-            ..2048 => 1,
-            2048..10_000 => 2,
-            10_000.. => 4,
-        };
-        let job = self.context.job(server, step, &placement.generator);
-        Job { headers, duration: job.duration * factor, ..job }
     }
 
     /// Checks some responses. Returns the request headers for the load, and the size of the first response.
@@ -210,86 +175,73 @@ impl<'a> Comparison<'a> {
         // The floor sends its responses in an order of its own, and the dummy always the same.
         let knows_content = spec.serves_site() || (spec.is_floor() && site.targets.len() == 1);
         let status = if spec.serves_site() || spec.is_floor() { scenario.status } else { 200 };
-        let every = site.targets.len().div_ceil(CHECKED_MAX);
-        let mut expected = Vec::new();
-        for target in site.targets.iter().step_by(every) {
-            let content =
-                knows_content.then(|| check::expected_content(scenario, site, target)).transpose()?;
-            expected.push(Expected { target, status, content });
+        let mut targets: Vec<_> =
+            site.targets.iter().step_by(site.targets.len().div_ceil(CHECKED_MAX)).collect();
+        if scenario.forecasts {
+            targets = vec![&site.targets[0]; CHECKED_MAX];
         }
-        let response_bytes = check::check(scenario, scenario.wire, address, &headers, &expected)?;
+        let expected = targets.into_iter().map(|target| {
+            let content = match (scenario.forecasts, knows_content) {
+                (true, _) => Content::Forecast,
+                (false, true) => Content::of_site(scenario, site, target)?,
+                (false, false) => Content::Any,
+            };
+            Ok((target.as_str(), content))
+        });
+        let expected = expected.collect::<Result<Vec<_>>>()?;
+        let response_bytes = check::check(scenario, scenario.wire, address, &headers, status, &expected)?;
         Ok((headers, response_bytes))
     }
 
     /// Requests each target at least once, and one target many times, so caches and lists of open files are warm.
-    fn warm_up(&self, job: &Job<'_>, clients: Option<&Clients>) -> Result<()> {
+    fn warm_up(&self, job: &Job<'_>, response_bytes: f64) -> Result<()> {
         let mut job = Job { duration: WARM_UP, ..job.clone() };
-        match (self.context.scenario.load, clients) {
-            (_, Some(clients)) => {
-                // A full handshake takes longer than a resumed one, and most servers send two tickets.
-                let resume = matches!(self.context.scenario.load, Load::NewConnection { resume: true });
-                let duration = if resume { self.context.plan.duration } else { WARM_UP };
-                return clients.warm_up(job.processors, duration);
-            }
-            (Load::Ab { keep_alive }, _) => {
+        match self.context.scenario.load {
+            Load::Ab { keep_alive } => {
                 load::ab(&job, keep_alive, Some(if keep_alive { 10_000 } else { 256 }))?;
             }
-            (Load::H2load { streams, .. }, _) if job.targets.len() > 1 => {
+            Load::H2load { streams, .. } if job.targets.len() > 1 => {
                 let requests = job.targets.len() * job.connections as usize;
                 load::h2load(&job, streams, &Count::Requests(requests))?;
             }
-            (Load::Wrk { .. }, _) if job.targets.len() > 1 => {
+            Load::Wrk { .. } if job.targets.len() > 1 => {
                 // Each thread of wrk goes through the targets from the beginning.
                 job.connections = job.connections.min(256);
-                let wanted = (job.targets.len() * 2) as f64;
                 let is_large = job.targets.len() > TARGETS_LARGE;
                 job.duration = if is_large { WARM_UP_MAX } else { Duration::from_secs(1) };
                 let mut requests = 0.0;
-                while requests < wanted {
+                while requests < (job.targets.len() * 2) as f64 {
                     requests += load::wrk(&job, Order::Rotating, 1)?.requests;
                     if is_large {
                         break;
                     }
                 }
             }
-            (Load::OpenLoop, _) => {
+            Load::Loadgen { at_half_load: true, .. } => {
                 load::wrk(&job, Order::Random, 1)?;
             }
             _ => {
-                self.load(&job, None)?;
+                self.load(&job, response_bytes)?;
             }
         }
         Ok(())
     }
 
-    /// Returns the clients of a handshake scenario.
-    fn clients(&self, job: &Job<'_>) -> Result<Option<Clients>> {
-        let Load::NewConnection { resume } = self.context.scenario.load else { return Ok(None) };
-        let target = &job.targets[0];
-        let request = http::request("1.1", job.address, target, job.headers);
-        let count = (job.connections, resume);
-        let clients =
-            Clients::new(job.address, job.wire, request, self.context.site().content(target)?, count)?;
-        Ok(Some(clients))
-    }
-
     /// Runs the scenario's load generator.
-    fn load(&self, job: &Job<'_>, clients: Option<&Clients>) -> Result<Report> {
+    fn load(&self, job: &Job<'_>, response_bytes: f64) -> Result<Report> {
         match self.context.scenario.load {
             Load::Wrk { order, pipeline } => load::wrk(job, order, pipeline),
             Load::Ab { keep_alive } => load::ab(job, keep_alive, None),
-            Load::H2load { streams, requests: Some(requests), .. } => {
-                load::h2load(job, streams, &Count::Requests(requests))
+            Load::H2load { streams, requests, connections_per_s } => {
+                let count = match (requests, connections_per_s) {
+                    (Some(requests), _) => Count::Requests(requests),
+                    (None, Some(rate)) => Count::ConnectionsPerS(rate),
+                    (None, None) => Count::Duration,
+                };
+                load::h2load(job, streams, &count)
             }
-            Load::H2load { streams, connections_per_s: Some(rate), .. } => {
-                load::h2load(job, streams, &Count::ConnectionsPerS(rate))
-            }
-            Load::H2load { streams, .. } => load::h2load(job, streams, &Count::Duration),
-            Load::Loadgen { distribution } => load::loadgen(job, &Exchange::first(job)?, distribution),
-            Load::OpenLoop => load::open_loop(job, &Exchange::first(job)?, self.requests_per_s),
-            Load::NewConnection { .. } => {
-                clients.context("handshakes need clients")?.run(job.processors, job.duration)
-            }
+            Load::Loadgen { distribution, .. } => load::loadgen(job, distribution, self.requests_per_s),
+            Load::STime => load::s_time(job, response_bytes),
         }
     }
 
@@ -302,7 +254,7 @@ impl<'a> Comparison<'a> {
         let nginx = present.iter().find(|spec| spec.name == "nginx").copied();
         let spec = nginx.map_or_else(|| servers.get(&self.context.scenario.floor_sends), Ok)?;
         let server = spec.start(&self.launch(step), &placement.server)?;
-        let job = self.job(&server, step, &self.context.scenario.headers, &placement);
+        let job = self.context.job(&server, step, &placement.generator);
         let report = load::wrk(&Job { duration: SATURATING, ..job }, Order::Random, 1)?;
         Ok(report.requests_per_s / 2.0)
     }

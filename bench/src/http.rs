@@ -5,9 +5,11 @@
 //! We don't use the testkit here, because it panics on framing that Cannery never sends. Benchmarks also measure other
 //! servers, and report such a response as an error.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 
 /// Limit for one response.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
@@ -19,7 +21,7 @@ pub(crate) fn request(version: &str, address: SocketAddrV4, target: &str, header
 }
 
 /// Opens a connection with a read timeout.
-pub(crate) fn connect(address: SocketAddrV4) -> io::Result<TcpStream> {
+pub(crate) fn connect(address: SocketAddrV4) -> Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address.into(), TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_nodelay(true)?;
@@ -40,57 +42,60 @@ impl Response {
     /// # Errors
     ///
     /// Fails if the connection ends early or the response has another framing.
-    pub(crate) fn read(stream: &mut impl BufRead) -> io::Result<Response> {
-        let malformed = || io::Error::new(io::ErrorKind::InvalidData, "a response without status or length");
+    pub(crate) fn read(stream: &mut impl BufRead) -> Result<Response> {
         let mut bytes = Vec::new();
-        let mut length = None;
-        loop {
-            let start = bytes.len();
-            stream.read_until(b'\n', &mut bytes)?;
-            let line = bytes[start..].strip_suffix(b"\r\n").ok_or_else(malformed)?;
-            if line.is_empty() {
-                break;
-            }
-            let line = String::from_utf8_lossy(line);
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse().ok();
-            }
+        while !bytes.ends_with(b"\r\n\r\n") {
+            ensure!(stream.read_until(b'\n', &mut bytes)? > 0, "the connection ends within a response");
         }
+        let mut response = Response { status: 0, header_bytes: bytes.len(), bytes };
+        let status = response.header_section().split(' ').nth(1).and_then(|status| status.parse().ok());
+        response.status = status.context("a response without status")?;
+        if response.status != 304 {
+            let length = response.header("content-length").and_then(|length| length.parse::<u64>().ok());
+            let length = length.context("a response without length")?;
+            let received = stream.take(length).read_to_end(&mut response.bytes)?;
+            ensure!(received as u64 == length, "the connection ends within a response");
+        }
+        Ok(response)
+    }
 
-        let status_line = String::from_utf8_lossy(&bytes);
-        let status =
-            status_line.split(' ').nth(1).and_then(|word| word.parse().ok()).ok_or_else(malformed)?;
-        let header_bytes = bytes.len();
-        let length: u64 = if status == 304 { 0 } else { length.ok_or_else(malformed)? };
-        stream.take(length).read_to_end(&mut bytes)?;
-        if ((bytes.len() - header_bytes) as u64) < length {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(Response { status, bytes, header_bytes })
+    /// Returns the value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.header_section().lines().find_map(|line| value_of(line, name))
+    }
+
+    fn header_section(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.header_bytes]).unwrap_or_default()
     }
 
     /// Returns the content as it was sent, with its content coding.
     pub(crate) fn content(&self) -> &[u8] {
         &self.bytes[self.header_bytes..]
     }
+
+    /// Fails if the status isn't 200 or the content is another one.
+    pub(crate) fn expect(&self, content: &[u8]) -> Result<()> {
+        ensure!(self.status == 200 && self.content() == content, "the response differs from the file");
+        Ok(())
+    }
+}
+
+/// Returns the value of a header line if it has this name.
+pub(crate) fn value_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (other, value) = line.split_once(':')?;
+    other.eq_ignore_ascii_case(name).then(|| value.trim())
 }
 
 /// Sends a request on a new connection and returns the response.
-pub(crate) fn exchange(address: SocketAddrV4, request: &[u8]) -> io::Result<Response> {
+pub(crate) fn exchange(address: SocketAddrV4, request: &[u8]) -> Result<Response> {
     let mut stream = connect(address)?;
     stream.write_all(request)?;
-    Response::read(&mut io::BufReader::new(stream))
+    Response::read(&mut BufReader::new(stream))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(text: &str) -> io::Result<Response> {
-        Response::read(&mut text.as_bytes())
-    }
 
     #[test]
     fn a_response_ends_after_its_content_length() {
@@ -100,13 +105,19 @@ mod tests {
         assert_eq!((first.status, first.content(), first.bytes.len()), (200, b"ok".as_slice(), 40));
         assert_eq!(Response::read(&mut stream).unwrap().status, 304);
         assert!(stream.is_empty());
+        first.expect(b"ok").unwrap();
+        first.expect(b"no").unwrap_err();
     }
 
     #[test]
     fn an_incomplete_response_is_an_error() {
-        assert!(read("").is_err());
-        assert!(read("HTTP/1.1 200 OK\r\n").is_err());
-        assert!(read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab").is_err());
-        assert!(read("HTTP/1.1 200 OK\r\n\r\n").is_err());
+        for text in [
+            "",
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
+            "HTTP/1.1 200 OK\r\n\r\n",
+        ] {
+            Response::read(&mut text.as_bytes()).unwrap_err();
+        }
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::results::median;
+use crate::metric::PERCENTILES;
+use crate::results::{Sample, median};
 
 /// How long each request of a run took.
 pub(crate) struct Latencies {
@@ -36,6 +37,11 @@ impl Latencies {
     /// Returns the 50th, 90th, 99th and 99.9th percentile and the maximum, in microseconds.
     pub(crate) fn percentiles(&self) -> [f64; 5] {
         [500, 900, 990, 999, 1000].map(|permille| percentile(&self.all, permille))
+    }
+
+    /// Returns the percentiles with their metrics.
+    pub(crate) fn sample(&self) -> Sample {
+        PERCENTILES.into_iter().zip(self.percentiles()).collect()
     }
 
     /// Returns the median of the 99th percentiles of all seconds, in microseconds.

@@ -3,8 +3,7 @@
 mod ab;
 mod h2load;
 mod loadgen;
-mod new_connection;
-mod open_loop;
+mod s_time;
 mod steady;
 mod wrk;
 
@@ -18,13 +17,10 @@ use anyhow::Result;
 pub(crate) use ab::run as ab;
 pub(crate) use h2load::{Count, hold_idle, run as h2load};
 pub(crate) use loadgen::run as loadgen;
-pub(crate) use new_connection::Clients;
-pub(crate) use open_loop::run as open_loop;
+pub(crate) use s_time::run as s_time;
 pub(crate) use steady::Steady;
 pub(crate) use wrk::run as wrk;
 
-use crate::http;
-use crate::latency::Latencies;
 use crate::project;
 use crate::scenario::Wire;
 
@@ -42,6 +38,8 @@ pub(crate) struct Job<'a> {
     pub(crate) headers: &'a [String],
     /// The status of every response.
     pub(crate) status: u16,
+    /// Whether responses to the same request differ in length.
+    pub(crate) lengths_vary: bool,
 }
 
 impl Job<'_> {
@@ -68,21 +66,6 @@ impl Job<'_> {
     }
 }
 
-/// The bytes of a request, and of the response that all others must equal.
-pub(crate) struct Exchange {
-    request: Vec<u8>,
-    response: Vec<u8>,
-}
-
-impl Exchange {
-    /// Requests the first target of a job once.
-    pub(crate) fn first(job: &Job<'_>) -> Result<Exchange> {
-        let request = http::request("1.1", job.address, &job.targets[0], job.headers);
-        let response = http::exchange(job.address, &request)?.bytes;
-        Ok(Exchange { request, response })
-    }
-}
-
 /// The report of a run without a single error.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -95,15 +78,8 @@ pub(crate) struct Report {
     pub(crate) header_bytes: Option<f64>,
 }
 
-impl Report {
-    fn of_latencies(latencies: Vec<Duration>, wall: Duration) -> Report {
-        let requests = latencies.len() as f64;
-        let latencies = Latencies::new(latencies.into_iter().map(|latency| (Duration::ZERO, latency)));
-        Report {
-            requests,
-            requests_per_s: requests / wall.as_secs_f64(),
-            percentiles_us: Some(latencies.percentiles()),
-            header_bytes: None,
-        }
-    }
+/// Returns the number after a name at the beginning of a line of a report.
+fn number(report: &str, name: &str) -> Option<f64> {
+    let rest = report.lines().find_map(|line| line.trim().strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
 }

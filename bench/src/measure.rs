@@ -1,5 +1,6 @@
 //! Measurements, one module each; load scenarios are in `compare`.
 
+mod adverse;
 mod build;
 mod calls;
 mod cold_start;
@@ -17,7 +18,7 @@ use crate::load::Job;
 use crate::machine;
 use crate::plan::Plan;
 use crate::process::Server;
-use crate::results::Samples;
+use crate::results::{Sample, Samples};
 use crate::scenario::{Kind, Scenario, Scenarios, Step, Wire};
 use crate::servers::{Launch, Servers, Spec};
 use crate::site::Site;
@@ -35,13 +36,14 @@ pub(crate) struct Context<'a> {
 /// Runs the measurement of a scenario.
 pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
     match context.scenario.measures {
+        Kind::Adverse => adverse::run(context),
         Kind::Build => build::run(context),
-        Kind::Calls => calls::run(context),
-        Kind::ColdStart => cold_start::run(context),
+        Kind::Calls => Ok(calls::run(context)),
+        Kind::ColdStart => Ok(cold_start::run(context)),
         Kind::Folder => folder::run(context),
         Kind::HeaderBytes => header_bytes::run(context),
         Kind::Hostile => hostile::run(context),
-        Kind::IdleMemory => idle_memory::run(context),
+        Kind::IdleMemory => Ok(idle_memory::run(context)),
         Kind::Observe => observe::run(context),
         Kind::Reload => reload::run(context),
         Kind::Load => compare::run(context),
@@ -49,6 +51,24 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
 }
 
 impl<'a> Context<'a> {
+    /// Measures every server at these steps, in turn within each round.
+    fn each_server(
+        &self,
+        steps: &[Step],
+        rounds: u64,
+        mut measure: impl FnMut(&Spec<'_>, &Step) -> Result<Sample>,
+    ) -> Samples {
+        let mut samples = Samples::default();
+        for step in steps {
+            for _ in 0..rounds {
+                for spec in self.present.iter().filter(|spec| spec.can_serve(step.connections, 1)) {
+                    samples.record(&self.scenario.label(step), spec.name, measure(spec, step));
+                }
+            }
+        }
+        samples
+    }
+
     /// Returns the processors of well-behaved clients. With fewer than four processors, server, attackers and clients
     /// would measure each other, so only quick runs are possible.
     fn client_processors(&self) -> Result<&'static str> {
@@ -82,6 +102,7 @@ impl<'a> Context<'a> {
             targets: &self.site().targets,
             headers: &self.scenario.headers,
             status: self.scenario.status,
+            lengths_vary: self.scenario.forecasts,
         }
     }
 

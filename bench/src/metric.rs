@@ -48,6 +48,8 @@ metrics! {
     /// Requests that took longer than 5 ms.
     Above5Ms => ("above_5_ms", "above 5 ms"),
     Requests => ("requests", "requests"),
+    /// Content received by all clients.
+    GoodputMbit => ("goodput_mbit", "Mbit/s"),
     /// One response on the wire, with its header section.
     ResponseBytes => ("response_bytes", "response B"),
     /// The header block of the first response on a connection.
@@ -67,6 +69,14 @@ metrics! {
     Calls => ("calls", "calls per request"),
     /// CPU time per request compared with the plain server.
     Ratio => ("ratio", "ratio"),
+    /// The kernel's share of the CPU time.
+    KernelShare => ("kernel_share", "kernel"),
+    /// Page faults per thousand requests.
+    Faults => ("faults", "faults per 1,000"),
+    /// Context switches per thousand requests.
+    Switches => ("switches", "switches per 1,000"),
+    /// The share of context switches because a thread waited.
+    VoluntaryShare => ("voluntary_share", "voluntary"),
     /// CPU time of the server in a window.
     CpuMs => ("cpu_ms", "CPU ms"),
     Descriptors => ("descriptors", "descriptors"),
@@ -93,11 +103,16 @@ impl Metric {
     /// Formats a value for the page.
     pub(crate) fn format(self, value: f64) -> String {
         match self {
-            Busy => format!("{:.0} %", value * 100.0),
+            Busy | KernelShare | VoluntaryShare => format!("{:.0} %", value * 100.0),
             Calls | Ratio => format!("{value:.3}"),
             _ => precise(value),
         }
     }
+}
+
+/// Converts bytes to mebibytes.
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
 }
 
 /// Formats a value with three significant digits, and integers with commas from 1,000 on.

@@ -21,13 +21,13 @@ pub(crate) fn is_inside() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
-/// Runs this program in a new namespace with these arguments.
+/// Measures a scenario with these options in a new namespace.
 ///
 /// # Errors
 ///
 /// Fails if the namespace can't be created, which needs root, or the program fails there.
-pub(crate) fn run(arguments: &[String]) -> Result<()> {
+pub(crate) fn run(scenario: &str, options: impl Iterator<Item = String>) -> Result<()> {
     let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", SCRIPT, "sh"]).arg(env::current_exe()?).args(arguments);
+    command.args(["--net", "sh", "-c", SCRIPT, "sh"]).arg(env::current_exe()?).arg(scenario).args(options);
     project::run(command.env(VARIABLE, "1"))
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::programs::{self, Availability};
+use crate::programs;
 use crate::project::{self, find_program};
 
 /// The first suite of Debian with an nginx and libraries that speak HTTP/3.
@@ -49,15 +49,9 @@ pub(crate) fn command(program: &str) -> Result<Command> {
 }
 
 /// Creates the folder if necessary, and looks for a program in it.
-pub(crate) fn install(program: &str) -> Availability {
-    match folder() {
-        Ok(folder) if folder.join(program).is_file() => Availability::Present,
-        Ok(_) => Availability::Missing,
-        Err(error) => {
-            println!("{program} is left out: {error:#}");
-            Availability::Missing
-        }
-    }
+pub(crate) fn install(program: &str) -> Result<()> {
+    ensure!(folder()?.join(program).is_file(), "it is not in its package");
+    Ok(())
 }
 
 /// Returns the folder, after creating it once, which takes some minutes.
@@ -68,9 +62,15 @@ fn folder() -> Result<PathBuf> {
             programs::install(&["mmdebstrap"])?;
         }
         let log = folder.with_extension("log");
-        let output = || fs::File::create(&log).with_context(|| log.display().to_string());
+        // The second program replaces the log of the first.
+        let run = |command: &mut Command| {
+            let file = fs::File::create(&log)?;
+            let command =
+                command.env("DEBIAN_FRONTEND", "noninteractive").stdout(file.try_clone()?).stderr(file);
+            project::run(command).with_context(|| log.display().to_string())
+        };
         let mut packages = Command::new("mmdebstrap");
-        // A mirror may be some days behind.
+        // A mirror may be some days late.
         packages.args([
             "--aptopt=Acquire::Check-Valid-Until \"false\"",
             "--variant=apt",
@@ -79,11 +79,10 @@ fn folder() -> Result<PathBuf> {
         ]);
         packages.arg(SUITE).arg(folder);
         packages.args(["deb", "deb-src"].map(|kind| format!("{kind} {MIRROR} {SUITE} main")));
-        project::run(packages.stdout(output()?).stderr(output()?))?;
+        run(&mut packages)?;
 
         let mut build = Command::new("chroot");
-        build.arg(folder).args(["sh", "-c", BUILD_H2LOAD]).env("DEBIAN_FRONTEND", "noninteractive");
-        project::run(build.stdout(output()?).stderr(output()?))?;
+        run(build.arg(folder).args(["sh", "-c", BUILD_H2LOAD]))?;
         ensure!(folder.join(H2LOAD).is_file(), "{} has the reason", log.display());
         Ok(())
     })

@@ -2,16 +2,16 @@
 //!
 //! Ratios come first: they hold on other machines too, absolute values don't.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::chart::{self, Series};
+use crate::chart::{Chart, Series, Shape};
 use crate::metric::{Metric, PERCENTILES, precise, with_commas};
 use crate::promise::{BUSY_MIN, FLOOR, OURS, Verdict};
-use crate::results::{Results, Row};
+use crate::results::{Results, Row, distinct};
 use crate::scenario::{Group, Kind, Scenario, Scenarios};
 
 /// The folder of charts, next to the page.
@@ -20,46 +20,45 @@ const CHARTS: &str = "benchmarks";
 /// The text around the tables, with placeholders such as `@VERDICTS@`.
 const TEMPLATE: &str = include_str!("../page.md");
 
-/// All results by scenario.
-type All = BTreeMap<String, Results>;
+/// The scenarios that have results.
+type All<'a> = Vec<(&'a Scenario, Results)>;
 
 /// Prints the page and its charts.
 pub(crate) fn write(scenarios: &Scenarios, results: &Path, docs: &Path) -> Result<()> {
     let all = read_all(scenarios, results)?;
-    let charts = docs.join(CHARTS);
-    fs::create_dir_all(&charts)?;
-    for (name, svg) in draw_charts(scenarios, &all)? {
-        let path = charts.join(format!("{name}.svg"));
-        fs::write(&path, svg).with_context(|| path.display().to_string())?;
+    let charts = all.iter().filter_map(|(scenario, results)| chart_of(scenario, results));
+    let mut files = vec![("benchmarks.md".to_owned(), page(&all))];
+    for chart in charts.chain([ratio_chart(&ratios(&all))]) {
+        files.push((format!("{CHARTS}/{}.svg", chart.name), chart.draw()?));
     }
-    let path = docs.join("benchmarks.md");
-    fs::write(&path, page(scenarios, &all)).with_context(|| path.display().to_string())?;
-    println!("written: {}", path.display());
+    fs::create_dir_all(docs.join(CHARTS))?;
+    for (name, content) in files {
+        let path = docs.join(name);
+        fs::write(&path, content).with_context(|| path.display().to_string())?;
+    }
+    println!("written: {}", docs.join("benchmarks.md").display());
     Ok(())
 }
 
 /// Reads the tables that exist.
-fn read_all(scenarios: &Scenarios, folder: &Path) -> Result<All> {
-    let mut all = BTreeMap::new();
-    for Scenario { name, .. } in &scenarios.all {
-        let path = folder.join(format!("{name}.tsv"));
-        if path.is_file() {
-            all.insert(name.clone(), Results::read(&path)?);
-        }
-    }
-    Ok(all)
+fn read_all<'a>(scenarios: &'a Scenarios, folder: &Path) -> Result<All<'a>> {
+    let tables =
+        scenarios.all.iter().map(|scenario| (scenario, folder.join(format!("{}.tsv", scenario.name))));
+    let existing = tables.filter(|(_, path)| path.is_file());
+    existing.map(|(scenario, path)| Ok((scenario, Results::read(&path)?))).collect()
 }
 
-fn page(scenarios: &Scenarios, all: &All) -> String {
+fn page(all: &All<'_>) -> String {
     let groups = [
         (Group::Clear, "Without TLS"),
         (Group::Secured, "TLS and HTTP/2"),
         (Group::Http3, "HTTP/3"),
+        (Group::Weather, "A weather forecast, computed for each request"),
         (Group::Cannery, "Cannery alone"),
     ];
     let mut sections = String::new();
     for (group, heading) in groups {
-        let mut members = measured(scenarios, all).filter(|(scenario, _)| scenario.group == group).peekable();
+        let mut members = all.iter().filter(|(scenario, _)| scenario.group == group).peekable();
         if members.peek().is_some() {
             sections.push_str(&format!("\n## {heading}\n"));
         }
@@ -67,29 +66,18 @@ fn page(scenarios: &Scenarios, all: &All) -> String {
     }
 
     TEMPLATE
-        .replace("@VERDICTS@", &verdicts(scenarios, all))
+        .replace("@VERDICTS@", &verdicts(all))
         .replace("@BUSY_MIN@", &format!("{:.0}", BUSY_MIN * 100.0))
-        .replace("@COMPARISON@", &comparison(scenarios, all))
-        .replace("@MACHINES@", &machines(all).join("\n"))
+        .replace("@COMPARISON@", &comparison(&ratios(all)))
+        .replace("@MACHINES@", &machines(all))
         .replace("@SCENARIOS@", &sections)
 }
 
-/// Returns the scenarios that have results.
-fn measured<'a>(scenarios: &'a Scenarios, all: &'a All) -> impl Iterator<Item = (&'a Scenario, &'a Results)> {
-    scenarios.all.iter().filter_map(|scenario| Some((scenario, all.get(&scenario.name)?)))
-}
-
 /// Returns machines and versions, each line once.
-fn machines(all: &All) -> Vec<&str> {
-    let mut lines = Vec::new();
-    for line in all.values().flat_map(|results| &results.conditions) {
-        let is_shared = line.starts_with("machine: ") || line.starts_with("version: ");
-        if is_shared && !lines.contains(&line.as_str()) {
-            lines.push(line);
-        }
-    }
-    lines.sort_unstable();
-    lines
+fn machines(all: &All<'_>) -> String {
+    let lines = all.iter().flat_map(|(_, results)| &results.conditions);
+    let shared = lines.filter(|line| line.starts_with("machine: ") || line.starts_with("version: "));
+    shared.map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("\n")
 }
 
 /// Returns a Markdown table, of which the first `texts` columns are text and the others numbers.
@@ -103,10 +91,10 @@ fn table(header: &[&str], texts: usize, rows: impl IntoIterator<Item = Vec<Strin
 }
 
 /// Returns the table of all promises, after their number.
-fn verdicts(scenarios: &Scenarios, all: &All) -> String {
+fn verdicts(all: &All<'_>) -> String {
     let mut rows = Vec::new();
     let mut kept = 0;
-    for (scenario, results) in measured(scenarios, all) {
+    for (scenario, results) in all {
         for promise in &scenario.promises {
             let (verdict, value) = match promise.verdict(results) {
                 Some((Verdict::Kept, value)) => {
@@ -127,43 +115,57 @@ fn verdicts(scenarios: &Scenarios, all: &All) -> String {
     format!("{kept} of {count} performance promises are kept.\n\n{table}")
 }
 
-/// Returns one row for each load scenario, at its usual step: CPU time of the other servers as multiples of Cannery's.
-fn comparison(scenarios: &Scenarios, all: &All) -> String {
-    let (names, rows) = ratios(scenarios, all);
-    let rows = rows.into_iter().map(|(scenario, step, values)| {
+/// CPU time of the other servers as multiples of Cannery's.
+struct Ratios<'a> {
+    servers: Vec<&'a str>,
+    /// A scenario, its usual step, and the ratio of each server.
+    rows: Vec<(&'a Scenario, String, Vec<Option<f64>>)>,
+}
+
+/// Returns one row for each load scenario.
+fn ratios<'a>(all: &'a All<'_>) -> Ratios<'a> {
+    let is_compared = |scenario: &Scenario| {
+        scenario.measures == Kind::Load && !matches!(scenario.group, Group::Weather | Group::Cannery)
+    };
+    let compared: Vec<_> = all.iter().filter(|(scenario, _)| is_compared(scenario)).collect();
+    let others = compared.iter().flat_map(|(_, results)| results.series());
+    let servers = distinct([FLOOR, "dummy"].into_iter().chain(others.filter(|name| *name != OURS)));
+    let row = |(scenario, results): &'a (&Scenario, Results)| {
+        let step = scenario.label(scenario.usual_step());
+        let cpu_us = |name| results.get(&step, name, Metric::CpuUs);
+        let values = servers.iter().map(|name| Some(cpu_us(name)? / cpu_us(OURS)?)).collect();
+        (*scenario, step, values)
+    };
+    let rows = compared.into_iter().map(row).collect();
+    Ratios { servers, rows }
+}
+
+/// Returns the table and the link to the chart of all ratios.
+fn comparison(Ratios { servers, rows }: &Ratios<'_>) -> String {
+    let rows = rows.iter().map(|(scenario, step, values)| {
         let mut link = format!("[{}](#{})", scenario.title, scenario.name);
         if scenario.steps.len() > 1 {
-            link.push_str(&format!(", {}", step_label(scenario, &step)));
+            link.push_str(&format!(", {}", step_label(scenario, step)));
         }
-        let values = values.into_iter().map(|value| value.map_or(String::new(), precise));
+        let values = values.iter().map(|value| value.map_or(String::new(), precise));
         [link].into_iter().chain(values).collect()
     });
-    let table = table(&[&[""], names.as_slice()].concat(), 1, rows);
+    let table = table(&[&[""], servers.as_slice()].concat(), 1, rows);
     format!("![CPU time as a multiple of Cannery's]({CHARTS}/ratios.svg)\n\n{table}")
 }
 
-/// A row of the comparison: a scenario, its usual step, and the ratio of each server.
-type Ratios<'a> = (&'a Scenario, String, Vec<Option<f64>>);
-
-fn ratios<'a>(scenarios: &'a Scenarios, all: &'a All) -> (Vec<&'a str>, Vec<Ratios<'a>>) {
-    let is_compared =
-        |scenario: &Scenario| scenario.measures == Kind::Load && scenario.group != Group::Cannery;
-    let compared: Vec<_> = measured(scenarios, all).filter(|(scenario, _)| is_compared(scenario)).collect();
-    let mut names = vec![FLOOR, "dummy"];
-    for name in compared.iter().flat_map(|(_, results)| results.series()) {
-        if name != OURS && !names.contains(&name) {
-            names.push(name);
-        }
+fn ratio_chart(Ratios { servers, rows }: &Ratios<'_>) -> Chart {
+    let series = servers.iter().enumerate().map(|(number, name)| Series {
+        name: (*name).to_owned(),
+        values: rows.iter().map(|(.., values)| values[number]).collect(),
+    });
+    Chart {
+        name: "ratios".into(),
+        title: "CPU time as a multiple of Cannery's".into(),
+        places: rows.iter().map(|(scenario, ..)| scenario.name.clone()).collect(),
+        series: series.collect(),
+        shape: Shape::Dots,
     }
-
-    let row = |(scenario, results): (&'a Scenario, &'a Results)| {
-        let step = scenario.label(scenario.usual_step());
-        let cpu_us = |name| results.get(&step, name, Metric::CpuUs);
-        let values = names.iter().map(|name| Some(cpu_us(name)? / cpu_us(OURS)?)).collect();
-        (scenario, step, values)
-    };
-    let rows = compared.into_iter().map(row).collect();
-    (names, rows)
 }
 
 /// Returns everything about one scenario.
@@ -175,8 +177,9 @@ fn section(scenario: &Scenario, results: &Results) -> String {
         about.trim_end()
     );
 
-    if let Some((chart, label)) = chart_of(scenario, results) {
-        text.push_str(&format!("\n![{label}]({CHARTS}/{chart}.svg)\n"));
+    if let Some(Chart { name, title, .. }) = chart_of(scenario, results) {
+        let label = title.split(", by").next().unwrap_or_default();
+        text.push_str(&format!("\n![{label}]({CHARTS}/{name}.svg)\n"));
     }
     if scenario.measures == Kind::Load {
         let tables = results.steps().into_iter().map(|step| load_table(scenario, step, results));
@@ -246,71 +249,51 @@ fn step_label(scenario: &Scenario, step: &str) -> String {
     format!("{} {unit}", with_commas(step))
 }
 
-/// Returns name and label of a scenario's chart, if the scenario has one.
-fn chart_of(scenario: &Scenario, results: &Results) -> Option<(String, &'static str)> {
-    let is_load = scenario.measures == Kind::Load;
-    if is_load && results.steps().len() > 2 {
-        return Some((format!("{}-cpu", scenario.name), "CPU time per request, µs"));
-    }
-    (scenario.name == "latency").then(|| ("latency".into(), "Latency at percentiles, µs"))
-}
-
-/// Draws all charts. Returns their names and contents.
-fn draw_charts(scenarios: &Scenarios, all: &All) -> Result<Vec<(String, String)>> {
-    let mut charts = Vec::new();
-    for (scenario, results) in measured(scenarios, all) {
-        let Some((name, label)) = chart_of(scenario, results) else { continue };
-        let steps: Vec<_> = results.steps();
-        let is_latency = scenario.name == "latency";
-        let values = |series: &str| -> Vec<_> {
-            if is_latency {
-                return PERCENTILES.iter().map(|metric| results.get(steps[0], series, *metric)).collect();
-            }
-            steps.iter().map(|step| results.get(step, series, Metric::CpuUs)).collect()
-        };
-        let series =
-            results.series().into_iter().map(|name| Series { name: name.into(), values: values(name) });
-        let places: Vec<_> = if is_latency {
-            PERCENTILES.iter().map(|metric| metric.label().trim_end_matches(" µs").to_owned()).collect()
-        } else {
-            steps.iter().map(|step| with_commas(step)).collect()
-        };
-        let unit = if scenario.compares_threads() { "threads" } else { "connections" };
-        let title = if is_latency { label.to_owned() } else { format!("{label}, by {unit}") };
-        charts.push((name, chart::lines(&title, &places, &series.collect::<Vec<_>>())?));
-    }
-
-    let (names, rows) = ratios(scenarios, all);
-    if !rows.is_empty() {
-        let places: Vec<_> = rows.iter().map(|(scenario, ..)| scenario.name.clone()).collect();
-        let series = names.iter().enumerate().map(|(number, name)| Series {
-            name: (*name).to_owned(),
-            values: rows.iter().map(|(.., values)| values[number]).collect(),
+/// Returns the chart of a scenario, if it has one: latency by percentile, or CPU time by step.
+fn chart_of(scenario: &Scenario, results: &Results) -> Option<Chart> {
+    let steps = results.steps();
+    let series = |values: &dyn Fn(&str) -> Vec<Option<f64>>| {
+        let series = results.series().into_iter();
+        series.map(|name| Series { name: name.into(), values: values(name) }).collect()
+    };
+    if scenario.name == "latency" {
+        let label = |metric: &Metric| metric.label().trim_end_matches(" µs").to_owned();
+        return Some(Chart {
+            name: "latency".into(),
+            title: "Latency at percentiles, µs".into(),
+            places: PERCENTILES.iter().map(label).collect(),
+            series: series(&|name| PERCENTILES.map(|metric| results.get(steps[0], name, metric)).to_vec()),
+            shape: Shape::Lines,
         });
-        let series: Vec<_> = series.collect();
-        charts.push(("ratios".into(), chart::dots("CPU time as a multiple of Cannery's", &places, &series)?));
     }
-    Ok(charts)
+    let unit = if scenario.compares_threads() { "threads" } else { "connections" };
+    (scenario.measures == Kind::Load && steps.len() > 2).then(|| Chart {
+        name: format!("{}-cpu", scenario.name),
+        title: format!("CPU time per request, µs, by {unit}"),
+        places: steps.iter().map(|step| with_commas(step)).collect(),
+        series: series(&|name| steps.iter().map(|step| results.get(step, name, Metric::CpuUs)).collect()),
+        shape: Shape::Lines,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Extent;
+    use crate::project;
 
     #[test]
     fn the_page_is_printed_from_the_tables() {
         let scenarios = Scenarios::load().unwrap();
-        let all = read_all(&scenarios, &Extent::Whole.results().unwrap()).unwrap();
-        let committed = Extent::Whole.page().unwrap().join("benchmarks.md");
-        let is_same = fs::read_to_string(committed).unwrap() == page(&scenarios, &all);
+        let all = read_all(&scenarios, &project::folder().join("results")).unwrap();
+        let committed = project::root().join("docs/benchmarks.md");
+        let is_same = fs::read_to_string(committed).unwrap() == page(&all);
         assert!(is_same, "print it again: cargo xtask bench page");
     }
 
     #[test]
     fn every_table_belongs_to_a_scenario() {
         let scenarios = Scenarios::load().unwrap();
-        for entry in fs::read_dir(Extent::Whole.results().unwrap()).unwrap() {
+        for entry in fs::read_dir(project::folder().join("results")).unwrap() {
             let file = entry.unwrap().file_name().into_string().unwrap();
             let is_known = scenarios.all.iter().any(|scenario| format!("{}.tsv", scenario.name) == file);
             assert!(is_known, "{file}");

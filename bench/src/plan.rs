@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::Args;
 
 use crate::project;
 use crate::scenario::{Scenario, Step};
@@ -11,78 +12,24 @@ use crate::scenario::{Scenario, Step};
 /// The duration of quick runs, in which even a busy machine makes some handshakes.
 const QUICK: Duration = Duration::from_secs(1);
 
-/// How often and how long to measure.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
-    pub(crate) rounds: u64,
-    /// Load of one run.
-    pub(crate) duration: Duration,
-    pub(crate) warms_up: bool,
-    extent: Extent,
+/// How often and how long to measure, as the command line has it.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Options {
+    /// Runs of each server; the median counts [default: 5]
+    #[arg(long, value_name = "N")]
+    rounds: Option<u64>,
+    /// Seconds of load in each run [default: 3, or the scenario's]
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// Only the step with this number of connections, or threads
+    #[arg(long, value_name = "N")]
+    step: Option<u32>,
+    /// One short run each, which only shows that everything works
+    #[arg(long)]
+    quick: bool,
 }
 
-/// The part of a scenario that is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    Whole,
-    /// The step with this number of connections or threads.
-    Step(u32),
-    /// One short run, which only shows that everything works.
-    Quick,
-}
-
-impl Plan {
-    /// Returns the plan for a scenario, with its own duration unless `seconds` overrides it.
-    pub(crate) fn new(
-        scenario: &Scenario,
-        extent: Extent,
-        rounds: Option<u64>,
-        seconds: Option<u64>,
-    ) -> Plan {
-        let is_quick = extent == Extent::Quick;
-        let seconds = seconds.unwrap_or(scenario.seconds).max(1);
-        Plan {
-            rounds: rounds.unwrap_or(if is_quick { 1 } else { 5 }).max(1),
-            duration: if is_quick { QUICK } else { Duration::from_secs(seconds) },
-            warms_up: !is_quick,
-            extent,
-        }
-    }
-
-    pub(crate) fn is_quick(&self) -> bool {
-        self.extent == Extent::Quick
-    }
-
-    /// Returns the steps to measure.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the scenario has no step of the requested name.
-    pub(crate) fn steps(self, scenario: &Scenario) -> Result<Vec<Step>> {
-        match self.extent {
-            Extent::Whole => Ok(scenario.steps.clone()),
-            Extent::Quick => Ok(vec![scenario.usual_step().clone()]),
-            Extent::Step(number) => {
-                let label = number.to_string();
-                let step = scenario.steps.iter().find(|step| scenario.label(step) == label).cloned();
-                Ok(vec![step.with_context(|| format!("{} has no step {label}", scenario.name))?])
-            }
-        }
-    }
-
-    /// Returns the command that repeats the run.
-    pub(crate) fn command(&self, scenario: &Scenario) -> String {
-        let step = match self.extent {
-            Extent::Whole => String::new(),
-            Extent::Step(step) => format!(" --step {step}"),
-            Extent::Quick => return format!("cargo xtask bench {} --quick", scenario.name),
-        };
-        let seconds = self.duration.as_secs();
-        format!("cargo xtask bench {}{step} --rounds {} --seconds {seconds}", scenario.name, self.rounds)
-    }
-}
-
-impl Extent {
+impl Options {
     /// Returns the folder of tables. Parts of a scenario mean little and aren't stored with complete tables.
     pub(crate) fn results(self) -> Result<PathBuf> {
         self.folder("bench/results")
@@ -94,10 +41,57 @@ impl Extent {
     }
 
     fn folder(self, name: &str) -> Result<PathBuf> {
-        match self {
-            Extent::Whole => Ok(project::root().join(name)),
-            Extent::Step(_) => project::scratch(&format!("step/{name}")),
-            Extent::Quick => project::scratch(&format!("quick/{name}")),
+        let is_whole = self.step.is_none() && !self.quick;
+        if is_whole { Ok(project::root().join(name)) } else { project::scratch(&format!("part/{name}")) }
+    }
+}
+
+/// How often and how long to measure a scenario.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) rounds: u64,
+    /// Load of one run.
+    pub(crate) duration: Duration,
+    options: Options,
+}
+
+impl Plan {
+    /// Returns the plan for a scenario, with its own duration unless the options have one.
+    pub(crate) fn new(scenario: &Scenario, options: Options) -> Plan {
+        let seconds = options.seconds.unwrap_or(scenario.seconds).max(1);
+        Plan {
+            rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }).max(1),
+            duration: if options.quick { QUICK } else { Duration::from_secs(seconds) },
+            options,
         }
+    }
+
+    pub(crate) fn is_quick(&self) -> bool {
+        self.options.quick
+    }
+
+    /// Returns the steps to measure: the one of this number, or in a quick run the usual one, or all.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the scenario has no step of the requested number.
+    pub(crate) fn steps(self, scenario: &Scenario) -> Result<Vec<Step>> {
+        let Some(number) = self.options.step else {
+            let usual = scenario.usual_step().clone();
+            return Ok(if self.is_quick() { vec![usual] } else { scenario.steps.clone() });
+        };
+        let step = scenario.steps.iter().find(|step| scenario.number(step) == number).cloned();
+        Ok(vec![step.with_context(|| format!("{} has no step {number}", scenario.name))?])
+    }
+
+    /// Returns the command that repeats the run.
+    pub(crate) fn command(&self, scenario: &Scenario) -> String {
+        let step = self.options.step.map_or(String::new(), |step| format!(" --step {step}"));
+        let extent = if self.is_quick() {
+            " --quick".to_owned()
+        } else {
+            format!(" --rounds {} --seconds {}", self.rounds, self.duration.as_secs())
+        };
+        format!("cargo xtask bench {}{step}{extent}", scenario.name)
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::project::{self, find_program};
 
@@ -34,34 +34,17 @@ pub(crate) fn install_tools(tools: &BTreeMap<String, String>) -> Result<()> {
     if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
-/// Whether a server can be measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Availability {
-    Present,
-    /// It is neither installed nor can be.
-    Missing,
-}
-
 /// Installs a peer if it is not present.
-pub(crate) fn install_peer(program: &str, packages: &[String]) -> Availability {
+pub(crate) fn install_peer(program: &str, packages: &[String]) -> Result<()> {
     let is_installed = |package: &String| {
         let mut query = Command::new("dpkg-query");
         query.args(["--show", "--showformat=${db:Status-Status}", package]).stderr(Stdio::null());
         query.output().is_ok_and(|output| output.stdout == b"installed")
     };
-    if find_program(program).is_some() && packages.iter().all(is_installed) {
-        return Availability::Present;
+    if find_program(program).is_none() || !packages.iter().all(is_installed) {
+        install(&packages.iter().map(String::as_str).collect::<Vec<_>>())?;
     }
-
-    let packages: Vec<_> = packages.iter().map(String::as_str).collect();
-    match install(&packages) {
-        Ok(()) if find_program(program).is_some() => Availability::Present,
-        Ok(()) => Availability::Missing,
-        Err(error) => {
-            println!("{program} is left out: {error:#}");
-            Availability::Missing
-        }
-    }
+    find_program(program).context("it is not in its package").map(drop)
 }
 
 /// Installs packages of Debian.
@@ -92,22 +75,30 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     project::run(command.args(packages))
 }
 
+/// Returns a command, given as words separated by spaces, that runs at the root of the project.
+pub(crate) fn at_root(command: &str) -> Command {
+    let mut words = command.split(' ');
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).current_dir(project::root());
+    command
+}
+
 /// Returns the path of one of Cannery's programs, after building it once.
-pub(crate) fn binary(name: &'static str) -> Result<PathBuf> {
+pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     once(name, || {
         if let Some(folder) = env::var_os(BINARIES_VARIABLE) {
             return Ok(PathBuf::from(folder).join(name));
         }
-        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--release", "--quiet", "--package", "cannery-cli", "--bin", name]);
-        project::run(cargo.current_dir(project::root()))?;
+        project::run(&mut at_root(&format!(
+            "cargo build --release --quiet --package cannery-cli --bin {name}"
+        )))?;
         let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
         Ok(project::root().join(target).join("release").join(name))
     })
 }
 
 /// Returns the path of `floor` or `loadgen`, after compiling it once.
-pub(crate) fn c_program(name: &'static str) -> Result<PathBuf> {
+pub(crate) fn c_program(name: &str) -> Result<PathBuf> {
     once(name, || {
         let program = project::scratch(name)?;
         let source = project::folder().join(format!("{name}.c"));
@@ -118,26 +109,42 @@ pub(crate) fn c_program(name: &'static str) -> Result<PathBuf> {
     })
 }
 
+/// Returns the path of a program of an npm package, after installing it once. `package` has its version.
+pub(crate) fn npm_program(package: &str) -> Result<PathBuf> {
+    once(package, || {
+        let folder = project::scratch(&format!("npm/{package}"))?;
+        let name = package.split('@').next().unwrap_or(package);
+        let program = folder.join("node_modules/.bin").join(name);
+        if !program.exists() {
+            std::fs::create_dir_all(&folder)?;
+            println!("installing from npm: {package}");
+            let mut npm = Command::new("npm");
+            npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
+                .arg(&folder)
+                .arg(package);
+            project::run(&mut npm)?;
+        }
+        Ok(program)
+    })
+}
+
 /// Makes a program unless this process has made it already.
-fn once(name: &'static str, make: impl FnOnce() -> Result<PathBuf>) -> Result<PathBuf> {
-    static MADE: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+fn once(name: &str, make: impl FnOnce() -> Result<PathBuf>) -> Result<PathBuf> {
+    static MADE: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(path) = made.get(name) {
         return Ok(path.clone());
     }
     let path = make()?;
-    made.insert(name, path.clone());
+    made.insert(name.to_owned(), path.clone());
     Ok(path)
 }
 
 /// Returns the commit of the sources, marked if they have changes.
 pub(crate) fn commit() -> Result<String> {
-    let git = |arguments: &[&str]| -> Result<String> {
-        let output = project::output(Command::new("git").args(arguments).current_dir(project::root()))?;
-        Ok(output.trim().to_owned())
-    };
-    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let commit = project::output(&mut at_root("git rev-parse --short=12 HEAD"))?;
     // Tables of earlier runs may differ; the sources must not.
-    let changes = git(&["status", "--porcelain", "--untracked-files=no", "--", ":!bench/results", ":!docs"])?;
-    Ok(if changes.is_empty() { commit } else { format!("{commit} with changes") })
+    let changes = "git status --porcelain --untracked-files=no -- :!bench/results :!docs";
+    let is_changed = !project::output(&mut at_root(changes))?.is_empty();
+    Ok(format!("{}{}", commit.trim(), if is_changed { " with changes" } else { "" }))
 }

@@ -26,6 +26,16 @@ pub(crate) fn scratch(path: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Returns a folder without files.
+pub(crate) fn empty_folder(path: &str) -> Result<PathBuf> {
+    let folder = scratch(path)?;
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
+    Ok(folder)
+}
+
 /// Returns a folder that is filled only once. It gets its name after all files exist, so an interrupted run leaves no
 /// incomplete folder.
 pub(crate) fn filled_once(path: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {

@@ -14,6 +14,9 @@ pub(crate) struct Promise {
     /// The promise in words.
     pub(crate) promise: String,
     pub(crate) step: String,
+    /// The measured series.
+    #[serde(default = "ours")]
+    series: String,
     #[serde(default = "cpu_us")]
     metric: Metric,
 
@@ -38,6 +41,10 @@ enum Bound {
     Linear(f64),
     /// Cannery was measured without an error.
     NoErrors,
+}
+
+fn ours() -> String {
+    OURS.to_owned()
 }
 
 fn cpu_us() -> Metric {
@@ -69,10 +76,10 @@ impl Promise {
     /// Returns the verdict with the value that decides it, or `None` if a value is missing.
     pub(crate) fn verdict(&self, results: &Results) -> Option<(Verdict, f64)> {
         let value_of = |step: &str, series: &str| results.get(step, series, self.metric);
-        if results.get(&self.step, OURS, Metric::Errors).is_some() {
+        if results.get(&self.step, &self.series, Metric::Errors).is_some() {
             return Some((Verdict::Missed, f64::NAN));
         }
-        let ours = value_of(&self.step, OURS)?;
+        let ours = value_of(&self.step, &self.series)?;
 
         let (value, is_kept) = match &self.bound {
             Bound::AtMost { times, of } => {
@@ -90,17 +97,17 @@ impl Promise {
             }
             Bound::Below(bound) => (ours, ours <= *bound),
             Bound::Above { step, by } => {
-                let difference = ours - value_of(step, OURS)?;
+                let difference = ours - value_of(step, &self.series)?;
                 (difference, difference <= *by)
             }
             Bound::Linear(share) => {
-                let ratio = ours / value_of(ONE_THREAD, OURS)?;
+                let ratio = ours / value_of(ONE_THREAD, &self.series)?;
                 (ratio, ratio <= 1.0 / share)
             }
             Bound::NoErrors => (0.0, true),
         };
 
-        let busy = |step: &str| results.get(step, OURS, Metric::Busy);
+        let busy = |step: &str| results.get(step, &self.series, Metric::Busy);
         let verdict = match (&self.bound, busy(&self.step), busy(ONE_THREAD)) {
             (Bound::Linear(_), Some(many), Some(one)) if many.min(one) < BUSY_MIN => {
                 Verdict::Undecided(many.min(one))

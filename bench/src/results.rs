@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use crate::metric::Metric;
 
@@ -73,27 +73,25 @@ impl Samples {
 
     /// Returns the median of each metric over the rounds.
     pub(crate) fn into_rows(self) -> Vec<Row> {
-        self.groups.into_iter().map(|(step, series, samples)| row(step, series, &samples)).collect()
+        let row = |(step, series, samples): (_, _, Vec<Sample>)| {
+            let mut by_metric = BTreeMap::<_, Vec<f64>>::new();
+            for (metric, value) in samples.iter().flatten() {
+                by_metric.entry(*metric).or_default().push(*value);
+            }
+            let mut values = BTreeMap::new();
+            if let Some(rounds) = by_metric.get(&Metric::CpuUs) {
+                values.insert(Metric::CpuUsMin, rounds.iter().copied().fold(f64::MAX, f64::min));
+                values.insert(Metric::CpuUsMax, rounds.iter().copied().fold(0.0, f64::max));
+            }
+            for (metric, rounds) in by_metric {
+                // A median would hide rare events.
+                let value = if metric == Metric::Above5Ms { rounds.iter().sum() } else { median(rounds) };
+                values.insert(metric, value);
+            }
+            Row { step, series, rounds: samples.len(), values }
+        };
+        self.groups.into_iter().map(row).collect()
     }
-}
-
-fn row(step: String, series: String, samples: &[Sample]) -> Row {
-    let mut by_metric = BTreeMap::<_, Vec<f64>>::new();
-    for (metric, value) in samples.iter().flatten() {
-        by_metric.entry(*metric).or_default().push(*value);
-    }
-
-    let mut values = BTreeMap::new();
-    for (metric, rounds) in by_metric {
-        if metric == Metric::CpuUs {
-            values.insert(Metric::CpuUsMin, rounds.iter().copied().fold(f64::MAX, f64::min));
-            values.insert(Metric::CpuUsMax, rounds.iter().copied().fold(0.0, f64::max));
-        }
-        // A median would hide rare events.
-        let value = if metric == Metric::Above5Ms { rounds.iter().sum() } else { median(rounds) };
-        values.insert(metric, value);
-    }
-    Row { step, series, rounds: samples.len(), values }
 }
 
 /// Returns the middle value, the upper one of two, or NaN if there are no values.
@@ -151,16 +149,11 @@ impl Results {
     fn parse(text: &str) -> Result<Results> {
         let (comments, table): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.starts_with("# "));
         let conditions = comments.iter().map(|line| line[2..].to_owned()).collect();
-
-        let mut lines = table.into_iter();
-        let header = lines.next().context("no header line")?;
-        let Some(names) = header.strip_prefix("step\tseries\trounds\t") else {
-            bail!("the header line begins with other columns than step, series and rounds");
-        };
+        let (header, rows) = table.split_first().context("no header line")?;
+        let names = header.strip_prefix("step\tseries\trounds\t").context("another header line")?;
         let metric = |name| Metric::named(name).with_context(|| format!("there is no metric `{name}`"));
         let metrics = names.split('\t').map(metric).collect::<Result<Vec<_>>>()?;
-
-        let rows = lines.map(|line| parse_row(line, &metrics).with_context(|| format!("row `{line}`")));
+        let rows = rows.iter().map(|line| parse_row(line, &metrics).with_context(|| format!("row `{line}`")));
         Ok(Results { conditions, rows: rows.collect::<Result<_>>()? })
     }
 
@@ -173,18 +166,12 @@ impl Results {
 
 fn parse_row(line: &str, metrics: &[Metric]) -> Result<Row> {
     let columns: Vec<_> = line.split('\t').collect();
-    let [step, series, rounds, cells @ ..] = columns.as_slice() else {
-        bail!("fewer than three columns");
-    };
-    if cells.len() != metrics.len() {
-        bail!("{} values for {} metrics", cells.len(), metrics.len());
-    }
-
+    ensure!(columns.len() == 3 + metrics.len(), "{} columns", columns.len());
     let mut values = BTreeMap::new();
-    for (metric, cell) in metrics.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
+    for (metric, cell) in metrics.iter().zip(&columns[3..]).filter(|(_, cell)| !cell.is_empty()) {
         values.insert(*metric, cell.parse()?);
     }
-    Ok(Row { step: (*step).into(), series: (*series).into(), rounds: rounds.parse()?, values })
+    Ok(Row { step: columns[0].into(), series: columns[1].into(), rounds: columns[2].parse()?, values })
 }
 
 impl fmt::Display for Results {
@@ -214,7 +201,8 @@ fn digits(value: f64) -> String {
     rounded.to_string()
 }
 
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+/// Returns each name once, in the order in which they first occur.
+pub(crate) fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut found = Vec::new();
     for name in names {
         if !found.contains(&name) {

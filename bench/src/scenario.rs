@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use serde::{Deserialize, Deserializer};
 
 use crate::project;
@@ -58,6 +59,12 @@ pub(crate) struct Scenario {
     /// Requests carry the validators of an earlier response.
     #[serde(default)]
     pub(crate) conditional: bool,
+    /// Responses are weather forecasts, each a different one.
+    #[serde(default)]
+    pub(crate) forecasts: bool,
+    /// Whether page faults, context switches and the like are measured too.
+    #[serde(default)]
+    pub(crate) resources: bool,
     /// The status of every response.
     #[serde(default = "ok")]
     pub(crate) status: u16,
@@ -76,7 +83,7 @@ pub(crate) struct Scenario {
 }
 
 /// Scenarios that one name on the command line selects together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Group {
     /// Comparisons without TLS.
@@ -85,6 +92,8 @@ pub(crate) enum Group {
     Secured,
     /// Comparisons over HTTP/3, in a network of their own.
     Http3,
+    /// Comparisons of the library with others.
+    Weather,
     /// Measurements of Cannery alone.
     Cannery,
 }
@@ -95,6 +104,7 @@ pub(crate) enum Group {
 pub(crate) enum Kind {
     #[default]
     Load,
+    Adverse,
     Build,
     Calls,
     ColdStart,
@@ -131,14 +141,14 @@ pub(crate) enum Load {
         connections_per_s: Option<u32>,
     },
     /// `loadgen.c`, cheaper than a server.
-    Loadgen { distribution: Distribution },
-    /// A constant rate, half of nginx's maximum.
-    OpenLoop,
-    /// A connection and a TLS handshake for each request.
-    NewConnection {
-        /// Whether handshakes resume an earlier session.
-        resume: bool,
+    Loadgen {
+        distribution: Distribution,
+        /// Whether requests arrive at a constant rate, half of nginx's maximum.
+        #[serde(default)]
+        at_half_load: bool,
     },
+    /// A connection and a resumed TLS handshake for each request.
+    STime,
 }
 
 impl Default for Load {
@@ -278,7 +288,6 @@ pub(crate) struct SiteSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Generated {
-    Assets,
     Documentation,
     Tiles,
 }
@@ -297,6 +306,16 @@ pub(crate) enum Content {
     Repeat {
         repeat: String,
         times: usize,
+    },
+    /// Pseudorandom words with the frequencies of a text.
+    Words {
+        words: usize,
+        seed: u64,
+    },
+    /// Pseudorandom bytes.
+    Noise {
+        noise: usize,
+        seed: u64,
     },
     /// The content of another file.
     Copy {
@@ -351,9 +370,17 @@ impl Scenarios {
 impl Scenario {
     /// Returns a step's name: its own, or the number that differs between the steps.
     pub(crate) fn label(&self, step: &Step) -> String {
-        let number =
-            || if self.compares_threads() { step.threads.to_string() } else { step.connections.to_string() };
-        step.name.clone().unwrap_or_else(number)
+        step.name.clone().unwrap_or_else(|| self.number(step).to_string())
+    }
+
+    /// Returns the number that differs between the steps.
+    pub(crate) fn number(&self, step: &Step) -> u32 {
+        // A machine has fewer than 2^32 processors.
+        if self.compares_threads() {
+            u32::try_from(step.threads).unwrap_or(u32::MAX)
+        } else {
+            step.connections
+        }
     }
 
     /// Returns `true` if the steps differ by threads.

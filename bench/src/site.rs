@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use cannery_testkit::tiles::{COUNT, Pyramid, SEED};
 
 use crate::contents;
-use crate::machine;
 use crate::process::{self, Usage};
 use crate::programs::{self, PYTHON_DOCS};
 use crate::project::{self, files_below};
@@ -20,6 +19,7 @@ use crate::scenario::{Content, Generated, SiteSpec};
 const QUICK_TILES: u64 = 10_000;
 
 /// A site that is ready to be served.
+#[derive(Clone)]
 pub(crate) struct Site {
     /// The files as an author writes them.
     pub(crate) sources: PathBuf,
@@ -61,23 +61,15 @@ impl Site {
 
 /// Returns the folder of a site's files, after creating them.
 pub(crate) fn sources(name: &str, spec: &SiteSpec, is_quick: bool) -> Result<PathBuf> {
-    let files = match spec.generated {
+    match spec.generated {
         Some(Generated::Documentation) => return fs::canonicalize(PYTHON_DOCS).context(PYTHON_DOCS),
         Some(Generated::Tiles) => return tiles(&pyramid(is_quick)),
-        Some(Generated::Assets) => contents::assets(),
-        None => {
-            let files = spec.files.iter().map(|(name, content)| Ok((name.clone(), bytes(content)?)));
-            files.collect::<Result<Vec<_>>>()?
-        }
-    };
-
-    let folder = project::scratch(&format!("sites/{name}/sources"))?;
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
+        None => {}
     }
-    fs::create_dir_all(&folder)?;
-    for (name, content) in files {
-        fs::write(folder.join(name), content)?;
+
+    let folder = project::empty_folder(&format!("sites/{name}/sources"))?;
+    for (name, content) in &spec.files {
+        fs::write(folder.join(name), bytes(content)?)?;
     }
     Ok(folder)
 }
@@ -87,6 +79,8 @@ fn bytes(content: &Content) -> Result<Vec<u8>> {
         Content::Text { text } => text.clone().into_bytes(),
         Content::Letters { letters } => contents::letters(*letters),
         Content::Repeat { repeat, times } => repeat.repeat(*times).into_bytes(),
+        Content::Words { words, seed } => contents::words(*seed, *words),
+        Content::Noise { noise, seed } => contents::noise(*seed, *noise),
         Content::Copy { copy } => fs::read(copy).with_context(|| copy.display().to_string())?,
     })
 }
@@ -141,28 +135,16 @@ pub(crate) fn build(sources: &Path, archive: &Path, compress: Option<&str>) -> R
     process::measure(&mut archiver)
 }
 
+/// Compresses the texts below the current folder; publishers don't compress pictures and fonts.
+const COMPRESS: &str = r#"
+    texts() { find . -type f -regextype egrep -regex '.*\.(html|css|js|txt|json|svg|xml)' -print0; }
+    each() { xargs --null --no-run-if-empty --max-procs "$(nproc)" --max-args 16 "$@"; }
+    texts | each gzip -9 -k -n -f && texts | each brotli -q 11 -k -f"#;
+
 /// Returns a copy of the folder with the smallest gzip and brotli siblings, after creating it once.
 fn with_siblings(name: &str, sources: &Path) -> Result<PathBuf> {
     project::filled_once(&format!("sites/{name}/with-siblings"), |folder| {
         project::run(Command::new("cp").arg("-rL").arg(sources).arg(folder))?;
-        let mut files = files_below(folder)?;
-        files.retain(|file| is_compressible(file));
-        compress_all(&files)
+        project::run(Command::new("sh").args(["-c", COMPRESS]).current_dir(folder))
     })
-}
-
-/// Returns `true` for text; publishers don't compress pictures and fonts.
-fn is_compressible(file: &Path) -> bool {
-    const SUFFIXES: [&str; 7] = ["html", "css", "js", "txt", "json", "svg", "xml"];
-    file.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known))
-}
-
-/// Compresses files with a thread for each processor.
-fn compress_all(files: &[PathBuf]) -> Result<()> {
-    let compress = |files: &[PathBuf]| -> Result<()> {
-        project::run(Command::new("gzip").args(["-9", "-k", "-n", "-f"]).args(files))?;
-        project::run(Command::new("brotli").args(["-q", "11", "-k", "-f"]).args(files))
-    };
-    let share = files.len().div_ceil(machine::processors()).max(1);
-    machine::in_threads(files.chunks(share), compress).map(drop)
 }

@@ -5,6 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+mod http3;
+
+pub use http3::Http3Client;
+
 use std::path::PathBuf;
 
 /// The number of records of the large archive.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Job, Report};
+use super::{Job, Report, number};
 use crate::certificates;
 use crate::project;
 
@@ -21,23 +21,20 @@ pub(crate) fn run(job: &Job<'_>, keep_alive: bool, requests: Option<u64>) -> Res
     let mut command = project::pinned(job.processors, "ab");
     command.args(["-q", "-c"]).arg(job.connections.to_string());
     command.env("OPENSSL_CONF", certificates::openssl_settings());
-    if keep_alive {
-        command.arg("-k");
-    }
+    command.args(keep_alive.then_some("-k"));
+    command.args(job.lengths_vary.then_some("-l"));
 
     // A number of handshakes in place of a duration: all of them finish, so none is paid for and not counted.
-    let handshakes = job.seconds() * HANDSHAKES_PER_S;
-    let fixed = requests.or((!keep_alive && job.wire.has_tls()).then_some(handshakes));
-    match fixed {
-        Some(requests) => command.arg("-n").arg(requests.max(job.connections.into()).to_string()),
-        // The duration precedes the number, because it sets another number.
-        None => command.args([
-            "-t",
-            &job.seconds().to_string(),
-            "-n",
-            &(job.seconds() * REQUESTS_PER_S_MAX).to_string(),
-        ]),
+    let handshakes = (!keep_alive && job.wire.has_tls()).then_some(job.seconds() * HANDSHAKES_PER_S);
+    let requests = match requests.or(handshakes) {
+        Some(requests) => requests.max(job.connections.into()),
+        None => {
+            // The duration precedes the number, because it sets another number.
+            command.arg("-t").arg(job.seconds().to_string());
+            job.seconds() * REQUESTS_PER_S_MAX
+        }
     };
+    command.arg("-n").arg(requests.to_string());
     for header in job.headers {
         command.arg("-H").arg(header);
     }
@@ -45,32 +42,24 @@ pub(crate) fn run(job: &Job<'_>, keep_alive: bool, requests: Option<u64>) -> Res
 }
 
 fn parse(report: &str, keep_alive: bool) -> Result<Report> {
-    let number = |name: &str| -> Option<f64> {
-        let rest = report.lines().find_map(|line| line.trim().strip_prefix(name))?;
-        rest.split_whitespace().next()?.parse().ok()
-    };
-    let failed = number("Failed requests:").context("ab: no report")?;
-    let bad = failed + number("Non-2xx responses:").unwrap_or(0.0);
+    let value = |name: &str| number(report, name).with_context(|| format!("ab: no {name}"));
+    let bad = value("Failed requests:")? + number(report, "Non-2xx responses:").unwrap_or(0.0);
     ensure!(bad == 0.0, "ab: {bad} bad responses");
     // A connection that TLS refuses is neither complete nor failed, but transfers no content.
-    ensure!(number("HTML transferred:").is_some_and(|bytes| bytes > 0.0), "ab: no content");
+    ensure!(value("HTML transferred:")? > 0.0, "ab: no content");
 
-    let requests =
-        number("Complete requests:").filter(|requests| *requests > 0.0).context("ab: no responses")?;
-    let kept = number("Keep-Alive requests:");
+    let requests = value("Complete requests:")?;
+    ensure!(requests > 0.0, "ab: no responses");
+    let kept = number(report, "Keep-Alive requests:");
     ensure!(!keep_alive || kept == Some(requests), "ab: {kept:?} of {requests} requests on kept connections");
 
     // ab prints whole milliseconds, and no percentile between 99 and 100.
     let mut percentiles = [0.0; 5];
-    for (value, percent) in percentiles.iter_mut().zip(["50%", "90%", "99%", "100%", "100%"]) {
-        *value = number(percent).context("ab: no percentiles")? * 1000.0;
+    for (percentile, name) in percentiles.iter_mut().zip(["50%", "90%", "99%", "100%", "100%"]) {
+        *percentile = value(name)? * 1000.0;
     }
-    Ok(Report {
-        requests,
-        requests_per_s: number("Requests per second:").context("ab: no rate")?,
-        percentiles_us: Some(percentiles),
-        ..Report::default()
-    })
+    let requests_per_s = value("Requests per second:")?;
+    Ok(Report { requests, requests_per_s, percentiles_us: Some(percentiles), header_bytes: None })
 }
 
 #[cfg(test)]

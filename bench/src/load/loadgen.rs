@@ -1,28 +1,50 @@
-//! `loadgen.c`: a generator that needs less CPU time for a request than a server, so several server threads are busy.
+//! `loadgen.c`: a generator that never sleeps and needs less CPU time for a request than a server. It compares every byte
+//! of every response except the date.
 //!
-//! We wrote it because no packaged tool does: wrk needs 4.2 µs for a request where Cannery needs 3.4, and leaves two
-//! server threads idle for a fifth of the time on a machine with two processors for each. `loadgen.c` compares every
-//! byte of every response except the date, and measures no latency.
+//! We wrote it because no packaged tool serves, for two loads:
+//!
+//! - Several busy server threads. wrk needs 4.2 µs for a request where Cannery needs 3.4, and leaves two server threads
+//!   idle for a fifth of the time on a machine with two processors for each.
+//! - An open loop: requests at a constant rate, in which a slow server can't slow down its clients. Latency counts from the
+//!   scheduled time of a request, so a server that stalls delays all requests of that time (the opposite is known as
+//!   coordinated omission). We need 100,000 requests per second: wrk2 isn't packaged by Debian, oha needs more CPU time
+//!   for a request than a server, and h2load's `--rps` counts from the time of sending.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Exchange, Job, Report};
+use super::{Job, Report};
+use crate::http;
+use crate::latency::Latencies;
 use crate::programs;
 use crate::project;
 use crate::scenario::Distribution;
 
-/// Sends the same request on every connection, with a process on each processor.
+/// Sends the request for the job's first target on every connection, with a process on each processor. With a rate, also
+/// measures latency.
 ///
 /// # Errors
 ///
-/// Fails if a response differs from the given one or a connection ends.
-pub(crate) fn run(job: &Job<'_>, exchange: &Exchange, distribution: Distribution) -> Result<Report> {
+/// Fails if a response differs from the first one or a connection ends, or if the server doesn't keep up with the rate.
+pub(crate) fn run(job: &Job<'_>, distribution: Distribution, requests_per_s: Option<f64>) -> Result<Report> {
+    let request = http::request("1.1", job.address, &job.targets[0], job.headers);
+    let response = http::exchange(job.address, &request)?.bytes;
+    run_exchange(job, &request, &response, distribution, requests_per_s)
+}
+
+fn run_exchange(
+    job: &Job<'_>,
+    request: &[u8],
+    response: &[u8],
+    distribution: Distribution,
+    requests_per_s: Option<f64>,
+) -> Result<Report> {
     let mut command = project::pinned(job.processors, programs::c_program("loadgen")?);
     command.arg(job.address.port().to_string()).arg(job.connections.to_string());
     command.arg(job.duration.as_millis().to_string());
-    for (name, bytes) in [("request", &exchange.request), ("response", &exchange.response)] {
+    for (name, bytes) in [("request", request), ("response", response)] {
         let path = project::scratch(&format!("running/{name}"))?;
         fs::write(&path, bytes)?;
         command.arg(path);
@@ -31,7 +53,24 @@ pub(crate) fn run(job: &Job<'_>, exchange: &Exchange, distribution: Distribution
         Distribution::Apart => "apart",
         Distribution::Across => "across",
     });
-    parse(&project::output(&mut command)?)
+    let Some(rate) = requests_per_s else {
+        return parse(&project::output(&mut command)?);
+    };
+
+    let latencies = project::scratch("running/latencies")?;
+    fs::write(&latencies, [])?;
+    project::output(command.arg(rate.to_string()).arg(&latencies))?;
+    let bytes = fs::read(latencies)?;
+    let nanoseconds = bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+    let latencies =
+        Latencies::new(nanoseconds.map(|latency| (Duration::ZERO, Duration::from_nanos(latency))));
+    let requests = latencies.len() as f64;
+    Ok(Report {
+        requests,
+        requests_per_s: requests / job.duration.as_secs_f64(),
+        percentiles_us: Some(latencies.percentiles()),
+        header_bytes: None,
+    })
 }
 
 fn parse(report: &str) -> Result<Report> {
@@ -47,7 +86,48 @@ fn parse(report: &str) -> Result<Report> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+    use std::thread;
+
     use super::*;
+    use crate::scenario::Wire;
+
+    const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+    /// Starts a server that pauses before the first response of each connection.
+    fn serve(pause: Duration, response: &'static [u8]) -> SocketAddrV4 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let SocketAddr::V4(address) = listener.local_addr().unwrap() else { unreachable!("IPv4") };
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || {
+                    let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                    let mut pause = Some(pause);
+                    for _ in lines.map_while(Result::ok).filter(String::is_empty) {
+                        thread::sleep(pause.take().unwrap_or_default());
+                        (&stream).write_all(response).unwrap();
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    fn at_rate(address: SocketAddrV4) -> Result<Report> {
+        let job = Job {
+            address,
+            connections: 2,
+            duration: Duration::from_secs(1),
+            processors: "0",
+            wire: Wire::Clear,
+            targets: &[],
+            headers: &[],
+            status: 200,
+            lengths_vary: false,
+        };
+        run_exchange(&job, b"GET / HTTP/1.1\r\n\r\n", RESPONSE, Distribution::Across, Some(500.0))
+    }
 
     #[test]
     fn the_total_is_parsed() {
@@ -57,5 +137,19 @@ mod tests {
         assert_eq!([report.requests, report.requests_per_s], [384_997.0, 192_498.5]);
         assert!(parse("process: 3 requests\n").is_err());
         assert!(parse("0 requests in 2.000000 s, 0 bytes received\n").is_err());
+    }
+
+    #[test]
+    fn a_stall_delays_all_requests_scheduled_meanwhile() {
+        let report = at_rate(serve(Duration::from_millis(400), RESPONSE)).unwrap();
+        assert!((report.requests - 500.0).abs() < 1.5, "{}", report.requests);
+        // Both connections wait for 400 ms, in which 200 of the 500 requests are scheduled.
+        let [_, p90, .., longest] = report.percentiles_us.unwrap();
+        assert!(longest >= 400_000.0 && p90 >= 250_000.0, "{p90} {longest}");
+    }
+
+    #[test]
+    fn another_response_is_an_error() {
+        at_rate(serve(Duration::ZERO, b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")).unwrap_err();
     }
 }

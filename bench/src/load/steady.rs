@@ -2,9 +2,9 @@
 //!
 //! We measure how much an event, such as a reload or an attack, delays other clients, on kept and on new connections. No
 //! packaged tool has percentiles for each second, or new connections at a constant rate. Latency counts from the
-//! scheduled time, as in `open_loop`.
+//! scheduled time, as in `loadgen`.
 
-use std::io::{self, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::net::SocketAddrV4;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ use anyhow::{Context, Result};
 
 use crate::http::{self, Response};
 use crate::machine;
+use crate::process::Server;
+use crate::site::Site;
 
 /// Kept connections, and requests per second on each: far below the server's maximum.
 const KEPT_CONNECTIONS: usize = 2;
@@ -23,25 +25,30 @@ const NEW_RATE: u32 = 200;
 
 /// Well-behaved clients of one server.
 pub(crate) struct Steady {
-    pub(crate) address: SocketAddrV4,
-    pub(crate) target: String,
-    pub(crate) content: Vec<u8>,
+    address: SocketAddrV4,
+    target: String,
+    content: Vec<u8>,
 }
 
 /// The scheduled time and the latency of each request.
 pub(crate) type Timings = Vec<(Duration, Duration)>;
 
 /// A client of one kind.
-type Client = fn(&Steady, Duration) -> io::Result<Timings>;
+type Client = fn(&Steady, Duration) -> Result<Timings>;
 
 impl Steady {
+    /// Returns clients of a server that request a target of its site.
+    pub(crate) fn new(server: &Server, site: &Site, target: &str) -> Result<Steady> {
+        Ok(Steady { address: server.address(), target: target.to_owned(), content: site.content(target)? })
+    }
+
     /// Sends requests for some time. Returns the latencies on kept and on new connections.
     ///
     /// # Errors
     ///
     /// Fails at the first wrong response.
     pub(crate) fn run(&self, duration: Duration, processors: &str) -> Result<[Timings; 2]> {
-        let kept = vec![Self::on_kept as Client; KEPT_CONNECTIONS];
+        let kept = [Self::on_kept as Client; KEPT_CONNECTIONS];
         let clients = kept.into_iter().chain([Self::on_new as Client]);
         let mut latencies = machine::in_threads(clients, |client| {
             machine::pin_thread(processors)?;
@@ -51,31 +58,24 @@ impl Steady {
         Ok([latencies.concat(), on_new])
     }
 
-    fn on_kept(&self, duration: Duration) -> io::Result<Timings> {
+    fn on_kept(&self, duration: Duration) -> Result<Timings> {
         let mut stream = BufReader::new(http::connect(self.address)?);
         let request = http::request("1.1", self.address, &self.target, &[]);
         at_rate(KEPT_RATE, duration, || {
             stream.get_mut().write_all(&request)?;
-            self.check(&Response::read(&mut stream)?)
+            Response::read(&mut stream)?.expect(&self.content)
         })
     }
 
-    fn on_new(&self, duration: Duration) -> io::Result<Timings> {
+    fn on_new(&self, duration: Duration) -> Result<Timings> {
         let close = ["Connection: close".to_owned()];
         let request = http::request("1.1", self.address, &self.target, &close);
-        at_rate(NEW_RATE, duration, || self.check(&http::exchange(self.address, &request)?))
-    }
-
-    fn check(&self, response: &Response) -> io::Result<()> {
-        if response.status == 200 && response.content() == self.content {
-            return Ok(());
-        }
-        Err(io::Error::new(io::ErrorKind::InvalidData, "the response differs from the file"))
+        at_rate(NEW_RATE, duration, || http::exchange(self.address, &request)?.expect(&self.content))
     }
 }
 
 /// Calls `send` at a constant rate. Returns for each call the scheduled time and the latency.
-fn at_rate(rate: u32, duration: Duration, mut send: impl FnMut() -> io::Result<()>) -> io::Result<Timings> {
+fn at_rate(rate: u32, duration: Duration, mut send: impl FnMut() -> Result<()>) -> Result<Timings> {
     let started = Instant::now();
     let interval = Duration::from_secs(1) / rate;
     let mut latencies = Vec::new();

@@ -1,10 +1,10 @@
-//! wrk: HTTP/1.1 on persistent connections, with the script `load.lua`.
+//! wrk: HTTP/1.1 on persistent connections, with the requests and the report of `load.lua`.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Job, Report};
+use super::{Job, Report, number};
 use crate::certificates;
 use crate::project;
 use crate::scenario::Order;
@@ -35,15 +35,10 @@ pub(crate) fn run(job: &Job<'_>, order: Order, pipeline: usize) -> Result<Report
     let mut command = project::pinned(job.processors, if is_short { "timeout" } else { "wrk" });
     if is_short {
         // wrk accepts only whole seconds, but prints its report after an interrupt.
-        command.args([
-            "--preserve-status",
-            "--signal",
-            "INT",
-            &job.duration.as_secs_f64().to_string(),
-            "wrk",
-        ]);
+        let seconds = job.duration.as_secs_f64().to_string();
+        command.args(["--preserve-status", "--signal", "INT", &seconds, "wrk"]);
     }
-    command.args(["--latency", "--timeout", TIMEOUT]);
+    command.args(["--timeout", TIMEOUT]);
     command.arg(format!("-t{}", job.threads())).arg(format!("-c{}", job.connections));
     command.arg(format!("-d{}s", job.seconds())).arg("-s").arg(project::folder().join("load.lua"));
     for header in job.headers {
@@ -55,63 +50,48 @@ pub(crate) fn run(job: &Job<'_>, order: Order, pipeline: usize) -> Result<Report
 }
 
 fn parse(report: &str, status: u16) -> Result<Report> {
-    let number = |before: &str, after: &str| -> Option<f64> {
-        let of_line = |line: &str| line.trim().strip_prefix(before)?.split_once(after)?.0.trim().parse().ok();
-        report.lines().find_map(of_line)
-    };
-    let requests =
-        number("", " requests in ").filter(|requests| *requests > 0.0).context("wrk: no responses")?;
-    let socket_errors = report.lines().find(|line| line.contains("Socket errors"));
-    ensure!(socket_errors.is_none(), "wrk: {}", socket_errors.unwrap_or_default().trim());
+    let value = |name: &str| number(report, name).with_context(|| format!("wrk: no {name}"));
+    let requests = value("responses:")?;
+    ensure!(requests > 0.0, "wrk: no responses");
+    ensure!(value("socket errors:")? == 0.0, "wrk: socket errors: {report}");
 
     // wrk counts all statuses from 400 on together.
-    let prefix = "Non-2xx or 3xx responses:";
-    let count = |line: &str| line.trim().strip_prefix(prefix)?.trim().parse().ok();
-    let bad: f64 = report.lines().find_map(count).unwrap_or(0.0);
+    let bad = value("error statuses:")?;
     let bad_expected = if status >= 400 { requests } else { 0.0 };
-    ensure!((bad - bad_expected).abs() < 0.5, "wrk: {bad} of {requests} responses are not 2xx or 3xx");
+    ensure!(bad == bad_expected, "wrk: {bad} of {requests} responses have an error status");
 
-    let rate = report.lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse().ok());
     let mut percentiles = [0.0; 5];
-    for (value, percent) in percentiles.iter_mut().zip(["50", "90", "99", "99.9", "100"]) {
-        *value = number(&format!("waited {percent}% "), " us").context("wrk: no percentiles")?;
+    for (percentile, name) in percentiles.iter_mut().zip(["p50:", "p90:", "p99:", "p99.9:", "longest:"]) {
+        *percentile = value(name)?;
     }
-    Ok(Report {
-        requests,
-        requests_per_s: rate.context("wrk: no rate")?,
-        percentiles_us: Some(percentiles),
-        ..Report::default()
-    })
+    let requests_per_s = requests * 1e6 / value("microseconds:")?;
+    Ok(Report { requests, requests_per_s, percentiles_us: Some(percentiles), header_bytes: None })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CLEAN: &str = "  1062 requests in 5.01s, 55.10KB read\nRequests/sec:    211.97\n\
-        waited 50% 589 us\nwaited 75% 600 us\nwaited 90% 700 us\nwaited 99% 800 us\nwaited 99.9% 900 us\n\
-        waited 99.99% 950 us\nwaited 100% 1000 us\n";
+    const CLEAN: &str = "  1000 requests in 5.00s, 55.10KB read\nresponses: 1000\nmicroseconds: 5000000\n\
+        socket errors: 0\nerror statuses: 0\np50: 589\np90: 700\np99: 800\np99.9: 900\nlongest: 1000\n";
 
     #[test]
     fn a_clean_report_has_values() {
         let report = parse(CLEAN, 200).unwrap();
-        assert_eq!([report.requests, report.requests_per_s], [1062.0, 211.97]);
+        assert_eq!([report.requests, report.requests_per_s], [1000.0, 200.0]);
         assert_eq!(report.percentiles_us, Some([589.0, 700.0, 800.0, 900.0, 1000.0]));
     }
 
     #[test]
     fn errors_invalidate_the_report() {
-        let with = |line: &str| format!("{CLEAN}  {line}\n");
-        assert!(parse(&with("Socket errors: connect 0, read 1, write 0, timeout 0"), 200).is_err());
-        assert!(parse(&with("Non-2xx or 3xx responses: 3"), 200).is_err());
-        assert!(parse("  0 requests in 5.01s, 0B read\nRequests/sec:      0.00\n", 200).is_err());
+        let with = |clean: &str, changed: &str, status| parse(&CLEAN.replace(clean, changed), status).is_ok();
+        assert!(!with("socket errors: 0", "socket errors: 1", 200));
+        assert!(!with("statuses: 0", "statuses: 3", 200));
+        assert!(!with("responses: 1000", "responses: 0", 200));
         assert!(parse("", 200).is_err());
-    }
 
-    #[test]
-    fn an_expected_error_status_must_be_in_every_response() {
-        assert!(parse(&format!("{CLEAN}  Non-2xx or 3xx responses: 1062\n"), 404).is_ok());
-        assert!(parse(&format!("{CLEAN}  Non-2xx or 3xx responses: 1061\n"), 404).is_err());
-        assert!(parse(CLEAN, 404).is_err());
+        // An expected error status must be in every response.
+        assert!(with("statuses: 0", "statuses: 1000", 404));
+        assert!(!with("statuses: 0", "statuses: 999", 404));
     }
 }

@@ -4,8 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
@@ -15,73 +14,45 @@ use crate::load::{self, Count};
 use crate::metric::Metric;
 use crate::process::{self, Server};
 use crate::project;
-use crate::results::Samples;
+use crate::results::{Sample, Samples};
 use crate::scenario::Step;
+use crate::servers::Spec;
 
 const REQUESTS: usize = 100_000;
 
-pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
-    let mut samples = Samples::default();
-    for step in &context.scenario.steps {
-        for spec in context.present {
-            let server = spec.start(&context.launch(step), "0")?;
-            let calls = calls_per_request(context, &server, step)?;
-            samples.record(&context.scenario.label(step), spec.name, Ok(vec![(Metric::Calls, calls)]));
-        }
-    }
-    Ok(samples)
+pub(super) fn run(context: &Context<'_>) -> Samples {
+    context.each_server(&context.scenario.steps, 1, |spec, step| calls_per_request(context, spec, step))
 }
 
-fn calls_per_request(context: &Context<'_>, server: &Server, step: &Step) -> Result<f64> {
+fn calls_per_request(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
+    let server = spec.start(&context.launch(step), "0")?;
     let requests = if context.plan.is_quick() { REQUESTS / 10 } else { REQUESTS };
-    let job = context.job(server, step, "1");
+    let job = context.job(&server, step, "1");
     // The server's memory and its threads exist before counting starts.
     load::h2load(&job, 1, &Count::Requests(1000))?;
-    let tracer = Tracer::attach(server)?;
-    load::h2load(&job, 1, &Count::Requests(requests))?;
-    let summary = tracer.detach()?;
+    let summary = traced(&server, || load::h2load(&job, 1, &Count::Requests(requests)).map(drop))?;
     println!("{summary}");
-    Ok(total(&summary).context("strace counted no calls")? / requests as f64)
+    let calls = total(&summary).context("strace counted no calls")?;
+    Ok(vec![(Metric::Calls, calls / requests as f64)])
 }
 
-/// A strace that counts the calls of a process.
-struct Tracer {
-    child: Child,
-    summary: PathBuf,
-}
+/// Runs `load` while strace counts the calls of all threads of a server. Returns its summary, a line for each kind of call.
+fn traced(server: &Server, load: impl FnOnce() -> Result<()>) -> Result<String> {
+    let summary = project::scratch("running/calls.txt")?;
+    let mut command = Command::new("strace");
+    command.args(["-f", "-c", "-o"]).arg(&summary).arg("-p").arg(server.id().to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut strace = command.spawn().context("cannot start strace")?;
 
-impl Tracer {
-    /// Attaches to all threads of a server.
-    fn attach(server: &Server) -> Result<Tracer> {
-        let summary = project::scratch("running/calls.txt")?;
-        let mut command = Command::new("strace");
-        command.args(["-f", "-c", "-o"]).arg(&summary).arg("-p").arg(server.id().to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot start strace")?;
-
-        let mut line = String::new();
-        let stderr = child.stderr.take().context("strace has no output")?;
-        BufReader::new(stderr).read_line(&mut line)?;
-        let tracer = Tracer { child, summary };
-        ensure!(line.contains(" attached"), "strace cannot attach, which containers often forbid: {line}");
-        Ok(tracer)
-    }
-
-    /// Detaches and returns the summary, a line for each kind of call.
-    fn detach(mut self) -> Result<String> {
-        process::send_signal(&self.child, Signal::INT)?;
-        self.child.wait()?;
-        Ok(fs::read_to_string(&self.summary)?)
-    }
-}
-
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
+    let mut line = String::new();
+    BufReader::new(strace.stderr.take().context("strace has no output")?).read_line(&mut line)?;
+    let is_attached = line.contains(" attached");
+    let loaded = if is_attached { load() } else { Ok(()) };
+    process::send_signal(&strace, Signal::INT)?;
+    strace.wait()?;
+    ensure!(is_attached, "strace cannot attach, which containers often forbid: {line}");
+    loaded?;
+    Ok(fs::read_to_string(&summary)?)
 }
 
 /// Returns the number of all calls: the fourth column of the last line.

@@ -1,6 +1,8 @@
 //! A folder that is edited while `cannery serve` serves it: the first response, the cost of following, the time from saving
 //! a page until a browser has it, and compressing everything in the background.
 
+mod peers;
+
 use std::fs;
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
@@ -41,12 +43,11 @@ const PAGES_PER_FOLDER: u32 = 100;
 
 pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let mut samples = Samples::default();
-    for step in &context.scenario.steps {
+    for step in &context.plan.steps(context.scenario)? {
         let label = context.scenario.label(step);
         if step.connections == 0 {
-            for _ in 0..context.plan.rounds {
-                samples.record(&label, OURS, compress(context));
-            }
+            // One round: it takes minutes, and varies little.
+            samples.record(&label, OURS, compress(context));
             continue;
         }
 
@@ -54,11 +55,18 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
         for _ in 0..context.plan.rounds {
             samples.record(&label, "cold", cold(&folder));
         }
-        let server = serve(&folder.root)?;
+        for (series, flags) in [("idle", &[][..]), ("polling", &["--poll"])] {
+            let server = serve(&folder.root, flags)?;
+            server.await_compressed()?;
+            samples.record(&label, series, server.idle());
+        }
+        let server = serve(&folder.root, &[])?;
         server.await_compressed()?;
-        samples.record(&label, "idle", server.idle());
         let edits = if context.plan.is_quick() { 5 } else { EDITS };
-        samples.record(&label, OURS, folder.edit(&server, edits));
+        let mut browser = Browser::open(&server.0)?;
+        samples.record(&label, OURS, folder.edit(edits, |target, mark| browser.show(target, mark)));
+        drop(server);
+        peers::run(&folder, edits, &label, &mut samples)?;
     }
     Ok(samples)
 }
@@ -88,9 +96,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Saves pages, and measures for each how long a browser waits that follows the folder.
-    fn edit(&self, server: &Followed, edits: u32) -> Result<Sample> {
-        let mut browser = Browser::open(&server.0)?;
+    /// Saves pages, and measures for each how long it takes to `show` its target with a mark.
+    fn edit(&self, edits: u32, mut show: impl FnMut(&str, &str) -> Result<()>) -> Result<Sample> {
         let began = Instant::now();
         let mut latencies = Vec::new();
         for edit in 0..edits {
@@ -106,9 +113,7 @@ impl Folder {
                 fs::write(&next, page(number, &mark))?;
                 fs::rename(next, &path)?;
             }
-            browser.await_reload()?;
-            let shown = browser.get(&format!("/{}", target(number)))?;
-            ensure!(String::from_utf8_lossy(shown.content()).contains(&mark), "a stale page");
+            show(&format!("/{}", target(number)), &mark)?;
             latencies.push((saved - began, saved.elapsed()));
             sleep(Duration::from_millis(u64::from(50 + edit * 37 % 200)));
         }
@@ -132,10 +137,10 @@ fn page(number: u32, mark: &str) -> String {
 /// A server that follows a folder.
 struct Followed(Server);
 
-fn serve(root: &Path) -> Result<Followed> {
+fn serve(root: &Path, flags: &[&str]) -> Result<Followed> {
     let address = machine::free_address()?;
     let mut command = Command::new(programs::binary("cannery")?);
-    command.arg("serve").arg(root).args(["--quiet", "--bind"]).arg(address.to_string());
+    command.arg("serve").arg(root).args(["--quiet", "--bind"]).arg(address.to_string()).args(flags);
     let all = format!("0-{}", machine::processors() - 1);
     Ok(Followed(Server::start(&command, &all, address, &project::scratch("running/folder/stderr")?)?))
 }
@@ -169,7 +174,7 @@ impl Followed {
 
 /// Measures the first response of a folder that the kernel has in its page cache.
 fn cold(folder: &Folder) -> Result<Sample> {
-    let server = serve(&folder.root)?.0;
+    let server = serve(&folder.root, &[])?.0;
     let request = http::request("1.1", server.address(), &format!("/{}", target(folder.pages - 1)), &[]);
     let response = http::exchange(server.address(), &request)?;
     let milliseconds = server.age().as_secs_f64() * 1e3;
@@ -180,7 +185,7 @@ fn cold(folder: &Folder) -> Result<Sample> {
 /// Measures how long the Python documentation is served uncompressed.
 fn compress(context: &Context<'_>) -> Result<Sample> {
     let spec = &context.scenarios.sites["documentation"];
-    let server = serve(&site::sources("documentation", spec, context.plan.is_quick())?)?;
+    let server = serve(&site::sources("documentation", spec, context.plan.is_quick())?, &[])?;
     server.await_compressed()?;
     let peak = server.0.peak_bytes()? as f64 / 1_048_576.0;
     Ok(vec![(Metric::BuildS, server.0.age().as_secs_f64()), (Metric::PeakMib, peak)])
@@ -209,7 +214,15 @@ impl Browser<'_> {
     fn get(&mut self, target: &str) -> Result<Response> {
         let request = http::request("1.1", self.server.address(), target, &[]);
         self.stream.get_mut().write_all(&request)?;
-        Ok(Response::read(&mut self.stream)?)
+        Response::read(&mut self.stream)
+    }
+
+    /// Waits until the script would reload the page, and loads it.
+    fn show(&mut self, target: &str, mark: &str) -> Result<()> {
+        self.await_reload()?;
+        let shown = self.get(target)?;
+        ensure!(String::from_utf8_lossy(shown.content()).contains(mark), "a stale page");
+        Ok(())
     }
 
     /// Waits until the script would reload the page.

@@ -12,9 +12,8 @@ use super::Context;
 use crate::load::{self, Job};
 use crate::machine;
 use crate::metric::Metric;
-use crate::process::Server;
 use crate::project;
-use crate::results::Samples;
+use crate::results::{Sample, Samples};
 use crate::scenario::{Order, Step};
 use crate::servers::Spec;
 
@@ -23,42 +22,45 @@ const WARM_UP: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let step = &context.scenario.steps[0];
-    let label = context.scenario.label(step);
     let plain = context.servers.get("cannery")?;
-    let mut samples = Samples::default();
-    for round in 0..context.plan.rounds {
-        for spec in context.present {
-            // Each starts first as often as the other.
-            let is_plain_first = round % 2 == 0;
-            let pair = if is_plain_first { [&plain, spec] } else { [spec, &plain] };
-            let mut cpu_us = measure(context, step, pair)?;
-            if !is_plain_first {
-                cpu_us.reverse();
-            }
-
-            let ratio = cpu_us[1] / cpu_us[0];
-            let sample = vec![(Metric::CpuUs, cpu_us[1]), (Metric::Ratio, ratio)];
-            samples.record(&label, spec.name, Ok(sample));
-        }
-    }
-    Ok(samples)
+    let mut is_plain_first = false;
+    let mut measure = |spec: &Spec<'_>| -> Result<Sample> {
+        // Each starts first as often as the other.
+        is_plain_first = !is_plain_first;
+        let [plain_us, cpu_us] = if is_plain_first {
+            measure(context, step, [&plain, spec])?
+        } else {
+            let [cpu_us, plain_us] = measure(context, step, [spec, &plain])?;
+            [plain_us, cpu_us]
+        };
+        Ok(vec![(Metric::CpuUs, cpu_us), (Metric::Ratio, cpu_us / plain_us)])
+    };
+    Ok(context.each_server(&context.scenario.steps[..1], context.plan.rounds, |spec, _| measure(spec)))
 }
 
 /// Returns the CPU time per request of each server, in microseconds.
-fn measure(context: &Context<'_>, step: &Step, pair: [&Spec<'_>; 2]) -> Result<Vec<f64>> {
+fn measure(context: &Context<'_>, step: &Step, pair: [&Spec<'_>; 2]) -> Result<[f64; 2]> {
     let placement =
         machine::placement(machine::processors(), 1).context("a second processor is necessary")?;
     let launch = context.launch(step);
     let start = |spec: &Spec<'_>| spec.start(&launch, &placement.server);
     let servers = [start(pair[0])?, start(pair[1])?];
+    // Loads both servers at the same time. Returns the number of responses of each.
+    let load = |duration: Duration| {
+        machine::in_threads(&servers, |server| {
+            let job = Job { duration, ..context.job(server, step, &placement.generator) };
+            Ok(load::wrk(&job, Order::Random, 1)?.requests)
+        })
+    };
 
-    load_both(context, &servers, WARM_UP, &placement.generator)?;
-    let before = servers.each_ref().map(Server::cpu_time);
-    let requests = load_both(context, &servers, context.plan.duration, &placement.generator)?;
-    let mut cpu_us = Vec::new();
-    for ((server, before), requests) in servers.iter().zip(before).zip(requests) {
-        cpu_us.push(server.cpu_time()?.saturating_sub(before?).as_secs_f64() * 1e6 / requests);
-    }
+    load(WARM_UP)?;
+    let before = [servers[0].cpu_time()?, servers[1].cpu_time()?];
+    let requests = load(context.plan.duration)?;
+    let cpu_us = |place: usize| -> Result<f64> {
+        let cpu = servers[place].cpu_time()?.saturating_sub(before[place]);
+        Ok(cpu.as_secs_f64() * 1e6 / requests[place])
+    };
+    let cpu_us = [cpu_us(0)?, cpu_us(1)?];
 
     // A log has gigabytes after some minutes.
     drop(servers);
@@ -66,17 +68,4 @@ fn measure(context: &Context<'_>, step: &Step, pair: [&Spec<'_>; 2]) -> Result<V
         let _ = fs::remove_file(project::scratch(&format!("running/{}/access.log", spec.name))?);
     }
     Ok(cpu_us)
-}
-
-/// Loads both servers at the same time. Returns the number of responses of each.
-fn load_both(
-    context: &Context<'_>,
-    servers: &[Server; 2],
-    duration: Duration,
-    processors: &str,
-) -> Result<Vec<f64>> {
-    machine::in_threads(servers, |server| {
-        let job = Job { duration, ..context.job(server, &context.scenario.steps[0], processors) };
-        Ok(load::wrk(&job, Order::Random, 1)?.requests)
-    })
 }

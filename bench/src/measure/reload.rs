@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use super::Context;
 use crate::latency::Latencies;
 use crate::load::Steady;
-use crate::metric::{Metric, PERCENTILES};
+use crate::metric::Metric;
 use crate::process::Server;
 use crate::project;
 use crate::results::{Sample, Samples};
@@ -51,15 +51,8 @@ fn measure(
     processors: &str,
     samples: &mut Samples,
 ) -> Result<()> {
-    let client_processors = context.client_processors()?;
     releases.switch_to(0)?;
-    let site = context.site();
-    let current = Site {
-        sources: site.sources.clone(),
-        with_siblings: site.with_siblings.clone(),
-        archive: releases.current.clone(),
-        targets: site.targets.clone(),
-    };
+    let current = Site { archive: releases.current.clone(), ..context.site().clone() };
     let context = Context { site: Some(&current), ..*context };
     let spec = context.servers.get("cannery")?;
     let server = spec.start(&context.launch(&context.scenario.steps[0]), processors)?;
@@ -69,19 +62,17 @@ fn measure(
         project::run(chrt.args(["--other", "--all-tasks", "--pid", "0", &server.id().to_string()]))?;
     }
 
-    let target = current.targets.last().context("the site has tiles")?.clone();
-    let content = current.content(&target)?;
-    let clients = Steady { address: server.address(), target, content };
-    let window = context.plan.duration;
+    let clients = Steady::new(&server, &current, current.targets.last().context("the site has tiles")?)?;
+    let window = |event: &(dyn Fn() -> Result<()> + Sync)| during(&context, &server, &clients, event);
     for round in 1..=context.plan.rounds {
-        samples.record(step, "quiet", Ok(during(&server, &clients, client_processors, window, || Ok(()))?));
+        samples.record(step, "quiet", Ok(window(&|| Ok(()))?));
         let number = usize::from(round % 2 == 1);
         let reload = || {
-            thread::sleep(RELOAD_AFTER.min(window / 2));
+            thread::sleep(RELOAD_AFTER.min(context.plan.duration / 2));
             releases.switch_to(number)?;
             server.signal(Signal::HUP)
         };
-        samples.record(step, "reload", Ok(during(&server, &clients, client_processors, window, reload)?));
+        samples.record(step, "reload", Ok(window(&reload)?));
         releases.wait_until_mapped(&server, number)?;
     }
     Ok(())
@@ -89,21 +80,21 @@ fn measure(
 
 /// Runs the clients during an event.
 fn during(
+    context: &Context<'_>,
     server: &Server,
     clients: &Steady,
-    processors: &str,
-    window: Duration,
-    event: impl FnOnce() -> Result<()> + Send,
+    event: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Sample> {
+    let processors = context.client_processors()?;
     let before = server.cpu_time()?;
     let (latencies, happened) = thread::scope(|scope| {
         let event = scope.spawn(event);
-        (clients.run(window, processors), event.join().expect("the event does not panic"))
+        (clients.run(context.plan.duration, processors), event.join().expect("the event does not panic"))
     });
     happened?;
-    let latencies = Latencies::new(latencies?.concat());
 
-    let mut sample: Sample = PERCENTILES.into_iter().zip(latencies.percentiles()).collect();
+    let latencies = Latencies::new(latencies?.concat());
+    let mut sample = latencies.sample();
     sample.push((Metric::Above5Ms, latencies.count_above(SLOW) as f64));
     sample.push((Metric::Requests, latencies.len() as f64));
     sample.push((Metric::CpuMs, server.cpu_time()?.saturating_sub(before).as_secs_f64() * 1e3));

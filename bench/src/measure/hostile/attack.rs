@@ -6,9 +6,8 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -17,7 +16,7 @@ use crate::machine;
 
 /// The behaviour of attackers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+enum Kind {
     /// They send the head of a request, one byte per minute.
     SlowHead,
     /// They request a large file and read one byte per minute.
@@ -35,7 +34,7 @@ const BYTE_EVERY: Duration = Duration::from_secs(60);
 const PASS_EVERY: Duration = Duration::from_millis(100);
 
 /// Connections that are reset in each pass.
-const RESETS: u32 = 100;
+const RESETS: usize = 100;
 
 /// Limit for opening a connection. The kernel accepts while the server is busy.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,29 +43,12 @@ const SLOW_HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Padding: ";
 const SMALL_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 const LARGE_REQUEST: &[u8] = b"GET /large.bin HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
-impl Kind {
-    /// Returns the kind of a step.
-    pub(super) fn named(step: &str) -> Result<Kind> {
-        Ok(match step {
-            "slow heads" => Kind::SlowHead,
-            "slow readers" => Kind::SlowReader,
-            "idle connections" => Kind::Idle,
-            "resets" => Kind::Reset,
-            _ => bail!("there is no attack `{step}`"),
-        })
-    }
-}
-
-/// An attack that continues until its end.
+/// An attack with the numbers of connections until now.
 pub(super) struct Attack {
-    thread: JoinHandle<Result<()>>,
-    should_stop: Arc<AtomicBool>,
-    counts: Arc<Counts>,
-}
-
-/// Numbers of connections until now.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
+    kind: Kind,
+    address: SocketAddrV4,
+    connections: u32,
+    should_stop: AtomicBool,
     pub(super) opened: AtomicU64,
     /// Closed by the server.
     pub(super) closed: AtomicU64,
@@ -75,51 +57,74 @@ pub(super) struct Counts {
 }
 
 impl Attack {
-    /// Begins an attack. Returns after all connections have been opened once, or the same number of attempts failed.
-    pub(super) fn begin(
-        kind: Kind,
-        address: SocketAddrV4,
-        connections: u64,
-        processors: &'static str,
-    ) -> Attack {
-        let should_stop = Arc::new(AtomicBool::new(false));
-        let counts = Arc::new(Counts::default());
-        let thread = thread::spawn({
-            let should_stop = Arc::clone(&should_stop);
-            let counts = Arc::clone(&counts);
-            move || {
-                machine::pin_thread(processors)?;
-                match kind {
-                    Kind::Reset => reset_until(&should_stop, address, &counts),
-                    _ => hold_until(&should_stop, kind, address, connections, &counts),
-                }
-                Ok(())
-            }
-        });
-
-        let attack = Attack { thread, should_stop, counts };
-        let attempts = || {
-            let Counts { opened, failed, .. } = &*attack.counts;
-            opened.load(Ordering::Relaxed) + failed.load(Ordering::Relaxed)
+    /// Returns the attack of a step.
+    pub(super) fn named(step: &str, address: SocketAddrV4, connections: u32) -> Result<Attack> {
+        let kind = match step {
+            "slow heads" => Kind::SlowHead,
+            "slow readers" => Kind::SlowReader,
+            "idle connections" => Kind::Idle,
+            "resets" => Kind::Reset,
+            _ => bail!("there is no attack `{step}`"),
         };
-        while attempts() < connections && !attack.thread.is_finished() {
+        let [opened, closed, failed] = [0; 3].map(AtomicU64::new);
+        Ok(Attack { kind, address, connections, should_stop: AtomicBool::new(false), opened, closed, failed })
+    }
+
+    /// Calls `run` during the attack: after all connections have been opened once, or the same number of attempts failed.
+    pub(super) fn during<T>(&self, processors: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        thread::scope(|scope| {
+            let attackers = scope.spawn(|| {
+                machine::pin_thread(processors)?;
+                self.attack();
+                Ok(())
+            });
+            let attempts = || self.opened.load(Ordering::Relaxed) + self.failed.load(Ordering::Relaxed);
+            while attempts() < u64::from(self.connections) && !attackers.is_finished() {
+                thread::sleep(PASS_EVERY);
+            }
+            let result = run();
+            self.should_stop.store(true, Ordering::Relaxed);
+            attackers.join().expect("an attack does not panic").and(result)
+        })
+    }
+
+    fn attack(&self) {
+        let started = Instant::now();
+        let offset = |number| BYTE_EVERY.mul_f64(f64::from(number) / f64::from(self.connections));
+        let held = |number| Held { stream: None, sent: 0, next_byte: started + offset(number) };
+        let mut all: Vec<_> = (0..self.connections).map(held).collect();
+        while !self.should_stop.load(Ordering::Relaxed) {
+            if self.kind == Kind::Reset {
+                (0..RESETS).for_each(|_| self.count_attempt(&self.reset()));
+            } else {
+                all.iter_mut().for_each(|held| self.advance(held));
+            }
             thread::sleep(PASS_EVERY);
         }
-        attack
     }
 
-    pub(super) fn counts(&self) -> &Counts {
-        &self.counts
+    fn count_attempt<T>(&self, attempt: &io::Result<T>) {
+        let count = if attempt.is_ok() { &self.opened } else { &self.failed };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Closes all connections.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the attack couldn't begin.
-    pub(super) fn end(self) -> Result<()> {
-        self.should_stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("an attack does not panic")
+    /// Closes a connection that has unread bytes, which makes the kernel send a reset.
+    fn reset(&self) -> io::Result<usize> {
+        let mut stream = TcpStream::connect_timeout(&self.address.into(), TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(LARGE_REQUEST)?;
+        stream.peek(&mut [0; 1])
+    }
+
+    /// Continues a connection, and opens it again if the server has closed it.
+    fn advance(&self, held: &mut Held) {
+        if held.advance(self.kind).is_ok_and(|is_open| is_open) {
+            return;
+        }
+        if held.stream.take().is_some() {
+            self.closed.fetch_add(1, Ordering::Relaxed);
+        }
+        self.count_attempt(&held.open(self.kind, self.address));
     }
 }
 
@@ -131,39 +136,12 @@ struct Held {
     next_byte: Instant,
 }
 
-fn hold_until(
-    should_stop: &AtomicBool,
-    kind: Kind,
-    address: SocketAddrV4,
-    connections: u64,
-    counts: &Counts,
-) {
-    let started = Instant::now();
-    let offset = |number: u64| BYTE_EVERY.mul_f64(number as f64 / connections as f64);
-    let held = |number| Held { stream: None, sent: 0, next_byte: started + offset(number) };
-    let mut all: Vec<_> = (0..connections).map(held).collect();
-
-    while !should_stop.load(Ordering::Relaxed) {
-        for held in &mut all {
-            if held.advance(kind).is_ok_and(|is_open| is_open) {
-                continue;
-            }
-            if held.stream.take().is_some() {
-                counts.closed.fetch_add(1, Ordering::Relaxed);
-            }
-            let count = if held.open(kind, address).is_ok() { &counts.opened } else { &counts.failed };
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        thread::sleep(PASS_EVERY);
-    }
-}
-
 impl Held {
     fn open(&mut self, kind: Kind, address: SocketAddrV4) -> io::Result<()> {
         let first = match kind {
             Kind::SlowHead => &SLOW_HEAD[..1],
-            Kind::SlowReader => LARGE_REQUEST,
-            Kind::Idle | Kind::Reset => SMALL_REQUEST,
+            Kind::SlowReader | Kind::Reset => LARGE_REQUEST,
+            Kind::Idle => SMALL_REQUEST,
         };
         let mut stream = TcpStream::connect_timeout(&address.into(), TIMEOUT)?;
         stream.write_all(first)?;
@@ -180,43 +158,20 @@ impl Held {
         if is_time {
             self.next_byte += BYTE_EVERY;
         }
-        match kind {
-            Kind::SlowReader if is_time => read_once(stream, &mut [0; 1]),
+        if kind == Kind::SlowHead && is_time {
+            let byte = SLOW_HEAD.get(self.sent).copied().unwrap_or(b'x');
+            self.sent += 1;
+            return stream.write_all(&[byte]).map(|()| true);
+        }
+        let received = match kind {
+            Kind::SlowReader if is_time => stream.read(&mut [0; 1]),
             // Without reading, only a reset is visible.
-            Kind::SlowReader => Ok(stream.take_error()?.is_none()),
-            Kind::SlowHead if is_time => {
-                let byte = SLOW_HEAD.get(self.sent).copied().unwrap_or(b'x');
-                stream.write_all(&[byte])?;
-                self.sent += 1;
-                Ok(true)
-            }
-            Kind::SlowHead | Kind::Idle | Kind::Reset => read_once(stream, &mut [0; 4096]),
+            Kind::SlowReader => return Ok(stream.take_error()?.is_none()),
+            _ => stream.read(&mut [0; 4096]),
+        };
+        match received {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            received => Ok(received? > 0),
         }
-    }
-}
-
-/// Returns `true` if the connection is still open after one read.
-fn read_once(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<bool> {
-    match stream.read(buffer) {
-        Ok(count) => Ok(count > 0),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
-        Err(error) => Err(error),
-    }
-}
-
-/// Closes connections that have unread bytes, which makes the kernel send a reset.
-fn reset_until(should_stop: &AtomicBool, address: SocketAddrV4, counts: &Counts) {
-    let reset = || {
-        let mut stream = TcpStream::connect_timeout(&address.into(), TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.write_all(LARGE_REQUEST)?;
-        stream.peek(&mut [0; 1])
-    };
-    while !should_stop.load(Ordering::Relaxed) {
-        for _ in 0..RESETS {
-            let count = if reset().is_ok() { &counts.opened } else { &counts.failed };
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        thread::sleep(PASS_EVERY);
     }
 }

@@ -1,0 +1,218 @@
+//! HTTP/3 under adverse conditions, by the name of the step: a path with loss, a flood of connection attempts, and clients that
+//! change their ports.
+
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail, ensure};
+use cannery_testkit::http3::{Client, Options, initial_datagrams};
+use cannery_testkit::tls::{self, ClientOptions};
+use cannery_testkit::{Ended, http1};
+
+use super::Context;
+use crate::latency::Latencies;
+use crate::machine;
+use crate::metric::{Metric, mebibytes};
+use crate::project;
+use crate::results::{Sample, Samples};
+use crate::scenario::Step;
+
+/// Loss in each direction, in percent, and half of the round trip, in milliseconds.
+const LOSS: [&str; 2] = ["2", "25"];
+
+/// The server at the end of the path with loss. It is bound to 10.9.0.1 by flags of the scenario.
+const LOSSY_SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)), 4433);
+
+/// Initial packets of the flood: in a millisecond, different ones, and source addresses.
+const FLOOD_PER_MS: usize = 50;
+const FLOOD_PACKETS: usize = 2000;
+const FLOOD_SOURCES: u8 = 200;
+
+/// The time between requests during the flood.
+const REQUEST_EVERY: Duration = Duration::from_micros(1250);
+
+/// The window of clients that change their ports: less than a response, which is then incomplete.
+const WINDOW: u32 = 16 * 1024;
+const THREADS: u32 = 10;
+
+pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
+    let mut samples = Samples::default();
+    for step in &context.scenario.steps {
+        let label = context.scenario.label(step);
+        let rows = match label.as_str() {
+            "loss" => loss(context, step)?,
+            "flood" => flood(context, step)?,
+            "rebind" => rebind(context, step)?,
+            _ => bail!("no such conditions: {label}"),
+        };
+        for (series, sample) in rows {
+            samples.record(&label, series, Ok(sample));
+        }
+    }
+    Ok(samples)
+}
+
+/// Receives a target over a path with loss.
+type Transfer = fn(&str) -> Result<Vec<u8>>;
+
+/// Rows of a table.
+type Rows = Vec<(&'static str, Sample)>;
+
+/// Measures the goodput of parallel transfers over a path with loss.
+fn loss(context: &Context<'_>, step: &Step) -> Result<Rows> {
+    let path = Command::new("python3")
+        .arg(project::folder().join("lossy_path.py"))
+        .args(LOSS)
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut path = Running(path?);
+    let mut ready = String::new();
+    BufReader::new(path.0.stdout.take().expect("a pipe")).read_line(&mut ready)?;
+    let _server = context.servers.get("cannery")?.start(&context.launch(step), "0")?;
+    let target = context.site().targets[0].as_str();
+    let content = context.site().content(target)?;
+
+    let transfers = [("HTTP/3", over_http3 as Transfer), ("HTTP/1.1 over TLS", over_tls)];
+    let mut rows = Rows::new();
+    for (series, transfer) in transfers {
+        let started = Instant::now();
+        let received = machine::in_threads(0..step.connections, |_| transfer(target))?;
+        let seconds = started.elapsed().as_secs_f64();
+        ensure!(received.iter().all(|body| *body == content), "{series}: a response differs from the file");
+        let bytes: usize = received.iter().map(Vec::len).sum();
+        let rate = bytes as f64 * 8.0 / 1e6 / seconds;
+        rows.push((series, vec![(Metric::GoodputMbit, rate), (Metric::Requests, received.len() as f64)]));
+    }
+    Ok(rows)
+}
+
+fn over_http3(target: &str) -> Result<Vec<u8>> {
+    let options = Options { timeout: Duration::from_secs(120), stream_window: 8 << 20, ..Options::default() };
+    let mut client = Client::connect_with(LOSSY_SERVER, &options).map_err(failure)?;
+    Ok(client.request(&fields(target)).map_err(failure)?.body)
+}
+
+fn over_tls(target: &str) -> Result<Vec<u8>> {
+    let config = ClientOptions::default().tls13().build();
+    let stream = tls::connect(TcpStream::connect(LOSSY_SERVER)?, "localhost", Arc::new(config))?;
+    let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    Ok(http1::Client::new(stream).request(request.as_bytes(), "GET").map_err(failure)?.body)
+}
+
+/// Measures latencies of a client, and memory of the server, before and during a flood of Initial packets.
+fn flood(context: &Context<'_>, step: &Step) -> Result<Rows> {
+    let processors = context.client_processors()?;
+    let server = context.servers.get("cannery")?.start(&context.launch(step), "0")?;
+    let address = server.address().into();
+    let target = context.site().targets[0].as_str();
+    let memory = || anyhow::Ok((Metric::PrivateMib, mebibytes(server.anonymous_bytes()?)));
+    let request = || {
+        machine::pin_thread(processors)?;
+        latencies(address, target, context.plan.duration)
+    };
+
+    let mut before = request()?;
+    before.push(memory()?);
+    let has_ended = AtomicBool::new(false);
+    let (during, sent) = thread::scope(|scope| {
+        let flood = scope.spawn(|| send_initials(address, &has_ended));
+        let during = request().and_then(|mut sample| {
+            sample.push(memory()?);
+            Ok(sample)
+        });
+        has_ended.store(true, Ordering::Relaxed);
+        (during, flood.join().expect("the flood doesn't panic"))
+    });
+    let flood = vec![(Metric::RequestsPerS, sent?)];
+    Ok(vec![("before", before), ("during", during?), ("flood", flood)])
+}
+
+/// Requests a target at a constant rate on one connection. A late request counts from its scheduled time.
+fn latencies(address: SocketAddr, target: &str, duration: Duration) -> Result<Sample> {
+    let mut client = Client::connect(address).map_err(failure)?;
+    let started = Instant::now();
+    let mut timings = Vec::new();
+    let mut scheduled = Duration::ZERO;
+    while scheduled < duration {
+        thread::sleep(scheduled.saturating_sub(started.elapsed()));
+        let response = client.request(&fields(target)).map_err(failure)?;
+        ensure!(response.status == 200, "status {}", response.status);
+        timings.push((scheduled, started.elapsed() - scheduled));
+        scheduled += REQUEST_EVERY;
+    }
+    Ok(Latencies::new(timings).sample())
+}
+
+/// Sends Initial packets from many addresses until the end. Returns their rate.
+fn send_initials(server: SocketAddr, has_ended: &AtomicBool) -> Result<f64> {
+    machine::pin_thread("1")?;
+    let packets = initial_datagrams(server, FLOOD_PACKETS);
+    let bind = |source| UdpSocket::bind((Ipv4Addr::new(127, 0, 2, source), 0));
+    let sockets = (1..=FLOOD_SOURCES).map(bind).collect::<Result<Vec<_>, _>>()?;
+    let started = Instant::now();
+    let mut sent = 0;
+    while !has_ended.load(Ordering::Relaxed) {
+        let scheduled = usize::try_from(started.elapsed().as_millis())? * FLOOD_PER_MS;
+        while sent < scheduled {
+            // The server's receive buffer may be full.
+            let _ = sockets[sent % sockets.len()].send_to(&packets[sent % packets.len()], server);
+            sent += 1;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(sent as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Counts the transfers that are complete although the client's port has changed.
+fn rebind(context: &Context<'_>, step: &Step) -> Result<Rows> {
+    let server = context.servers.get("cannery")?.start(&context.launch(step), "0")?;
+    let address = server.address().into();
+    let target = context.site().targets[0].as_str();
+    let content = context.site().content(target)?;
+    let options = Options { timeout: Duration::from_secs(60), stream_window: WINDOW, ..Options::default() };
+    let connections = context.connections(step) / THREADS;
+    let complete = machine::in_threads(0..THREADS, |_| {
+        let begin = |_| {
+            let mut client = Client::connect_with(address, &options)?;
+            let stream = client.send_request(&fields(target))?;
+            client.receive_part(stream, 1000)?;
+            assert!(!client.is_complete(stream), "the response exceeds the window");
+            Ok((client, stream))
+        };
+        let transfers = (0..connections).map(begin).collect::<Result<Vec<_>, Ended>>().map_err(failure)?;
+        let mut complete = 0;
+        for (mut client, stream) in transfers {
+            client.rebind(Ipv4Addr::LOCALHOST.into())?;
+            let is_complete = client.receive(stream, "GET").is_ok_and(|response| response.body == content);
+            complete += usize::from(is_complete);
+        }
+        Ok(complete)
+    })?;
+    let opened = f64::from(connections * THREADS);
+    let complete: usize = complete.into_iter().sum();
+    Ok(vec![("cannery", vec![(Metric::Opened, opened), (Metric::Requests, complete as f64)])])
+}
+
+fn fields(target: &str) -> [(&str, &str); 4] {
+    [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", target)]
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failure(ended: Ended) -> anyhow::Error {
+    anyhow!("{ended}")
+}
+
+/// A process that ends when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
