@@ -9,12 +9,13 @@ mod qr_code;
 mod updates;
 
 use std::io::{self, IsTerminal};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use cannery_archiver::{CancelFlag, Compiler, Effort};
 use cannery_server::config::{LiveFolder, NamedArchive};
 use cannery_server::{Address, Server, process::notify::Notify};
+use socket2::{Domain, Socket, Type};
 
 use self::updates::Updates;
 use super::folder::{EventLog, Style};
@@ -127,7 +128,7 @@ fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure>
                 Address::Every(port) => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port),
                 Address::Local(_) => continue,
             };
-            TcpListener::bind(probed).map_err(|error| in_use(probed, &error))?;
+            reserve(probed).map_err(|error| in_use(probed, &error))?;
         }
         return Ok(wanted.to_vec());
     }
@@ -138,11 +139,22 @@ fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure>
     Ok(wanted.iter().cloned().map(near).collect())
 }
 
+/// Returns a TCP socket with this address, which is free as long as it can be bound.
+///
+/// The socket doesn't listen. Otherwise it would accept connections that the server never sees, and reset them.
+fn reserve(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // As the sockets of the server: connections of an earlier one may still be in TIME-WAIT.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
 /// Returns the address with its own port if that is free, otherwise with one of the next ports, otherwise with port 0.
 fn free_near(address: SocketAddr) -> SocketAddr {
     let ports = (0..PORTS_TRIED).filter_map(|offset| address.port().checked_add(offset));
     let mut near = ports.map(|port| SocketAddr::new(address.ip(), port));
-    near.find(|address| TcpListener::bind(address).is_ok()).unwrap_or(SocketAddr::new(address.ip(), 0))
+    near.find(|address| reserve(*address).is_ok()).unwrap_or(SocketAddr::new(address.ip(), 0))
 }
 
 /// Returns the address with a port that is free for TCP and UDP, if its own is 0: the kernel would choose two.
@@ -150,7 +162,8 @@ fn with_shared_port(address: Address) -> Address {
     match address {
         Address::Internet(address) if address.port() == 0 => {
             let shared = (0..PORTS_TRIED).find_map(|_| {
-                let free = TcpListener::bind(address).and_then(|listener| listener.local_addr()).ok()?;
+                let reserved = reserve(address).ok()?;
+                let free = reserved.local_addr().ok()?.as_socket()?;
                 UdpSocket::bind(free).is_ok().then_some(free)
             });
             shared.unwrap_or(address).into()
@@ -169,6 +182,8 @@ fn in_use(address: SocketAddr, error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
     use clap::Parser;
 
@@ -179,6 +194,15 @@ mod tests {
         let free = free_near(held);
         assert_eq!(free.ip(), held.ip());
         assert_ne!(free.port(), held.port());
+    }
+
+    /// They were accepted and reset, so that a browser that was a moment too early showed an error.
+    #[test]
+    fn connections_to_a_reserved_address_are_refused() {
+        let reserved = reserve("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = reserved.local_addr().unwrap().as_socket().unwrap();
+        let refused = TcpStream::connect(address).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]
