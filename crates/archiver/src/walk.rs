@@ -281,7 +281,8 @@ impl Walk<'_> {
                         Ok(entry) => entries.push(self.examine(&entry)),
                         Err(error) => {
                             read_error = Some(format!(
-                                "the folder cannot be read to the end, so files may be missing: {error}"
+                                "the folder cannot be read to the end, so files may be missing; check the disk, and \
+                                 build again: {error}"
                             ));
                             break;
                         }
@@ -291,7 +292,10 @@ impl Walk<'_> {
             // It was removed after its parent was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
             Err(error) => {
-                let message = format!("the folder cannot be read and is left out: {error}");
+                let message = format!(
+                    "the folder cannot be read and is left out; make it readable for this user, or exclude it with \
+                     `.canneryignore`: {error}"
+                );
                 return paths.iter().map(|folder| Reading::unreadable(folder, message.clone())).collect();
             }
         }
@@ -393,7 +397,10 @@ impl Reading {
             self.warn(
                 path,
                 "unreadable-file",
-                format!("the metadata of this file cannot be read, so it is left out: {error}"),
+                format!(
+                    "the metadata of this file cannot be read, so it is left out; make its folder accessible for \
+                     this user, or exclude it with `.canneryignore`: {error}"
+                ),
             );
         }
     }
