@@ -8,7 +8,7 @@ mod support;
 use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,6 +25,9 @@ const CONTENT_BYTES_MAX: u32 = 200_000;
 
 /// The length of a body that is complete before its response begins.
 const WRITTEN_BYTES: usize = 30_000;
+
+/// RFC 9114 §8.1.
+const H3_REQUEST_CANCELLED: u32 = 0x10c;
 
 /// A server with a site and routes of each kind.
 struct Fixture {
@@ -340,17 +343,47 @@ fn cancelled_request_is_not_handled() {
     // It occupies the only thread.
     await_condition(|| fixture.is_waiting.load(Ordering::SeqCst));
 
-    let cancelled = client.send_request(&pseudo("GET", "/count", &[])).unwrap();
-    client.send_frame(http2::RST_STREAM, 0, cancelled, &8_u32.to_be_bytes());
-    client.send_frame(http2::PING, 0, 0, &[0; 8]);
-    // The server acknowledges it after the frames before it.
-    while client.receive_frame().unwrap().kind != http2::PING {}
+    cancel_over_http1(fixture.at.plain);
+    cancel_over_http2(&mut client);
+    cancel_over_http3(fixture.at.quic);
 
     let last = client.send_request(&pseudo("GET", "/count", &[])).unwrap();
     fixture.proceed.send(()).unwrap();
     let responses = client.receive_all(&[waiting, last], "GET").unwrap();
     assert_eq!(responses[1].body, b"counted");
     assert_eq!(handled.load(Ordering::SeqCst), 1, "only the last one");
+}
+
+/// Sends a request and closes the connection. Returns when the server has closed it too.
+fn cancel_over_http1(address: SocketAddr) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /count HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+}
+
+/// Sends and cancels a request. Returns when the server has received both.
+fn cancel_over_http2(client: &mut http2::Client<TcpStream>) {
+    let cancelled = client.send_request(&pseudo("GET", "/count", &[])).unwrap();
+    client.send_frame(http2::RST_STREAM, 0, cancelled, &8_u32.to_be_bytes());
+    client.send_frame(http2::PING, 0, 0, &[0; 8]);
+    // The server acknowledges it after the frames before it.
+    while client.receive_frame().unwrap().kind != http2::PING {}
+}
+
+/// Sends and cancels a request. Returns when the server has received both.
+fn cancel_over_http3(address: SocketAddr) {
+    let fields = |target: &'static str| {
+        let mut fields = pseudo("GET", target, &[]);
+        fields[1].1 = "https";
+        fields
+    };
+    let mut client = http3::Client::connect(address).unwrap();
+    let cancelled = client.send_request(&fields("/count")).unwrap();
+    client.stop(cancelled, H3_REQUEST_CANCELLED);
+    // The server responds to it after the datagrams before it.
+    assert_eq!(client.request(&fields("/")).unwrap().status, 200);
+    client.close();
 }
 
 #[test]
