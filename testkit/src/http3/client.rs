@@ -28,6 +28,9 @@ use crate::{Ended, Response};
 /// Maximum length of a datagram that is received, in bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 
+/// How often a condition is checked that no datagram changes.
+const CONDITION_INTERVAL: Duration = Duration::from_millis(20);
+
 // Error codes (RFC 9114, section 8.1).
 const NO_ERROR: u32 = 0x100;
 const REQUEST_REJECTED: u32 = 0x10b;
@@ -428,16 +431,17 @@ impl Client {
         }
     }
 
-    /// Acknowledges the datagrams that have arrived, without reading streams, so that the windows don't grow.
+    /// Acknowledges datagrams as long as a condition holds, without reading streams, so that the windows don't grow.
     ///
     /// # Errors
     ///
     /// Fails if the socket does.
-    pub fn acknowledge(&mut self) -> io::Result<()> {
-        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-        self.process_waiting(&mut buffer)?;
-        self.handle_events();
-        self.transmit();
+    pub fn acknowledge_while(&mut self, holds: impl Fn() -> bool) -> io::Result<()> {
+        while holds() {
+            self.wait(CONDITION_INTERVAL)?;
+            self.handle_events();
+            self.transmit();
+        }
         Ok(())
     }
 
