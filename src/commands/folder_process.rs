@@ -4,10 +4,11 @@
 //! can't open the folder. Never parses bytes from the network.
 
 mod keeper;
+mod keeper_socket;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,13 @@ use std::sync::mpsc::channel;
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
 
-use cannery_archiver::{CancelFlag, Compiler, Effort, Error};
+use cannery_archiver::{CancelFlag, Compiler, Effort, Error, TemporaryDirectory};
 use cannery_follow::{Inspector, Mode};
 use cannery_server::release_socket::ReleaseSender;
 use cannery_server::sandbox::{Plan, Requirement, Sandbox};
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
+use self::keeper_socket::KeeperSocket;
 use super::build_failure;
 use super::folder::{self, BuildFailure, BuildSink, EventLog, Messages, Stopped, Style, Updater};
 use crate::flags::archiver::{CompileStart, Follow, FollowPart};
@@ -57,6 +59,12 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
         // The limit of a control group can't be read from inside the sandbox.
         options.threads = available_parallelism().map_or(1, NonZeroUsize::get);
     }
+    let keeper = KeeperSocket::on_standard_output();
+    let keeper = keeper.map_err(|error| Failure::failed(format!("cannot use standard output: {error}")))?;
+    let files = TemporaryDirectory::from_environment().with_files_from({
+        let keeper = keeper.clone();
+        move || keeper.create_file()
+    });
     enter_sandbox(follow)?;
 
     // Changes during the first build are followed too.
@@ -74,7 +82,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     let thread = |error| Failure::failed(format!("cannot start a thread: {error}"));
     let server = ReleaseSender::start(socket, || std::process::exit(Exit::Done as i32)).map_err(thread)?;
 
-    let compiler = Compiler::new(options);
+    let compiler = Compiler::new(options).with_temporary_directory(files);
     let mut log = EventLog::new(if follow.quiet { Style::Quiet } else { Style::Text });
     let first = loop {
         match compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
@@ -88,11 +96,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
         build_failure::print_diagnostics(&first.report.diagnostics);
     }
     // For the keeper: from now on, this process is started again if it ends.
-    let mut output = io::stdout();
-    output
-        .write_all(b"\n")
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::failed(error.to_string()))?;
+    keeper.report_compiled().map_err(|error| Failure::failed(error.to_string()))?;
     let server = RemoteServer(server);
     if server.publish_file(&first.archive) == Err(Stopped) {
         return Ok(());

@@ -1,6 +1,6 @@
 //! `cannery serve DIR`: serves a site folder while it is edited.
 //!
-//! The folder is compiled into memory, and again after each change (`folder`). Never contains a step of the build or of the
+//! The folder is compiled at the start, and again after each change (`folder`). Never contains a step of the build or of the
 //! server.
 
 mod browser;

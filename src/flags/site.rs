@@ -16,8 +16,8 @@ use super::{examples, server};
 
 /// Serves a folder while you edit it.
 ///
-/// The folder is compiled into memory, with the rules and codings of a deployed archive. Changes are served as soon as they
-/// are saved; while a file is being written, its last version is served.
+/// The folder is compiled with the rules and codings of a deployed archive. Changes are served as soon as they are saved; while
+/// a file is being written, its last version is served.
 #[derive(Debug, Parser)]
 #[command(
     name = "serve",

@@ -38,7 +38,12 @@ impl Live {
     }
 
     /// Starts `cannery` by this command, which lacks the arguments.
-    fn start_by(mut command: Command, folder: tempfile::TempDir, root: PathBuf, flags: &[&str]) -> Live {
+    pub(crate) fn start_by(
+        mut command: Command,
+        folder: tempfile::TempDir,
+        root: PathBuf,
+        flags: &[&str],
+    ) -> Live {
         command
             .arg("serve")
             .arg(&root)
@@ -54,8 +59,13 @@ impl Live {
         live
     }
 
+    #[cfg(target_os = "linux")]
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for an event, and returns it.
-    fn event(&self, name: &str) -> String {
+    pub(crate) fn event(&self, name: &str) -> String {
         let wanted = format!("\"event\":\"{name}\"");
         loop {
             match self.events.recv_timeout(TIMEOUT) {

@@ -37,6 +37,7 @@ mod exchange;
 mod go_server_errors;
 mod hostile;
 mod import;
+mod large_folder;
 mod listen;
 mod live_folder;
 mod live_reload;

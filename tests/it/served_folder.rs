@@ -208,7 +208,7 @@ fn children(parent: u32) -> Vec<u32> {
 }
 
 /// Returns the processes of a server with one folder: the one that compiles it, and its keeper.
-fn compiler(server: &Server) -> (u32, u32) {
+pub(crate) fn compiler(server: &Server) -> (u32, u32) {
     let [keeper] = children(server.pid())[..] else { panic!("one process starts the compiler") };
     let [compiler] = children(keeper)[..] else { panic!("one process compiles") };
     (compiler, keeper)

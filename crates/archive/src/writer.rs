@@ -155,6 +155,32 @@ impl Writer {
         self.format
     }
 
+    /// Returns the position of the next byte, which is the number of bytes written.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.position
+    }
+
+    /// Continues in `file`, which must be empty and open for reading and writing, with a copy of all bytes before.
+    ///
+    /// # Errors
+    /// Returns [`WriteError::Io`] if one of the files cannot be read or written. Writing has ended then.
+    pub fn move_to(&mut self, mut file: File) -> Result<(), WriteError> {
+        self.end_run()?;
+        self.flush()?;
+        self.file.seek(SeekFrom::Start(0))?;
+        let mut chunk = vec![0; BUFFER_BYTES];
+        let mut remaining = self.position;
+        while remaining > 0 {
+            let chunk = &mut chunk[..bounded(remaining, BUFFER_BYTES)];
+            self.file.read_exact(chunk)?;
+            file.write_all(chunk)?;
+            remaining -= chunk.len() as u64;
+        }
+        self.file = file;
+        Ok(())
+    }
+
     /// Writes a body of `length` bytes from `content`. A large body gets padding before it.
     ///
     /// Must be called at most once for each digest.

@@ -1,4 +1,4 @@
-//! Compiles a folder that is being edited again and again, each time into memory.
+//! Compiles a folder that is being edited again and again, each time into memory, or on disk if the archive is large.
 //!
 //! Only changed files are read and compressed: everything else comes from the last build. An editor may be writing at any
 //! time, so a file that changes or vanishes during a build is no error. The build reads it again, or takes its last version
@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cannery_archive::{Archive, Loading};
+use cannery_archive::{Archive, Loading, WriteError};
 
 use crate::cancel::CancelFlag;
 use crate::changes::BuiltFiles;
+use crate::disk::{MEMORY_ARCHIVE_BYTES_MAX, Space, TemporaryDirectory};
 use crate::error::Error;
 use crate::listing::Listings;
 use crate::memory_cache::MemoryCache;
@@ -41,6 +42,10 @@ const HELD_BACK_MAX: Duration = Duration::from_secs(2);
 /// stored uncompressed too.
 pub struct Compiler {
     options: Options,
+    /// For large archives.
+    directory: Arc<TemporaryDirectory>,
+    /// A larger archive is on disk.
+    memory_archive_bytes_max: u64,
     started: AtomicU64,
     results: MemoryCache,
     history: Mutex<History>,
@@ -56,12 +61,12 @@ struct History {
     unsettled: BTreeMap<Box<[u8]>, Instant>,
 }
 
-/// A build in memory.
+/// A finished build.
 #[derive(Debug)]
 pub struct Build {
     /// Builds are numbered in the order in which they start, from 1.
     pub number: u64,
-    /// The archive. No process can change it any more.
+    /// The archive, in memory or on disk. No other process can change it.
     pub archive: File,
     /// The report.
     pub report: Report,
@@ -74,7 +79,7 @@ pub struct Build {
 }
 
 impl Compiler {
-    /// Creates a compiler for the folder of these options.
+    /// Creates a compiler for the folder of these options. Large archives are in the temporary directory of the environment.
     #[must_use]
     pub fn new(mut options: Options) -> Compiler {
         options.encoders.insert(Encoder::Identity);
@@ -82,6 +87,8 @@ impl Compiler {
         options.sources_cache = None;
         Compiler {
             options,
+            directory: Arc::new(TemporaryDirectory::from_environment()),
+            memory_archive_bytes_max: MEMORY_ARCHIVE_BYTES_MAX,
             started: AtomicU64::new(0),
             results: MemoryCache::default(),
             history: Mutex::default(),
@@ -89,7 +96,14 @@ impl Compiler {
         }
     }
 
-    /// Compiles the folder into memory.
+    /// Lets large archives be in this directory.
+    #[must_use]
+    pub fn with_temporary_directory(self, directory: TemporaryDirectory) -> Compiler {
+        Compiler { directory: Arc::new(directory), ..self }
+    }
+
+    /// Compiles the folder into memory, or on disk if the archive is larger than [`MEMORY_ARCHIVE_BYTES_MAX`]. If the disk
+    /// can't be written, it is in memory too, and the report has a warning.
     ///
     /// # Errors
     /// See [`Error`]. A canceled build returns [`Error::Canceled`]; what it has compressed is kept for the next one.
@@ -102,12 +116,14 @@ impl Compiler {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let mut unreliable = BTreeSet::new();
         let mut attempts = 1;
+        let mut space = Space::new(Arc::clone(&self.directory), self.memory_archive_bytes_max);
         loop {
             let snapshot = self.history().last.clone();
             let mut session = Session {
                 effort,
                 cancel,
                 results: &self.results,
+                space: space.clone(),
                 listings: self.listings().clone(),
                 earlier: Earlier { snapshot, overdue: self.overdue(), ..Earlier::default() },
                 waits: attempts == 1,
@@ -118,6 +134,11 @@ impl Compiler {
                     let Session { listings, earlier, .. } = session;
                     *self.listings() = listings.finish();
                     return self.finish(number, built, earlier, unreliable);
+                }
+                // The disk is full, for example.
+                Err(Error::Write { path, source: WriteError::Io(error) }) if path == space.directory() => {
+                    space.abandon_disk(&error);
+                    continue;
                 }
                 Err(error) if error.is_transient() && attempts < ATTEMPTS_MAX => {
                     unreliable.extend(self.path_of(&error));

@@ -1,4 +1,4 @@
-//! The destination of a build: a path, or memory.
+//! The destination of a build: a path, or a file without a name in memory or on disk.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -6,6 +6,8 @@ use std::path::Path;
 use cannery_archive::{Archive, Loading};
 use cannery_base::FileVersion;
 
+use crate::diagnostic::Diagnostic;
+use crate::disk::Space;
 use crate::error::Error;
 use crate::memory_file;
 use crate::publish::Staging;
@@ -19,7 +21,9 @@ pub(crate) enum Destination {
     /// A temporary file next to the path, which replaces the archive there when it is complete.
     Path(Staging),
     /// A file in memory, for this process alone.
-    Memory,
+    Memory(Space),
+    /// A file on disk without a name, because the archive is large.
+    Disk(Space),
 }
 
 impl Destination {
@@ -27,7 +31,8 @@ impl Destination {
     pub(crate) fn path(&self) -> &Path {
         match self {
             Destination::Path(staging) => staging.archive_path(),
-            Destination::Memory => Path::new(IN_MEMORY),
+            Destination::Memory(_) => Path::new(IN_MEMORY),
+            Destination::Disk(space) => space.directory(),
         }
     }
 
@@ -37,7 +42,36 @@ impl Destination {
             Destination::Path(staging) => {
                 fs::metadata(staging.archive_path()).ok().map(|found| FileVersion::of(&found))
             }
-            Destination::Memory => None,
+            Destination::Memory(_) | Destination::Disk(_) => None,
+        }
+    }
+
+    /// Returns `true` if an archive of this length must leave memory.
+    pub(crate) fn needs_disk(&self, archive_bytes: u64) -> bool {
+        matches!(self, Destination::Memory(space) if space.needs_disk(archive_bytes))
+    }
+
+    /// Creates a file on disk for an archive of this length, which is in memory so far. Returns `None` if there can be none:
+    /// the archive stays in memory.
+    pub(crate) fn move_to_disk(&mut self, archive_bytes: u64) -> Option<File> {
+        let Destination::Memory(space) = self else { return None };
+        match space.create_on_disk(archive_bytes) {
+            Ok(file) => {
+                *self = Destination::Disk(space.clone());
+                Some(file)
+            }
+            Err(error) => {
+                space.abandon_disk(&error);
+                None
+            }
+        }
+    }
+
+    /// Returns the warning that a large archive is in memory, if it is.
+    pub(crate) fn warning(&self) -> Option<Diagnostic> {
+        match self {
+            Destination::Memory(space) => space.warning().cloned(),
+            Destination::Path(_) | Destination::Disk(_) => None,
         }
     }
 
@@ -45,8 +79,11 @@ impl Destination {
     pub(crate) fn create(&mut self) -> Result<File, Error> {
         match self {
             Destination::Path(staging) => staging.create(),
-            Destination::Memory => {
+            Destination::Memory(_) => {
                 memory_file::create().map_err(|error| Error::write(self.path())(error.into()))
+            }
+            Destination::Disk(space) => {
+                space.create_on_disk(0).map_err(|error| Error::write(self.path())(error.into()))
             }
         }
     }
@@ -56,7 +93,7 @@ impl Destination {
         match self {
             Destination::Path(staging) => staging.drop_older(),
             // The last descriptor of the file is closed.
-            Destination::Memory => {}
+            Destination::Memory(_) | Destination::Disk(_) => {}
         }
     }
 
@@ -70,7 +107,9 @@ impl Destination {
     pub(crate) fn publish(self, file: &File) -> Result<(), Error> {
         match self {
             Destination::Path(staging) => staging.publish(file),
-            Destination::Memory => {
+            // No process can open it by a name.
+            Destination::Disk(_) => Ok(()),
+            Destination::Memory(_) => {
                 memory_file::protect(file).map_err(|error| Error::write(self.path())(error.into()))
             }
         }

@@ -33,7 +33,7 @@ impl fmt::Display for Severity {
 pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,
-    /// The file, relative to the source root. Bytes that aren't UTF-8 are replaced with U+FFFD, so it is for display only.
+    /// The file, relative to the source root, or the absolute path of a directory outside it. Bytes that aren't UTF-8 are replaced with U+FFFD, so it is for display only.
     pub file: String,
     /// The line, starting at 1; `None` for the whole file.
     pub line: Option<u32>,

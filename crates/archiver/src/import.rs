@@ -78,7 +78,7 @@ pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error
     let options = Options::new(input.to_owned(), output.to_owned());
     let destination = Destination::Path(Staging::beside(output)?);
     let archive = destination.path().to_owned();
-    let mut store = Store::begin(destination, options.format, None)?;
+    let mut store = Store::begin(destination, options.format, None, 0)?;
     let mut report = ImportReport::default();
 
     let answers = answers(&paths, &mut store, &mut report)?;

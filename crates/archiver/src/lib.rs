@@ -1,6 +1,7 @@
 //! Compiles a source folder into an archive.
 //!
-//! [`compile`] builds once, into a file; a [`Compiler`] builds again and again, into memory. Both run the same pipeline,
+//! [`compile`] builds once, into a file; a [`Compiler`] builds again and again, into memory, or on disk if the archive is
+//! large. Both run the same pipeline,
 //! one step per line. It never prints, and the archive doesn't depend on threads, clocks or the order of directory entries.
 
 #![forbid(unsafe_code)]
@@ -73,12 +74,13 @@ mod snapshot; // The last build.
 mod writers; // Detects files that are being written.
 
 // The archive.
-mod destination; // A path, or memory.
+mod destination; // A path, memory, or a file without a name.
+mod disk; // Files without a name on disk.
 mod emit; // Routes to records.
 mod line_ids; // IDs of frequent header lines, for HPACK.
 mod links; // Link checker.
 pub mod manifest; // The manifest record.
-mod memory_file; // Files without a name.
+mod memory_file; // Files without a name in memory.
 mod publish; // Temporary file, sync and rename.
 mod render; // Response heads.
 mod stopwatch; // Times the stages.
@@ -93,6 +95,7 @@ pub mod temporary; // Temporary files that are removed on signals.
 pub use cancel::CancelFlag;
 pub use changes::{BuiltFiles, Change};
 pub use compiler::{Build, Compiler};
+pub use disk::{MEMORY_ARCHIVE_BYTES_MAX, TemporaryDirectory};
 pub use error::{Error, ErrorClass, PreviousError};
 pub use import::{ImportReport, import};
 pub use kawipiko::ReadError;
@@ -152,7 +155,7 @@ pub(crate) struct Built {
     routes: Routes,
 }
 
-/// Builds into the archive of the options, or into memory if the build is one of a session.
+/// Builds into the archive of the options, or into a file without a name if the build is one of a session.
 pub(crate) fn build(
     options: &Options,
     mut session: Option<&mut Session<'_>>,
@@ -162,9 +165,9 @@ pub(crate) fn build(
     let mut previous = Previous::open(options)?;
     let serial = previous.serial(options);
     let mut stopwatch = Stopwatch::new(progress);
-    let destination = match session {
+    let destination = match &session {
         None => Destination::Path(Staging::beside(&options.archive)?),
-        Some(_) => Destination::Memory,
+        Some(session) => Destination::Memory(session.space.clone()),
     };
 
     stopwatch.stage(Stage::Walk, None);
@@ -190,7 +193,7 @@ pub(crate) fn build(
 
     stopwatch.stage(Stage::Read, Some(sources.len() as u64));
     let earlier = session.as_ref().and_then(|session| session.earlier.snapshot.clone());
-    let mut store = Store::begin(destination, options.format, earlier)?;
+    let mut store = Store::begin(destination, options.format, earlier, sources.bytes())?;
     let effort = session.as_ref().map_or(Effort::Full, |session| session.effort);
     let cancel = session.as_ref().map_or_else(CancelFlag::default, |session| session.cancel.clone());
     let caches = match session {
@@ -257,6 +260,8 @@ pub(crate) fn build(
     }
 
     stopwatch.stage(Stage::Publish, None);
+    // About this machine, and not about the folder, so it is no error for `--strict`.
+    report.diagnostics.extend(destination.warning());
     destination.publish(&file)?;
     report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);
     report.times = stopwatch.finish();

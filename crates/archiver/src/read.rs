@@ -4,12 +4,12 @@
 //! probe is compressed here.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cannery_archive::{Coding, Extent};
+use cannery_archive::{Coding, Extent, WriteError};
 use cannery_base::FileStamp;
 
 use crate::caches::Caches;
@@ -187,7 +187,7 @@ impl Reading<'_> {
                 is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
             let is_small = stamp.version.size <= HELD_SOURCE_BYTES_MAX;
             let content = if is_first && is_small {
-                Held::Bytes(self.sources.read_again(id, &facts.digest)?)
+                Held::Bytes(self.sources.read_again(id, &facts.digest)?.into_owned())
             } else {
                 Held::Nothing
             };
@@ -308,7 +308,15 @@ fn store_held(
             if let Some(source) = hashed.failed {
                 return Err(Error::Read { path, source });
             }
-            let body = stored?;
+            let body = match stored {
+                // The file was truncated.
+                Err(Error::Write { source: WriteError::Io(error), .. })
+                    if error.kind() == ErrorKind::UnexpectedEof =>
+                {
+                    return Err(sources.changing(id));
+                }
+                stored => stored?,
+            };
             if hashed.hasher.finalize().as_bytes() != &digest.0 {
                 return Err(sources.changing(id));
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::cancel::CancelFlag;
+use crate::disk::Space;
 use crate::listing::Listings;
 use crate::memory_cache::MemoryCache;
 use crate::snapshot::Earlier;
@@ -21,6 +22,8 @@ pub(crate) struct Session<'a> {
     pub(crate) effort: Effort,
     pub(crate) cancel: &'a CancelFlag,
     pub(crate) results: &'a MemoryCache,
+    /// Space for the archive.
+    pub(crate) space: Space,
     /// Folder listings of the last build; after it, those of this one.
     pub(crate) listings: Listings,
     pub(crate) earlier: Earlier,

@@ -3,6 +3,7 @@
 //! A file that has changed since the walk is read again. In a folder that is being edited, a file isn't read while another
 //! process writes it; if it doesn't settle, or has vanished, the build takes the version of the last build.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -127,6 +128,11 @@ impl Sources {
             Some(file) => Source::File(file),
             None => Source::Generated(&self.generated[place - self.files.len()]),
         }
+    }
+
+    /// Returns the length of all sources in bytes, as last seen.
+    pub(crate) fn bytes(&self) -> u64 {
+        (0..self.next_id()).map(|id| self.length(id)).sum()
     }
 
     /// Returns the path of a source, relative to the root.
@@ -302,11 +308,14 @@ impl Sources {
         }
     }
 
-    /// Returns the bytes of a source, or an error if they don't have this digest.
-    pub(crate) fn read_again(&self, id: SourceId, digest: &Digest) -> Result<Vec<u8>, Error> {
+    /// Returns the bytes of a source, or an error if they don't have this digest. Those that the last build has aren't copied.
+    pub(crate) fn read_again(&self, id: SourceId, digest: &Digest) -> Result<Cow<'_, [u8]>, Error> {
+        if let Some(content) = self.earlier.as_ref().and_then(|earlier| earlier.content(digest)) {
+            return Ok(content.into());
+        }
         let mut bytes = Vec::new();
         self.read(id, &mut bytes)?;
-        if Digest::of(&bytes) == *digest { Ok(bytes) } else { Err(self.changing(id)) }
+        if Digest::of(&bytes) == *digest { Ok(bytes.into()) } else { Err(self.changing(id)) }
     }
 
     /// Returns the error for a source that changes.

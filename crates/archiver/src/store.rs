@@ -20,17 +20,20 @@ pub(crate) struct Store {
     /// `None` only after widening has failed; writing has ended then.
     writer: Option<Writer>,
     may_widen: bool,
+    /// Length of the contents, of which the archive has each at least once.
+    content_bytes: u64,
     bodies: DigestMap<BodyId>,
     /// The last build. We copy unchanged bodies from its archive.
     earlier: Option<Arc<Snapshot>>,
 }
 
 impl Store {
-    /// Starts an archive in a file of `destination`.
+    /// Starts an archive in a file of `destination`, for contents of about `content_bytes` bytes.
     pub(crate) fn begin(
         mut destination: Destination,
         format: FormatChoice,
         earlier: Option<Arc<Snapshot>>,
+        content_bytes: u64,
     ) -> Result<Store, Error> {
         let (width, may_widen) = match format {
             FormatChoice::Auto => (Format::Cdb, true),
@@ -40,7 +43,8 @@ impl Store {
         let mut writer =
             Writer::new(destination.create()?, width).map_err(Error::write(destination.path()))?;
         set_source(&mut writer, earlier.as_deref());
-        Ok(Store { destination, writer: Some(writer), may_widen, bodies: DigestMap::default(), earlier })
+        let bodies = DigestMap::default();
+        Ok(Store { destination, writer: Some(writer), may_widen, content_bytes, bodies, earlier })
     }
 
     /// Returns the body with this digest, if it is stored.
@@ -50,7 +54,7 @@ impl Store {
 
     /// Stores a body, unless it is stored already.
     pub(crate) fn body(&mut self, digest: &Digest, bytes: &[u8]) -> Result<BodyId, Error> {
-        self.write_body(digest, |writer| writer.body_from_slice(digest, bytes))
+        self.write_body(digest, bytes.len() as u64, |writer| writer.body_from_slice(digest, bytes))
     }
 
     /// Stores a body of `length` bytes from a reader, unless it is stored already.
@@ -60,13 +64,13 @@ impl Store {
         length: u64,
         content: &mut dyn Read,
     ) -> Result<BodyId, Error> {
-        self.write_body(digest, |writer| writer.body(digest, length, content))
+        self.write_body(digest, length, |writer| writer.body(digest, length, content))
     }
 
     /// Stores a body that the archive of the last build has at this place, unless it is stored already.
     pub(crate) fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, Error> {
         let earlier = Arc::clone(self.earlier.as_ref().expect("the extent is of the last build"));
-        self.write_body(digest, |writer| {
+        self.write_body(digest, extent.length, |writer| {
             if writer.format() == earlier.archive.format() {
                 return writer.copied_body(digest, extent);
             }
@@ -78,11 +82,13 @@ impl Store {
     fn write_body(
         &mut self,
         digest: &Digest,
+        length: u64,
         mut write: impl FnMut(&mut Writer) -> Result<BodyId, WriteError>,
     ) -> Result<BodyId, Error> {
         if let Some(body) = self.find(digest) {
             return Ok(body);
         }
+        self.leave_memory_if_full(length)?;
         let mut written = self.with_writer(&mut write);
         if self.is_to_widen(&written) {
             self.widen()?;
@@ -95,6 +101,7 @@ impl Store {
 
     /// Makes room for `bytes` bytes in `records` records that aren't bodies.
     pub(crate) fn require(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
+        self.leave_memory_if_full(bytes)?;
         let required = self.with_writer(|writer| writer.require(bytes, records));
         if self.is_to_widen(&required) {
             return self.widen();
@@ -106,6 +113,18 @@ impl Store {
     pub(crate) fn into_parts(self) -> Result<(Writer, Destination, DigestMap<BodyId>), Error> {
         let writer = self.writer.ok_or(WriteError::Full).map_err(Error::write(self.destination.path()))?;
         Ok((writer, self.destination, self.bodies))
+    }
+
+    /// Moves an archive in memory to disk if it is too large with `bytes` further bytes.
+    fn leave_memory_if_full(&mut self, bytes: u64) -> Result<(), Error> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let archive_bytes = writer.written_bytes().saturating_add(bytes);
+        if self.destination.needs_disk(archive_bytes)
+            && let Some(file) = self.destination.move_to_disk(archive_bytes.max(self.content_bytes))
+        {
+            writer.move_to(file).map_err(Error::write(self.destination.path()))?;
+        }
+        Ok(())
     }
 
     fn with_writer<T>(
@@ -145,7 +164,7 @@ mod tests {
 
     fn store(folder: &tempfile::TempDir, format: FormatChoice) -> Store {
         let staging = Staging::beside(&folder.path().join("a.cdb")).unwrap();
-        Store::begin(Destination::Path(staging), format, None).unwrap()
+        Store::begin(Destination::Path(staging), format, None, 0).unwrap()
     }
 
     #[test]

@@ -8,7 +8,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Permissions of a file without a name: only this user may open it, in the moment in which it has one.
+const UNLINKED_MODE: u32 = 0o600;
+
+/// Makes names unique within this process.
+static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
@@ -66,6 +73,15 @@ pub(crate) fn write_whole(temporary: PathBuf, place: &Path, mode: u32, parts: &[
     parts.iter().try_for_each(|part| file.write_all(part))?;
     drop(file);
     temporary.persist(place)
+}
+
+/// Creates an empty file in a directory, open for reading and writing, and removes its name at once.
+pub(crate) fn create_unlinked(directory: &Path) -> io::Result<File> {
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let name = format!(".cannery-{}-{serial}.tmp", std::process::id());
+    let (temporary, file) = Temporary::create(directory.join(name), UNLINKED_MODE)?;
+    drop(temporary);
+    Ok(file)
 }
 
 /// Blocks every build of this process while it exists. Keep it until the process exits.

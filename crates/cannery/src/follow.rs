@@ -1,4 +1,4 @@
-//! Embedded sites of debug builds: the folder is compiled into memory when the program starts, and again after each change.
+//! Embedded sites of debug builds: the folder is compiled when the program starts, and again after each change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -49,6 +49,9 @@ mod thread;
 // Releases of a process that compiles them.
 pub mod release_socket;
 
+// Open files over Unix sockets.
+pub mod file_socket;
+
 mod error;
 
 pub mod config;

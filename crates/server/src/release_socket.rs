@@ -4,23 +4,13 @@
 //! until a release is served before it sends the next one, so there is never more than one on its way.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
-};
-
-/// The descriptor that arrives isn't inherited by programs. Other systems have no such flag.
-#[cfg(target_os = "linux")]
-const RECV_FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
-#[cfg(not(target_os = "linux"))]
-const RECV_FLAGS: RecvFlags = RecvFlags::empty();
+use crate::file_socket;
 
 /// The content of each message, because the kernel sends no descriptor without a byte.
 const MESSAGE: [u8; 1] = [1];
@@ -67,11 +57,7 @@ impl ReleaseSender {
     /// # Errors
     /// The server has ended.
     pub fn send(&self, archive: &File) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let files = [archive.as_fd()];
-        ancillary.push(SendAncillaryMessage::ScmRights(&files));
-        sendmsg(&self.socket, &[IoSlice::new(&MESSAGE)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        file_socket::send(&self.socket, &MESSAGE, Some(archive))?;
         self.served.recv().map_err(|_| ErrorKind::BrokenPipe.into())
     }
 }
@@ -88,27 +74,11 @@ impl ReleaseReceiver {
     /// # Errors
     /// The archive could not be received, because this process has no descriptor left.
     pub fn receive(&self) -> io::Result<Option<File>> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut message = MESSAGE;
-        let mut target = [IoSliceMut::new(&mut message)];
-        let received = loop {
-            match recvmsg(&self.socket, &mut target, &mut ancillary, RECV_FLAGS) {
-                Err(rustix::io::Errno::INTR) => {}
-                // The other process was killed before it read an acknowledgement.
-                Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-                outcome => break outcome?,
-            }
-        };
-        if received.bytes == 0 {
-            return Ok(None);
+        match file_socket::receive::<{ MESSAGE.len() }>(&self.socket)? {
+            None => Ok(None),
+            Some((_, Some(file))) => Ok(Some(file)),
+            Some((_, None)) => Err(io::Error::other("no descriptor is left")),
         }
-        let files = ancillary.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(files) => Some(files),
-            _ => None,
-        });
-        let file = files.flatten().next().ok_or_else(|| io::Error::other("no descriptor is left"))?;
-        Ok(Some(file.into()))
     }
 
     /// Reports to the other process that the archive is served, or that it never will be.

@@ -1,16 +1,19 @@
 //! Starts the process that compiles the folder, and again if it is killed or crashes.
 //!
 //! A process in a sandbox can't start programs, so a process outside any sandbox waits for this. It reads neither the folder
-//! nor anything of the server. It holds the socket to the server open, so the server notices nothing but a pause.
+//! nor anything of the server. It holds the socket to the server open, so the server notices nothing but a pause. It creates the
+//! temporary files of large archives, so that the sandbox needn't allow to create files.
 
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::keeper_socket;
 use crate::flags::archiver::{CompileStart, Follow};
 use crate::output::{self, Failure, Paint, one_line};
 
@@ -78,10 +81,11 @@ struct Run {
 fn run_once(program: &Path, start: CompileStart) -> io::Result<Run> {
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg(format!("--for-server-compile={}", start.word()));
-    let mut child = command.stdout(Stdio::piped()).spawn()?;
-    // It writes a byte when it has compiled the folder, and closes the pipe when it ends.
-    let mut output = child.stdout.take().expect("standard output is a pipe");
-    let has_compiled = output.read(&mut [0]).is_ok_and(|bytes| bytes > 0);
+    let (socket, output) = UnixStream::pair()?;
+    let mut child = command.stdout(OwnedFd::from(output)).spawn()?;
+    // Closes this process's descriptor of the other end, so that the socket ends with the child.
+    drop(command);
+    let has_compiled = keeper_socket::serve(&socket);
     Ok(Run { status: child.wait()?, has_compiled })
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -207,6 +208,7 @@ fn file_that_an_attempt_cannot_read_keeps_its_last_version() {
         effort: Effort::Quick,
         cancel: &CancelFlag::default(),
         results: &compiler.results,
+        space: Space::new(Arc::clone(&compiler.directory), MEMORY_ARCHIVE_BYTES_MAX),
         listings: Listings::default(),
         earlier: Earlier { snapshot, ..Earlier::default() },
         waits: false,
@@ -344,4 +346,55 @@ fn short_lived_files_do_not_fail_builds() {
             assert!(has(&build(&compiler, Effort::Quick), "home"));
         }
     });
+}
+
+/// Returns a compiler that puts every archive of more than 1,000 bytes into the directory `path`.
+fn compiler_on_disk(root: &Path, path: &Path) -> Compiler {
+    let path = path.to_owned();
+    let create = move || crate::temporary::create_unlinked(&path);
+    let directory = TemporaryDirectory::from_environment().with_files_from(create);
+    Compiler { memory_archive_bytes_max: 1000, ..compiler(root).with_temporary_directory(directory) }
+}
+
+#[test]
+fn large_archive_is_on_disk_and_has_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("index.html"), "a page of a site ".repeat(200)).unwrap();
+    fs::write(root.join("video.mp4"), [7; 100_000]).unwrap();
+    let in_memory = compiler(&root);
+    let on_disk = compiler_on_disk(&root, folder.path());
+    let device = folder.path().metadata().unwrap().dev();
+    for content in ["first", "second"] {
+        fs::write(root.join("a.txt"), content).unwrap();
+        for effort in [Effort::Quick, Effort::Full] {
+            let build = build(&on_disk, effort);
+            assert_eq!(build.archive.metadata().unwrap().dev(), device);
+            assert_eq!(build.report.digest, self::build(&in_memory, effort).report.digest);
+            assert!(has(&build, content) && build.report.diagnostics.is_empty());
+        }
+        age(&on_disk);
+        age(&in_memory);
+    }
+}
+
+#[test]
+fn archive_is_in_memory_if_the_disk_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "a page of a site ".repeat(200)).unwrap();
+    let before = build(&compiler(folder.path()), Effort::Full);
+    let compiler = compiler_on_disk(folder.path(), &folder.path().join("missing"));
+    let first = build(&compiler, Effort::Full);
+    assert_eq!(first.report.digest, before.report.digest);
+    let [warning] = &first.report.diagnostics[..] else { panic!("{:?}", first.report.diagnostics) };
+    assert!(warning.message.contains("create the directory"), "{warning}");
+
+    // Writes fail, as on a full disk.
+    let create = || File::open("/dev/null");
+    let directory = TemporaryDirectory::from_environment().with_files_from(create);
+    let compiler = compiler.with_temporary_directory(directory);
+    let second = build(&compiler, Effort::Full);
+    assert_eq!(second.report.digest, before.report.digest);
+    assert_eq!(second.report.diagnostics[0].code, "held-in-memory");
 }

@@ -2,26 +2,15 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::temporary::Temporary;
-
-/// Only this user may open the file, in the moment in which it has a name.
-const MODE: u32 = 0o600;
-
-/// Makes names unique within this process.
-static SERIAL: AtomicU64 = AtomicU64::new(0);
+use crate::temporary::create_unlinked;
 
 /// Creates an empty file, open for reading and writing.
 ///
 /// # Errors
 /// Returns the error of the system if the file can't be created.
 pub(crate) fn create() -> io::Result<File> {
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let name = format!(".cannery-{}-{serial}.tmp", std::process::id());
-    let (temporary, file) = Temporary::create(std::env::temp_dir().join(name), MODE)?;
-    drop(temporary);
-    Ok(file)
+    create_unlinked(&std::env::temp_dir())
 }
 
 /// Does nothing: without a name, other processes can't open the file.

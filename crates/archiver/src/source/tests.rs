@@ -79,6 +79,6 @@ fn content_with_another_digest_is_an_error() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("a"), b"content").unwrap();
     let sources = sources(&root, "a");
-    assert_eq!(sources.read_again(0, &Digest::of(b"content")).unwrap(), b"content");
+    assert_eq!(*sources.read_again(0, &Digest::of(b"content")).unwrap(), *b"content");
     assert!(matches!(sources.read_again(0, &Digest::of(b"other")), Err(Error::Changing { .. })));
 }

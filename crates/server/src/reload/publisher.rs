@@ -1,4 +1,4 @@
-//! Publishes releases that this process has compiled into memory.
+//! Publishes releases that this process, or one for it, has compiled.
 
 use std::fs::File;
 use std::sync::mpsc::{Sender, channel};

@@ -187,6 +187,9 @@ const COMPILER: &[Call] = &[
     // The archive: a file in memory, which is sealed.
     any(libc::SYS_memfd_create),
     only(libc::SYS_fcntl, &[Is(1, libc::F_ADD_SEALS as u64)]),
+    // A large archive: a file on disk, which the keeper of the process creates. It can't be sealed, but nor can this process
+    // truncate it, after which a read of the server would raise SIGBUS: `ftruncate` is not allowed.
+    any(libc::SYS_recvmsg),
     // Sends it, and receives the acknowledgement.
     only(libc::SYS_sendmsg, &[Without(2, FAST_OPEN)]),
     any(libc::SYS_recvfrom),

@@ -1,0 +1,113 @@
+//! The socket between the process that compiles, whose standard output it is, and its keeper.
+//!
+//! The process reports that it has compiled the folder, and requests temporary files for large archives. The keeper creates
+//! them: the sandbox of the process allows to create none, so it can't touch other files of the directory.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cannery_archiver::TemporaryDirectory;
+use cannery_server::file_socket;
+
+/// Reports that the folder is compiled.
+const COMPILED: u8 = b'c';
+
+/// Requests a temporary file. The response has the file, or the number of an error.
+const CREATE: u8 = b'f';
+
+/// Length of a response: an error number, or 0 with a file.
+const RESPONSE_BYTES: usize = size_of::<i32>();
+
+/// The end of the process that compiles.
+#[derive(Debug, Clone)]
+pub(super) struct KeeperSocket(Arc<Mutex<UnixStream>>);
+
+impl KeeperSocket {
+    pub(super) fn on_standard_output() -> io::Result<KeeperSocket> {
+        let socket = io::stdout().as_fd().try_clone_to_owned()?;
+        Ok(KeeperSocket(Arc::new(Mutex::new(socket.into()))))
+    }
+
+    /// Reports that the folder is compiled: from now on, the keeper starts this process again if it ends.
+    pub(super) fn report_compiled(&self) -> io::Result<()> {
+        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (&*socket).write_all(&[COMPILED])
+    }
+
+    /// Requests a temporary file without a name.
+    ///
+    /// # Errors
+    /// The keeper can't create it, or has ended.
+    pub(super) fn create_file(&self) -> io::Result<File> {
+        // One request at a time: builds run on several threads.
+        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (&*socket).write_all(&[CREATE])?;
+        match file_socket::receive::<RESPONSE_BYTES>(&socket)? {
+            Some((_, Some(file))) => Ok(file),
+            Some((number, None)) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number))),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+/// Serves the process at the other end until it ends. Returns `true` if it has compiled the folder.
+pub(super) fn serve(mut socket: &UnixStream) -> bool {
+    let directory = TemporaryDirectory::from_environment();
+    let mut has_compiled = false;
+    let mut message = [0];
+    while socket.read_exact(&mut message).is_ok() {
+        if message[0] == COMPILED {
+            has_compiled = true;
+        } else if respond(socket, directory.create()).is_err() {
+            break;
+        }
+    }
+    has_compiled
+}
+
+fn respond(socket: &UnixStream, created: io::Result<File>) -> io::Result<()> {
+    match created {
+        Ok(file) => file_socket::send(socket, &0_i32.to_ne_bytes(), Some(&file)),
+        Err(error) => {
+            // Only a file system in memory causes an error without a number.
+            let number = error.raw_os_error().unwrap_or(rustix::io::Errno::OPNOTSUPP.raw_os_error());
+            file_socket::send(socket, &number.to_ne_bytes(), None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeper_creates_files_and_learns_of_the_first_build() {
+        for compiles in [true, false] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let keeper = KeeperSocket(Arc::new(Mutex::new(ours)));
+            std::thread::scope(|scope| {
+                let served = scope.spawn(|| serve(&theirs));
+                keeper.create_file().unwrap().write_all(b"content").unwrap();
+                if compiles {
+                    keeper.report_compiled().unwrap();
+                }
+                drop(keeper);
+                assert_eq!(served.join().unwrap(), compiles);
+            });
+        }
+    }
+
+    #[test]
+    fn error_of_the_keeper_arrives() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let keeper = KeeperSocket(Arc::new(Mutex::new(ours)));
+        respond(&theirs, Err(rustix::io::Errno::ROFS.into())).unwrap();
+        let error = keeper.create_file().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+        drop(theirs);
+        assert_eq!(keeper.create_file().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+}
