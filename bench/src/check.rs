@@ -121,18 +121,24 @@ fn check_codings(response_headers: &str, request_headers: &[String]) -> Result<(
     Ok(())
 }
 
-/// Returns the headers of a conditional request: the validators of the response for a target.
-pub(crate) fn validators(wire: Wire, address: SocketAddrV4, target: &str) -> Result<Vec<String>> {
+/// Returns the headers of a conditional request: the validators of the response to a request with these headers.
+pub(crate) fn validators(
+    wire: Wire,
+    address: SocketAddrV4,
+    target: &str,
+    headers: &[String],
+) -> Result<Vec<String>> {
     let mut curl = curl(wire)?;
+    curl.args(headers.iter().flat_map(|header| ["--header", header]));
     curl.args(["--dump-header", "-", "--output", "/dev/null"]);
     let response = project::output(curl.arg(format!("{}://{address}{target}", wire.scheme())))?;
     let find = |name: &str| response.lines().find_map(|line| value_of(line, name));
-    let mut headers = Vec::new();
+    let mut conditions = Vec::new();
     for (condition, validator) in [("If-None-Match", "etag"), ("If-Modified-Since", "last-modified")] {
-        headers.extend(find(validator).map(|value| format!("{condition}: {value}")));
+        conditions.extend(find(validator).map(|value| format!("{condition}: {value}")));
     }
-    ensure!(!headers.is_empty(), "the response for {target} has no validator");
-    Ok(headers)
+    ensure!(!conditions.is_empty(), "the response for {target} has no validator");
+    Ok(conditions)
 }
 
 #[cfg(test)]

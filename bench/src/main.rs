@@ -59,7 +59,7 @@ use crate::site::Site;
 #[command(name = "cargo xtask bench")]
 struct Arguments {
     /// A scenario of bench/scenarios.toml; `clear`, `secured` or `http3` for all comparisons without TLS, with TLS or over
-    /// HTTP/3; `weather` for all with other libraries; `cannery` for all measurements of Cannery alone; `page` to write the page without measuring
+    /// HTTP/3; `weather` or `library` for all with other libraries; `cannery` for all measurements of Cannery alone; `page` to write the page without measuring
     name: Option<String>,
     #[command(flatten)]
     options: Options,
@@ -122,7 +122,7 @@ fn select<'a>(scenarios: &'a Scenarios, name: Option<&String>) -> Result<Vec<&'a
     let is_selected = |scenario: &&Scenario| match (group, name) {
         (Some(group), _) => scenario.group == group,
         (None, Some(name)) => scenario.name == *name,
-        (None, None) => !matches!(scenario.group, Group::Weather | Group::Cannery),
+        (None, None) => !matches!(scenario.group, Group::Weather | Group::Library | Group::Cannery),
     };
     let selected: Vec<_> = scenarios.all.iter().filter(is_selected).collect();
     let names: Vec<_> = scenarios.all.iter().map(|scenario| scenario.name.as_str()).collect();

@@ -54,6 +54,7 @@ fn page(all: &All<'_>) -> String {
         (Group::Secured, "TLS and HTTP/2"),
         (Group::Http3, "HTTP/3"),
         (Group::Weather, "A weather forecast, computed for each request"),
+        (Group::Library, "A site in a program of axum"),
         (Group::Cannery, "Cannery alone"),
     ];
     let mut sections = String::new();
@@ -125,7 +126,8 @@ struct Ratios<'a> {
 /// Returns one row for each load scenario.
 fn ratios<'a>(all: &'a All<'_>) -> Ratios<'a> {
     let is_compared = |scenario: &Scenario| {
-        scenario.measures == Kind::Load && !matches!(scenario.group, Group::Weather | Group::Cannery)
+        scenario.measures == Kind::Load
+            && matches!(scenario.group, Group::Clear | Group::Secured | Group::Http3)
     };
     let compared: Vec<_> = all.iter().filter(|(scenario, _)| is_compared(scenario)).collect();
     let others = compared.iter().flat_map(|(_, results)| results.series());

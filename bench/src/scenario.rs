@@ -92,8 +92,10 @@ pub(crate) enum Group {
     Secured,
     /// Comparisons over HTTP/3, in a network of their own.
     Http3,
-    /// Comparisons of the library with others.
+    /// Comparisons of handlers with those of other libraries.
     Weather,
+    /// Comparisons of a site in another program with other libraries.
+    Library,
     /// Measurements of Cannery alone.
     Cannery,
 }

@@ -26,7 +26,7 @@ fn measure(context: &Context<'_>, server: &Server, step: &Step) -> Result<Sample
     let job = context.job(server, step, "1");
     let mut headers = step.headers.clone();
     if step.conditional {
-        headers.extend(check::validators(job.wire, job.address, &step.targets[0])?);
+        headers.extend(check::validators(job.wire, job.address, &step.targets[0], &headers)?);
     }
     let status = step.status.unwrap_or(job.status);
     let job = Job { targets: &step.targets, headers: &headers, status, ..job };

@@ -1,7 +1,7 @@
 //! Answers to requests of the `http` crate.
 //!
 //! The head is the one that `cannery-server` sends: we write it in the syntax of HTTP/1 and then split it into fields, so that
-//! the two can't differ.
+//! the two can't differ. Each thread keeps the fields of recent responses.
 
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,8 @@ use cannery_wire::{ArchiveRef, Output, Response, ServerFields, h1};
 use http::{Response as HttpResponse, StatusCode, header};
 
 use crate::body::Body;
-use crate::fields::{self, FieldMaker};
+use crate::field_cache::{FieldCache, Key};
+use crate::fields;
 use crate::site::{Release, Site};
 
 /// Buffers of a thread, which all answers reuse.
@@ -24,7 +25,7 @@ struct Buffers {
 struct Encoder {
     /// The head in the syntax of HTTP/1.
     head: Output,
-    field_maker: FieldMaker,
+    field_cache: FieldCache,
     server_fields: ServerFields,
 }
 
@@ -33,7 +34,7 @@ thread_local! {
         scratch: Scratch::default(),
         encoder: Encoder {
             head: Output::new(),
-            field_maker: FieldMaker::default(),
+            field_cache: FieldCache::default(),
             server_fields: ServerFields::new(&[], 0),
         },
     });
@@ -160,15 +161,22 @@ impl Encoder {
 
     /// Returns the response for an answer.
     fn response(&mut self, release: &Release, prefix: &str, answer: &Answer<'_>) -> HttpResponse<Body> {
-        self.head.clear();
-        let archive = ArchiveRef { number: 0, bytes: release.answers.archive().bytes(), identity: 0 };
-        h1::put_head(&mut self.head, &Response { answer, archive, fields: &self.server_fields });
+        let Encoder { head, field_cache, server_fields } = self;
+        let mut make_fields = || {
+            head.clear();
+            let archive = ArchiveRef { number: 0, bytes: release.answers.archive().bytes(), identity: 0 };
+            h1::put_head(head, &Response { answer, archive, fields: server_fields });
+            fields::of_head(head.inline_only().unwrap_or_default(), prefix)
+        };
+        let fields = match Key::new(release.answers.archive(), answer, server_fields.seconds()) {
+            Some(key) => field_cache.get_or_make(key, make_fields),
+            None => make_fields(),
+        };
 
         let mut response = HttpResponse::new(body(release, answer));
         *response.status_mut() =
             StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        *response.headers_mut() =
-            self.field_maker.fields(self.head.inline_only().unwrap_or_default(), prefix);
+        *response.headers_mut() = fields;
         response
     }
 }

@@ -56,6 +56,8 @@ mod answer;
 #[cfg(feature = "http")]
 mod body;
 #[cfg(feature = "http")]
+mod field_cache;
+#[cfg(feature = "http")]
 mod fields;
 #[cfg(feature = "http")]
 mod mount;

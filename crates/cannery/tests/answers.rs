@@ -80,7 +80,8 @@ fn responses_are_those_of_the_server() {
     for (method, target, lines) in support::REQUESTS {
         let case = request(method, target, lines);
         let (status, wanted) = expected(&archive(), &reference, &case);
-        for site in &sites {
+        // The second response of a site may have fields that the first one left.
+        for site in sites.iter().chain(&sites) {
             let response = site.answer(&case);
             assert_eq!((response.status().as_u16(), fields(&response)), (status, wanted.clone()), "{case:?}");
 
@@ -192,8 +193,8 @@ fn few_allocations_are_made() {
         let counted = allocation_counter::measure(|| drop(site.answer(&request)));
         most = most.max(counted.count_total);
     }
-    // Two for the map of fields; two more when a block for their values is full.
-    assert!(most <= 4, "{most} allocations");
+    // For the map of fields.
+    assert!(most <= 2, "{most} allocations");
 }
 
 #[test]
