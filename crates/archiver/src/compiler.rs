@@ -66,7 +66,7 @@ struct History {
 pub struct Build {
     /// Builds are numbered in the order in which they start, from 1.
     pub number: u64,
-    /// The archive, in memory or on disk. No other process can change it.
+    /// The archive, in memory or on disk. No process can change one in memory, and no other user one on disk.
     pub archive: File,
     /// The report.
     pub report: Report,

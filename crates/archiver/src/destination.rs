@@ -107,7 +107,7 @@ impl Destination {
     pub(crate) fn publish(self, file: &File) -> Result<(), Error> {
         match self {
             Destination::Path(staging) => staging.publish(file),
-            // No process can open it by a name.
+            // It has no name.
             Destination::Disk(_) => Ok(()),
             Destination::Memory(_) => {
                 memory_file::protect(file).map_err(|error| Error::write(self.path())(error.into()))

@@ -1,7 +1,8 @@
 //! Temporary files on disk, for archives that are too large to be held in memory.
 //!
-//! The pages of such a file belong to the page cache, so the kernel can drop them and read them again. It has no name, so no
-//! other process can open it, and the kernel removes it when its last descriptor and mapping are gone, also after a crash.
+//! The pages of such a file belong to the page cache, so the kernel can drop them and read them again. It has no name, so
+//! other users can't open it, and the kernel removes it when its last descriptor and mapping are gone, also after a crash.
+//! Unlike memory, it can't be sealed: a process of the same user that may trace this one can change it, through `/proc/PID/fd`.
 
 #[cfg(target_os = "linux")]
 mod linux;
