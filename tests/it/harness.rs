@@ -291,6 +291,9 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            self.log.try_iter().for_each(|line| println!("server: {line}"));
+        }
     }
 }
 
