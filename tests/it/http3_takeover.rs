@@ -122,14 +122,17 @@ fn takeover_fails_no_request() {
                 client.client.close();
             });
         }
-        // New connections, which begin with either program.
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                let mut client = ReconnectingClient::connect(address);
-                assert_eq!(client.load("/small.txt"), SMALL);
-                client.client.close();
-            }
-        });
+        // New connections, which begin with either program. They are enough for some to begin while both read the sockets, with
+        // a ClientHello that comes in two datagrams.
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let mut client = ReconnectingClient::connect(address);
+                    assert_eq!(client.load("/small.txt"), SMALL);
+                    client.client.close();
+                }
+            });
+        }
 
         wait_until("responses of the old program", || responses.load(Ordering::Relaxed) > 100);
         old.signal("USR2");

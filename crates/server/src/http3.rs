@@ -442,6 +442,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Accepts a connection attempt if there is budget, and otherwise keeps it for later iterations.
     fn admit(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
+        let Some(incoming) = self.retry_during_takeover(incoming, number, cx) else { return };
         if cx.is_draining() {
             // The client tries again, and a program that takes over gets it.
             self.endpoint.ignore(incoming);
@@ -454,6 +455,33 @@ impl<D: DatagramSocket> Http3<D> {
             self.incoming.push_back((incoming, number));
         } else {
             self.endpoint.ignore(incoming);
+        }
+    }
+
+    /// Answers a connection attempt by a Retry packet while a predecessor may read the sockets too. Returns the attempt if it
+    /// is to be admitted.
+    ///
+    /// A long ClientHello comes in two datagrams. If each program got one, the client would have two servers, and some clients
+    /// acknowledge packets of one to the other, so that the handshake never ends. After a Retry packet, the client begins
+    /// again with a connection ID of this program. If the predecessor has answered before, the client discards the Retry packet
+    /// and goes on with the predecessor (RFC 9000 §17.2.5.2).
+    fn retry_during_takeover(
+        &mut self,
+        incoming: Incoming,
+        number: usize,
+        cx: &mut WorkerContext,
+    ) -> Option<Incoming> {
+        if cx.is_draining() || !self.router.shares_sockets(cx.clock.now) {
+            return Some(incoming);
+        }
+        match self.endpoint.retry(incoming, &mut self.reply) {
+            Ok(transmit) => {
+                cx.observer.count_http3(Http3Metric::Retries, 1);
+                self.reply(number, &transmit);
+                None
+            }
+            // It has answered one.
+            Err(incoming) => Some(*incoming),
         }
     }
 

@@ -8,7 +8,7 @@ use cannery_eventloop::DatagramSocket;
 use cannery_secure::quic::{Arrival, Context, Issuer};
 
 use super::forwarding::Forwarding;
-use super::limits::PREDECESSOR_GRACE;
+use super::limits::{PREDECESSOR_GRACE, SHARED_SOCKETS_MAX};
 
 /// Routes the datagrams of a worker.
 pub(super) struct Router<D> {
@@ -19,6 +19,8 @@ pub(super) struct Router<D> {
     peers: Peers,
     /// When the predecessor has exited. `None` before the first datagram for it.
     predecessor_ends: Option<Instant>,
+    /// When only this program reads the sockets. `None` before the first connection attempt.
+    reads_alone_from: Option<Instant>,
 }
 
 /// The other workers.
@@ -47,7 +49,7 @@ impl<D: DatagramSocket> Router<D> {
     pub(super) fn new(context: Context, issuer: Issuer, socket: Option<D>, peers: Peers) -> Router<D> {
         let key = context.forwarding_key();
         let forwarding = socket.map(|socket| Forwarding::new(socket, key));
-        Router { context, issuer, forwarding, peers, predecessor_ends: None }
+        Router { context, issuer, forwarding, peers, predecessor_ends: None, reads_alone_from: None }
     }
 
     /// Returns the forwarding socket.
@@ -90,6 +92,12 @@ impl<D: DatagramSocket> Router<D> {
             }
             _ => Route::Dropped,
         }
+    }
+
+    /// Returns `true` while a predecessor may read the sockets too, so that each program may get a part of a ClientHello.
+    pub(super) fn shares_sockets(&mut self, now: Instant) -> bool {
+        !self.peers.predecessors.is_empty()
+            && now < *self.reads_alone_from.get_or_insert(now + SHARED_SOCKETS_MAX)
     }
 
     /// Returns `true` while a predecessor may have connections.
