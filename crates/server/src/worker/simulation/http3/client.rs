@@ -56,6 +56,8 @@ pub(super) enum Outcome {
     Complete,
     /// The server has refused the connection or a request, because it stops.
     Refused,
+    /// The connection attempt was not answered: a server that stops ignores it, so that another one can answer the next.
+    Unanswered,
     /// The connection was lost.
     Lost(String),
     /// A response is none of those that the releases have.
@@ -97,6 +99,8 @@ pub(super) struct Client {
     /// Requests that were not sent, each with its path and whether it is for the head alone.
     pending_requests: VecDeque<(usize, bool)>,
     requests: BTreeMap<StreamId, Request>,
+    /// Whether the server has completed its part of the handshake.
+    is_connected: bool,
     /// The number of responses that were received.
     responses: usize,
     outcome: Option<Outcome>,
@@ -118,6 +122,7 @@ impl Client {
             connection: None,
             pending_requests: requests.collect(),
             requests: BTreeMap::new(),
+            is_connected: false,
             responses: 0,
             outcome: None,
             timeout: None,
@@ -149,6 +154,7 @@ impl Client {
         while let Some(event) = connection.poll() {
             match event {
                 Event::Connected => {
+                    self.is_connected = true;
                     let control = connection.streams().open(Dir::Uni).expect("servers allow three streams");
                     let start = [varint(CONTROL_STREAM), frame(SETTINGS, &[])].concat();
                     connection.send_stream(control).write(&start).expect("the stream is empty");
@@ -177,6 +183,7 @@ impl Client {
         self.end(match reason {
             // The server closes idle connections while it stops.
             ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => Outcome::Refused,
+            ConnectionError::TimedOut if !self.is_connected => Outcome::Unanswered,
             reason => Outcome::Lost(reason.to_string()),
         });
     }
