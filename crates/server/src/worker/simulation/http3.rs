@@ -34,6 +34,9 @@ const ITERATIONS_MAX: usize = 50_000;
 /// The address of the server.
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 443);
 
+/// The address of the forwarding socket of a program that the server takes over from.
+const PREDECESSOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
+
 /// How long the server drains when it stops. A client that has lost every datagram for seconds may not be done by then.
 const DRAIN: Duration = Duration::from_secs(60);
 
@@ -61,7 +64,7 @@ fn shutdown_waits_briefly_for_half_open_connections() {
     let network = Network::new(1);
     let releases = Releases::build();
     let current = Arc::new(Current::new(Arc::clone(&releases.first)));
-    let mut worker = worker(&network, &current, &mut random);
+    let mut worker = worker(&network, &current, None, &mut random);
     let vanishing = Rc::new(RefCell::new(Vanishing::new(&mut random)));
     let path = Path { loss: 0.0, corruption: 0.0, ..path(&mut random) };
     network.add_datagram_peer(address(0, 0), vanishing, path);
@@ -87,7 +90,8 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
     let network = Network::new(random.number());
     let releases = releases.unshared();
     let current = Arc::new(Current::new(Arc::clone(&releases.first)));
-    let mut worker = worker(&network, &current, &mut random);
+    let predecessor = seed.is_multiple_of(4).then_some(PREDECESSOR);
+    let mut worker = worker(&network, &current, predecessor, &mut random);
 
     let path = path(&mut random);
     let clients: Vec<_> = (0..random.size(3))
@@ -133,7 +137,7 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
         let outcome = client.borrow().outcome();
         match outcome {
             Outcome::Complete => {}
-            Outcome::Refused if end.is_some() => {}
+            Outcome::Refused | Outcome::Unanswered if end.is_some() => {}
             outcome => return Err(format!("{outcome:?} over {path:?} after {:?}", network.elapsed())),
         }
     }
@@ -147,8 +151,14 @@ fn address(client: usize, port: usize) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::new(198, 51, 100, number).into(), port)
 }
 
-/// Returns a worker that serves the current release over HTTP/3 alone.
-fn worker(network: &Network, current: &Arc<Current>, random: &mut Random) -> Worker<Simulated> {
+/// Returns a worker that serves the current release over HTTP/3 alone. With a predecessor, it answers the first connection
+/// attempts by Retry packets.
+fn worker(
+    network: &Network,
+    current: &Arc<Current>,
+    predecessor: Option<SocketAddr>,
+    random: &mut Random,
+) -> Worker<Simulated> {
     let config = Config { drain: DRAIN, ..Config::plain(config::Content::Dummy { body: b"" }) };
     let listeners = [(ListenerKind::Plain, SimulatedListener)];
     let stop = Arc::new(StopFlag::default());
@@ -162,7 +172,7 @@ fn worker(network: &Network, current: &Arc<Current>, random: &mut Random) -> Wor
         sockets: vec![SimulatedDatagrams::bind(network, SERVER)],
         forwarding_socket: None,
         workers: Vec::new(),
-        predecessors: Vec::new(),
+        predecessors: predecessor.into_iter().collect(),
         drain: DRAIN,
         notices: std::sync::mpsc::channel().0,
     };
