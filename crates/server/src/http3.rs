@@ -20,7 +20,7 @@ mod silence;
 mod timers;
 
 #[cfg(test)]
-pub(crate) use self::limits::{HANDSHAKE_SILENCE_MAX, SILENCE_MIN};
+pub(crate) use self::limits::{HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
 
 use std::collections::VecDeque;
 use std::io;

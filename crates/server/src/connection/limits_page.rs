@@ -9,7 +9,7 @@ use cannery_wire::limits as http_limits;
 use super::LINGER;
 use super::context::DRAIN_GRACE;
 use crate::config::Timeouts;
-use crate::http3::{HANDSHAKE_SILENCE_MAX, SILENCE_MIN};
+use crate::http3::{HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
 use crate::routes::limits as route_limits;
 
 /// Lists constants of a module as pairs of name and value.
@@ -54,6 +54,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("DRAIN_GRACE", DRAIN_GRACE),
         ("LINGER", LINGER),
         ("HANDSHAKE_SILENCE_MAX", HANDSHAKE_SILENCE_MAX),
+        ("SHARED_SOCKETS_MAX", SHARED_SOCKETS_MAX),
         ("SILENCE_MIN", SILENCE_MIN),
     ];
     let times = times.map(|(name, time)| (name, time.as_secs().to_string()));

@@ -25,7 +25,7 @@ pub(super) const PREDECESSOR_GRACE: Duration = Duration::from_secs(10);
 
 /// How long after the first connection attempt a program that takes over may share the sockets with its predecessor, which reads
 /// them until all processes of this program serve.
-pub(super) const SHARED_SOCKETS_MAX: Duration = Duration::from_secs(3);
+pub(crate) const SHARED_SOCKETS_MAX: Duration = Duration::from_secs(3);
 
 /// Bytes of response heads and small contents in one block of memory. A response that a client doesn't acknowledge keeps its
 /// block.
