@@ -150,6 +150,9 @@ pub(crate) fn release_free_memory() {
     unsafe {
         libc::malloc_trim(0)
     };
+    // `malloc_trim` may merge free memory with the end of a thread's arena, which is returned only when a block of at least
+    // 64 KiB is freed next to it.
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(96 << 10)));
 }
 
 /// Limits the bytes that the kernel buffers for a connection in addition to those in flight.

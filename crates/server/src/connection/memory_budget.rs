@@ -15,8 +15,9 @@ const WORKER_BYTES: u64 = 4 << 20;
 /// The lowest limit for the connections of a worker. Below it no connection could be served.
 const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
 
-/// The lowest peak after which free memory is returned to the system: less isn't worth a walk through the allocator.
-const RELEASED_BYTES_MIN: u64 = 16 << 20;
+/// The lowest peak after which free memory is returned to the system: less isn't worth a walk through the allocator. A worker may
+/// keep as much when its connections have ended.
+const RELEASED_BYTES_MIN: u64 = 4 << 20;
 
 /// Memory of all connections of a worker, and its limit.
 #[derive(Debug)]
