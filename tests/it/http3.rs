@@ -289,8 +289,9 @@ fn urgent_responses_are_sent_first() {
     let folder = tempfile::tempdir().unwrap();
     let large = compile_release(folder.path(), 1);
     let server = start_site(folder.path(), &[]);
-    // The windows don't limit the server, so that only the priorities decide.
-    let options = Options { stream_window: 8 << 20, ..Options::default() };
+    // No stream has a limit, so that only the priorities decide. That of the connection is as much as a socket has room for:
+    // the server would send the later response while it waits for the acknowledgment of lost packets.
+    let options = Options { stream_window: 8 << 20, window: 64 << 10, ..Options::default() };
     let mut client = Client::connect_with(server.read_quic_address(), &options).unwrap();
     let request = |client: &mut Client, priority: &str| {
         let fields = [&get("/large.bin")[..], &[("priority", priority)]].concat();

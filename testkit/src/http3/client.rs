@@ -63,6 +63,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Bytes that the server may send on a stream before the client reads them.
     pub stream_window: u32,
+    /// Bytes that the server may send on all streams before the client reads them.
+    pub window: u32,
 }
 
 impl Default for Options {
@@ -72,6 +74,7 @@ impl Default for Options {
             server_name: "localhost".to_owned(),
             timeout: Duration::from_secs(20),
             stream_window: 1 << 20,
+            window: u32::MAX,
         }
     }
 }
@@ -168,6 +171,7 @@ impl Client {
     fn start(server: SocketAddr, options: &Options) -> Result<Client, Ended> {
         let mut transport = TransportConfig::default();
         transport.stream_receive_window(options.stream_window.into());
+        transport.receive_window(options.window.into());
         let tls = QuicClientConfig::try_from(Arc::clone(&options.tls)).expect("the client offers TLS 1.3");
         let mut config = ClientConfig::new(Arc::new(tls));
         config.transport_config(Arc::new(transport));
