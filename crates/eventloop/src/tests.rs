@@ -1,7 +1,7 @@
 //! Tests of the behavior that all loops over the kernel share: each test runs on all of them.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -56,6 +56,7 @@ test_on_each_loop! {
     runs_before_a_zero_copy_body_may_change => changed_runs;
     events_of_a_slot_name_its_current_owner => earlier_owner;
     pending_connections_survive_listener_removal => removed_listener;
+    listeners_that_another_process_has_shut_down_are_removed => shut_down_listeners;
     more_connections_than_any_queue_holds_are_accepted => many;
 }
 
@@ -238,7 +239,7 @@ fn unread_data<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let kept = events.kept_bytes();
     assert_eq!(socket.kept_bytes(), kept);
     client.write_all(&sent[50_000..]).unwrap();
-    client.shutdown(std::net::Shutdown::Write).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
     let mut received = Vec::new();
     let mut buffer = [0; 777];
     loop {
@@ -403,6 +404,24 @@ fn removed_listener<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L
     assert_eq!(accepted, 20);
     events.close_listener(listener);
     assert!(TcpStream::connect(address).is_err());
+}
+
+fn shut_down_listeners<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+    let mut events = make(Waker::new().unwrap());
+    let listeners = [3, 4].map(|number| {
+        let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let listener = claim.listen().unwrap();
+        events.add_listener(&listener, number).unwrap();
+        listener
+    });
+    events.wait(Some(Duration::ZERO)).unwrap();
+    for listener in &listeners {
+        socket2::SockRef::from(listener).shutdown(Shutdown::Read).unwrap();
+    }
+    // A ring fetches the ends of both operations when it removes the first one.
+    for listener in &listeners {
+        events.remove_listener(listener).unwrap();
+    }
 }
 
 fn many<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {

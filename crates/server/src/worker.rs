@@ -67,6 +67,8 @@ pub(crate) struct Worker<L: EventLoop> {
     handover: Handover,
     cx: WorkerContext,
     stop: Arc<StopFlag>,
+    /// `false` after waiting for events has failed.
+    can_wait: bool,
     /// How long connections may finish sending after the order to stop.
     drain: Duration,
     /// Receives the number of connections that are open when the worker stops.
@@ -121,6 +123,7 @@ impl<L: EventLoop> Worker<L> {
             handover: plan.handover,
             cx,
             stop: plan.stop,
+            can_wait: true,
             drain: plan.drain,
             draining: plan.draining,
             next_tick: now.instant + TICK,
@@ -149,7 +152,7 @@ impl<L: EventLoop> Worker<L> {
             // Sending fails if the receiver was dropped, as in tests.
             let _ = draining.send(self.open_connections());
         }
-        while !self.is_idle() && self.now() < end {
+        while !self.is_idle() && self.can_wait && self.now() < end {
             self.run_guarded_iteration(Some(end));
         }
         self.cx.observer.finish();
@@ -244,6 +247,7 @@ impl<L: EventLoop> Worker<L> {
             accepts_more || deferred > 0 || has_handshakes || has_datagrams || self.next_check.is_some();
         if self.wait(is_busy, end).is_err() {
             // Only a fault of ours makes waiting fail, and it would fail again.
+            self.can_wait = false;
             self.stop.set();
             return;
         }

@@ -114,4 +114,18 @@ mod tests {
         assert!(stepper.worker.is_idle());
         stepper.worker.run_guarded_iteration(None);
     }
+
+    /// A worker that drained nevertheless would use its processor until the end of the drain, for nothing.
+    #[test]
+    fn worker_that_cannot_wait_ends() {
+        let mut stepper =
+            Stepper::new(config::Content::Dummy { body: b"here" }, Instrumentation::NONE).unwrap();
+        stepper.set_requests(b"GET / HTTP/1.1\r\n");
+        assert_eq!(stepper.step(), 0);
+        assert!(!stepper.worker.is_idle());
+        stepper.client.fail_waiting();
+        let stop = Arc::clone(&stepper.worker.stop);
+        stepper.worker.run();
+        assert!(stop.is_set(), "the other workers are to end as well");
+    }
 }

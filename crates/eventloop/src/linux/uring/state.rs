@@ -243,7 +243,7 @@ impl State {
         Ok(())
     }
 
-    /// Submits operations, and waits for a completion.
+    /// Submits operations, and waits for a completion, unless some have been fetched already.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.pause_unread();
         // Once per wait, however many connections lacked a buffer.
@@ -254,6 +254,7 @@ impl State {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
+        let timeout = if self.deferred.is_empty() { timeout } else { Some(Duration::ZERO) };
         self.ring.wait(timeout)
     }
 
@@ -399,13 +400,26 @@ impl State {
     /// Stops accepting at a listener, and waits until the kernel has processed that. Connections that it accepted before
     /// are in the queue.
     pub(super) fn remove_listener(&mut self, listener: RawFd) -> io::Result<()> {
-        let Some((queue, ring)) = self.queue(listener) else { return Ok(()) };
+        let Some((queue, _)) = self.queue(listener) else { return Ok(()) };
         let number = queue.number();
-        queue.close(ring)?;
+        let is_own = |completion: &Completion| {
+            completion.operation == Operation::Accept && completion.owner.slot == number
+        };
+        // The last completion may have been fetched while another listener was removed: no other one would follow.
+        let (own, others): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.deferred).into_iter().partition(is_own);
+        self.deferred = others;
+        for completion in own {
+            self.on_accept(completion);
+        }
+
+        if let Some((queue, ring)) = self.queue(listener) {
+            queue.close(ring)?;
+        }
         while self.queue(listener).is_some_and(|(queue, _)| queue.is_accepting()) {
             self.ring.wait(None)?;
             while let Some(completion) = self.ring.next() {
-                if completion.operation == Operation::Accept && completion.owner.slot == number {
+                if is_own(&completion) {
                     self.on_accept(completion);
                 } else {
                     self.deferred.push_back(completion);

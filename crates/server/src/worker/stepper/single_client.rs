@@ -32,6 +32,12 @@ pub(super) struct Client {
     /// Whether the server's next receive call panics.
     #[cfg(test)]
     panics: Cell<bool>,
+    /// Whether waiting for events fails, once.
+    #[cfg(test)]
+    fails_waiting: Cell<bool>,
+    /// Whether it has failed.
+    #[cfg(test)]
+    has_failed: Cell<bool>,
 }
 
 impl Client {
@@ -44,12 +50,21 @@ impl Client {
             response_start: Cell::default(),
             #[cfg(test)]
             panics: Cell::default(),
+            #[cfg(test)]
+            fails_waiting: Cell::default(),
+            #[cfg(test)]
+            has_failed: Cell::default(),
         })
     }
 
     #[cfg(test)]
     pub(super) fn panic_on_receive(&self) {
         self.panics.set(true);
+    }
+
+    #[cfg(test)]
+    pub(super) fn fail_waiting(&self) {
+        self.fails_waiting.set(true);
     }
 
     /// Sets the requests of the following iterations. The last element is repeated.
@@ -147,6 +162,11 @@ impl EventLoop for SingleClientLoop {
     type Datagrams = NoDatagrams;
 
     fn wait(&mut self, _: Option<Duration>) -> io::Result<()> {
+        #[cfg(test)]
+        if self.client.fails_waiting.get() {
+            assert!(!self.client.has_failed.replace(true), "it would fail again");
+            return Err(io::Error::other("intended by a test"));
+        }
         self.has_event = true;
         Ok(())
     }
