@@ -49,8 +49,9 @@ pub const QUIC_EARLY_BYTES_TOTAL_MAX: u64 = 4 * 1024 * 1024;
 /// Bidirectional streams that a client may have open at once: one for each request. RFC 9114 §6.1 recommends at least 100.
 pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 
-/// Bidirectional streams that a client may have open until it has opened half as many. The library allocates the state of all
-/// permitted streams, and most connections of a browser need few: 100 take 4 kB and several microseconds of the handshake.
+/// Bidirectional streams that a client may have open until it has had half as many open at once. The library allocates the state
+/// of all permitted streams, and most connections need few: 100 take 4 kB, several microseconds of the handshake, and more misses
+/// of the processor's caches with each request.
 pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 16;
 
 /// Unidirectional streams that a client may have open at once: the three of HTTP/3 and QPACK, and some of reserved types

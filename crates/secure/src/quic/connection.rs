@@ -48,13 +48,11 @@ pub struct Connection {
     /// Reads of streams that have returned data, or their end. Each [`READ_BYTES`] count as another one.
     reads: u64,
     migrations: u32,
+    /// How many bidirectional streams the peer may have open at once.
+    streams_permitted: u32,
     /// Whether the peer's address has changed since the last transmission.
     has_moved: bool,
 }
-
-/// The stream with which a client has shown that it opens more than a few.
-const LAST_OF_FEW_STREAMS: StreamId =
-    StreamId::new((QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST as u64 / 2 - 1) << 2);
 
 /// Content in one packet, about.
 const READ_BYTES: usize = 1024;
@@ -178,6 +176,7 @@ impl Connection {
             budget: Budget::new(),
             reads: 0,
             migrations: 0,
+            streams_permitted: QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST,
             has_moved: false,
         }
     }
@@ -294,10 +293,15 @@ impl Connection {
 
     /// Accepts the next stream that the peer has opened. The caller reads it at once, since data may have arrived before.
     pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
-        let stream = StreamId::from(self.quinn.streams().accept(direction.to_quinn())?);
-        if stream == LAST_OF_FEW_STREAMS {
-            let count = VarInt::from_u32(QUIC_BIDIRECTIONAL_STREAMS_MAX);
-            self.quinn.set_max_concurrent_streams(Dir::Bi, count);
+        let mut streams = self.quinn.streams();
+        let stream = StreamId::from(streams.accept(direction.to_quinn())?);
+        let permitted = self.streams_permitted;
+        if direction == Direction::Bidirectional
+            && permitted < QUIC_BIDIRECTIONAL_STREAMS_MAX
+            && streams.remote_open_streams(Dir::Bi) >= u64::from(permitted / 2)
+        {
+            self.streams_permitted = QUIC_BIDIRECTIONAL_STREAMS_MAX;
+            self.quinn.set_max_concurrent_streams(Dir::Bi, VarInt::from_u32(QUIC_BIDIRECTIONAL_STREAMS_MAX));
         }
         Some(stream)
     }

@@ -39,6 +39,8 @@ fn skip_frame(payload: &[u8]) -> Option<&[u8]> {
     match frame_type {
         // PADDING, PING, HANDSHAKE_DONE
         0x00 | 0x01 | 0x1e => Some(rest),
+        // IMMEDIATE_ACK (draft-ietf-quic-ack-frequency §5). Probes of the path MTU have one before their padding.
+        0x1f => Some(rest),
         // ACK
         0x02 => skip_ack(rest),
         // ACK with ECN counts

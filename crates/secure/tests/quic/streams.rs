@@ -158,6 +158,26 @@ fn client_with_several_streams_may_open_a_hundred() {
     assert_eq!(first + open_all(&mut network, handle), QUIC_BIDIRECTIONAL_STREAMS_MAX);
 }
 
+/// The state of all permitted streams is in memory.
+#[test]
+fn client_with_one_stream_at_a_time_may_open_few() {
+    let (mut network, handle) = Network::connected();
+    for _ in 0..2 * QUIC_BIDIRECTIONAL_STREAMS_MAX {
+        let id = write_in_client(&mut network, handle, Dir::Bi, b"request");
+        network.run(SECOND);
+        let connection = &mut network.server.only().connection;
+        let stream = connection.accept(Direction::Bidirectional).unwrap();
+        assert_eq!(read(connection, stream), (b"request".to_vec(), ReadOutcome::Finished));
+        connection.finish(stream).unwrap();
+        network.run(SECOND);
+        assert!(read_in_client(&mut network, handle, id, &mut Vec::new()));
+    }
+    network.run(SECOND);
+    // A few are permitted again later, together with others.
+    let open = open_all(&mut network, handle);
+    assert!((QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST / 2..=QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST).contains(&open), "{open}");
+}
+
 #[test]
 fn megabytes_arrive_in_both_directions() {
     let network = echo(|_| Fate::Deliver, 1, 4_000_000);

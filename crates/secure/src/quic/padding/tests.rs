@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Two forms of each frame that doesn't extend to the end of its packet.
-const FRAMES: [&[u8]; 24] = [
+const FRAMES: [&[u8]; 25] = [
     b"\x01",
     b"\x02\x00\x00\x00\x00",
     b"\x02\x7f\xff\x00\x01\x05\x00\x40\x00",
@@ -30,6 +30,7 @@ const FRAMES: [&[u8]; 24] = [
     b"\x19\x00",
     b"\x1a\x00\x00\x00\x00\x00\x00\x00\x00",
     b"\x1e",
+    b"\x1f",
 ];
 
 #[test]
@@ -64,7 +65,7 @@ fn zeros_of_a_stream_to_the_end_of_the_packet_are_no_padding() {
 #[test]
 fn zeros_of_unknown_and_cut_frames_are_no_padding() {
     for start in
-        [&b"\x1f"[..], b"\x40\x01", b"\x30", b"\x1c\x00\x00\x00", b"\x0a\x00\x50\x00", b"\x02\x00\x00\xff"]
+        [&b"\x20"[..], b"\x40\x01", b"\x30", b"\x1c\x00\x00\x00", b"\x0a\x00\x50\x00", b"\x02\x00\x00\xff"]
     {
         let mut payload = start.to_vec();
         payload.resize(200, 0);
