@@ -5,32 +5,43 @@
 //! cannery_build::archive("web/dist").immutable("/assets/*").emit("site.cdb");
 //! ```
 //!
-//! The program includes the archive with `cannery::include_archive!("site.cdb")`. Cargo runs the build script again when a
+//! The program includes the archive with `cannery::include_archive!("site.cdb")`. On Linux (x86-64 and AArch64), the linker makes
+//! it part of the program, and elsewhere the compiler. Cargo runs the build script again when a
 //! file of the folder is added, changed or removed. Compressed contents are kept in `OUT_DIR`, so that only changed files are
 //! compressed again. In debug builds of the program, we leave out compression, so that an archive is built in milliseconds.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod linked;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cannery_archiver::diagnostic::Severity;
 use cannery_archiver::{Encoder, Error, Options, Report};
 
+use crate::linked::Target;
+
+/// Length of the prefix of an archive that the compiler includes to check its version. It covers the tables and the facts.
+const BEGINNING_BYTES: usize = 8192;
+
 /// Starts the description of an archive of the folder at `folder`, relative to the package's directory.
 #[must_use]
 pub fn archive(folder: impl Into<PathBuf>) -> Builder {
-    Builder { options: Options::new(folder, "") }
+    Builder { options: Options::new(folder, ""), is_included: false }
 }
 
 /// An archive to be built.
 #[derive(Debug, Clone)]
 pub struct Builder {
     options: Options,
+    /// Whether the compiler includes the archive even where the linker could add it.
+    is_included: bool,
 }
 
 /// Why no archive was built.
@@ -40,8 +51,10 @@ pub enum BuildError {
     NoBuildScript(&'static str),
     /// The folder can't be compiled.
     Compile(Error),
+    /// The archive can't be read again.
+    Read(PathBuf, io::Error),
     /// A file can't be written to `OUT_DIR`.
-    Write(PathBuf, std::io::Error),
+    Write(PathBuf, io::Error),
 }
 
 impl Builder {
@@ -72,6 +85,16 @@ impl Builder {
     #[must_use]
     pub fn strict(mut self) -> Builder {
         self.options.strict = true;
+        self
+    }
+
+    /// Lets the compiler include the archive even where the linker could add it, which takes more time and memory.
+    ///
+    /// A library for C (`crate-type = ["staticlib"]`) needs this, because rustc doesn't put other libraries into it. If a package
+    /// has several archives, call this for all of them or for none.
+    #[must_use]
+    pub fn included(mut self) -> Builder {
+        self.is_included = true;
         self
     }
 
@@ -108,6 +131,9 @@ impl Builder {
         let report = cannery_archiver::compile(&self.options, &()).map_err(BuildError::Compile)?;
         print_warnings(&report);
         self.write_source(name, &output)?;
+        if let Some(target) = target()?.filter(|_| !self.is_included) {
+            Parts { output: &output, name }.link(target, &report.digest)?;
+        }
         Ok(self.options.archive)
     }
 
@@ -121,6 +147,86 @@ impl Builder {
         let path = output.join(format!("{name}.source"));
         fs::write(&path, text).map_err(|error| BuildError::Write(path, error))
     }
+}
+
+/// The files next to an archive from which `cannery::include_archive!` makes it part of the program.
+struct Parts<'a> {
+    output: &'a Path,
+    name: &'a str,
+}
+
+impl Parts<'_> {
+    /// Writes the archive as a static library, writes the files that the macro includes, and makes Cargo link the library.
+    fn link(&self, target: Target, digest: &str) -> Result<(), BuildError> {
+        // The same in each build of the same folder. If several packages of a program have the same archive, the linker takes one.
+        let symbol = format!("cannery_{}_{}", identifier(self.name), &digest[..32]);
+        let library = self.library(&symbol);
+        self.remove_last_library(&symbol);
+
+        let path = self.output.join(self.name);
+        let archive = fs::read(&path).map_err(|error| BuildError::Read(path, error))?;
+        self.write("symbol", symbol.as_bytes())?;
+        self.write("length", archive.len().to_string().as_bytes())?;
+        self.write("beginning", &archive[..archive.len().min(BEGINNING_BYTES)])?;
+        File::create(&library)
+            .and_then(|file| linked::write_library(file, target, &symbol, archive))
+            .map_err(|error| BuildError::Write(library.clone(), error))?;
+
+        println!("cargo:rustc-cfg=cannery_linked");
+        println!("cargo:rustc-link-search=native={}", self.output.display());
+        println!("cargo:rustc-link-lib=static:-bundle={symbol}");
+        // If the package has a library, Cargo links libraries to that alone, but the archive may belong to another target. The
+        // linker takes nothing from a library that is named a second time.
+        println!("cargo:rustc-link-arg={}", library.display());
+        Ok(())
+    }
+
+    /// Removes the library of the last build, if the archive has changed. It would only use space.
+    fn remove_last_library(&self, symbol: &str) {
+        if let Ok(last) = fs::read_to_string(self.part("symbol"))
+            && last != symbol
+        {
+            let _ = fs::remove_file(self.library(&last));
+        }
+    }
+
+    fn write(&self, part: &str, content: &[u8]) -> Result<(), BuildError> {
+        let path = self.part(part);
+        fs::write(&path, content).map_err(|error| BuildError::Write(path, error))
+    }
+
+    fn part(&self, part: &str) -> PathBuf {
+        self.output.join(format!("{}.{part}", self.name))
+    }
+
+    fn library(&self, symbol: &str) -> PathBuf {
+        self.output.join(format!("lib{symbol}.a"))
+    }
+}
+
+/// Returns a part of an identifier that is different for each name.
+fn identifier(name: &str) -> String {
+    let mut identifier = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            identifier.push(char::from(byte));
+        } else {
+            identifier.push_str(&format!("_{byte:02x}"));
+        }
+    }
+    identifier
+}
+
+/// Returns the target of the build, if the linker makes the archive part of the program.
+fn target() -> Result<Option<Target>, BuildError> {
+    // The macro tests this condition, which is unknown to the compiler otherwise.
+    println!("cargo:rustc-check-cfg=cfg(cannery_linked)");
+    Ok(Target::new(
+        &variable("CARGO_CFG_TARGET_OS")?,
+        &variable("CARGO_CFG_TARGET_ARCH")?,
+        &variable("CARGO_CFG_TARGET_ENDIAN")?,
+        &variable("CARGO_CFG_TARGET_POINTER_WIDTH")?,
+    ))
 }
 
 /// Returns a variable that Cargo sets for build scripts.
@@ -143,6 +249,7 @@ impl fmt::Display for BuildError {
                 write!(formatter, "{variable} is not set: call cannery_build from a build script (build.rs)")
             }
             BuildError::Compile(error) => error.fmt(formatter),
+            BuildError::Read(path, error) => write!(formatter, "cannot read {}: {error}", path.display()),
             BuildError::Write(path, error) => write!(formatter, "cannot write {}: {error}", path.display()),
         }
     }
@@ -153,7 +260,19 @@ impl std::error::Error for BuildError {
         match self {
             BuildError::NoBuildScript(_) => None,
             BuildError::Compile(error) => Some(error),
-            BuildError::Write(_, error) => Some(error),
+            BuildError::Read(_, error) | BuildError::Write(_, error) => Some(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_of_different_names_differ() {
+        assert_eq!(identifier("site.cdb"), "site_2ecdb");
+        assert_eq!(identifier("site_2ecdb"), "site_5f2ecdb");
+        assert_eq!(identifier("a b/ü"), "a_20b_2f_c3_bc");
     }
 }

@@ -5,40 +5,6 @@ use std::sync::OnceLock;
 
 use crate::site::Site;
 
-/// Makes an archive part of the program, as an [`Embedded`] site.
-///
-/// The file is `NAME` in Cargo's `OUT_DIR`, where `cannery-build` writes it from a build script:
-///
-/// ```ignore
-/// // build.rs
-/// fn main() {
-///     cannery_build::archive("web/dist").emit("site.cdb");
-/// }
-/// ```
-///
-/// ```ignore
-/// // main.rs
-/// static SITE: cannery::Embedded = cannery::include_archive!("site.cdb");
-///
-/// let app = axum::Router::new().fallback_service(SITE.service());
-/// ```
-///
-/// `include_archive!(path = "../site.cdb")` includes a file by its path relative to the source file, as `include_bytes!` does.
-///
-/// An archive of another version of the format is an error of the compiler.
-#[macro_export]
-macro_rules! include_archive {
-    (path = $path:literal) => {
-        $crate::Embedded::new(include_bytes!($path), None)
-    };
-    ($name:literal) => {
-        $crate::Embedded::new(
-            include_bytes!(concat!(env!("OUT_DIR"), "/", $name)),
-            Some(include_str!(concat!(env!("OUT_DIR"), "/", $name, ".source"))),
-        )
-    };
-}
-
 /// A site that is part of the program, which [`include_archive!`](crate::include_archive) makes.
 ///
 /// It dereferences to a [`Site`], which is opened on first use.
@@ -50,7 +16,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Creates the site of an archive.
+    /// Creates the site of an archive. The compiler can read `beginning`, its first bytes, but not data that is linked later.
     ///
     /// # Panics
     ///
@@ -58,9 +24,9 @@ impl Embedded {
     /// of the compiler.
     #[doc(hidden)]
     #[must_use]
-    pub const fn new(archive: &'static [u8], source: Option<&'static str>) -> Embedded {
+    pub const fn new(beginning: &[u8], archive: &'static [u8], source: Option<&'static str>) -> Embedded {
         assert!(
-            cannery_archive::has_schema_version(archive),
+            cannery_archive::has_schema_version(beginning),
             "not an archive of the format version that this release of cannery reads: build it with cannery-build or \
              cannery-archiver of the same release"
         );

@@ -41,6 +41,7 @@
 
 // Sites: opened from a file, or part of the program.
 mod embedded;
+mod include;
 mod site;
 
 // A file of a site, without HTTP.

@@ -18,7 +18,7 @@ fn embedded_site_follows_its_folder() {
     let folder = fixture.directory.path().join("site");
     let archive: &'static [u8] = fs::read(&fixture.archive).unwrap().leak();
     let source: &'static str = format!("{}\n/*.txt\n", folder.display()).leak();
-    let site = Embedded::new(archive, Some(source));
+    let site = Embedded::new(archive, archive, Some(source));
     assert_eq!(site.file("/").unwrap().content, "<title>Home</title>");
 
     fs::write(folder.join("index.html"), "<title>Edited</title>").unwrap();
@@ -33,6 +33,6 @@ fn embedded_site_follows_its_folder() {
 fn embedded_archive_is_served_without_its_folder() {
     let fixture = support::site();
     let archive: &'static [u8] = fs::read(&fixture.archive).unwrap().leak();
-    let site = Embedded::new(archive, Some("/nowhere/at/all\n"));
+    let site = Embedded::new(archive, archive, Some("/nowhere/at/all\n"));
     assert_eq!(site.file("/").unwrap().content, "<title>Home</title>");
 }

@@ -34,9 +34,10 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 12] = [
 ];
 
 /// The files that may contain `unsafe`.
-const UNSAFE_FILES: [&str; 5] = [
+const UNSAFE_FILES: [&str; 6] = [
     "crates/archive/src/lease/linux.rs",
     "crates/archive/src/map.rs",
+    "crates/cannery/src/include.rs",
     "crates/eventloop/src/linux/syscalls.rs",
     "crates/eventloop/src/linux/uring/ring.rs",
     "crates/eventloop/src/portable/syscalls.rs",
@@ -76,7 +77,7 @@ fn testkit_imports_nothing_of_the_product() {
 }
 
 #[test]
-fn unsafe_is_in_five_files_only() {
+fn unsafe_is_in_the_listed_files_only() {
     let findings: Vec<_> = all_sources()
         .iter()
         .filter(|source| !UNSAFE_FILES.contains(&source.path.as_str()))

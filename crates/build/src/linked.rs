@@ -1,0 +1,126 @@
+//! A static library with the archive as its data, which the linker makes part of the program.
+//!
+//! rustc reads an included file into memory several times. A linker copies the data once: for an archive of 100 MB, a build
+//! takes at most half a second longer instead of six, and rustc needs 250 MB of memory instead of 2.2 GB.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufWriter};
+
+use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, write_archive_to_stream};
+use object::write::{Object, Symbol, SymbolSection};
+use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
+
+/// Alignment of the archive in memory: a page, because large contents begin at page boundaries of the archive.
+const ALIGNMENT: u64 = 4096;
+
+/// The kind of processor that a program is built for, if we write object files for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target(Architecture);
+
+impl Target {
+    /// Returns the target that these variables of a build script describe (`CARGO_CFG_TARGET_OS` and so on), or `None` where
+    /// the compiler has to include the file.
+    ///
+    /// Other processors need flags in the object file that depend on their calling convention, and other systems have
+    /// other formats.
+    pub(crate) fn new(
+        system: &OsStr,
+        architecture: &OsStr,
+        endianness: &OsStr,
+        pointer_bits: &OsStr,
+    ) -> Option<Target> {
+        if system != "linux" || endianness != "little" || pointer_bits != "64" {
+            return None;
+        }
+        match architecture.to_str()? {
+            "x86_64" => Some(Target(Architecture::X86_64)),
+            "aarch64" => Some(Target(Architecture::Aarch64)),
+            _ => None,
+        }
+    }
+}
+
+/// Writes a static library whose only symbol is `symbol`, the address of `archive`.
+pub(crate) fn write_library(library: File, target: Target, symbol: &str, archive: Vec<u8>) -> io::Result<()> {
+    let object = write_object(target, symbol, &archive)?;
+    drop(archive);
+
+    let member = NewArchiveMember::new(object, &DEFAULT_OBJECT_READER, "archive.o".to_owned());
+    write_archive_to_stream(&mut BufWriter::new(library), &[member], ArchiveKind::Gnu, false, Some(false))
+}
+
+/// Returns an object file with `archive` as read-only data.
+fn write_object(target: Target, symbol: &str, archive: &[u8]) -> io::Result<Vec<u8>> {
+    let mut object = Object::new(BinaryFormat::Elf, target.0, Endianness::Little);
+
+    let data = object.add_section(Vec::new(), b".rodata.cannery".to_vec(), SectionKind::ReadOnlyData);
+    object.set_section_data(data, archive, ALIGNMENT);
+    object.add_symbol(Symbol {
+        name: symbol.as_bytes().to_vec(),
+        value: 0,
+        size: archive.len() as u64,
+        kind: SymbolKind::Data,
+        scope: SymbolScope::Linkage,
+        weak: false,
+        section: SymbolSection::Section(data),
+        flags: SymbolFlags::None,
+    });
+    // Without this section, linkers of GNU make the program's stack executable.
+    object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
+
+    object.write().map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use object::read::archive::ArchiveFile;
+    use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+
+    use super::*;
+
+    fn target(architecture: &str) -> Option<Target> {
+        Target::new("linux".as_ref(), architecture.as_ref(), "little".as_ref(), "64".as_ref())
+    }
+
+    #[test]
+    fn library_has_the_archive_as_aligned_read_only_data() {
+        for architecture in ["x86_64", "aarch64"] {
+            let mut library = tempfile::tempfile().unwrap();
+            let content: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+            write_library(
+                library.try_clone().unwrap(),
+                target(architecture).unwrap(),
+                "cannery_1",
+                content.clone(),
+            )
+            .unwrap();
+
+            let mut bytes = Vec::new();
+            io::Seek::rewind(&mut library).unwrap();
+            io::Read::read_to_end(&mut library, &mut bytes).unwrap();
+            let archive = ArchiveFile::parse(&*bytes).unwrap();
+            let symbols: Vec<_> =
+                archive.symbols().unwrap().unwrap().map(|symbol| symbol.unwrap().name().to_vec()).collect();
+            assert_eq!(symbols, [b"cannery_1"]);
+            let member = archive.members().next().unwrap().unwrap();
+            let object = object::File::parse(member.data(&*bytes).unwrap()).unwrap();
+            let symbol = object.symbol_by_name("cannery_1").unwrap();
+            assert_eq!(symbol.size(), 100_000);
+            let section = object.section_by_index(symbol.section_index().unwrap()).unwrap();
+            assert_eq!((section.kind(), section.align()), (SectionKind::ReadOnlyData, ALIGNMENT));
+            assert_eq!(section.data().unwrap(), content);
+            assert!(object.section_by_name(".note.GNU-stack").is_some());
+        }
+    }
+
+    #[test]
+    fn other_targets_are_left_to_the_compiler() {
+        assert!(target("riscv64").is_none());
+        assert!(
+            Target::new("macos".as_ref(), "aarch64".as_ref(), "little".as_ref(), "64".as_ref()).is_none()
+        );
+        assert!(Target::new("linux".as_ref(), "x86_64".as_ref(), "little".as_ref(), "32".as_ref()).is_none());
+        assert!(Target::new("linux".as_ref(), "aarch64".as_ref(), "big".as_ref(), "64".as_ref()).is_none());
+    }
+}
