@@ -57,10 +57,10 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
 
     config = flags.config(NamedArchive::from_file(None, flags.folder.clone(), archive));
     config.listen = listen;
-    if let Some(http3) = &mut config.http3 {
+    if !config.http3.listen.is_empty() {
         // The same ports, so that a person has one address for all versions of HTTP.
         listen_tls = listen_tls.into_iter().map(with_shared_port).collect();
-        http3.listen = internet_addresses(&listen_tls);
+        config.http3.listen = internet_addresses(&listen_tls);
     }
     config.listen_tls = listen_tls;
     config.live_folder = updates.live().map(|live| LiveFolder(live.clone()));

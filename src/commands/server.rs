@@ -65,8 +65,13 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     let quiet = options.quiet;
     config.on_notice = NoticeHandler(Arc::new(move |notice| print_notice(notice, quiet)));
     role.inherit(&mut config).map_err(|error| start_failure(&error))?;
-    if options.http3_disabled {
-        config.http3 = None;
+    // The processes of a supervisor have its flags. Its admin process has no sockets for HTTP/3.
+    if matches!(role, Role::Only | Role::Supervisor { .. })
+        && config.served_http3().is_none()
+        && let Some(flag) = options.http3_flag
+    {
+        return Err(Failure::usage(format!("`{flag}` needs a socket for HTTP/3"))
+            .hint("`--bind-quic ADDRESS` opens one, and a service manager may pass some"));
     }
 
     match role {
@@ -101,7 +106,7 @@ fn serve(
     unchecked: Option<Unchecked>,
 ) -> Result<(), Failure> {
     let notify = service_manager()?;
-    let listen_quic = config.http3.iter().flat_map(|http3| &http3.listen);
+    let listen_quic = config.served_http3().into_iter().flat_map(|http3| &http3.listen);
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls).chain(listen_quic));
     let profilers = Profilers::start(options)?;
     let config = &Config { profiler_file: profilers.temporary_file(), ..config.clone() };

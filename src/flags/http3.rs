@@ -15,49 +15,60 @@ pub(super) struct Http3Flags {
     bind_quic: Vec<Address>,
 
     /// The host and port at which clients reach HTTP/3, if a router or a load balancer maps them: `HOST:PORT`, or
-    /// `:PORT` for the host of the request. The default is the port of the first `--bind-quic`.
+    /// `:PORT` for the host of the request. The default is the port of the first socket for HTTP/3.
     #[arg(long, value_name = "[HOST]:PORT", value_parser = parse_alternative)]
     http3_alt_svc: Option<String>,
 
-    /// Serve no HTTP/3, even if there is a `--bind-quic`.
+    /// Serve no HTTP/3, even if there is a `--bind-quic`, or a socket for it from a service manager.
     #[arg(long)]
-    pub(super) http3_disable: bool,
+    http3_disable: bool,
 
     /// The number of this server, by which a load balancer for QUIC routes datagrams: 16 hexadecimal digits, which become
     /// a part of connection IDs.
-    #[arg(long, value_name = "HEX", value_parser = parse_server_id, requires = "bind_quic")]
+    #[arg(long, value_name = "HEX", value_parser = parse_server_id)]
     quic_server_id: Option<ServerId>,
 
     /// Answer GET and HEAD of clients that come back before their handshake is done, which saves them a round trip (0-RTT).
     /// An attacker that has recorded such a request can't repeat it to the same process. Sessions are then resumed once, and only
     /// by the process that has begun them.
-    #[arg(long, requires = "bind_quic")]
+    #[arg(long)]
     early_data: bool,
 }
 
 impl Http3Flags {
-    /// Returns the settings, or `None` if HTTP/3 is not served.
+    /// Returns the first flag that has no effect without a socket, or `None` if there is none.
+    pub(super) fn flag_for_sockets(&self) -> Option<&'static str> {
+        let flags = [
+            ("--http3-alt-svc", self.http3_alt_svc.is_some()),
+            ("--quic-server-id", self.quic_server_id.is_some()),
+            ("--early-data", self.early_data),
+        ];
+        let mut given = flags.into_iter().filter(|(_, is_given)| *is_given && !self.http3_disable);
+        given.next().map(|(flag, _)| flag)
+    }
+
+    /// Returns the settings. Those of sockets from a service manager are the same.
     ///
     /// # Errors
-    /// There is no certificate, or an address is that of a local socket.
-    pub(super) fn into_http3(self, has_certificate: bool) -> Result<Option<Http3>, Failure> {
-        if self.bind_quic.is_empty() || self.http3_disable {
-            return Ok(None);
+    /// There is an address without a certificate, or one of a local socket.
+    pub(super) fn into_http3(self, has_certificate: bool) -> Result<Http3, Failure> {
+        if self.http3_disable {
+            return Ok(Http3 { is_disabled: true, ..Http3::default() });
         }
         if self.bind_quic.iter().any(|address| matches!(address, Address::Local(_))) {
             return Err(Failure::usage("`--bind-quic` needs an IP address: UDP has no local sockets"));
         }
-        if !has_certificate {
+        if !self.bind_quic.is_empty() && !has_certificate {
             return Err(Failure::usage("`--bind-quic` needs a certificate")
                 .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` creates one for tests"));
         }
-        Ok(Some(Http3 {
+        Ok(Http3 {
             listen: self.bind_quic,
             alternative: self.http3_alt_svc,
             server_id: self.quic_server_id,
             early_data: if self.early_data { EarlyData::Accepted } else { EarlyData::Refused },
             ..Http3::default()
-        }))
+        })
     }
 }
 

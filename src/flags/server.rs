@@ -69,8 +69,8 @@ pub struct ServerOptions {
     pub user: Option<String>,
     /// Flags on the command line that are accepted without an effect.
     pub without_effect: Vec<&'static str>,
-    /// Serves no HTTP/3, not even at sockets that are passed to the server.
-    pub http3_disabled: bool,
+    /// A flag on the command line that needs a socket for HTTP/3, which a service manager may pass.
+    pub http3_flag: Option<&'static str>,
     /// Prints only warnings and errors.
     pub quiet: bool,
     /// Prints how the server is set up, in addition to its addresses.
@@ -434,7 +434,7 @@ impl Flags {
             descriptors_max: self.listening.limit_descriptors,
             memory_max: self.sandbox.limit_memory.map(|mebibytes| mebibytes << 20),
             without_effect: self.ignored.given(),
-            http3_disabled: self.http3.http3_disable,
+            http3_flag: self.http3.flag_for_sockets(),
             quiet: self.output.quiet,
             debug: self.output.debug,
             config: self.into_config(own)?,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cannery_archiver::Options;
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Address, Content, Http3, Loading, LogFormat, LogTarget, NamedArchive, SelfSigned, Tls,
+    AccessLog, Address, Content, Loading, LogFormat, LogTarget, NamedArchive, SelfSigned, Tls,
 };
 use clap::{Parser, value_parser};
 
@@ -143,8 +143,7 @@ impl Serve {
         };
         if self.tls {
             config.listen_tls = std::mem::take(&mut config.listen);
-            let listen = internet_addresses(&config.listen_tls);
-            config.http3 = (!listen.is_empty()).then(|| Http3 { listen, ..Http3::default() });
+            config.http3.listen = internet_addresses(&config.listen_tls);
             config.tls =
                 Some(Tls { certificates: Vec::new(), self_signed: Some(SelfSigned::Ecdsa), seed: None });
         }

@@ -21,6 +21,7 @@ mod routes;
 
 mod http2;
 mod http3;
+mod http3_activation;
 mod http3_early_data;
 mod http3_paths;
 mod http3_takeover;

@@ -158,7 +158,7 @@ impl Server {
 
     /// Serves HTTP/3 at an address, with the certificates of [`Server::certificate`].
     pub fn bind_quic(self, address: &str) -> Server {
-        self.listen(address, |config| &mut config.http3.get_or_insert_default().listen)
+        self.listen(address, |config| &mut config.http3.listen)
     }
 
     /// Adds a certificate: files with its chain and its key in PEM. Files that replace them are used as soon as they are valid.

@@ -37,8 +37,8 @@ pub struct Config {
     pub http1: bool,
     /// Enables HTTP/2: over TLS if negotiated by ALPN, over TCP with prior knowledge.
     pub http2: bool,
-    /// HTTP/3 with the certificates of `tls`, or `None` if it is not served.
-    pub http3: Option<Http3>,
+    /// HTTP/3, with the certificates of `tls`. It is served if there are sockets for it.
+    pub http3: Http3,
     /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,
     /// File mode of Unix sockets, as for `chmod`. Without it, the umask applies.
@@ -117,7 +117,7 @@ impl Config {
             tls: None,
             http1: true,
             http2: true,
-            http3: None,
+            http3: Http3::default(),
             https_redirect: None,
             local_mode: None,
             defer_accept: false,
@@ -152,11 +152,17 @@ impl Config {
         }
     }
 
+    /// Returns the settings of HTTP/3 and its sockets, or `None` if HTTP/3 is not served.
+    #[must_use]
+    pub fn served_http3(&self) -> Option<&Http3> {
+        Some(&self.http3).filter(|http3| !http3.is_disabled && http3.has_sockets())
+    }
+
     /// Returns `true` if a listener or HTTP/3 uses TLS.
     #[must_use]
     pub fn has_tls(&self) -> bool {
         let is_tls = |(kind, _): &(ListenerKind, i32)| *kind == ListenerKind::Tls;
-        self.http3.is_some() || !self.listen_tls.is_empty() || self.inherited.iter().any(is_tls)
+        self.served_http3().is_some() || !self.listen_tls.is_empty() || self.inherited.iter().any(is_tls)
     }
 
     /// Returns `true` if operators can query memory, descriptors and CPU time of the process.
@@ -233,9 +239,11 @@ pub struct Tls {
     pub seed: Option<i32>,
 }
 
-/// Settings of HTTP/3.
+/// Settings of HTTP/3, and its sockets.
 #[derive(Debug, Clone, Default)]
 pub struct Http3 {
+    /// Leaves the sockets unused.
+    pub is_disabled: bool,
     /// Addresses of UDP sockets. Port 0 selects a free port.
     pub listen: Vec<Address>,
     /// Inherited UDP sockets, by descriptor, which replace `listen`. Those of an address are in the order in which they were
@@ -253,6 +261,12 @@ pub struct Http3 {
     pub server_id: Option<ServerId>,
     /// Whether requests of a client that resumes a session are read before its handshake is done.
     pub early_data: EarlyData,
+}
+
+impl Http3 {
+    fn has_sockets(&self) -> bool {
+        !self.listen.is_empty() || !self.inherited.is_empty() || self.part.is_some()
+    }
 }
 
 /// The part of HTTP/3 that one of several processes serves. The supervisor has opened the sockets.

@@ -43,8 +43,8 @@ pub enum StartError {
     /// The server has routes, and a setting that they exclude.
     #[error("the server has routes: {0}")]
     Routes(&'static str),
-    /// There are TLS listeners and no certificate.
-    #[error("there is a TLS listener but no certificate")]
+    /// There are listeners for TLS or HTTP/3, and no certificate.
+    #[error("there is a listener for TLS or HTTP/3, but no certificate")]
     NoCertificate,
     /// The inherited seed of ticket keys cannot be read.
     #[error("cannot read the seed of ticket keys from descriptor {descriptor}: {source}")]

@@ -1,5 +1,7 @@
 //! Tests of the flags of `cannery-server`.
 
+use cannery_server::config::EarlyData;
+
 use super::*;
 
 fn server(line: &str) -> Result<ServerOptions, Failure> {
@@ -171,13 +173,28 @@ fn wrong_values_are_refused() {
 
 #[test]
 fn http3_needs_an_ip_address_and_a_certificate() {
-    let http3 = |line: &str| server(&format!("--archive a {line}")).map(|server| server.config.http3);
+    let http3 = |line: &str| server(&format!("--archive a {line}")).map(|server| server.config);
     assert!(http3("--bind-quic :443").is_err(), "no certificate");
     assert!(http3("--bind-quic unix:/run/s --tls-self-ecdsa").is_err());
-    assert!(http3("--bind-quic :443 --tls-self-ecdsa --http3-disable").unwrap().is_none());
-    assert!(http3("--quic-server-id 0123456789abcdef").is_err(), "there is no `--bind-quic`");
+    assert!(http3("--tls-self-ecdsa").unwrap().served_http3().is_none());
+    assert!(http3("--bind-quic :443 --http3-disable").unwrap().served_http3().is_none());
 
-    let http3 = http3("--bind-quic :443 --bind-quic 127.0.0.1:8443 --tls-self-ecdsa --http3-alt-svc :443");
-    let http3 = http3.unwrap().unwrap();
+    let config = http3("--bind-quic :443 --bind-quic 127.0.0.1:8443 --tls-self-ecdsa --http3-alt-svc :443");
+    let config = config.unwrap();
+    let http3 = config.served_http3().unwrap();
     assert_eq!((http3.listen.len(), http3.alternative.as_deref()), (2, Some(":443")));
+}
+
+#[test]
+fn settings_of_http3_hold_for_sockets_of_a_service_manager() {
+    let options = |line: &str| server(&format!("--archive a {line}")).unwrap();
+    let early = options("--tls-self-ecdsa --early-data --quic-server-id 0123456789abcdef");
+    assert_eq!(early.http3_flag, Some("--quic-server-id"));
+    assert!(early.config.served_http3().is_none());
+    assert_eq!(early.config.http3.early_data, EarlyData::Accepted);
+    assert!(early.config.http3.server_id.is_some());
+
+    assert_eq!(options("--http3-alt-svc :443").http3_flag, Some("--http3-alt-svc"));
+    assert_eq!(options("--early-data --http3-disable").http3_flag, None);
+    assert_eq!(options("").http3_flag, None);
 }

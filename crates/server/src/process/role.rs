@@ -68,15 +68,14 @@ impl Role {
     /// Adds the sockets and secrets to a configuration that this process inherits from a supervisor, or from a service manager.
     ///
     /// # Errors
-    /// The environment names no descriptors.
+    /// The environment names no descriptors, or there is no certificate for a listener.
     pub fn inherit(self, config: &mut Config) -> Result<(), StartError> {
         config.inherited = inherited::listeners()?;
-        let datagrams = inherited::datagrams()?;
-        if !datagrams.is_empty() && config.tls.is_some() {
-            config.http3.get_or_insert_default().inherited = datagrams;
-        }
-        if let Some(http3) = &mut config.http3 {
-            http3.generation = inherited::generation();
+        config.http3.inherited = inherited::datagrams()?;
+        config.http3.generation = inherited::generation();
+        // A supervisor opens no certificates, and its processes could not serve.
+        if config.has_tls() && config.tls.is_none() {
+            return Err(StartError::NoCertificate);
         }
 
         match self {
@@ -87,10 +86,8 @@ impl Role {
                 config.standby = inherited::standby_listeners()?;
                 config.admin = None;
                 config.stats_sockets = inherited::stats_sockets()?;
-                if let Some(http3) = &mut config.http3 {
-                    http3.part = inherited::http3_part()?;
-                    http3.predecessors = inherited::forwarding_predecessors();
-                }
+                config.http3.part = inherited::http3_part()?;
+                config.http3.predecessors = inherited::forwarding_predecessors();
                 let seed = inherited::ticket_seed()?;
                 if let Some(tls) = &mut config.tls {
                     tls.seed = seed;
@@ -122,7 +119,7 @@ pub fn supervise(
     // We open all sockets before we start the first process, so that a port in use is an error now.
     let workers = config.threads.get() * processes.get();
     let listening = Listening::open(config, workers)?;
-    let datagrams = config.http3.as_ref().map(|http3| Datagrams::open(http3, workers)).transpose()?;
+    let datagrams = config.served_http3().map(|http3| Datagrams::open(http3, workers)).transpose()?;
     let (admin_claim, admin) = config.admin.as_ref().map(inherited::admin_listener).transpose()?.unzip();
     let addresses = Addresses {
         listeners: listening.addresses().to_vec(),
@@ -176,12 +173,10 @@ fn divide(
     datagrams: Option<Datagrams>,
 ) -> Result<Vec<ProcessSockets>, StartError> {
     let threads = config.threads.get();
-    let datagrams = match (datagrams, &config.http3) {
-        (Some(datagrams), Some(http3)) => datagrams.into_processes(threads, http3.generation)?,
-        _ => Vec::new(),
-    };
+    let generation = config.http3.generation;
+    let datagrams = datagrams.map(|opened| opened.into_processes(threads, generation)).transpose()?;
     let mut listeners = listeners.into_iter();
-    let mut datagrams = datagrams.into_iter();
+    let mut datagrams = datagrams.into_iter().flatten();
     let sockets = (0..processes.get()).map(|_| ProcessSockets {
         listeners: listeners.by_ref().take(threads).flatten().collect(),
         datagrams: datagrams.next(),

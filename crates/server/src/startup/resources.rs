@@ -67,7 +67,7 @@ impl Resources {
 
         let listening = Listening::open(config, config.threads.get())?;
         let standby = Listening::standby(config, config.threads.get())?;
-        let http3 = match (&config.http3, &certificates) {
+        let http3 = match (config.served_http3(), &certificates) {
             (Some(http3), Some(certificates)) => {
                 let workers = config.threads.get();
                 Some(Http3Resources::open(http3, &certificates.context, workers, config.drain)?)
@@ -294,7 +294,7 @@ fn check_routes(config: &Config) -> Result<(), StartError> {
             "handlers may do anything that the program may, so they have no sandbox",
         ));
     }
-    if config.http3.as_ref().is_some_and(|http3| http3.early_data == EarlyData::Accepted) {
+    if config.served_http3().is_some_and(|http3| http3.early_data == EarlyData::Accepted) {
         return Err(StartError::Routes(
             "early data may be repeated by an attacker, so handlers cannot have it",
         ));
