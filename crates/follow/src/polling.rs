@@ -17,8 +17,9 @@ const TICK_MAX: Duration = Duration::from_millis(10);
 /// A change time further in the future is from before the clock was set back.
 const SKEW_MAX: Duration = Duration::from_secs(1);
 
-/// The interval as a multiple of the duration of a scan, if it isn't given: scans take at most 2 % of a processor.
-const INTERVAL_PER_SCAN: u32 = 50;
+/// The interval as a multiple of the duration of a scan, if it isn't given. Polling costs at most 2 % of a processor: a part
+/// of that is for a scan that takes longer than the one before, and for what follows it.
+const INTERVAL_PER_SCAN: u32 = 60;
 
 /// The shortest interval, if it isn't given.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(250);

@@ -12,7 +12,7 @@ pub(in crate::commands) enum Message {
     Folder(Event, Instant),
     /// The end of a build in the background, and its duration.
     Compressed(Result<Build, Error>, Duration),
-    /// Builds unless a build has found this already, and reports when the result is served.
+    /// Builds unless a build has found this already, or has begun since that time. Reports when the result is served.
     Build(Sender<()>, Found),
     /// Reports when everything before it is done.
     Finish(Sender<()>),
@@ -21,8 +21,8 @@ pub(in crate::commands) enum Message {
 /// A change that a scan has found.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::commands) struct Found {
-    /// The end of the scan.
-    pub(in crate::commands) at: Instant,
+    /// A build that begins later finds everything that the scan has found.
+    pub(in crate::commands) since: Instant,
     /// The state of the files, unless the scan has found more than that.
     pub(in crate::commands) state: Option<FilesState>,
 }

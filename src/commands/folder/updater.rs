@@ -1,11 +1,14 @@
 //! Compiles the folder again after each change, and publishes the result.
 //!
-//! A quick build follows each change at once. When it is served, a thread of low priority compresses what has changed; it is
-//! canceled by the next change. A build that fails leaves the last one in place.
+//! A quick build follows each change at once. When the folder has not changed for a moment, a thread of low priority compresses
+//! what has changed. The next change cancels that build and defers it, but only until its deadline: a folder that changes all the
+//! time is compressed as well. A build that fails leaves the last one in place.
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -23,6 +26,13 @@ use crate::output::Failure;
 /// Pause before a folder is compiled again that was being written, at first and at most.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// Pause between a change and the build in the background. Until then, the browser loads the changed page, and the editor may
+/// save another file.
+const COMPRESS_DELAY: Duration = Duration::from_millis(500);
+
+/// The longest time for which changes cancel and defer the build in the background. A canceled one keeps what it has compressed.
+const COMPRESS_DELAY_MAX: Duration = Duration::from_secs(10);
 
 /// Receives the builds of a folder.
 pub(in crate::commands) trait BuildSink {
@@ -58,14 +68,39 @@ pub(in crate::commands) struct Updater<S> {
     last_build: Option<Instant>,
     /// Whether a scan precedes each build.
     scans_first: bool,
-    /// Cancels the build in the background, if there is one.
-    background: Option<CancelFlag>,
+    /// The running build in the background.
+    background: Option<Background>,
     /// The next build although no change was reported.
     retry: Option<Retry>,
-    /// The digest of the last complete build.
+    /// The digest of the last build that was reported as compressed.
     complete_digest: Option<String>,
-    /// Whether the served build lacks something that a build in the background adds.
-    is_incomplete: bool,
+    /// The next build in the background. A canceled build remains planned.
+    planned: Option<PlannedBuild>,
+}
+
+/// A build in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PlannedBuild {
+    at: Instant,
+    /// Until then, changes cancel and defer it.
+    deadline: Instant,
+}
+
+/// A running build in the background.
+struct Background {
+    plan: PlannedBuild,
+    cancel: CancelFlag,
+    relevance: Relevance,
+}
+
+/// Whether a build in the background has the newest state of the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relevance {
+    Newest,
+    /// A quick build has begun since. The next one reuses the contents that this one compresses.
+    Superseded,
+    /// A quick build has begun since, before the deadline of this one.
+    Canceled,
 }
 
 /// A build that is planned because files were being written.
@@ -116,7 +151,7 @@ impl<S: BuildSink> Updater<S> {
             background: None,
             retry: None,
             complete_digest: None,
-            is_incomplete: true,
+            planned: Some(PlannedBuild::now()),
         };
         updater.await_unsettled(first);
         updater
@@ -127,55 +162,74 @@ impl<S: BuildSink> Updater<S> {
     /// # Errors
     /// The reader of the output has closed it.
     pub(in crate::commands) fn run(&mut self) -> Result<(), Failure> {
-        loop {
-            if self.is_incomplete && self.background.is_none() && self.retry.is_none() {
-                self.compress();
-            }
-            let message = match self.retry {
-                Some(Retry { at, .. }) => {
-                    self.messages.recv_timeout(at.saturating_duration_since(Instant::now()))
-                }
-                None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match message {
-                Ok(Message::Folder(Event::Started, _)) => {}
-                Ok(Message::Folder(Event::Changed, since)) => {
-                    if !self.has_built_since(since) {
-                        if self.scans_first {
-                            self.sink.scan();
-                        }
-                        self.update(since)?;
-                    }
-                }
-                Ok(Message::Folder(Event::Polling { interval, reason }, _)) => {
-                    self.log.polling(interval, &reason)?;
-                }
-                Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
-                // A request that no longer waits has no receiver.
-                Ok(Message::Build(done, found)) => {
-                    self.update_to(&found)?;
-                    let _ = done.send(());
-                }
-                Ok(Message::Finish(done)) => {
-                    let _ = done.send(());
-                }
-                Err(RecvTimeoutError::Timeout) => self.update(Instant::now())?,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            }
+        while self.handle_next()?.is_continue() {}
+        Ok(())
+    }
+
+    /// Waits for the next message or planned build, and handles it.
+    fn handle_next(&mut self) -> Result<ControlFlow<()>, Failure> {
+        if self.has_overdue_build() {
+            self.compress();
         }
+        let message = match self.next_build() {
+            Some(at) => self.messages.recv_timeout(at.saturating_duration_since(Instant::now())),
+            None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match message {
+            Ok(Message::Folder(Event::Started, _)) => {}
+            Ok(Message::Folder(Event::Changed, since)) => {
+                if !self.has_built_since(since) {
+                    if self.scans_first {
+                        self.sink.scan();
+                    }
+                    self.update(since)?;
+                }
+            }
+            Ok(Message::Folder(Event::Polling { interval, reason }, _)) => {
+                self.log.polling(interval, &reason)?;
+            }
+            Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
+            // A request that no longer waits has no receiver.
+            Ok(Message::Build(done, found)) => {
+                self.update_to(&found)?;
+                let _ = done.send(());
+            }
+            Ok(Message::Finish(done)) => {
+                let _ = done.send(());
+            }
+            Err(RecvTimeoutError::Timeout) if self.retry.is_some() => self.update(Instant::now())?,
+            Err(RecvTimeoutError::Timeout) => self.compress(),
+            Err(RecvTimeoutError::Disconnected) => return Ok(ControlFlow::Break(())),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns when to build although no change is reported, if at all: again, or in the background.
+    fn next_build(&self) -> Option<Instant> {
+        match self.retry {
+            Some(retry) => Some(retry.at),
+            None if self.background.is_none() => self.planned.map(|planned| planned.at),
+            None => None,
+        }
+    }
+
+    /// Returns `true` if a build in the background is to begin although messages wait.
+    fn has_overdue_build(&self) -> bool {
+        self.background.is_none() && self.planned.is_some_and(|planned| planned.deadline <= Instant::now())
     }
 
     /// Compiles the folder, and serves the result if it differs. `since` is the time of the change.
     fn update(&mut self, since: Instant) -> Result<(), Failure> {
         self.last_build = Some(Instant::now());
-        if let Some(background) = &self.background {
-            background.cancel();
-        }
+        self.supersede_background();
         let build = match self.compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
             Ok(build) => build,
             Err(error) => {
                 if error.is_transient() {
                     self.retry_later();
+                } else {
+                    // A build in the background would fail in the same way.
+                    self.planned = None;
                 }
                 return self.on_failure(&error);
             }
@@ -183,22 +237,23 @@ impl<S: BuildSink> Updater<S> {
 
         self.await_unsettled(&build);
         // The compressed contents of unchanged files are in memory.
-        self.is_incomplete = self.complete_digest.as_ref() != Some(&build.report.digest);
+        let is_complete = self.complete_digest.as_ref() == Some(&build.report.digest);
         let changes = build.files.changes_since(&self.served.files);
         let is_logged = !changes.is_empty() || self.log.has_failed();
         if self.publish(&build, &changes)? == Published::Served && is_logged {
             self.log.rebuilt(&build, &changes, since.elapsed())?;
         }
+        self.planned = (!is_complete).then(|| PlannedBuild::after_change(self.planned));
         Ok(())
     }
 
     /// Compiles the folder unless the served build has the state that a scan has found.
     fn update_to(&mut self, found: &Found) -> Result<(), Failure> {
-        if self.has_built_since(found.at) || self.serves(found) {
+        if self.has_built_since(found.since) || self.serves(found) {
             return Ok(());
         }
         let before = self.served.files.clone();
-        self.update(found.at)?;
+        self.update(found.since)?;
         let is_same = self.served.files.changes_since(&before).is_empty();
         // Without a scan before the next build, the first request after it would cause another one.
         self.scans_first |= is_same && found.state.is_some() && !self.serves(found);
@@ -221,8 +276,21 @@ impl<S: BuildSink> Updater<S> {
         self.log.failed(&failure)
     }
 
-    /// Starts a build in the background that compresses everything.
+    /// Records that the build in the background lacks a change, and cancels it before its deadline.
+    fn supersede_background(&mut self) {
+        let Some(background) = &mut self.background else { return };
+        if background.plan.deadline <= Instant::now() {
+            background.relevance = Relevance::Superseded;
+        } else if background.relevance == Relevance::Newest {
+            background.relevance = Relevance::Canceled;
+            background.cancel.cancel();
+            self.planned = Some(background.plan);
+        }
+    }
+
+    /// Starts the planned build in the background, which compresses everything.
     fn compress(&mut self) {
+        let Some(plan) = self.planned.take() else { return };
         let cancel = CancelFlag::default();
         let compiler = Arc::clone(&self.compiler);
         let sender = self.sender.clone();
@@ -230,35 +298,35 @@ impl<S: BuildSink> Updater<S> {
         let run = move || {
             lower_priority();
             let started = Instant::now();
-            let result = compiler.build(Effort::Full, &flag, &());
+            let build = || compiler.build(Effort::Full, &flag, &());
+            // The panic hook has reported a panic. There is another build after the next change.
+            let result = catch_unwind(AssertUnwindSafe(build)).unwrap_or(Err(Error::Canceled));
             // This fails only if the updates have ended.
             let _ = sender.send(Message::Compressed(result, started.elapsed()));
         };
-        self.is_incomplete = false;
         // Without a thread, the site is served uncompressed.
         if thread::Builder::new().name("compress".into()).spawn(run).is_ok() {
-            self.background = Some(cancel);
+            self.background = Some(Background { plan, cancel, relevance: Relevance::Newest });
         }
     }
 
     fn on_compressed(&mut self, result: Result<Build, Error>, took: Duration) -> Result<(), Failure> {
-        let canceled = self.background.take().is_some_and(|flag| flag.is_canceled());
-        if let Ok(build) = &result {
-            self.complete_digest = Some(build.report.digest.clone());
-        }
+        let relevance = self.background.take().map(|background| background.relevance);
+        let is_newest = relevance == Some(Relevance::Newest);
         match result {
-            Ok(build) if canceled => self.serve_compressed(&build),
-            Ok(build) if build.number > self.served.number => {
+            Ok(build) if is_newest => {
                 self.await_unsettled(&build);
                 let changes = build.files.changes_since(&self.served.files);
                 if self.publish(&build, &changes)? == Published::Served && !changes.is_empty() {
                     self.log.rebuilt(&build, &changes, took)?;
                 }
+                self.complete_digest = Some(build.report.digest.clone());
                 self.log.compressed(&build, took)
             }
-            // A newer build is served, or will be.
-            Ok(_) | Err(Error::Canceled) => Ok(()),
-            Err(_) if canceled => Ok(()),
+            Ok(build) => self.serve_compressed(&build),
+            Err(Error::Canceled) => Ok(()),
+            // A newer build is served, or has failed.
+            Err(_) if !is_newest => Ok(()),
             // The next quick build finds out whether the folder still changes.
             Err(error) if error.is_transient() => {
                 self.retry_later();
@@ -313,6 +381,21 @@ impl<S: BuildSink> Updater<S> {
     fn retry_later(&mut self) {
         let pause = self.retry.map_or(RETRY_MIN, |retry| (retry.pause * 2).min(RETRY_MAX));
         self.retry = Some(Retry { at: Instant::now() + pause, pause });
+    }
+}
+
+impl PlannedBuild {
+    /// Plans a build without a pause.
+    fn now() -> PlannedBuild {
+        let now = Instant::now();
+        PlannedBuild { at: now, deadline: now + COMPRESS_DELAY_MAX }
+    }
+
+    /// Plans a build after a change, which defers the planned one.
+    fn after_change(planned: Option<PlannedBuild>) -> PlannedBuild {
+        let now = Instant::now();
+        let deadline = planned.map_or(now + COMPRESS_DELAY_MAX, |planned| planned.deadline);
+        PlannedBuild { at: deadline.min(now + COMPRESS_DELAY), deadline }
     }
 }
 

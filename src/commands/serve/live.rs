@@ -71,6 +71,8 @@ struct Inspection {
     inspector: Inspector,
     /// Until then, the last scan counts.
     next: Instant,
+    /// The end of the last scan, if it has found a change.
+    changed_before: Option<Instant>,
 }
 
 /// Instructs a page how to catch up.
@@ -95,7 +97,7 @@ impl Live {
         let process = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         Live {
             state: Mutex::new(SiteState { process, number: 1, reloads: 1, styles: 1, failure: None }),
-            inspection: Mutex::new(Inspection { inspector, next: Instant::now() }),
+            inspection: Mutex::new(Inspection { inspector, next: Instant::now(), changed_before: None }),
             updates,
             server: OnceLock::new(),
             pages,
@@ -160,12 +162,17 @@ impl Live {
 
         // Sent before another worker can find that nothing has changed since.
         let (done, is_done) = channel();
-        let message = match finding {
-            Finding::Changed => {
-                Message::Build(done, Found { at: ended, state: inspection.inspector.state() })
-            }
+        let since = match (finding, inspection.changed_before) {
+            (Finding::Changed, _) => Some(began),
+            // The build may have begun during the last scan, and have read a file before the change that the scan has found.
+            (Finding::Unchanged, Some(ended)) => Some(ended),
+            (Finding::Unchanged, None) => None,
+        };
+        inspection.changed_before = (finding == Finding::Changed).then_some(ended);
+        let message = match since {
+            Some(since) => Message::Build(done, Found { since, state: inspection.inspector.state() }),
             // A build may be under way.
-            Finding::Unchanged => Message::Finish(done),
+            None => Message::Finish(done),
         };
         self.updates.send(message).ok()?;
         Some(is_done)
@@ -241,4 +248,44 @@ impl SiteState {
 /// Returns `true` if a change concerns style sheets alone.
 fn is_style(change: &Change) -> bool {
     change.path.ends_with(".css") && change.bytes_before.is_some() && change.bytes_after.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Requests a page. Returns the time before which a build must not have begun, if one is requested.
+    fn requested_build(live: &Live, messages: &Receiver<Message>) -> Option<Instant> {
+        live.inspect_if_needed().expect("the folder is small");
+        match messages.try_recv() {
+            Ok(Message::Build(_, found)) => Some(found.since),
+            Ok(Message::Finish(_)) => None,
+            _ => panic!("a request sends one of these messages"),
+        }
+    }
+
+    /// The build that follows a scan may have begun during the scan, and have read a file too early. But one that has begun after
+    /// it isn't repeated, even if it leaves out files that the scan finds.
+    #[test]
+    fn scan_after_a_change_requests_what_the_change_did() {
+        let folder = tempfile::tempdir().unwrap();
+        let inspector = Inspector::new(folder.path().to_owned(), Arc::new(|_, _| true));
+        let (updates, messages) = channel();
+        let live = Live::new(inspector, updates, Pages::None);
+        assert_eq!(requested_build(&live, &messages), None);
+
+        fs::write(folder.path().join("index.html"), "edited").unwrap();
+        let mut includes_scan = Vec::new();
+        loop {
+            let began = Instant::now();
+            let Some(since) = requested_build(&live, &messages) else { break };
+            includes_scan.push(since >= began);
+        }
+        // Within one tick of the clock, the file could change once more: each scan finds a change.
+        assert_eq!(includes_scan.pop(), Some(false), "the last scan finds nothing new");
+        assert!(!includes_scan.is_empty() && includes_scan.iter().all(|is_included| *is_included));
+    }
 }

@@ -39,7 +39,7 @@ fn failure_stands_when_an_earlier_build_ends() {
     let log = EventLog::new(Style::Quiet);
     let mut updater = Updater::new(compiler, &first, Messages::new(), Recorder::default(), log);
 
-    updater.background = Some(CancelFlag::default());
+    updater.background = Some(Background::new(PlannedBuild::now()));
     fs::write(folder.path().join("_headers"), "/*\n  Basic-Auth: a:b\n").unwrap();
     updater.update(Instant::now()).unwrap();
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
@@ -61,11 +61,47 @@ fn serving() -> (tempfile::TempDir, Updater<Recorder>) {
     (folder, updater)
 }
 
+impl PlannedBuild {
+    /// Plans a build that no change may defer any longer.
+    fn overdue() -> PlannedBuild {
+        let now = Instant::now();
+        PlannedBuild { at: now, deadline: now }
+    }
+}
+
+impl Background {
+    /// Returns a build without a thread.
+    fn new(plan: PlannedBuild) -> Background {
+        Background { plan, cancel: CancelFlag::default(), relevance: Relevance::Newest }
+    }
+}
+
 impl Updater<Recorder> {
+    /// Writes other content into the page, and serves it.
+    fn edit(&mut self, folder: &tempfile::TempDir, content: &str) {
+        fs::write(folder.path().join("index.html"), content).unwrap();
+        self.update(Instant::now()).unwrap();
+    }
+
+    /// Writes a rule that can't be compiled, and fails to serve it.
+    fn fail(&mut self, folder: &tempfile::TempDir) {
+        fs::write(folder.path().join("_headers"), "/*\n  Basic-Auth: a:b\n").unwrap();
+        self.update(Instant::now()).unwrap();
+    }
+
+    fn relevance(&self) -> Option<Relevance> {
+        self.background.as_ref().map(|background| background.relevance)
+    }
+
+    /// Returns a build of the folder as it is now, with all content compressed.
+    fn complete(&self) -> Build {
+        self.compiler.build(Effort::Full, &CancelFlag::default(), &()).unwrap()
+    }
+
     /// Handles a scan. Returns the notifications of the builds that it causes.
-    fn after_scan(&mut self, at: Instant, state: Option<FilesState>) -> Vec<&'static str> {
+    fn after_scan(&mut self, since: Instant, state: Option<FilesState>) -> Vec<&'static str> {
         self.sink.0.borrow_mut().clear();
-        self.update_to(&Found { at, state }).unwrap();
+        self.update_to(&Found { since, state }).unwrap();
         self.sink.0.take()
     }
 }
@@ -86,15 +122,108 @@ fn unchanged_site_is_compressed_once() {
     let (folder, mut updater) = serving();
     fs::write(folder.path().join("index.html"), "home ".repeat(100)).unwrap();
     updater.update(Instant::now()).unwrap();
-    assert!(updater.is_incomplete);
-    let complete = updater.compiler.build(Effort::Full, &CancelFlag::default(), &()).unwrap();
+    assert!(updater.planned.is_some());
+    updater.compress();
+    let complete = updater.complete();
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
 
     updater.update(Instant::now()).unwrap();
-    assert!(!updater.is_incomplete);
+    assert!(updater.planned.is_none());
     fs::write(folder.path().join("index.html"), "changed ".repeat(100)).unwrap();
     updater.update(Instant::now()).unwrap();
-    assert!(updater.is_incomplete);
+    assert!(updater.planned.is_some());
+}
+
+#[test]
+fn changes_defer_compression_until_its_deadline() {
+    let planned = PlannedBuild::after_change(None);
+    let next = PlannedBuild::after_change(Some(planned));
+    assert!(next.at >= planned.at);
+    assert_eq!(next.deadline, planned.deadline);
+    assert!(PlannedBuild::after_change(Some(PlannedBuild::overdue())).at <= Instant::now());
+}
+
+/// With a new deadline for each change, a folder that always changes would never be compressed.
+#[test]
+fn canceled_compression_keeps_its_deadline() {
+    let (folder, mut updater) = serving();
+    let deadline = updater.planned.unwrap().deadline;
+    updater.compress();
+    assert_eq!(updater.next_build(), None, "one build in the background at a time");
+
+    updater.edit(&folder, "edited");
+    assert_eq!(updater.relevance(), Some(Relevance::Canceled));
+    updater.on_compressed(Err(Error::Canceled), Duration::ZERO).unwrap();
+    assert_eq!(updater.planned.unwrap().deadline, deadline);
+    assert_eq!(updater.next_build(), updater.planned.map(|planned| planned.at));
+
+    updater.compress();
+    let complete = updater.complete();
+    updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
+    assert_eq!(updater.next_build(), None);
+}
+
+#[test]
+fn changes_do_not_cancel_overdue_compression() {
+    let (folder, mut updater) = serving();
+    let overdue = PlannedBuild::overdue();
+    updater.background = Some(Background::new(overdue));
+    updater.planned = None;
+    updater.edit(&folder, "edited");
+    updater.edit(&folder, "edited again");
+    assert_eq!(updater.relevance(), Some(Relevance::Superseded));
+    assert!(updater.planned.unwrap().deadline > overdue.deadline, "the next one may be deferred");
+    assert!(!updater.has_overdue_build());
+}
+
+/// A failure must not make the overdue build one that the next change cancels.
+#[test]
+fn overdue_compression_that_ends_after_a_failure_is_served() {
+    let (folder, mut updater) = serving();
+    updater.background = Some(Background::new(PlannedBuild::overdue()));
+    let complete = updater.complete();
+    updater.fail(&folder);
+    assert_eq!(updater.relevance(), Some(Relevance::Superseded));
+    updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
+    assert_eq!(updater.sink.0.take(), ["failed"], "the contents are too short to be compressed");
+
+    fs::remove_file(folder.path().join("_headers")).unwrap();
+    updater.update(Instant::now()).unwrap();
+    assert!(updater.planned.is_some(), "no report says that everything is compressed");
+}
+
+/// The build in the background would report the failure once more.
+#[test]
+fn failed_build_is_not_compressed() {
+    let (folder, mut updater) = serving();
+    updater.fail(&folder);
+    assert_eq!(updater.next_build(), None);
+    fs::remove_file(folder.path().join("_headers")).unwrap();
+    updater.update(Instant::now()).unwrap();
+    assert!(updater.next_build().is_some());
+}
+
+#[test]
+fn retry_precedes_compression() {
+    let (_folder, mut updater) = serving();
+    assert_eq!(updater.next_build(), updater.planned.map(|planned| planned.at));
+    updater.retry_later();
+    assert_eq!(updater.next_build(), updater.retry.map(|retry| retry.at));
+    let pause = updater.retry.unwrap().pause;
+    updater.retry_later();
+    assert_eq!(updater.retry.unwrap().pause, pause * 2);
+}
+
+/// The builds of a large folder may take as long as the follower waits between two reports.
+#[test]
+fn overdue_compression_precedes_messages() {
+    let (_folder, mut updater) = serving();
+    updater.planned = Some(PlannedBuild::overdue());
+    let (done, is_done) = std::sync::mpsc::channel();
+    updater.sender.send(Message::Finish(done)).unwrap();
+    updater.handle_next().unwrap();
+    is_done.try_recv().expect("the message was handled");
+    assert!(updater.background.is_some());
 }
 
 #[test]
@@ -121,4 +250,7 @@ fn scan_precedes_builds_that_leave_out_what_it_finds() {
     fs::write(folder.path().join("a.txt"), "left out, and edited").unwrap();
     assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["served"]);
     assert!(updater.scans_first);
+
+    // A scan after it that still differs causes a build, because another file may have changed since.
+    assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["served"]);
 }
