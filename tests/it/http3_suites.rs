@@ -11,16 +11,19 @@ use crate::harness::{
 };
 
 /// A server of a small and a large file.
-struct Site {
-    server: Server,
-    address: SocketAddr,
+pub(crate) struct Site {
+    pub(crate) address: SocketAddr,
+    /// The folder that is served.
+    pub(crate) source: PathBuf,
     large: PathBuf,
+    admin: String,
+    _server: Server,
     _folder: tempfile::TempDir,
 }
 
 impl Site {
     /// Starts a server with these flags.
-    fn serve(flags: &[&str]) -> Site {
+    pub(crate) fn serve(flags: &[&str]) -> Site {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("site");
         let archive = folder.path().join("site.cdb");
@@ -31,7 +34,16 @@ impl Site {
         let admin = ["--admin", "127.0.0.1:0"];
         let server = Server::start(&[&archive, &TLS_FLAGS[..], &QUIC_FLAGS, &admin, flags].concat());
         let address = server.read_quic_address();
-        Site { server, address, large: source.join("large.bin"), _folder: folder }
+        let admin = server.read_admin_address();
+        let large = source.join("large.bin");
+        Site { address, source, large, admin, _server: server, _folder: folder }
+    }
+
+    /// Returns the value of a metric, whose labels are a part of the name.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let metrics = String::from_utf8(request_at(&self.admin, "GET", "/metrics", "").body).unwrap();
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
     }
 }
 
@@ -45,16 +57,16 @@ fn run_cases(command: &mut Command, cases: usize) {
 }
 
 /// Runs a suite of tests/outside against a server with these flags. The suite must have at least this number of cases. Returns
-/// the server, unless the suite was skipped.
-fn run_suite(suite: &str, cases: usize, flags: &[&str]) -> Option<Server> {
+/// the site, unless the suite was skipped.
+fn run_suite(suite: &str, cases: usize, flags: &[&str]) -> Option<Site> {
     if skip_outside() {
         return None;
     }
-    let Site { server, address, large, _folder } = Site::serve(flags);
+    let site = Site::serve(flags);
     let mut command = Command::new(python());
-    command.args(["tests/outside/quic_cases.py", suite, "127.0.0.1", &address.port().to_string()]);
-    run_cases(command.arg(large), cases);
-    Some(server)
+    command.args(["tests/outside/quic_cases.py", suite, "127.0.0.1", &site.address.port().to_string()]);
+    run_cases(command.arg(&site.large), cases);
+    Some(site)
 }
 
 #[test]
@@ -89,10 +101,8 @@ fn violations_get_their_error_codes() {
     ignore = "only Linux merges datagrams, and spreads connections over threads"
 )]
 fn merged_datagrams_reach_their_connections() {
-    let Some(server) = run_suite("merged", 1, &[]) else { return };
-    let admin = server.read_admin_address();
-    let metrics = String::from_utf8(request_at(&admin, "GET", "/metrics", "").body).unwrap();
-    assert!(metrics.contains("cannery_quic_datagrams_forwarded_total 1\n"), "{metrics}");
+    let Some(site) = run_suite("merged", 1, &[]) else { return };
+    assert_eq!(site.metric("cannery_quic_datagrams_forwarded_total"), 1);
 }
 
 #[test]

@@ -60,6 +60,7 @@ mod clients;
 mod complete_sites;
 mod http2_clients;
 mod http2_suites;
+mod http3_ngtcp2;
 mod http3_suites;
 mod lint;
 mod proxies;

@@ -30,7 +30,7 @@ enum Evidence {
 }
 
 /// The requirements of the tests.
-const FOR_TESTS: [Requirement; 18] = [
+const FOR_TESTS: [Requirement; 19] = [
     Requirement { package: "python3.11-doc", evidence: Evidence::Directory(PYTHON_DOCS) },
     Requirement { package: "tinycdb", evidence: Evidence::Program("cdb") },
     Requirement { package: "curl", evidence: Evidence::Program("curl") },
@@ -40,6 +40,7 @@ const FOR_TESTS: [Requirement; 18] = [
     Requirement { package: "golang-go", evidence: Evidence::Program("go") },
     Requirement { package: "default-jdk-headless", evidence: Evidence::Program("javac") },
     Requirement { package: "nghttp2-client", evidence: Evidence::Program("nghttp") },
+    Requirement { package: "ngtcp2-client", evidence: Evidence::Program("gtlsclient") },
     Requirement { package: "testssl.sh", evidence: Evidence::Program("testssl") },
     Requirement { package: "nginx-light", evidence: Evidence::Program("nginx") },
     Requirement { package: "haproxy", evidence: Evidence::Program("haproxy") },
