@@ -383,7 +383,7 @@ int main(int argc, char **argv)
     }
     struct result sum = collect(results[0], processes);
     requests += sum.requests;
-    printf("%lu requests in %.6f s, %lu bytes received\n", requests, sum.ended - started,
+    printf("requests: %lu\nseconds: %.6f\nbytes received: %lu\n", requests, sum.ended - started,
            requests * response.count);
     return 0;
 }

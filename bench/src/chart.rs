@@ -166,28 +166,3 @@ fn draw_legend<'a, C: CoordTranslate>(
     legend.position(position).background_style(WHITE.mix(0.8));
     Ok(legend.border_style(RGBColor(0xd0, 0xd7, 0xde)).draw()?)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chart_names_its_places_and_series() {
-        let series = |name: &str, values: &[f64]| Series {
-            name: name.into(),
-            values: values.iter().copied().map(Some).collect(),
-        };
-        for shape in [Shape::Lines, Shape::Dots] {
-            let chart = Chart {
-                name: String::new(),
-                title: "CPU".into(),
-                places: ["16", "64", "128"].map(String::from).to_vec(),
-                series: vec![series("cannery", &[1.0, 2.0, 3.0]), series("nginx", &[2.0, 3.0])],
-                shape,
-            };
-            let svg = chart.draw().unwrap();
-            assert!(["CPU", "128", "nginx"].iter().all(|name| svg.contains(name)), "{svg}");
-            assert_eq!(svg, chart.draw().unwrap());
-        }
-    }
-}

@@ -4,20 +4,20 @@
 //! A server with a single error, in a check or of a load generator, has no values at that step.
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::check::{self, Content};
-use crate::http::{self, Response};
-use crate::load::{self, Count, Job, Report};
-use crate::machine::{self, Placement};
+use crate::http::{self, Connection};
+use crate::load::{self, Job, Report};
+use crate::machine;
 use crate::measure::Context;
-use crate::metric::{Metric, PERCENTILES, mebibytes};
+use crate::metric::{Metric, mebibytes};
 use crate::process::Server;
 use crate::results::{Sample, Samples};
-use crate::scenario::{Load, Order, Step, Wire};
+use crate::scenario::{Count, Load, Order, Step, Wire};
 use crate::servers::{self, Launch, Spec};
 
 /// Load before a measurement.
@@ -50,49 +50,19 @@ struct Comparison<'a> {
     requests_per_s: Option<f64>,
 }
 
-/// A server at one step.
-struct Contender<'a> {
-    spec: &'a Spec<'a>,
-    step: Step,
-    placement: Placement,
-}
-
 /// Measures a scenario.
 pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
-    let scenario = context.scenario;
     let comparison = Comparison::prepare(context)?;
-    let mut contenders = Vec::new();
-    for step in context.plan.steps(scenario)? {
-        let Some(placement) = machine::placement(machine::processors(), step.threads) else {
-            println!("{}: left out, too few processors", scenario.label(&step));
-            continue;
-        };
-        for spec in context.present {
-            if spec.can_serve(step.connections, context.site().targets.len()) {
-                contenders.push(Contender { spec, step: step.clone(), placement: placement.clone() });
-            }
+    let mut steps = context.plan.steps(context.scenario)?;
+    steps.retain(|step| {
+        let placement = machine::placement(step.threads);
+        if let Err(reason) = &placement {
+            println!("{}: left out, {reason}", context.scenario.label(step));
         }
-    }
-
-    // Steps that are compared with each other take turns within a round, so noise affects all of them. Otherwise each
-    // step finishes before the next, so its servers run as close together as possible.
-    let take_turns = |one: &Contender<'_>, other: &Contender<'_>| {
-        scenario.compares_threads() || one.step.connections == other.step.connections
-    };
-    let mut samples = Samples::default();
-    for contenders in contenders.chunk_by(take_turns) {
-        let mut contenders: Vec<_> = contenders.iter().collect();
-        for _ in 0..context.plan.rounds {
-            // A server with an error isn't measured again at this step.
-            contenders.retain(|contender| {
-                let result = comparison.measure(contender);
-                let is_right = result.is_ok();
-                samples.record(&scenario.label(&contender.step), contender.spec.name, result);
-                is_right
-            });
-        }
-    }
-    Ok(samples)
+        placement.is_ok()
+    });
+    let files = context.site().targets.len();
+    Ok(context.each_server(&steps, context.plan.rounds, files, |spec, step| comparison.measure(spec, step)))
 }
 
 impl<'a> Comparison<'a> {
@@ -107,15 +77,19 @@ impl<'a> Comparison<'a> {
             let first = site.file(&site.targets[0]);
             comparison.has_large_responses = fs::metadata(first)?.len() > LARGE_BYTES;
         }
-        if let Load::Loadgen { at_half_load: true, .. } = context.scenario.load {
-            comparison.requests_per_s = Some(comparison.half_of_maximum()?);
+        if let Load::Loadgen { at_half_load, .. } = context.scenario.load {
+            load::build_loadgen()?;
+            if at_half_load {
+                comparison.requests_per_s = Some(comparison.half_of_maximum()?);
+            }
         }
         Ok(comparison)
     }
 
     /// Starts, checks, warms up and measures a server.
-    fn measure(&self, Contender { spec, step, placement }: &Contender<'_>) -> Result<Sample> {
+    fn measure(&self, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
         let scenario = self.context.scenario;
+        let placement = machine::placement(step.threads)?;
         let server = spec.start(&self.launch(step), &placement.server)?;
         let (headers, response_bytes) = self.check(spec, &server)?;
         let job = self.context.job(&server, step, &placement.generator);
@@ -126,14 +100,14 @@ impl<'a> Comparison<'a> {
             10_000.. => 4,
         };
         let job = Job { headers: &headers, duration: job.duration * factor, ..job };
-        if !self.context.plan.is_quick() || job.targets.len() > 1 {
+        if !self.context.plan.is_quick || job.targets.len() > 1 {
             self.warm_up(&job, response_bytes)?;
         }
 
         let counts = server.counts()?;
         let before = server.cpu_time()?;
         let report = self.load(&job, response_bytes)?;
-        let cpu = server.cpu_time()?.saturating_sub(before).as_secs_f64();
+        let cpu = server.cpu_seconds_since(before)?;
         let since = server.counts()?.sample_since(&counts, report.requests);
 
         let wall = report.requests / report.requests_per_s * step.threads as f64;
@@ -151,15 +125,11 @@ impl<'a> Comparison<'a> {
             sample.push((Metric::PeakMib, mebibytes(server.peak_bytes()?)));
             sample.extend(since);
         }
-        // wrk corrects its percentiles by the number of requests, which fails if several are sent together.
-        let is_pipelined = matches!(scenario.load, Load::Wrk { pipeline: 2.., .. });
-        if let Some(percentiles) = report.percentiles_us.filter(|_| !is_pipelined) {
-            sample.extend(PERCENTILES.into_iter().zip(percentiles));
-        }
+        sample.extend(report.percentiles);
         Ok(sample)
     }
 
-    fn launch(&self, step: &Step) -> Launch<'_> {
+    fn launch<'l>(&'l self, step: &'l Step) -> Launch<'l> {
         Launch { has_large_responses: self.has_large_responses, ..self.context.launch(step) }
     }
 
@@ -203,7 +173,7 @@ impl<'a> Comparison<'a> {
             }
             Load::H2load { streams, .. } if job.targets.len() > 1 => {
                 let requests = job.targets.len() * job.connections as usize;
-                load::h2load(&job, streams, &Count::Requests(requests))?;
+                load::h2load(&job, streams, Count::Requests(requests))?;
             }
             Load::Wrk { .. } if job.targets.len() > 1 => {
                 // Each thread of wrk goes through the targets from the beginning.
@@ -233,14 +203,7 @@ impl<'a> Comparison<'a> {
         match self.context.scenario.load {
             Load::Wrk { order, pipeline } => load::wrk(job, order, pipeline),
             Load::Ab { keep_alive } => load::ab(job, keep_alive, None),
-            Load::H2load { streams, requests, connections_per_s } => {
-                let count = match (requests, connections_per_s) {
-                    (Some(requests), _) => Count::Requests(requests),
-                    (None, Some(rate)) => Count::ConnectionsPerS(rate),
-                    (None, None) => Count::Duration,
-                };
-                load::h2load(job, streams, &count)
-            }
+            Load::H2load { streams, count } => load::h2load(job, streams, count),
             Load::Loadgen { distribution, .. } => load::loadgen(job, distribution, self.requests_per_s),
             Load::STime => load::s_time(job, response_bytes),
         }
@@ -250,8 +213,7 @@ impl<'a> Comparison<'a> {
     fn half_of_maximum(&self) -> Result<f64> {
         let Context { servers, present, .. } = self.context;
         let step = &self.context.scenario.steps[0];
-        let placement =
-            machine::placement(machine::processors(), 1).context("a second processor is necessary")?;
+        let placement = machine::placement(step.threads)?;
         let nginx = present.iter().find(|spec| spec.name == "nginx").copied();
         let spec = nginx.map_or_else(|| servers.get(&self.context.scenario.floor_sends), Ok)?;
         let server = spec.start(&self.launch(step), &placement.server)?;
@@ -275,13 +237,13 @@ impl<'a> Comparison<'a> {
         }
 
         let mut file = BufWriter::new(File::create(servers::floor_responses()?)?);
-        let mut stream = BufReader::new(http::connect(server.address())?);
+        let mut connection = Connection::open(server.address())?;
         let every = self.context.site().targets.len().div_ceil(FLOOR_RESPONSES_MAX);
         let mut count = 0;
         let mut sum = 0;
         for target in self.context.site().targets.iter().step_by(every) {
-            stream.get_mut().write_all(&http::request(version, server.address(), target, &headers))?;
-            let bytes = Response::read(&mut stream)?.bytes;
+            connection.send(&http::request(version, server.address(), target, &headers))?;
+            let bytes = connection.receive()?.bytes;
             count += 1;
             sum += bytes.len() as u64;
             let all = bytes.repeat(pipeline);

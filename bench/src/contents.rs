@@ -35,16 +35,3 @@ pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     };
     (0..length).map(|_| byte()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_repeat_their_words() {
-        let text = words(1, 48_000);
-        assert_eq!((text.len(), &text), (48_000, &words(1, 48_000)));
-        let distinct: std::collections::HashSet<_> = text.split(|byte| *byte == b' ').collect();
-        assert!((100..600).contains(&distinct.len()), "{}", distinct.len());
-    }
-}

@@ -25,10 +25,6 @@ struct Day {
 }
 
 /// Checks a forecast that was received now.
-///
-/// # Errors
-///
-/// Fails if a member or a value isn't as the workload demands.
 pub(crate) fn check(content: &[u8]) -> Result<()> {
     check_at(content, OffsetDateTime::now_utc()).with_context(|| content.escape_ascii().to_string())
 }

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::machine::wait_until;
+
 /// Limit for one response.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -20,12 +22,49 @@ pub(crate) fn request(version: &str, address: SocketAddrV4, target: &str, header
     format!("GET {target} HTTP/{version}\r\nHost: {address}\r\n{headers}\r\n").into_bytes()
 }
 
-/// Opens a connection with a read timeout.
-pub(crate) fn connect(address: SocketAddrV4) -> Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address.into(), TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
+/// Requests a target on a new connection.
+pub(crate) fn get(address: SocketAddrV4, target: &str, headers: &[String]) -> Result<Response> {
+    let mut connection = Connection::open(address)?;
+    connection.send(&request("1.1", address, target, headers))?;
+    connection.receive()
+}
+
+/// Waits until a target is sent with a content coding.
+pub(crate) fn await_coding(address: SocketAddrV4, target: &str, coding: &str, limit: Duration) -> Result<()> {
+    let headers = [format!("Accept-Encoding: {coding}")];
+    let is_coded = || Ok(get(address, target, &headers)?.header("content-encoding") == Some(coding));
+    wait_until(limit, Duration::from_millis(50), is_coded).context("it is never compressed")
+}
+
+/// A persistent connection with a read timeout.
+pub(crate) struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddrV4) -> Result<Connection> {
+        let stream = TcpStream::connect_timeout(&address.into(), TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_nodelay(true)?;
+        Ok(Connection(BufReader::new(stream)))
+    }
+
+    pub(crate) fn send(&mut self, request: &[u8]) -> Result<()> {
+        Ok(self.0.get_mut().write_all(request)?)
+    }
+
+    pub(crate) fn receive(&mut self) -> Result<Response> {
+        Response::read(&mut self.0)
+    }
+
+    /// Reads to the end of a text that isn't a response.
+    pub(crate) fn skip_to(&mut self, text: &[u8]) -> Result<()> {
+        let mut received = Vec::new();
+        let mut byte = [0];
+        while !received.ends_with(text) {
+            self.0.read_exact(&mut byte)?;
+            received.extend(byte);
+        }
+        Ok(())
+    }
 }
 
 /// A response as it was received.
@@ -42,7 +81,7 @@ impl Response {
     /// # Errors
     ///
     /// Fails if the connection ends early or the response has another framing.
-    pub(crate) fn read(stream: &mut impl BufRead) -> Result<Response> {
+    fn read(stream: &mut impl BufRead) -> Result<Response> {
         let mut bytes = Vec::new();
         while !bytes.ends_with(b"\r\n\r\n") {
             ensure!(stream.read_until(b'\n', &mut bytes)? > 0, "the connection ends within a response");
@@ -73,6 +112,11 @@ impl Response {
         &self.bytes[self.header_bytes..]
     }
 
+    /// Returns the content of a page or script.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(self.content()).into_owned()
+    }
+
     /// Fails if the status isn't 200 or the content is another one.
     pub(crate) fn expect(&self, content: &[u8]) -> Result<()> {
         ensure!(self.status == 200 && self.content() == content, "the response differs from the file");
@@ -84,13 +128,6 @@ impl Response {
 pub(crate) fn value_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (other, value) = line.split_once(':')?;
     other.eq_ignore_ascii_case(name).then(|| value.trim())
-}
-
-/// Sends a request on a new connection and returns the response.
-pub(crate) fn exchange(address: SocketAddrV4, request: &[u8]) -> Result<Response> {
-    let mut stream = connect(address)?;
-    stream.write_all(request)?;
-    Response::read(&mut BufReader::new(stream))
 }
 
 #[cfg(test)]

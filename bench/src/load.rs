@@ -1,4 +1,6 @@
 //! Load generators: wrk, ab and h2load, and our own for loads that no packaged tool makes.
+//!
+//! Each fails if its report has a single error or a wrong status.
 
 mod ab;
 mod h2load;
@@ -12,16 +14,18 @@ use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 pub(crate) use ab::run as ab;
-pub(crate) use h2load::{Count, hold_idle, run as h2load};
-pub(crate) use loadgen::run as loadgen;
+pub(crate) use h2load::{hold_idle, run as h2load};
+pub(crate) use loadgen::{build as build_loadgen, run as loadgen};
 pub(crate) use s_time::run as s_time;
-pub(crate) use steady::Steady;
+pub(crate) use steady::{Steady, at_rate};
 pub(crate) use wrk::run as wrk;
 
+use crate::metric::PERCENTILES;
 use crate::project;
+use crate::results::Sample;
 use crate::scenario::Wire;
 
 /// The load on a server.
@@ -72,14 +76,21 @@ pub(crate) struct Report {
     /// The number of responses. An integer that only occurs in divisions.
     pub(crate) requests: f64,
     pub(crate) requests_per_s: f64,
-    /// Percentiles as in [`crate::metric::PERCENTILES`], if the generator measures them.
-    pub(crate) percentiles_us: Option<[f64; 5]>,
+    /// Percentiles of latency, if the generator measures them.
+    pub(crate) percentiles: Sample,
     /// Mean bytes of a response's header block over HTTP/2.
     pub(crate) header_bytes: Option<f64>,
 }
 
 /// Returns the number after a name at the beginning of a line of a report.
-fn number(report: &str, name: &str) -> Option<f64> {
-    let rest = report.lines().find_map(|line| line.trim().strip_prefix(name))?;
-    rest.split_whitespace().next()?.parse().ok()
+fn number(report: &str, name: &str) -> Result<f64> {
+    let rest = report.lines().find_map(|line| line.trim().strip_prefix(name));
+    let number = rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    number.with_context(|| format!("no number after `{name}`: {report}"))
+}
+
+/// Returns the numbers after the names of [`PERCENTILES`], each a number of `unit_us` microseconds.
+fn percentiles(report: &str, names: [&str; 5], unit_us: f64) -> Result<Sample> {
+    let named = PERCENTILES.into_iter().zip(names);
+    named.map(|(metric, name)| Ok((metric, number(report, name)? * unit_us))).collect()
 }

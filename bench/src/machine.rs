@@ -3,9 +3,11 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::CpuSet;
 
@@ -64,19 +66,50 @@ pub(crate) fn in_threads<Task: Send, T: Send>(
     })
 }
 
+/// Calls `run` while `background` runs in another thread, until the flag is set.
+///
+/// # Errors
+///
+/// Fails after both have ended, if one of them did.
+pub(crate) fn during<T, B: Send>(
+    background: impl FnOnce(&AtomicBool) -> Result<B> + Send,
+    run: impl FnOnce() -> Result<T>,
+) -> Result<(T, B)> {
+    let should_stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let background = scope.spawn(|| background(&should_stop));
+        let result = run();
+        should_stop.store(true, Ordering::Relaxed);
+        Ok((result?, background.join().expect("the other thread does not panic")?))
+    })
+}
+
+/// Calls `has_happened` at intervals until it returns `true`. Fails after `limit`.
+pub(crate) fn wait_until(
+    limit: Duration,
+    every: Duration,
+    mut has_happened: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    let started = Instant::now();
+    while !has_happened()? {
+        ensure!(started.elapsed() < limit, "timeout after {limit:?}");
+        thread::sleep(every);
+    }
+    Ok(())
+}
+
 /// Raises the descriptor limit for this process and its children, as far as the machine allows it. Only root can raise
 /// the hard limit. A server that needs more is left out.
 pub(crate) fn raise_descriptor_limit() {
     /// One for each of 16,384 connections, and one for each of 250,000 files of a server that keeps files open.
     const WANTED: u64 = 300_000;
-    let wanted = Rlimit { current: Some(WANTED), maximum: Some(WANTED) };
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let allowed = limit.maximum.unwrap_or(u64::MAX);
-    if allowed < WANTED && rustix::process::setrlimit(Resource::Nofile, wanted).is_ok() {
-        return;
+    let allowed = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    for limit in [WANTED.max(allowed), allowed] {
+        let raised = Rlimit { current: Some(WANTED.min(limit)), maximum: Some(limit) };
+        if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() {
+            return;
+        }
     }
-    let raised = Rlimit { current: Some(WANTED.min(allowed)), maximum: limit.maximum };
-    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
 /// Returns the descriptor limit of this process.
@@ -91,9 +124,14 @@ pub(crate) struct Placement {
     pub(crate) generator: String,
 }
 
+/// Returns the processors for a server with this number of threads and its load generator.
+pub(crate) fn placement(threads: usize) -> Result<Placement> {
+    distribute(processors(), threads).with_context(|| format!("too few processors for {threads} threads"))
+}
+
 /// Gives the first processors to the server's threads, and the last two, or the last one, to the load generator.
 /// Returns `None` if no processor is left for the generator.
-pub(crate) fn placement(available: usize, threads: usize) -> Option<Placement> {
+fn distribute(available: usize, threads: usize) -> Option<Placement> {
     let generators = available.checked_sub(threads).filter(|left| *left > 0)?.min(2);
     let list = |numbers: std::ops::Range<usize>| {
         numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
@@ -108,7 +146,7 @@ mod tests {
     #[test]
     fn server_and_generator_never_share_a_processor() {
         let lists = |available, threads| {
-            placement(available, threads).map(|placement| (placement.server, placement.generator))
+            distribute(available, threads).map(|placement| (placement.server, placement.generator))
         };
         let owned = |server: &str, generator: &str| Some((server.to_owned(), generator.to_owned()));
         assert_eq!(lists(4, 1), owned("0", "2,3"));

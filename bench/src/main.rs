@@ -44,6 +44,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
+use time::OffsetDateTime;
 
 use crate::measure::Context;
 use crate::plan::{Options, Plan};
@@ -82,6 +83,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut failures = 0;
     if arguments.name.as_deref() != Some("page") {
         programs::install_tools(&servers.tools)?;
+        programs::build_cannery()?;
         machine::raise_descriptor_limit();
         for scenario in select(&scenarios, arguments.name.as_ref())? {
             let (present, missing) = install(&servers, scenario)?;
@@ -95,7 +97,7 @@ fn run(arguments: &Arguments) -> Result<()> {
             println!("==> {}: {}", scenario.name, scenario.title);
             let plan = Plan::new(scenario, options);
             let site = scenarios.sites.get(&scenario.site);
-            let site = site.map(|spec| Site::prepare(&scenario.site, spec, plan.is_quick())).transpose()?;
+            let site = site.map(|spec| Site::prepare(&scenario.site, spec, plan.is_quick)).transpose()?;
             let context = Context {
                 scenarios: &scenarios,
                 scenario,
@@ -106,12 +108,12 @@ fn run(arguments: &Arguments) -> Result<()> {
             };
             let rows = measure::run(&context)?.into_rows();
             let results = Results { conditions: conditions(&context, &missing)?, rows };
-            results.write(&options.results()?.join(format!("{}.tsv", scenario.name)))?;
+            results.write(&options.folder("bench/results")?.join(format!("{}.tsv", scenario.name)))?;
             failures += results.failures();
         }
     }
 
-    page::write(&scenarios, &options.results()?, &options.page()?)?;
+    page::write(&scenarios, &options.folder("bench/results")?, &options.folder("docs")?)?;
     ensure!(failures == 0, "{failures} failures; the lines above have the servers and the reasons");
     Ok(())
 }
@@ -130,11 +132,8 @@ fn select<'a>(scenarios: &'a Scenarios, name: Option<&String>) -> Result<Vec<&'a
     Ok(selected)
 }
 
-/// Installs the servers of a scenario and builds our programs. Returns the servers that can be measured, and the others.
+/// Installs the servers of a scenario. Returns those that can be measured, and the others.
 fn install<'a>(servers: &'a Servers, scenario: &Scenario) -> Result<(Vec<Spec<'a>>, Vec<Spec<'a>>)> {
-    for name in ["cannery-server", "cannery-archiver"] {
-        programs::binary(name)?;
-    }
     let is_present = |spec: &Spec<'_>| match spec.install() {
         Ok(()) => true,
         Err(reason) => {
@@ -147,11 +146,13 @@ fn install<'a>(servers: &'a Servers, scenario: &Scenario) -> Result<(Vec<Spec<'a
 
 /// Returns command, date, commit, machine and versions.
 fn conditions(context: &Context<'_>, missing: &[Spec<'_>]) -> Result<Vec<String>> {
-    let date = project::output(Command::new("date").args(["--utc", "+%F"]))?;
+    let commit = project::output(&mut project::shell("git rev-parse --short=12 HEAD"))?;
+    // Tables of earlier runs may differ; the sources must not.
+    let is_clean = project::shell("git diff --quiet HEAD -- :!bench/results :!docs").status()?.success();
     let mut conditions = vec![
         format!("command: {}", context.plan.command(context.scenario)),
-        format!("date: {}", date.trim()),
-        format!("commit: {}", programs::commit()?),
+        format!("date: {}", OffsetDateTime::now_utc().date()),
+        format!("commit: {}{}", commit.trim(), if is_clean { "" } else { " with changes" }),
         format!("machine: {}", machine::description()),
     ];
     let mut versions = context.present.iter().map(Spec::version).collect::<Result<Vec<_>>>()?;

@@ -19,7 +19,7 @@ use crate::machine;
 use crate::plan::Plan;
 use crate::process::Server;
 use crate::results::{Sample, Samples};
-use crate::scenario::{Kind, Scenario, Scenarios, Step, Wire};
+use crate::scenario::{Kind, Scenario, Scenarios, Step};
 use crate::servers::{Launch, Servers, Spec};
 use crate::site::Site;
 
@@ -51,19 +51,27 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
 }
 
 impl<'a> Context<'a> {
-    /// Measures every server at these steps, in turn within each round.
-    fn each_server(
+    /// Measures every server that can serve this many files at these steps, in turn within each round.
+    pub(crate) fn each_server(
         &self,
         steps: &[Step],
         rounds: u64,
+        files: usize,
         mut measure: impl FnMut(&Spec<'_>, &Step) -> Result<Sample>,
     ) -> Samples {
+        // Steps that are compared with each other take turns within a round, so noise affects all of them. Otherwise each
+        // step finishes before the next, so its servers run as close together as possible.
+        let take_turns = |_: &Step, _: &Step| self.scenario.compares_threads();
         let mut samples = Samples::default();
-        for step in steps {
+        for steps in steps.chunk_by(take_turns) {
+            let at_step = |step| self.present.iter().map(move |spec| (spec, step));
+            let mut contenders: Vec<_> = steps.iter().flat_map(at_step).collect();
+            contenders.retain(|(spec, step)| spec.can_serve(step.connections, files));
             for _ in 0..rounds {
-                for spec in self.present.iter().filter(|spec| spec.can_serve(step.connections, 1)) {
-                    samples.record(&self.scenario.label(step), spec.name, measure(spec, step));
-                }
+                // A server with an error isn't measured again at this step.
+                contenders.retain(|(spec, step)| {
+                    samples.record(&self.scenario.label(step), spec.name, measure(spec, step))
+                });
             }
         }
         samples
@@ -74,7 +82,7 @@ impl<'a> Context<'a> {
     fn client_processors(&self) -> Result<&'static str> {
         match machine::processors() {
             4.. => Ok("2,3"),
-            2 | 3 if self.plan.is_quick() => Ok("1"),
+            2 | 3 if self.plan.is_quick => Ok("1"),
             _ => bail!("this measurement needs four processors"),
         }
     }
@@ -85,7 +93,7 @@ impl<'a> Context<'a> {
 
     /// Returns a step's number of connections, a tenth of them in quick runs.
     fn connections(&self, step: &Step) -> u32 {
-        if self.plan.is_quick() { step.connections.div_ceil(10) } else { step.connections }
+        if self.plan.is_quick { step.connections.div_ceil(10) } else { step.connections }
     }
 
     /// Returns the load of a step on a server.
@@ -98,7 +106,7 @@ impl<'a> Context<'a> {
             connections: step.connections,
             duration: self.plan.duration,
             processors,
-            wire: self.wire(step),
+            wire: self.scenario.wire(step),
             targets: &self.site().targets,
             headers: &self.scenario.headers,
             status: self.scenario.status,
@@ -107,19 +115,7 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the configuration of a server for a step.
-    pub(crate) fn launch(&self, step: &Step) -> Launch<'a> {
-        Launch {
-            site: self.site(),
-            codings: self.scenario.codings,
-            threads: step.threads,
-            connections: step.connections,
-            has_large_responses: false,
-            wire: self.wire(step),
-            flags: &self.scenario.flags,
-        }
-    }
-
-    fn wire(&self, step: &Step) -> Wire {
-        step.wire.unwrap_or(self.scenario.wire)
+    pub(crate) fn launch<'l>(&'l self, step: &'l Step) -> Launch<'l> {
+        Launch { scenario: self.scenario, step, site: self.site(), has_large_responses: false }
     }
 }

@@ -25,19 +25,24 @@ type All<'a> = Vec<(&'a Scenario, Results)>;
 
 /// Prints the page and its charts.
 pub(crate) fn write(scenarios: &Scenarios, results: &Path, docs: &Path) -> Result<()> {
+    fs::create_dir_all(docs.join(CHARTS))?;
+    for (name, content) in files(scenarios, results)? {
+        let path = docs.join(name);
+        fs::write(&path, content).with_context(|| path.display().to_string())?;
+    }
+    println!("written: {}", docs.join("benchmarks.md").display());
+    Ok(())
+}
+
+/// Returns the page and its charts, with their paths.
+fn files(scenarios: &Scenarios, results: &Path) -> Result<Vec<(String, String)>> {
     let all = read_all(scenarios, results)?;
     let charts = all.iter().filter_map(|(scenario, results)| chart_of(scenario, results));
     let mut files = vec![("benchmarks.md".to_owned(), page(&all))];
     for chart in charts.chain([ratio_chart(&ratios(&all))]) {
         files.push((format!("{CHARTS}/{}.svg", chart.name), chart.draw()?));
     }
-    fs::create_dir_all(docs.join(CHARTS))?;
-    for (name, content) in files {
-        let path = docs.join(name);
-        fs::write(&path, content).with_context(|| path.display().to_string())?;
-    }
-    println!("written: {}", docs.join("benchmarks.md").display());
-    Ok(())
+    Ok(files)
 }
 
 /// Reads the tables that exist.
@@ -97,18 +102,15 @@ fn verdicts(all: &All<'_>) -> String {
     let mut kept = 0;
     for (scenario, results) in all {
         for promise in &scenario.promises {
-            let (verdict, value) = match promise.verdict(results) {
-                Some((Verdict::Kept, value)) => {
-                    kept += 1;
-                    ("kept", promise.describe(value, results))
-                }
-                Some((Verdict::Missed, value)) => ("**missed**", promise.describe(value, results)),
-                Some((Verdict::Undecided(busy), value)) => {
-                    ("undecided", format!("busy {:.0} %: {}", busy * 100.0, promise.describe(value, results)))
-                }
-                None => ("not measured", String::new()),
+            let (verdict, measured) = promise.verdict(results);
+            kept += usize::from(verdict == Verdict::Kept);
+            let label = match verdict {
+                Verdict::Kept => "kept",
+                Verdict::Missed => "**missed**",
+                Verdict::Undecided => "undecided",
+                Verdict::NotMeasured => "not measured",
             };
-            rows.push(vec![promise.promise.clone(), value, format!("[{verdict}](#{})", scenario.name)]);
+            rows.push(vec![promise.promise.clone(), measured, format!("[{label}](#{})", scenario.name)]);
         }
     }
     let count = rows.len();
@@ -286,10 +288,10 @@ mod tests {
     #[test]
     fn the_page_is_printed_from_the_tables() {
         let scenarios = Scenarios::load().unwrap();
-        let all = read_all(&scenarios, &project::folder().join("results")).unwrap();
-        let committed = project::root().join("docs/benchmarks.md");
-        let is_same = fs::read_to_string(committed).unwrap() == page(&all);
-        assert!(is_same, "print it again: cargo xtask bench page");
+        for (name, content) in files(&scenarios, &project::folder().join("results")).unwrap() {
+            let committed = fs::read_to_string(project::root().join("docs").join(&name)).unwrap();
+            assert!(committed == content, "print {name} again: cargo xtask bench page");
+        }
     }
 
     #[test]

@@ -30,17 +30,9 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the folder of tables. Parts of a scenario mean little and aren't stored with complete tables.
-    pub(crate) fn results(self) -> Result<PathBuf> {
-        self.folder("bench/results")
-    }
-
-    /// Returns the folder of the page.
-    pub(crate) fn page(self) -> Result<PathBuf> {
-        self.folder("docs")
-    }
-
-    fn folder(self, name: &str) -> Result<PathBuf> {
+    /// Returns the folder for files of `bench/results` or `docs`. Parts of a scenario mean little and aren't stored with
+    /// complete tables.
+    pub(crate) fn folder(self, name: &str) -> Result<PathBuf> {
         let is_whole = self.step.is_none() && !self.quick;
         if is_whole { Ok(project::root().join(name)) } else { project::scratch(&format!("part/{name}")) }
     }
@@ -52,33 +44,29 @@ pub(crate) struct Plan {
     pub(crate) rounds: u64,
     /// Load of one run.
     pub(crate) duration: Duration,
-    options: Options,
+    pub(crate) is_quick: bool,
+    /// The only step to measure.
+    step: Option<u32>,
 }
 
 impl Plan {
     /// Returns the plan for a scenario, with its own duration unless the options have one.
     pub(crate) fn new(scenario: &Scenario, options: Options) -> Plan {
-        let seconds = options.seconds.unwrap_or(scenario.seconds).max(1);
+        let Options { rounds, seconds, step, quick: is_quick } = options;
+        let seconds = Duration::from_secs(seconds.unwrap_or(scenario.seconds).max(1));
         Plan {
-            rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }).max(1),
-            duration: if options.quick { QUICK } else { Duration::from_secs(seconds) },
-            options,
+            rounds: rounds.unwrap_or(if is_quick { 1 } else { 5 }).max(1),
+            duration: if is_quick { QUICK } else { seconds },
+            is_quick,
+            step,
         }
     }
 
-    pub(crate) fn is_quick(&self) -> bool {
-        self.options.quick
-    }
-
     /// Returns the steps to measure: the one of this number, or in a quick run the usual one, or all.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the scenario has no step of the requested number.
-    pub(crate) fn steps(self, scenario: &Scenario) -> Result<Vec<Step>> {
-        let Some(number) = self.options.step else {
+    pub(crate) fn steps(&self, scenario: &Scenario) -> Result<Vec<Step>> {
+        let Some(number) = self.step else {
             let usual = scenario.usual_step().clone();
-            return Ok(if self.is_quick() { vec![usual] } else { scenario.steps.clone() });
+            return Ok(if self.is_quick { vec![usual] } else { scenario.steps.clone() });
         };
         let step = scenario.steps.iter().find(|step| scenario.number(step) == number).cloned();
         Ok(vec![step.with_context(|| format!("{} has no step {number}", scenario.name))?])
@@ -86,8 +74,8 @@ impl Plan {
 
     /// Returns the command that repeats the run.
     pub(crate) fn command(&self, scenario: &Scenario) -> String {
-        let step = self.options.step.map_or(String::new(), |step| format!(" --step {step}"));
-        let extent = if self.is_quick() {
+        let step = self.step.map_or(String::new(), |step| format!(" --step {step}"));
+        let extent = if self.is_quick {
             " --quick".to_owned()
         } else {
             format!(" --rounds {} --seconds {}", self.rounds, self.duration.as_secs())

@@ -1,29 +1,58 @@
-//! A server process under measurement: start and end. `resources` has what it uses in between.
+//! Processes: servers and other programs that end with us, and programs that run to their end.
 
 use std::fs::{self, File};
 use std::net::{SocketAddrV4, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal};
 use wait4::Wait4;
 
-/// A running server. Dropping it ends the process.
-pub(crate) struct Server {
-    child: Child,
-    address: SocketAddrV4,
-    started: Instant,
-}
+use crate::machine::wait_until;
 
 /// Limit for a server's start and for its end.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval between checks. Short, because the time until the first accept is a measurement too.
 const CHECK_EVERY: Duration = Duration::from_micros(500);
+
+/// A child process. Dropping it terminates the process, so it can end its own children first, and kills it after a timeout.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Result<Running> {
+        Ok(Running(command.spawn().with_context(|| format!("cannot start {command:?}"))?))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        let process = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).context("not a process ID")?;
+        rustix::process::kill_process(process, signal).context("kill")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The process ID of an ended child may already belong to another process.
+        if !matches!(self.0.try_wait(), Ok(None)) {
+            return;
+        }
+
+        let _ = self.signal(Signal::TERM);
+        let _ = wait_until(TIMEOUT, CHECK_EVERY, || Ok(self.0.try_wait()?.is_some()));
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A running server; `resources` has what it uses. Dropping it ends the process.
+pub(crate) struct Server {
+    process: Running,
+    address: SocketAddrV4,
+    started: Instant,
+}
 
 impl Server {
     /// Starts a program on the given processors and waits until it accepts connections. Its error output goes to a
@@ -47,22 +76,22 @@ impl Server {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(stderr)?);
 
         let started = Instant::now();
-        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-        let mut server = Server { child, address, started };
-        let output = || fs::read_to_string(stderr).unwrap_or_default();
-        while TcpStream::connect(address).is_err() {
-            if let Some(status) = server.child.try_wait()? {
-                bail!("{program:?} ended ({status}): {}", output().trim_end());
-            }
-            ensure!(started.elapsed() < TIMEOUT, "{program:?} doesn't listen: {}", output().trim_end());
-            thread::sleep(CHECK_EVERY);
-        }
-        Ok(server)
+        let mut process = Running::start(&mut command)?;
+        let listening = wait_until(TIMEOUT, CHECK_EVERY, || {
+            let status = process.0.try_wait()?;
+            ensure!(status.is_none(), "it ended: {status:?}");
+            Ok(TcpStream::connect(address).is_ok())
+        });
+        listening.with_context(|| {
+            let output = fs::read_to_string(stderr).unwrap_or_default();
+            format!("{program:?} doesn't listen: {}", output.trim_end())
+        })?;
+        Ok(Server { process, address, started })
     }
 
     /// Returns the process ID; setpriv and taskset have replaced themselves with the server.
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.process.0.id()
     }
 
     pub(crate) fn address(&self) -> SocketAddrV4 {
@@ -76,31 +105,7 @@ impl Server {
 
     /// Sends a signal to the first process.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
-        send_signal(&self.child, signal)
-    }
-}
-
-/// Sends a signal to a child process.
-pub(crate) fn send_signal(child: &Child, signal: Signal) -> Result<()> {
-    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("not a process ID")?;
-    rustix::process::kill_process(process, signal).context("kill")
-}
-
-impl Drop for Server {
-    /// Terminates the process, so a server can end its own children first, and kills it after a timeout.
-    fn drop(&mut self) {
-        // The process ID of an ended child may already belong to another process.
-        if !matches!(self.child.try_wait(), Ok(None)) {
-            return;
-        }
-
-        let _ = self.signal(Signal::TERM);
-        let asked = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < TIMEOUT {
-            thread::sleep(CHECK_EVERY);
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.signal(signal)
     }
 }
 
@@ -114,11 +119,7 @@ pub(crate) struct Usage {
     pub(crate) peak_bytes: u64,
 }
 
-/// Runs a program to its end and returns the resources that it used.
-///
-/// # Errors
-///
-/// Fails if the program doesn't start or exits with a failure.
+/// Runs a program to its end and returns the resources that it used. Fails if it exits with a failure.
 pub(crate) fn measure(command: &mut Command) -> Result<Usage> {
     let started = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -126,18 +127,4 @@ pub(crate) fn measure(command: &mut Command) -> Result<Usage> {
     ensure!(ended.status.success(), "{command:?} failed: {}", ended.status);
     let usage = ended.rusage;
     Ok(Usage { wall: started.elapsed(), cpu: usage.utime + usage.stime, peak_bytes: usage.maxrss })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_finished_process_has_used_time_and_memory() {
-        let mut busy = Command::new("sh");
-        busy.args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]);
-        let used = measure(&mut busy).unwrap();
-        assert!(used.cpu > Duration::ZERO && used.wall > Duration::ZERO && used.peak_bytes > 100_000);
-        assert!(measure(&mut Command::new("false")).is_err());
-    }
 }

@@ -1,6 +1,5 @@
 //! Paths of the project, and running programs to their end.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -58,6 +57,13 @@ pub(crate) fn parse<T: DeserializeOwned>(name: &str) -> Result<T> {
     toml::from_str(&text).with_context(|| path.display().to_string())
 }
 
+/// Returns a command of the shell that runs at the root of the project.
+pub(crate) fn shell(command: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(root());
+    shell
+}
+
 /// Returns a command that runs a program on the given processors.
 pub(crate) fn pinned(processors: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("taskset");
@@ -65,36 +71,19 @@ pub(crate) fn pinned(processors: &str, program: impl AsRef<std::ffi::OsStr>) -> 
     command
 }
 
-/// Runs a program to its end.
-///
-/// # Errors
-///
-/// Fails if the program doesn't start or exits with a failure.
+/// Runs a program to its end. Fails if it exits with a failure.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
     ensure!(status.success(), "{command:?} failed: {status}");
     Ok(())
 }
 
-/// Runs a program to its end and returns its output.
-///
-/// # Errors
-///
-/// Fails if the program doesn't start or exits with a failure.
+/// Runs a program to its end and returns its output. Fails if it exits with a failure.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output =
         command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start {command:?}"))?;
     ensure!(output.status.success(), "{command:?} failed: {}", output.status);
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Returns the path of a program on the search path.
-pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    // Programs for administrators are often missing from a user's search path.
-    let administrators = ["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from);
-    let folders = env::split_paths(&path).chain(administrators);
-    folders.map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
 }
 
 /// Returns the files below a folder, sorted.

@@ -52,12 +52,13 @@ fn cpu_us() -> Metric {
 }
 
 /// Whether a promise is kept.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Kept,
     Missed,
-    /// A promise about threads that were busy for less than [`BUSY_MIN`]: the busy share.
-    Undecided(f64),
+    /// A promise about threads that were busy for less than [`BUSY_MIN`].
+    Undecided,
+    NotMeasured,
 }
 
 pub(crate) const OURS: &str = "cannery";
@@ -73,15 +74,31 @@ const ONE_THREAD: &str = "1";
 pub(crate) const BUSY_MIN: f64 = 0.9;
 
 impl Promise {
-    /// Returns the verdict with the value that decides it, or `None` if a value is missing.
-    pub(crate) fn verdict(&self, results: &Results) -> Option<(Verdict, f64)> {
-        let value_of = |step: &str, series: &str| results.get(step, series, self.metric);
+    /// Returns the verdict, and the value that decides it with its unit.
+    pub(crate) fn verdict(&self, results: &Results) -> (Verdict, String) {
         if results.get(&self.step, &self.series, Metric::Errors).is_some() {
-            return Some((Verdict::Missed, f64::NAN));
+            return (Verdict::Missed, "errors".into());
         }
-        let ours = value_of(&self.step, &self.series)?;
+        let Some((value, is_kept)) = self.compare(results) else {
+            return (Verdict::NotMeasured, String::new());
+        };
+        let measured = self.describe(value, results);
 
-        let (value, is_kept) = match &self.bound {
+        if let Bound::Linear(_) = self.bound {
+            let busy = |step| results.get(step, &self.series, Metric::Busy);
+            let least = busy(&self.step).into_iter().chain(busy(ONE_THREAD)).fold(1.0, f64::min);
+            if least < BUSY_MIN {
+                return (Verdict::Undecided, format!("busy {:.0} %: {measured}", least * 100.0));
+            }
+        }
+        (if is_kept { Verdict::Kept } else { Verdict::Missed }, measured)
+    }
+
+    /// Returns the deciding value, and whether it is within the bound, or `None` if a value is missing.
+    fn compare(&self, results: &Results) -> Option<(f64, bool)> {
+        let value_of = |step: &str, series: &str| results.get(step, series, self.metric);
+        let ours = value_of(&self.step, &self.series)?;
+        Some(match &self.bound {
             Bound::AtMost { times, of } => {
                 let ratio = ours / value_of(&self.step, of)?;
                 (ratio, ratio <= *times)
@@ -105,24 +122,11 @@ impl Promise {
                 (ratio, ratio <= 1.0 / share)
             }
             Bound::NoErrors => (0.0, true),
-        };
-
-        let busy = |step: &str| results.get(step, &self.series, Metric::Busy);
-        let verdict = match (&self.bound, busy(&self.step), busy(ONE_THREAD)) {
-            (Bound::Linear(_), Some(many), Some(one)) if many.min(one) < BUSY_MIN => {
-                Verdict::Undecided(many.min(one))
-            }
-            _ if is_kept => Verdict::Kept,
-            _ => Verdict::Missed,
-        };
-        Some((verdict, value))
+        })
     }
 
     /// Formats the deciding value with its unit, and for scaling with the floor's.
-    pub(crate) fn describe(&self, value: f64, results: &Results) -> String {
-        if value.is_nan() {
-            return "errors".into();
-        }
+    fn describe(&self, value: f64, results: &Results) -> String {
         let shown = precise(value);
         match &self.bound {
             Bound::NoErrors => "0 errors".into(),
@@ -139,4 +143,60 @@ impl Promise {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::results::{Sample, Samples};
+
+    /// Returns the verdict on a bound at the step of 64 connections.
+    fn verdict(bound: &str, values: &[(&str, &str, Sample)]) -> Verdict {
+        let promise: Promise =
+            toml::from_str(&format!("promise = ''\nstep = '64'\nbound = {bound}")).unwrap();
+        let mut samples = Samples::default();
+        for (step, series, sample) in values {
+            samples.add(step, series, sample.clone());
+        }
+        promise.verdict(&Results { conditions: Vec::new(), rows: samples.into_rows() }).0
+    }
+
+    #[test]
+    fn bounds_compare_in_the_right_direction() {
+        let cpu_us = |value| vec![(Metric::CpuUs, value)];
+        let values = [
+            ("64", "cannery", cpu_us(4.0)),
+            ("64", "floor", cpu_us(2.0)),
+            ("64", "nginx", cpu_us(6.0)),
+            ("32", "cannery", cpu_us(3.0)),
+        ];
+        for (kept, missed) in [
+            ("{ at_most = { times = 2.0, of = 'floor' } }", "{ at_most = { times = 1.9, of = 'floor' } }"),
+            ("{ better = { times = 1.5, than = 'nginx' } }", "{ better = { times = 1.6, than = 'nginx' } }"),
+            ("{ better_than_all = ['nginx', 'absent'] }", "{ better_than_all = ['nginx', 'floor'] }"),
+            ("{ below = 4.0 }", "{ below = 3.9 }"),
+            ("{ above = { step = '32', by = 1.0 } }", "{ above = { step = '32', by = 0.5 } }"),
+        ] {
+            assert_eq!((verdict(kept, &values), verdict(missed, &values)), (Verdict::Kept, Verdict::Missed));
+        }
+        assert_eq!(verdict("'no_errors'", &values), Verdict::Kept);
+        assert_eq!(verdict("{ better = { times = 1.0, than = 'h2o' } }", &values), Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn scaling_needs_busy_threads() {
+        let linear = |busy: [f64; 2], cpu_us: f64| {
+            let one = vec![(Metric::CpuUs, 4.0), (Metric::Busy, busy[0])];
+            let many = vec![(Metric::CpuUs, cpu_us), (Metric::Busy, busy[1])];
+            verdict("{ linear = 0.95 }", &[("1", OURS, one), ("64", OURS, many)])
+        };
+        assert_eq!(linear([0.99, 0.9], 4.2), Verdict::Kept);
+        assert_eq!(linear([0.99, 0.9], 5.0), Verdict::Missed);
+        assert_eq!(linear([0.99, 0.3], 4.2), Verdict::Undecided);
+        assert_eq!(linear([0.8, 0.9], 4.2), Verdict::Undecided);
+    }
+
+    #[test]
+    fn an_error_misses_every_promise_of_its_step() {
+        let values = [("64", OURS, vec![(Metric::Errors, 1.0)])];
+        assert_eq!(verdict("'no_errors'", &values), Verdict::Missed);
+        assert_eq!(verdict("'no_errors'", &[]), Verdict::NotMeasured);
+    }
+}

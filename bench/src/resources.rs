@@ -23,6 +23,11 @@ impl Server {
         Ok(Duration::from_nanos(sum(&self.threads(), "schedstat", "")?))
     }
 
+    /// Returns the CPU time that was used since an earlier value of [`Server::cpu_time`], in seconds.
+    pub(crate) fn cpu_seconds_since(&self, before: Duration) -> Result<f64> {
+        Ok(self.cpu_time()?.saturating_sub(before).as_secs_f64())
+    }
+
     /// Returns the anonymous memory of the process tree, in bytes. Pages that a process shares with its parent since
     /// the fork count for both.
     ///

@@ -137,10 +137,8 @@ pub(crate) enum Load {
     H2load {
         /// Concurrent streams on each connection.
         streams: u32,
-        /// The number of requests, in place of a duration.
-        requests: Option<usize>,
-        /// New connections in a second, each with one request.
-        connections_per_s: Option<u32>,
+        #[serde(default)]
+        count: Count,
     },
     /// `loadgen.c`, cheaper than a server.
     Loadgen {
@@ -166,6 +164,19 @@ pub(crate) enum Order {
     #[default]
     Random,
     Rotating,
+}
+
+/// The length of a run of h2load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Count {
+    /// The duration of the run.
+    #[default]
+    Duration,
+    /// This number of requests over all connections.
+    Requests(usize),
+    /// This number of connections in each second of the duration, with one request each.
+    ConnectionsPerS(u32),
 }
 
 /// The distribution of the generator's processes over the server's threads.
@@ -370,6 +381,11 @@ impl Scenarios {
 }
 
 impl Scenario {
+    /// Returns a step's wire.
+    pub(crate) fn wire(&self, step: &Step) -> Wire {
+        step.wire.unwrap_or(self.wire)
+    }
+
     /// Returns a step's name: its own, or the number that differs between the steps.
     pub(crate) fn label(&self, step: &Step) -> String {
         step.name.clone().unwrap_or_else(|| self.number(step).to_string())
@@ -404,19 +420,5 @@ impl Wire {
 
     pub(crate) fn has_tls(self) -> bool {
         self != Wire::Clear
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_scenarios_of_the_repository_are_valid() {
-        let scenarios = Scenarios::load().unwrap();
-        let promises: usize = scenarios.all.iter().map(|scenario| scenario.promises.len()).sum();
-        assert!(promises >= 40, "{promises} promises");
-        let k1 = &scenarios.all[0];
-        assert_eq!((k1.label(k1.usual_step()), k1.compares_threads()), ("64".into(), false));
     }
 }

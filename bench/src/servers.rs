@@ -7,20 +7,18 @@ use std::fs;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::certificates::Certificate;
+use crate::certificates;
 use crate::http;
 use crate::machine;
 use crate::newer_debian;
 use crate::process::Server;
 use crate::programs;
-use crate::project::{self, find_program};
-use crate::scenario::{Codings, Wire};
+use crate::project;
+use crate::scenario::{Codings, Scenario, Step, Wire};
 use crate::site::Site;
 
 /// Descriptors that a server needs in addition to those of connections.
@@ -42,14 +40,17 @@ const UNPRIVILEGED: &str =
 #[serde(deny_unknown_fields)]
 pub(crate) struct Servers {
     groups: BTreeMap<String, Vec<String>>,
-    /// Debian packages by program.
+    /// Debian packages by program or folder.
     pub(crate) tools: BTreeMap<String, String>,
     server: BTreeMap<String, Kind>,
 }
 
-/// A server with its name.
+/// A server with its names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spec<'a> {
+    /// The name in `servers.toml`, and of its configuration in `peers/`.
+    key: &'a str,
+    /// The name in tables.
     pub(crate) name: &'a str,
     kind: &'a Kind,
 }
@@ -68,7 +69,8 @@ struct Kind {
     /// Further arguments over TLS.
     #[serde(default)]
     tls_arguments: Vec<String>,
-    /// The flag that prints the version. Of a program that uses a library, the command that prints the library's.
+    /// The flag that prints the version. For a program that a command builds, the command that prints the version of its
+    /// library or compiler.
     #[serde(default = "version")]
     version: String,
     #[serde(default)]
@@ -84,16 +86,18 @@ struct Kind {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Origin {
-    /// `cannery-server` of the current sources.
+    /// `cannery` of the current sources.
     Cannery,
-    /// A file in C in the folder of the benchmarks.
-    C(String),
+    /// `cannery-server` of the current sources.
+    CanneryServer,
     /// Packages of Debian. The program has the server's name.
     Debian(Vec<String>),
     /// The path of the program in the folder of a newer Debian.
     NewerDebian(String),
     /// A program below the root of the project, and the command that builds it there.
     Build { command: String, program: PathBuf },
+    /// The same for a program that never changes.
+    Install { command: String, program: PathBuf },
 }
 
 /// The content that a server sends.
@@ -119,17 +123,13 @@ fn one() -> u64 {
 }
 
 /// The configuration of one start.
+#[derive(Clone, Copy)]
 pub(crate) struct Launch<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) step: &'a Step,
     pub(crate) site: &'a Site,
-    pub(crate) codings: Codings,
-    pub(crate) threads: usize,
-    /// The number of connections to expect.
-    pub(crate) connections: u32,
     /// Whether responses are large enough that nginx profits from sendfile.
     pub(crate) has_large_responses: bool,
-    pub(crate) wire: Wire,
-    /// Flags of `cannery-server`.
-    pub(crate) flags: &'a [String],
 }
 
 impl Servers {
@@ -140,8 +140,8 @@ impl Servers {
 
     /// Returns a server.
     pub(crate) fn get(&self, name: &str) -> Result<Spec<'_>> {
-        let (name, kind) = self.server.get_key_value(name).with_context(|| format!("no server `{name}`"))?;
-        Ok(Spec { name: kind.series.as_ref().unwrap_or(name), kind })
+        let (key, kind) = self.server.get_key_value(name).with_context(|| format!("no server `{name}`"))?;
+        Ok(Spec { key, name: kind.series.as_ref().unwrap_or(key), kind })
     }
 
     /// Returns the servers of a list of names, with groups replaced by their members.
@@ -152,21 +152,20 @@ impl Servers {
 }
 
 impl Spec<'_> {
-    /// Installs or builds the server if it is not present.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server can't be measured on this machine.
+    /// Installs or builds the server if it is not present. Fails if it can't be measured on this machine.
     pub(crate) fn install(&self) -> Result<()> {
         if self.kind.needs_io_uring {
             let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
             ensure!(disabled.is_ok_and(|disabled| disabled.trim() == "0"), "io_uring is disabled");
         }
         match &self.kind.from {
-            Origin::Cannery | Origin::C(_) => Ok(()),
+            Origin::Cannery | Origin::CanneryServer => Ok(()),
             Origin::Debian(packages) => programs::install_peer(self.name, packages),
             Origin::NewerDebian(program) => newer_debian::install(program),
-            Origin::Build { command, .. } => project::run(&mut programs::at_root(command)),
+            Origin::Install { program, .. } if project::root().join(program).exists() => Ok(()),
+            Origin::Install { command, .. } | Origin::Build { command, .. } => {
+                project::run(&mut project::shell(command))
+            }
         }
     }
 
@@ -202,8 +201,7 @@ impl Spec<'_> {
     /// Returns program and version.
     pub(crate) fn version(&self) -> Result<String> {
         let version = match self.kind.from {
-            Origin::C(_) => machine::version(Command::new("gcc").arg("--version")),
-            Origin::Build { .. } => machine::version(&mut programs::at_root(&self.kind.version)),
+            Origin::Build { .. } => machine::version(&mut project::shell(&self.kind.version)),
             _ => machine::version(self.program()?.arg(&self.kind.version)),
         };
         let has_name = !self.is_peer() || version.to_lowercase().contains(self.name);
@@ -213,13 +211,13 @@ impl Spec<'_> {
     /// Returns a command that starts the program.
     fn program(&self) -> Result<Command> {
         Ok(Command::new(match &self.kind.from {
-            Origin::Cannery => programs::binary("cannery-server")?,
-            Origin::C(name) => programs::c_program(name)?,
+            Origin::Cannery => programs::cannery("cannery"),
+            Origin::CanneryServer => programs::cannery("cannery-server"),
             Origin::Debian(_) => {
-                find_program(self.name).with_context(|| format!("{} is not installed", self.name))?
+                programs::find(self.name).with_context(|| format!("{} is not installed", self.name))?
             }
             Origin::NewerDebian(program) => return newer_debian::command(program),
-            Origin::Build { program, .. } => project::root().join(program),
+            Origin::Build { program, .. } | Origin::Install { program, .. } => project::root().join(program),
         }))
     }
 
@@ -229,20 +227,23 @@ impl Spec<'_> {
         let address = machine::free_address()?;
         let command = self.command(launch, address, &folder)?;
         let server = Server::start(&command, processors, address, &folder.join("stderr"))?;
-        if self.kind.serves == Serves::Folder && launch.codings != Codings::Identity {
-            await_coding(address, &launch.site.targets[0])?;
+        if self.kind.serves == Serves::Folder && launch.scenario.codings != Codings::Identity {
+            http::await_coding(address, &launch.site.targets[0], "gzip", http::TIMEOUT)?;
         }
         Ok(server)
     }
 
     /// Returns the command of a start, after writing the configuration of a peer.
     fn command(&self, launch: &Launch<'_>, address: SocketAddrV4, folder: &Path) -> Result<Command> {
+        let Launch { scenario, step, site, .. } = launch;
+        let wire = scenario.wire(step);
         let placeholders = self.placeholders(launch, address, folder)?;
         let fill = |text: &str| {
             placeholders.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
         };
-        if self.is_peer() {
-            fs::write(folder.join("configuration"), fill(&configuration(self.name, "")?))?;
+        if self.kind.arguments.iter().any(|argument| argument == "@CONFIGURATION@") {
+            let configuration = configuration(self.key, scenario.codings, wire)?;
+            fs::write(folder.join("configuration"), fill(&configuration))?;
         }
 
         let mut command = self.program()?;
@@ -251,44 +252,31 @@ impl Spec<'_> {
             command = Command::new("setpriv");
             command.args(UNPRIVILEGED.split(' ')).arg(program);
         }
-        if matches!(self.kind.from, Origin::Cannery) {
-            self.add_cannery_arguments(&mut command, launch, address)?;
+        if matches!(self.kind.from, Origin::CanneryServer) {
+            command.args(["--quiet", "--threads"]).arg(step.threads.to_string());
+            let bind = if wire.has_tls() { "--bind-tls" } else { "--bind" };
+            command.arg(bind).arg(address.to_string());
+            if wire.has_tls() {
+                command.arg("--tls-bundle").arg(certificates::folder(wire)?.join("bundle.pem"));
+            }
+            if wire == Wire::H3 {
+                command.arg("--bind-quic").arg(address.to_string());
+            }
+            match self.kind.serves {
+                Serves::Site => command.arg("--archive").arg(&site.archive).args(&scenario.flags),
+                Serves::Folder => command.arg("--folder").arg(&site.sources),
+                Serves::RecordedResponses | Serves::OwnContent => &mut command,
+            };
         }
         command.args(self.kind.arguments.iter().map(|argument| fill(argument)));
-        if launch.wire.has_tls() {
+        if wire.has_tls() {
             command.args(self.kind.tls_arguments.iter().map(|argument| fill(argument)));
         }
-        // Only Caddy reads the folders, and programs in Go the threads.
-        command.env("GOMAXPROCS", launch.threads.to_string());
+        // Only Caddy reads the folders, and programs in Go the threads. vite ends with its standard input, which is empty,
+        // unless it runs in continuous integration.
+        command.env("GOMAXPROCS", step.threads.to_string()).env("CI", "true");
         command.env("XDG_DATA_HOME", folder).env("XDG_CONFIG_HOME", folder);
         Ok(command)
-    }
-
-    /// Adds address, threads and content.
-    fn add_cannery_arguments(
-        &self,
-        command: &mut Command,
-        launch: &Launch<'_>,
-        address: SocketAddrV4,
-    ) -> Result<()> {
-        let address = address.to_string();
-        command.args(["--quiet", "--threads"]).arg(launch.threads.to_string());
-        if launch.wire.has_tls() {
-            command
-                .args(["--bind-tls", &address, "--tls-bundle"])
-                .arg(Certificate::for_wire(launch.wire)?.bundle);
-        } else {
-            command.args(["--bind", &address]);
-        }
-        if launch.wire == Wire::H3 {
-            command.args(["--bind-quic", &address]);
-        }
-        match self.kind.serves {
-            Serves::Site => command.arg("--archive").arg(&launch.site.archive).args(launch.flags),
-            Serves::Folder => command.arg("--folder").arg(&launch.site.sources),
-            Serves::RecordedResponses | Serves::OwnContent => command,
-        };
-        Ok(())
     }
 
     /// Returns the placeholders of arguments and configurations, with their values.
@@ -298,45 +286,32 @@ impl Spec<'_> {
         address: SocketAddrV4,
         folder: &Path,
     ) -> Result<Vec<(&'static str, String)>> {
+        let Launch { scenario, step: Step { threads, connections, .. }, site, .. } = launch;
         let path = |path: &Path| path.display().to_string();
-        let root = match launch.codings {
-            Codings::Precompressed => &launch.site.with_siblings,
-            Codings::Identity | Codings::Compressing => &launch.site.sources,
+        let root = match scenario.codings {
+            Codings::Precompressed => &site.with_siblings,
+            Codings::Identity | Codings::Compressing => &site.sources,
         };
-        let Certificate { public, private, bundle } = Certificate::for_wire(launch.wire)?;
-        let coding = match launch.codings {
-            Codings::Compressing if self.is_peer() => configuration(self.name, ".compressing")?,
-            Codings::Precompressed if self.is_peer() => configuration(self.name, ".precompressed")?,
-            _ => String::new(),
-        };
-        // The configurations for HTTP/3 are for nothing else.
-        let tls = match launch.wire {
-            Wire::Tls | Wire::TlsRsa | Wire::H2 if self.is_peer() => configuration(self.name, ".tls")?,
-            _ => String::new(),
-        };
+        let wire = scenario.wire(launch.step);
+        let certificate = certificates::folder(wire)?;
         let descriptors = machine::descriptor_limit();
-        let threads = launch.threads;
-        let pool = (launch.connections + POOL_EXTRA).clamp(POOL_MIN, POOL_MAX);
-
-        // `@TLS@` and `@CODING@` come first, because their text has placeholders too.
+        let pool = (connections + POOL_EXTRA).clamp(POOL_MIN, POOL_MAX);
         Ok(vec![
-            ("@TLS@", tls),
-            ("@CODING@", coding),
-            ("@LISTEN_OPTIONS@", if launch.wire.has_tls() { "ssl http2" } else { "" }.into()),
-            ("@SCHEME@", launch.wire.scheme().into()),
-            ("@PUBLIC@", path(&public)),
-            ("@PRIVATE@", path(&private)),
-            ("@BUNDLE@", path(&bundle)),
+            ("@LISTEN_OPTIONS@", if wire.has_tls() { "ssl http2" } else { "" }.into()),
+            ("@SCHEME@", wire.scheme().into()),
+            ("@PUBLIC@", path(&certificate.join("public.pem"))),
+            ("@PRIVATE@", path(&certificate.join("private.pem"))),
+            ("@BUNDLE@", path(&certificate.join("bundle.pem"))),
             ("@CONFIGURATION@", path(&folder.join("configuration"))),
             ("@FOLDER@", path(folder)),
             ("@ROOT@", path(root)),
-            ("@FIRST_FILE@", path(&launch.site.file(&launch.site.targets[0]))),
+            ("@FIRST_FILE@", path(&site.file(&site.targets[0]))),
             ("@RESPONSES@", path(&floor_responses()?)),
             ("@ADDRESS@", address.to_string()),
             ("@PORT@", address.port().to_string()),
             ("@THREADS@", threads.to_string()),
             // Processes in addition to the first one, which serves alone if there are none.
-            ("@WORKERS@", if threads > 1 { threads } else { 0 }.to_string()),
+            ("@WORKERS@", if *threads > 1 { *threads } else { 0 }.to_string()),
             ("@SENDFILE@", if launch.has_large_responses { "on" } else { "off" }.into()),
             ("@DESCRIPTORS@", descriptors.to_string()),
             ("@CONNECTIONS@", self.connections_limit().to_string()),
@@ -348,26 +323,29 @@ impl Spec<'_> {
     }
 }
 
-/// Waits until a target is sent compressed.
-fn await_coding(address: SocketAddrV4, target: &str) -> Result<()> {
-    let request = http::request("1.1", address, target, &["Accept-Encoding: gzip".to_owned()]);
-    let started = Instant::now();
-    while http::exchange(address, &request)?.header("content-encoding") != Some("gzip") {
-        ensure!(started.elapsed() < http::TIMEOUT, "{target} is never compressed");
-        thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
-}
-
 /// Returns the path of the file with the responses that the floor sends.
 pub(crate) fn floor_responses() -> Result<PathBuf> {
     project::scratch("running/responses")
 }
 
-/// Returns a peer's configuration, or a part of it.
-fn configuration(name: &str, part: &str) -> Result<String> {
-    let path = project::folder().join(format!("peers/{name}{part}.conf"));
-    fs::read_to_string(&path).with_context(|| path.display().to_string())
+/// Returns a server's configuration with the parts that it has placeholders for.
+fn configuration(key: &str, codings: Codings, wire: Wire) -> Result<String> {
+    let read = |part: &str| {
+        let path = project::folder().join(format!("peers/{key}{part}.conf"));
+        fs::read_to_string(&path).with_context(|| path.display().to_string())
+    };
+    let coding = match codings {
+        Codings::Identity => None,
+        Codings::Compressing => Some(".compressing"),
+        Codings::Precompressed => Some(".precompressed"),
+    };
+    let mut text = read("")?;
+    for (placeholder, part) in [("@TLS@", wire.has_tls().then_some(".tls")), ("@CODING@", coding)] {
+        if text.contains(placeholder) {
+            text = text.replace(placeholder, &part.map_or(Ok(String::new()), read)?);
+        }
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -379,10 +357,10 @@ mod tests {
     fn every_peer_has_all_configurations() {
         let servers = Servers::load().unwrap();
         for name in &servers.groups["peers"] {
-            assert!(configuration(name, "").unwrap().contains("@CODING@"), "{name}");
-            assert!(configuration(name, ".tls").unwrap().contains("1.3"), "{name}");
-            assert!(configuration(name, ".compressing").is_ok(), "{name}");
-            assert!(configuration(name, ".precompressed").is_ok(), "{name}");
+            for codings in [Codings::Identity, Codings::Compressing, Codings::Precompressed] {
+                let text = configuration(name, codings, Wire::Tls).unwrap();
+                assert!(text.contains("1.3") && !text.contains("@CODING@"), "{name}: {text}");
+            }
         }
     }
 

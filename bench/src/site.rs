@@ -39,11 +39,16 @@ impl Site {
 
         let file = if is_quick { "quick.cdb" } else { "site.cdb" };
         let archive = project::scratch(&format!("sites/{name}/{file}"))?;
-        if spec.generated.is_none() || !is_newer(&archive, &programs::binary("cannery-archiver")?) {
+        if spec.generated.is_none() || !is_newer(&archive, &programs::cannery("cannery-archiver")) {
             build(&sources, &archive, spec.compress.as_deref())?;
         }
         let with_siblings = if spec.siblings { with_siblings(name, &sources)? } else { sources.clone() };
         Ok(Site { sources, with_siblings, archive, targets })
+    }
+
+    /// Returns a site that is served from its files.
+    pub(crate) fn of_files(sources: PathBuf, targets: Vec<String>) -> Site {
+        Site { with_siblings: sources.clone(), archive: PathBuf::new(), sources, targets }
     }
 
     /// Returns the content of a target.
@@ -126,7 +131,7 @@ fn is_newer(file: &Path, other: &Path) -> bool {
 
 /// Builds an archive. Returns the resources that the archiver used.
 pub(crate) fn build(sources: &Path, archive: &Path, compress: Option<&str>) -> Result<Usage> {
-    let mut archiver = Command::new(programs::binary("cannery-archiver")?);
+    let mut archiver = Command::new(programs::cannery("cannery-archiver"));
     // Some scenarios have no page for `/`.
     archiver.arg("--sources").arg(sources).arg("--archive").arg(archive).arg("--allow-empty");
     if let Some(codings) = compress {

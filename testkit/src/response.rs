@@ -1,5 +1,6 @@
 //! A response as a test sees it, whatever the protocol, and the reasons for which there is none.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 
@@ -85,6 +86,8 @@ impl fmt::Display for Ended {
         }
     }
 }
+
+impl Error for Ended {}
 
 impl From<io::Error> for Ended {
     fn from(error: io::Error) -> Ended {

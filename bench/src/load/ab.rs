@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Job, Report, number};
+use super::{Job, Report, number, percentiles};
 use crate::certificates;
 use crate::project;
 
@@ -13,10 +13,6 @@ const REQUESTS_PER_S_MAX: u64 = 250_000;
 const HANDSHAKES_PER_S: u64 = 1000;
 
 /// Runs ab for the job's duration, or for a fixed number of requests.
-///
-/// # Errors
-///
-/// Fails if the report has an error or a wrong status.
 pub(crate) fn run(job: &Job<'_>, keep_alive: bool, requests: Option<u64>) -> Result<Report> {
     let mut command = project::pinned(job.processors, "ab");
     command.args(["-q", "-c"]).arg(job.connections.to_string());
@@ -38,33 +34,31 @@ pub(crate) fn run(job: &Job<'_>, keep_alive: bool, requests: Option<u64>) -> Res
     for header in job.headers {
         command.arg("-H").arg(header);
     }
-    parse(&project::output(command.arg(job.url(&job.targets[0])))?, keep_alive)
+    parse(&project::output(command.arg(job.url(&job.targets[0])))?, keep_alive).context("ab")
 }
 
 fn parse(report: &str, keep_alive: bool) -> Result<Report> {
-    let value = |name: &str| number(report, name).with_context(|| format!("ab: no {name}"));
-    let bad = value("Failed requests:")? + number(report, "Non-2xx responses:").unwrap_or(0.0);
-    ensure!(bad == 0.0, "ab: {bad} bad responses");
+    let bad = number(report, "Failed requests:")? + number(report, "Non-2xx responses:").unwrap_or(0.0);
+    ensure!(bad == 0.0, "{bad} bad responses");
     // A connection that TLS refuses is neither complete nor failed, but transfers no content.
-    ensure!(value("HTML transferred:")? > 0.0, "ab: no content");
-
-    let requests = value("Complete requests:")?;
-    ensure!(requests > 0.0, "ab: no responses");
-    let kept = number(report, "Keep-Alive requests:");
-    ensure!(!keep_alive || kept == Some(requests), "ab: {kept:?} of {requests} requests on kept connections");
-
-    // ab prints whole milliseconds, and no percentile between 99 and 100.
-    let mut percentiles = [0.0; 5];
-    for (percentile, name) in percentiles.iter_mut().zip(["50%", "90%", "99%", "100%", "100%"]) {
-        *percentile = value(name)? * 1000.0;
-    }
-    let requests_per_s = value("Requests per second:")?;
-    Ok(Report { requests, requests_per_s, percentiles_us: Some(percentiles), header_bytes: None })
+    ensure!(number(report, "HTML transferred:")? > 0.0, "no content");
+    let requests = number(report, "Complete requests:")?;
+    ensure!(requests > 0.0, "no responses");
+    let kept = number(report, "Keep-Alive requests:").unwrap_or(0.0);
+    ensure!(!keep_alive || kept == requests, "{kept} of {requests} requests on kept connections");
+    Ok(Report {
+        requests,
+        requests_per_s: number(report, "Requests per second:")?,
+        // ab prints whole milliseconds, and no percentile between 99 and 100.
+        percentiles: percentiles(report, ["50%", "90%", "99%", "100%", "100%"], 1000.0)?,
+        header_bytes: None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric::Metric;
 
     const CLEAN: &str = "Complete requests:      50000\nFailed requests:        0\nKeep-Alive requests:    50000\n\
         HTML transferred:       650000 bytes\n\
@@ -75,7 +69,7 @@ mod tests {
     fn a_clean_report_has_values() {
         let report = parse(CLEAN, true).unwrap();
         assert_eq!([report.requests, report.requests_per_s], [50_000.0, 49_950.05]);
-        assert_eq!(report.percentiles_us, Some([1000.0, 2000.0, 3000.0, 7000.0, 7000.0]));
+        assert_eq!(report.percentiles[2..4], [(Metric::P99Us, 3000.0), (Metric::P999Us, 7000.0)]);
     }
 
     #[test]

@@ -1,30 +1,17 @@
 //! h2load: HTTP/2 and HTTP/3, exact numbers of requests, new connections, and connections that stay idle.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
 use super::{Job, Report};
 use crate::newer_debian;
+use crate::process::Running;
 use crate::project;
-use crate::scenario::Wire;
-
-/// The length of a run.
-pub(crate) enum Count {
-    /// The job's duration.
-    Duration,
-    /// This number of requests over all connections.
-    Requests(usize),
-    /// This number of connections in each second of the job's duration, with one request each.
-    ConnectionsPerS(u32),
-}
+use crate::scenario::{Count, Wire};
 
 /// Runs h2load over all targets. Every connection requests them in order.
-///
-/// # Errors
-///
-/// Fails if the report has an error or a wrong status.
-pub(crate) fn run(job: &Job<'_>, streams: u32, count: &Count) -> Result<Report> {
+pub(crate) fn run(job: &Job<'_>, streams: u32, count: Count) -> Result<Report> {
     let file = job.write_targets("running/urls", |target| job.url(target))?;
     let mut command = command(job)?;
     command.arg(format!("-m{streams}"));
@@ -32,12 +19,12 @@ pub(crate) fn run(job: &Job<'_>, streams: u32, count: &Count) -> Result<Report> 
         Count::Duration => command.arg(format!("-D{}ms", job.duration.as_millis())),
         Count::Requests(requests) => command.arg(format!("-n{requests}")),
         Count::ConnectionsPerS(rate) => {
-            let count = u64::from(*rate) * job.seconds();
+            let count = u64::from(rate) * job.seconds();
             // The last of each option counts.
             command.args([format!("-n{count}"), format!("-c{count}"), format!("-r{rate}")])
         }
     };
-    parse(&project::output(command.arg("-i").arg(file))?, job.status)
+    parse(&project::output(command.arg("-i").arg(file))?, job.status).context("h2load")
 }
 
 fn command(job: &Job<'_>) -> Result<Command> {
@@ -61,45 +48,44 @@ fn command(job: &Job<'_>) -> Result<Command> {
     Ok(command)
 }
 
-/// Opens connections that send one request each and stay idle. The caller ends the process.
-pub(crate) fn hold_idle(job: &Job<'_>) -> Result<Child> {
+/// Opens connections that send one request each and stay idle until the process is dropped.
+pub(crate) fn hold_idle(job: &Job<'_>) -> Result<Running> {
     let mut command = command(job)?;
     // One request in 100 seconds for each connection; the first one is sent at once.
     command.args(["--rps=0.01", "-m1", "-D90s"]).arg(job.url(&job.targets[0]));
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().context("cannot start h2load")
+    Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
 fn parse(report: &str, status: u16) -> Result<Report> {
     // A line is a list of numbers, each with its unit or name.
     let count = |line: &str, name: &str| -> Result<f64> {
-        let line = report.lines().find_map(|text| text.strip_prefix(line)).context("h2load: no report")?;
+        let line = report.lines().find_map(|text| text.strip_prefix(line)).context("no report")?;
         let part = line.split(',').find(|part| part.trim_end().ends_with(name));
         let number = part.and_then(|part| part.trim().split(' ').next()?.parse().ok());
-        number.with_context(|| format!("h2load: no `{name}`: {line}"))
+        number.with_context(|| format!("no `{name}`: {line}"))
     };
 
     let requests = count("requests: ", " done")?;
-    ensure!(requests > 0.0, "h2load: no responses");
+    ensure!(requests > 0.0, "no responses");
     // h2load counts responses with an error status as failed.
     let failed_expected = if status >= 400 { requests } else { 0.0 };
     for (name, expected) in [(" failed", failed_expected), (" errored", 0.0), (" timeout", 0.0)] {
-        ensure!(count("requests: ", name)? == expected, "h2load: wrong number{name}:\n{report}");
+        ensure!(count("requests: ", name)? == expected, "wrong number{name}:\n{report}");
     }
     for (first, name) in [(2, " 2xx"), (3, " 3xx"), (4, " 4xx"), (5, " 5xx")] {
         // h2load counts a status before the response ends, so a few responses may be missing at the end.
         let is_right = status / 100 == first || count("status codes: ", name)? == 0.0;
-        ensure!(is_right, "h2load: responses with status{name}:\n{report}");
+        ensure!(is_right, "responses with status{name}:\n{report}");
     }
 
     let headers =
         report.split_once(" headers").and_then(|(before, _)| before.rsplit_once('(')?.1.strip_suffix(')'));
-    let header_bytes: f64 = headers.context("h2load: no header bytes")?.parse()?;
+    let header_bytes: f64 = headers.context("no header bytes")?.parse()?;
     Ok(Report {
         requests,
         requests_per_s: count("finished in ", " req/s")?,
-        percentiles_us: None,
         header_bytes: Some(header_bytes / requests),
+        ..Report::default()
     })
 }
 

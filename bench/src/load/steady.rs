@@ -4,14 +4,13 @@
 //! packaged tool has percentiles for each second, or new connections at a constant rate. Latency counts from the
 //! scheduled time, as in `loadgen`.
 
-use std::io::{BufReader, Write};
 use std::net::SocketAddrV4;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::http::{self, Response};
+use crate::http::{self, Connection};
 use crate::machine;
 use crate::process::Server;
 use crate::site::Site;
@@ -33,9 +32,6 @@ pub(crate) struct Steady {
 /// The scheduled time and the latency of each request.
 pub(crate) type Timings = Vec<(Duration, Duration)>;
 
-/// A client of one kind.
-type Client = fn(&Steady, Duration) -> Result<Timings>;
-
 impl Steady {
     /// Returns clients of a server that request a target of its site.
     pub(crate) fn new(server: &Server, site: &Site, target: &str) -> Result<Steady> {
@@ -48,34 +44,37 @@ impl Steady {
     ///
     /// Fails at the first wrong response.
     pub(crate) fn run(&self, duration: Duration, processors: &str) -> Result<[Timings; 2]> {
-        let kept = [Self::on_kept as Client; KEPT_CONNECTIONS];
-        let clients = kept.into_iter().chain([Self::on_new as Client]);
-        let mut latencies = machine::in_threads(clients, |client| {
+        let mut latencies = machine::in_threads(0..=KEPT_CONNECTIONS, |number| {
             machine::pin_thread(processors)?;
-            client(self, duration).with_context(|| format!("a steady request to {}", self.address))
+            let timings =
+                if number < KEPT_CONNECTIONS { self.on_kept(duration) } else { self.on_new(duration) };
+            timings.with_context(|| format!("a steady request to {}", self.address))
         })?;
         let on_new = latencies.pop().context("the last client has new connections")?;
         Ok([latencies.concat(), on_new])
     }
 
     fn on_kept(&self, duration: Duration) -> Result<Timings> {
-        let mut stream = BufReader::new(http::connect(self.address)?);
+        let mut connection = Connection::open(self.address)?;
         let request = http::request("1.1", self.address, &self.target, &[]);
         at_rate(KEPT_RATE, duration, || {
-            stream.get_mut().write_all(&request)?;
-            Response::read(&mut stream)?.expect(&self.content)
+            connection.send(&request)?;
+            connection.receive()?.expect(&self.content)
         })
     }
 
     fn on_new(&self, duration: Duration) -> Result<Timings> {
         let close = ["Connection: close".to_owned()];
-        let request = http::request("1.1", self.address, &self.target, &close);
-        at_rate(NEW_RATE, duration, || http::exchange(self.address, &request)?.expect(&self.content))
+        at_rate(NEW_RATE, duration, || http::get(self.address, &self.target, &close)?.expect(&self.content))
     }
 }
 
 /// Calls `send` at a constant rate. Returns for each call the scheduled time and the latency.
-fn at_rate(rate: u32, duration: Duration, mut send: impl FnMut() -> Result<()>) -> Result<Timings> {
+pub(crate) fn at_rate(
+    rate: u32,
+    duration: Duration,
+    mut send: impl FnMut() -> Result<()>,
+) -> Result<Timings> {
     let started = Instant::now();
     let interval = Duration::from_secs(1) / rate;
     let mut latencies = Vec::new();

@@ -3,21 +3,23 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use cannery_testkit::http3::{Client, Options, initial_datagrams};
 use cannery_testkit::tls::{self, ClientOptions};
 use cannery_testkit::{Ended, http1};
 
 use super::Context;
 use crate::latency::Latencies;
+use crate::load::at_rate;
 use crate::machine;
 use crate::metric::{Metric, mebibytes};
+use crate::process::Running;
 use crate::project;
 use crate::results::{Sample, Samples};
 use crate::scenario::Step;
@@ -33,8 +35,8 @@ const FLOOD_PER_MS: usize = 50;
 const FLOOD_PACKETS: usize = 2000;
 const FLOOD_SOURCES: u8 = 200;
 
-/// The time between requests during the flood.
-const REQUEST_EVERY: Duration = Duration::from_micros(1250);
+/// Requests of the client during the flood.
+const REQUESTS_PER_S: u32 = 800;
 
 /// The window of clients that change their ports: less than a response, which is then incomplete.
 const WINDOW: u32 = 16 * 1024;
@@ -65,12 +67,9 @@ type Rows = Vec<(&'static str, Sample)>;
 
 /// Measures the goodput of parallel transfers over a path with loss.
 fn loss(context: &Context<'_>, step: &Step) -> Result<Rows> {
-    let path = Command::new("python3")
-        .arg(project::folder().join("lossy_path.py"))
-        .args(LOSS)
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut path = Running(path?);
+    let mut python = Command::new("python3");
+    python.arg(project::folder().join("lossy_path.py")).args(LOSS).stdout(Stdio::piped());
+    let mut path = Running::start(&mut python)?;
     let mut ready = String::new();
     BufReader::new(path.0.stdout.take().expect("a pipe")).read_line(&mut ready)?;
     let _server = context.servers.get("cannery")?.start(&context.launch(step), "0")?;
@@ -93,15 +92,15 @@ fn loss(context: &Context<'_>, step: &Step) -> Result<Rows> {
 
 fn over_http3(target: &str) -> Result<Vec<u8>> {
     let options = Options { timeout: Duration::from_secs(120), stream_window: 8 << 20, ..Options::default() };
-    let mut client = Client::connect_with(LOSSY_SERVER, &options).map_err(failure)?;
-    Ok(client.request(&fields(target)).map_err(failure)?.body)
+    let mut client = Client::connect_with(LOSSY_SERVER, &options)?;
+    Ok(client.request(&fields(target))?.body)
 }
 
 fn over_tls(target: &str) -> Result<Vec<u8>> {
     let config = ClientOptions::default().tls13().build();
     let stream = tls::connect(TcpStream::connect(LOSSY_SERVER)?, "localhost", Arc::new(config))?;
     let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    Ok(http1::Client::new(stream).request(request.as_bytes(), "GET").map_err(failure)?.body)
+    Ok(http1::Client::new(stream).request(request.as_bytes(), "GET")?.body)
 }
 
 /// Measures latencies of a client, and memory of the server, before and during a flood of Initial packets.
@@ -110,53 +109,38 @@ fn flood(context: &Context<'_>, step: &Step) -> Result<Rows> {
     let server = context.servers.get("cannery")?.start(&context.launch(step), "0")?;
     let address = server.address().into();
     let target = context.site().targets[0].as_str();
-    let memory = || anyhow::Ok((Metric::PrivateMib, mebibytes(server.anonymous_bytes()?)));
-    let request = || {
+    let sample = || {
         machine::pin_thread(processors)?;
-        latencies(address, target, context.plan.duration)
+        let mut sample = latencies(address, target, context.plan.duration)?;
+        sample.push((Metric::PrivateMib, mebibytes(server.anonymous_bytes()?)));
+        anyhow::Ok(sample)
     };
 
-    let mut before = request()?;
-    before.push(memory()?);
-    let has_ended = AtomicBool::new(false);
-    let (during, sent) = thread::scope(|scope| {
-        let flood = scope.spawn(|| send_initials(address, &has_ended));
-        let during = request().and_then(|mut sample| {
-            sample.push(memory()?);
-            Ok(sample)
-        });
-        has_ended.store(true, Ordering::Relaxed);
-        (during, flood.join().expect("the flood doesn't panic"))
-    });
-    let flood = vec![(Metric::RequestsPerS, sent?)];
-    Ok(vec![("before", before), ("during", during?), ("flood", flood)])
+    let before = sample()?;
+    let (during, sent) = machine::during(|should_stop| send_initials(address, should_stop), sample)?;
+    Ok(vec![("before", before), ("during", during), ("flood", vec![(Metric::RequestsPerS, sent)])])
 }
 
-/// Requests a target at a constant rate on one connection. A late request counts from its scheduled time.
+/// Requests a target at a constant rate on one connection.
 fn latencies(address: SocketAddr, target: &str, duration: Duration) -> Result<Sample> {
-    let mut client = Client::connect(address).map_err(failure)?;
-    let started = Instant::now();
-    let mut timings = Vec::new();
-    let mut scheduled = Duration::ZERO;
-    while scheduled < duration {
-        thread::sleep(scheduled.saturating_sub(started.elapsed()));
-        let response = client.request(&fields(target)).map_err(failure)?;
+    let mut client = Client::connect(address)?;
+    let timings = at_rate(REQUESTS_PER_S, duration, || {
+        let response = client.request(&fields(target))?;
         ensure!(response.status == 200, "status {}", response.status);
-        timings.push((scheduled, started.elapsed() - scheduled));
-        scheduled += REQUEST_EVERY;
-    }
+        Ok(())
+    })?;
     Ok(Latencies::new(timings).sample())
 }
 
 /// Sends Initial packets from many addresses until the end. Returns their rate.
-fn send_initials(server: SocketAddr, has_ended: &AtomicBool) -> Result<f64> {
+fn send_initials(server: SocketAddr, should_stop: &AtomicBool) -> Result<f64> {
     machine::pin_thread("1")?;
     let packets = initial_datagrams(server, FLOOD_PACKETS);
     let bind = |source| UdpSocket::bind((Ipv4Addr::new(127, 0, 2, source), 0));
     let sockets = (1..=FLOOD_SOURCES).map(bind).collect::<Result<Vec<_>, _>>()?;
     let started = Instant::now();
     let mut sent = 0;
-    while !has_ended.load(Ordering::Relaxed) {
+    while !should_stop.load(Ordering::Relaxed) {
         let scheduled = usize::try_from(started.elapsed().as_millis())? * FLOOD_PER_MS;
         while sent < scheduled {
             // The server's receive buffer may be full.
@@ -184,7 +168,7 @@ fn rebind(context: &Context<'_>, step: &Step) -> Result<Rows> {
             assert!(!client.is_complete(stream), "the response exceeds the window");
             Ok((client, stream))
         };
-        let transfers = (0..connections).map(begin).collect::<Result<Vec<_>, Ended>>().map_err(failure)?;
+        let transfers = (0..connections).map(begin).collect::<Result<Vec<_>, Ended>>()?;
         let mut complete = 0;
         for (mut client, stream) in transfers {
             client.rebind(Ipv4Addr::LOCALHOST.into())?;
@@ -200,19 +184,4 @@ fn rebind(context: &Context<'_>, step: &Step) -> Result<Rows> {
 
 fn fields(target: &str) -> [(&str, &str); 4] {
     [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", target)]
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failure(ended: Ended) -> anyhow::Error {
-    anyhow!("{ended}")
-}
-
-/// A process that ends when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

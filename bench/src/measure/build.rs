@@ -20,7 +20,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let mut samples = Samples::default();
     for Build { site, compress, then_start } in &context.scenario.builds {
         let spec = &context.scenarios.sites[site];
-        let sources = site::sources(site, spec, context.plan.is_quick())?;
+        let sources = site::sources(site, spec, context.plan.is_quick)?;
         let mut bytes = 0;
         for file in files_below(&sources)? {
             bytes += fs::metadata(file)?.len();
@@ -28,7 +28,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
         samples.record(site, "files", Ok(vec![(Metric::ArchiveBytes, bytes as f64)]));
 
         // Quick runs leave out the slow codings.
-        let codings = if context.plan.is_quick() { &compress[..1] } else { compress };
+        let codings = if context.plan.is_quick { &compress[..1] } else { compress };
         for coding in codings {
             let started = Instant::now();
             for round in 0..context.plan.rounds {
@@ -38,7 +38,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
             }
         }
         if *then_start {
-            let prepared = Site::prepare(site, spec, context.plan.is_quick())?;
+            let prepared = Site::prepare(site, spec, context.plan.is_quick)?;
             let context = Context { site: Some(&prepared), ..*context };
             let server = context.servers.get("cannery")?;
             for _ in 0..context.plan.rounds {

@@ -10,27 +10,27 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 
 use super::Context;
-use crate::load::{self, Count};
+use crate::load;
 use crate::metric::Metric;
-use crate::process::{self, Server};
+use crate::process::{Running, Server};
 use crate::project;
 use crate::results::{Sample, Samples};
-use crate::scenario::Step;
+use crate::scenario::{Count, Step};
 use crate::servers::Spec;
 
 const REQUESTS: usize = 100_000;
 
 pub(super) fn run(context: &Context<'_>) -> Samples {
-    context.each_server(&context.scenario.steps, 1, |spec, step| calls_per_request(context, spec, step))
+    context.each_server(&context.scenario.steps, 1, 1, |spec, step| calls_per_request(context, spec, step))
 }
 
 fn calls_per_request(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
     let server = spec.start(&context.launch(step), "0")?;
-    let requests = if context.plan.is_quick() { REQUESTS / 10 } else { REQUESTS };
+    let requests = if context.plan.is_quick { REQUESTS / 10 } else { REQUESTS };
     let job = context.job(&server, step, "1");
     // The server's memory and its threads exist before counting starts.
-    load::h2load(&job, 1, &Count::Requests(1000))?;
-    let summary = traced(&server, || load::h2load(&job, 1, &Count::Requests(requests)).map(drop))?;
+    load::h2load(&job, 1, Count::Requests(1000))?;
+    let summary = traced(&server, || load::h2load(&job, 1, Count::Requests(requests)).map(drop))?;
     println!("{summary}");
     let calls = total(&summary).context("strace counted no calls")?;
     Ok(vec![(Metric::Calls, calls / requests as f64)])
@@ -42,14 +42,14 @@ fn traced(server: &Server, load: impl FnOnce() -> Result<()>) -> Result<String> 
     let mut command = Command::new("strace");
     command.args(["-f", "-c", "-o"]).arg(&summary).arg("-p").arg(server.id().to_string());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut strace = command.spawn().context("cannot start strace")?;
+    let mut strace = Running::start(&mut command)?;
 
     let mut line = String::new();
-    BufReader::new(strace.stderr.take().context("strace has no output")?).read_line(&mut line)?;
+    BufReader::new(strace.0.stderr.take().context("strace has no output")?).read_line(&mut line)?;
     let is_attached = line.contains(" attached");
     let loaded = if is_attached { load() } else { Ok(()) };
-    process::send_signal(&strace, Signal::INT)?;
-    strace.wait()?;
+    strace.signal(Signal::INT)?;
+    strace.0.wait()?;
     ensure!(is_attached, "strace cannot attach, which containers often forbid: {line}");
     loaded?;
     Ok(fs::read_to_string(&summary)?)

@@ -10,7 +10,7 @@ use crate::scenario::Step;
 use crate::servers::Spec;
 
 pub(super) fn run(context: &Context<'_>) -> Samples {
-    context.each_server(&context.scenario.steps, context.plan.rounds, |spec, step| {
+    context.each_server(&context.scenario.steps, context.plan.rounds, 1, |spec, step| {
         first_response(context, spec, step)
     })
 }
@@ -19,8 +19,7 @@ pub(super) fn run(context: &Context<'_>) -> Samples {
 pub(super) fn first_response(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
     let target = context.site().targets.last().expect("the site has files");
     let server = spec.start(&context.launch(step), "0")?;
-    let request = http::request("1.1", server.address(), target, &context.scenario.headers);
-    let response = http::exchange(server.address(), &request)?;
+    let response = http::get(server.address(), target, &context.scenario.headers)?;
     let milliseconds = server.age().as_secs_f64() * 1e3;
 
     let is_right = !spec.serves_site() || response.content() == context.site().content(target)?;

@@ -1,30 +1,26 @@
-//! A folder that is edited while `cannery serve` serves it: the first response, the cost of following, the time from saving
-//! a page until a browser has it, and compressing everything in the background.
-
-mod peers;
+//! A folder that is edited while `cannery serve` and other servers serve it: the first response, the cost of following, the
+//! time from saving a page until a browser has it, and compressing everything in the background.
 
 use std::fs;
-use std::io::{BufReader, Write};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
 
 use super::Context;
 use crate::contents;
-use crate::http::{self, Response};
+use crate::http::{self, Connection};
 use crate::latency::Latencies;
-use crate::machine;
-use crate::metric::{Metric, PERCENTILES};
+use crate::machine::{self, wait_until};
+use crate::metric::{Metric, mebibytes};
 use crate::process::Server;
-use crate::programs;
 use crate::project;
 use crate::promise::OURS;
 use crate::results::{Sample, Samples};
-use crate::site;
+use crate::scenario::Step;
+use crate::servers::{Launch, Spec};
+use crate::site::{self, Site};
 
 /// The number of edits, of which one in a hundred decides.
 const EDITS: u32 = 200;
@@ -42,69 +38,107 @@ const COMPRESSED_WITHIN: Duration = Duration::from_secs(600);
 const PAGES_PER_FOLDER: u32 = 100;
 
 pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
+    let cannery = context.servers.get("cannery-serve")?;
+    let polling = context.servers.get("cannery-serve-poll")?;
     let mut samples = Samples::default();
     for step in &context.plan.steps(context.scenario)? {
         let label = context.scenario.label(step);
         if step.connections == 0 {
             // One round: it takes minutes, and varies little.
-            samples.record(&label, OURS, compress(context));
+            samples.record(&label, OURS, compress(context, &cannery));
             continue;
         }
 
-        let folder = Folder::create(context.connections(step))?;
+        let folder = Folder::create(context, context.connections(step))?;
         for _ in 0..context.plan.rounds {
-            samples.record(&label, "cold", cold(&folder));
+            samples.record(&label, "cold", folder.cold(&cannery));
         }
-        for (series, flags) in [("idle", &[][..]), ("polling", &["--poll"])] {
-            let server = serve(&folder.root, flags)?;
-            server.await_compressed()?;
-            samples.record(&label, series, server.idle());
+        for (series, spec) in [("idle", &cannery), ("polling", &polling)] {
+            samples.record(&label, series, folder.idle(spec));
         }
-        let server = serve(&folder.root, &[])?;
-        server.await_compressed()?;
-        let edits = if context.plan.is_quick() { 5 } else { EDITS };
-        let mut browser = Browser::open(&server.0)?;
-        samples.record(&label, OURS, folder.edit(edits, |target, mark| browser.show(target, mark)));
-        drop(server);
-        peers::run(&folder, edits, &label, &mut samples)?;
+        let edits = if context.plan.is_quick { 5 } else { EDITS };
+        for spec in context.present {
+            samples.record(&label, spec.name, folder.edit(spec, edits));
+        }
     }
     Ok(samples)
 }
 
+/// Measures how long the Python documentation is served uncompressed.
+fn compress(context: &Context<'_>, cannery: &Spec<'_>) -> Result<Sample> {
+    let spec = &context.scenarios.sites["documentation"];
+    let sources = site::sources("documentation", spec, context.plan.is_quick)?;
+    let server = start(context, cannery, &Site::of_files(sources, vec!["/index.html".into()]))?;
+    await_compressed(&server)?;
+    let peak = mebibytes(server.peak_bytes()?);
+    Ok(vec![(Metric::BuildS, server.age().as_secs_f64()), (Metric::PeakMib, peak)])
+}
+
+/// Starts a server on all processors.
+fn start(context: &Context<'_>, spec: &Spec<'_>, site: &Site) -> Result<Server> {
+    let processors = machine::processors();
+    let step = Step { threads: processors, ..Step::default() };
+    let launch = Launch { scenario: context.scenario, step: &step, site, has_large_responses: false };
+    spec.start(&launch, &format!("0-{}", processors - 1))
+}
+
+/// Waits until everything is compressed. All contents are at the same moment.
+fn await_compressed(server: &Server) -> Result<()> {
+    http::await_coding(server.address(), "/index.html", "br", COMPRESSED_WITHIN)
+}
+
 /// A folder of pages.
-struct Folder {
-    root: PathBuf,
+struct Folder<'a> {
+    context: &'a Context<'a>,
+    site: Site,
     pages: u32,
 }
 
-impl Folder {
-    fn create(pages: u32) -> Result<Folder> {
-        let root = project::scratch("running/folder/site")?;
-        if root.exists() {
-            fs::remove_dir_all(&root)?;
-        }
-        let folder = Folder { root, pages };
+impl Folder<'_> {
+    fn create<'a>(context: &'a Context<'a>, pages: u32) -> Result<Folder<'a>> {
         // The start page is one of them.
-        fs::create_dir_all(&folder.root)?;
-        fs::write(folder.root.join("index.html"), page(0, ""))?;
-        for number in 1..pages {
-            let path = folder.root.join(target(number));
+        let targets: Vec<_> = ["/index.html".into()].into_iter().chain((1..pages).map(target)).collect();
+        let site = Site::of_files(project::empty_folder("running/site")?, targets);
+        for (number, target) in (0..).zip(&site.targets) {
+            let path = site.file(target);
             fs::create_dir_all(path.parent().expect("each page is in a folder"))?;
             fs::write(path, page(number, ""))?;
         }
         sleep(SETTLED_AFTER);
-        Ok(folder)
+        Ok(Folder { context, site, pages })
     }
 
-    /// Saves pages, and measures for each how long it takes to `show` its target with a mark.
-    fn edit(&self, edits: u32, mut show: impl FnMut(&str, &str) -> Result<()>) -> Result<Sample> {
+    /// Measures the first response of a folder that the kernel has in its page cache.
+    fn cold(&self, spec: &Spec<'_>) -> Result<Sample> {
+        let server = start(self.context, spec, &self.site)?;
+        let response = http::get(server.address(), &target(self.pages - 1), &[])?;
+        let milliseconds = server.age().as_secs_f64() * 1e3;
+        ensure!(response.status == 200, "status {}", response.status);
+        Ok(vec![(Metric::FirstResponseMs, milliseconds)])
+    }
+
+    /// Measures the processor time of an idle server as a share of a processor.
+    fn idle(&self, spec: &Spec<'_>) -> Result<Sample> {
+        let server = start(self.context, spec, &self.site)?;
+        await_compressed(&server)?;
+        let before = server.cpu_time()?;
+        let began = Instant::now();
+        sleep(IDLE);
+        let share = server.cpu_seconds_since(before)? / began.elapsed().as_secs_f64();
+        Ok(vec![(Metric::Busy, share), (Metric::PeakMib, mebibytes(server.peak_bytes()?))])
+    }
+
+    /// Saves pages, and measures for each how long it takes until a browser shows it.
+    fn edit(&self, spec: &Spec<'_>, edits: u32) -> Result<Sample> {
+        let server = start(self.context, spec, &self.site)?;
+        let mut browser = Browser::open(&server, spec.name)?;
         let began = Instant::now();
         let mut latencies = Vec::new();
         for edit in 0..edits {
             // Primes spread pages and pauses.
             let number = 1 + edit * 7919 % (self.pages - 1);
             let mark = format!("edit {edit}.");
-            let path = self.root.join(target(number));
+            let path = self.site.file(&target(number));
             let saved = Instant::now();
             if edit % 2 == 0 {
                 fs::write(&path, page(number, &mark))?;
@@ -113,17 +147,16 @@ impl Folder {
                 fs::write(&next, page(number, &mark))?;
                 fs::rename(next, &path)?;
             }
-            show(&format!("/{}", target(number)), &mark)?;
+            browser.show(&target(number), &mark)?;
             latencies.push((saved - began, saved.elapsed()));
             sleep(Duration::from_millis(u64::from(50 + edit * 37 % 200)));
         }
-        let latencies = Latencies::new(latencies);
-        Ok(PERCENTILES.into_iter().zip(latencies.percentiles()).collect())
+        Ok(Latencies::new(latencies).sample())
     }
 }
 
 fn target(number: u32) -> String {
-    format!("{}/{number}.html", number / PAGES_PER_FOLDER)
+    format!("/{}/{number}.html", number / PAGES_PER_FOLDER)
 }
 
 /// Returns a page of two kilobytes.
@@ -134,110 +167,111 @@ fn page(number: u32, mark: &str) -> String {
     )
 }
 
-/// A server that follows a folder.
-struct Followed(Server);
-
-fn serve(root: &Path, flags: &[&str]) -> Result<Followed> {
-    let address = machine::free_address()?;
-    let mut command = Command::new(programs::binary("cannery")?);
-    command.arg("serve").arg(root).args(["--quiet", "--bind"]).arg(address.to_string()).args(flags);
-    let all = format!("0-{}", machine::processors() - 1);
-    Ok(Followed(Server::start(&command, &all, address, &project::scratch("running/folder/stderr")?)?))
-}
-
-impl Followed {
-    /// Waits until everything is compressed. All contents are at the same moment.
-    fn await_compressed(&self) -> Result<()> {
-        let headers = ["Accept-Encoding: br".to_owned()];
-        let request = http::request("1.1", self.0.address(), "/index.html", &headers);
-        loop {
-            let response = http::exchange(self.0.address(), &request)?;
-            if String::from_utf8_lossy(&response.bytes).contains("Content-Encoding: br") {
-                return Ok(());
-            }
-            ensure!(self.0.age() < COMPRESSED_WITHIN, "it is never compressed");
-            sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Returns the processor time of an idle server as a share of a processor.
-    fn idle(&self) -> Result<Sample> {
-        let before = self.0.cpu_time()?;
-        let began = Instant::now();
-        sleep(IDLE);
-        let used = self.0.cpu_time()?.saturating_sub(before);
-        let peak = self.0.peak_bytes()? as f64 / 1_048_576.0;
-        let share = used.as_secs_f64() / began.elapsed().as_secs_f64();
-        Ok(vec![(Metric::Busy, share), (Metric::PeakMib, peak)])
-    }
-}
-
-/// Measures the first response of a folder that the kernel has in its page cache.
-fn cold(folder: &Folder) -> Result<Sample> {
-    let server = serve(&folder.root, &[])?.0;
-    let request = http::request("1.1", server.address(), &format!("/{}", target(folder.pages - 1)), &[]);
-    let response = http::exchange(server.address(), &request)?;
-    let milliseconds = server.age().as_secs_f64() * 1e3;
-    ensure!(response.status == 200, "status {}", response.status);
-    Ok(vec![(Metric::FirstResponseMs, milliseconds)])
-}
-
-/// Measures how long the Python documentation is served uncompressed.
-fn compress(context: &Context<'_>) -> Result<Sample> {
-    let spec = &context.scenarios.sites["documentation"];
-    let server = serve(&site::sources("documentation", spec, context.plan.is_quick())?, &[])?;
-    server.await_compressed()?;
-    let peak = server.0.peak_bytes()? as f64 / 1_048_576.0;
-    Ok(vec![(Metric::BuildS, server.0.age().as_secs_f64()), (Metric::PeakMib, peak)])
-}
-
-/// A page in a browser that follows the folder.
+/// A page in a browser.
 struct Browser<'a> {
     server: &'a Server,
-    stream: BufReader<TcpStream>,
+    connection: Connection,
+    reload: Reload,
+}
+
+/// The reason for which a browser loads a page again.
+enum Reload {
+    /// A person reloads it.
+    Hand,
+    /// The server sends a message over a WebSocket.
+    Socket,
+    /// The server answers a request of Cannery's script, which has the state that the page shows.
+    Script { state: String },
+}
+
+/// The response to a request of Cannery's script.
+#[derive(Deserialize)]
+struct Change {
     state: String,
+    action: Option<String>,
 }
 
 impl Browser<'_> {
-    fn open(server: &Server) -> Result<Browser<'_>> {
-        let stream = BufReader::new(http::connect(server.address())?);
-        let mut browser = Browser { server, stream, state: String::new() };
-        let script = browser.get("/__/cannery/live.js")?;
-        let script = String::from_utf8_lossy(script.content()).into_owned();
-        // The only number with a hyphen.
-        let words = script.split(|letter: char| !letter.is_ascii_digit() && letter != '-');
-        let state = words.into_iter().find(|word| word.len() > 10 && word.contains('-'));
-        browser.state = state.context("no state in the script")?.to_owned();
+    fn open<'a>(server: &'a Server, name: &str) -> Result<Browser<'a>> {
+        // vite listens for a moment to find out whether the port is free.
+        let responds = || Ok(http::get(server.address(), "/index.html", &[]).is_ok());
+        wait_until(http::TIMEOUT, Duration::from_millis(20), responds).context("it does not respond")?;
+        let connection = Connection::open(server.address())?;
+        let mut browser = Browser { server, connection, reload: Reload::Hand };
+        match name {
+            OURS => browser.follow_script()?,
+            "live-server" => browser.open_socket()?,
+            _ => {}
+        }
         Ok(browser)
     }
 
-    fn get(&mut self, target: &str) -> Result<Response> {
-        let request = http::request("1.1", self.server.address(), target, &[]);
-        self.stream.get_mut().write_all(&request)?;
-        Response::read(&mut self.stream)
+    /// Follows the folder as the script of `cannery serve` does, once everything is compressed.
+    fn follow_script(&mut self) -> Result<()> {
+        await_compressed(self.server)?;
+        self.request("/__/cannery/live.js", &[])?;
+        let script = self.connection.receive()?.text();
+        // The only number with a hyphen.
+        let mut words = script.split(|letter: char| !letter.is_ascii_digit() && letter != '-');
+        let state = words.find(|word| word.len() > 10 && word.contains('-'));
+        self.reload = Reload::Script { state: state.context("no state in the script")?.to_owned() };
+        self.poll()
     }
 
-    /// Waits until the script would reload the page, and loads it.
-    fn show(&mut self, target: &str, mark: &str) -> Result<()> {
-        self.await_reload()?;
-        let shown = self.get(target)?;
-        ensure!(String::from_utf8_lossy(shown.content()).contains(mark), "a stale page");
+    /// Opens a WebSocket as the script of live-server does, and waits until the server has accepted it (RFC 6455 §4.1).
+    fn open_socket(&mut self) -> Result<()> {
+        let headers = [
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        ];
+        self.request("/ws", &headers.map(String::from))?;
+        self.connection.skip_to(b"connected")?;
+        self.reload = Reload::Socket;
         Ok(())
     }
 
+    fn request(&mut self, target: &str, headers: &[String]) -> Result<()> {
+        self.connection.send(&http::request("1.1", self.server.address(), target, headers))
+    }
+
+    /// Sends the request that is answered when the page is to be reloaded, as the script does all the time.
+    fn poll(&mut self) -> Result<()> {
+        let Reload::Script { state } = &self.reload else { return Ok(()) };
+        let target = format!("/__/cannery/live?{state}");
+        self.request(&target, &[])
+    }
+
+    /// Waits for the reason to reload a page, and loads it with its mark.
+    fn show(&mut self, target: &str, mark: &str) -> Result<()> {
+        let shows_mark = || Ok(http::get(self.server.address(), target, &[])?.text().contains(mark));
+        match &self.reload {
+            Reload::Hand => wait_until(http::TIMEOUT, Duration::ZERO, shows_mark).context("a stale page"),
+            Reload::Socket => {
+                // The message is unmasked in one frame (RFC 6455 §5.1).
+                self.connection.skip_to(b"reload")?;
+                wait_until(http::TIMEOUT, Duration::ZERO, shows_mark).context("a stale page")
+            }
+            Reload::Script { .. } => {
+                self.await_change()?;
+                self.request(target, &[])?;
+                ensure!(self.connection.receive()?.text().contains(mark), "a stale page");
+                self.poll()
+            }
+        }
+    }
+
     /// Waits until the script would reload the page.
-    fn await_reload(&mut self) -> Result<()> {
+    fn await_change(&mut self) -> Result<()> {
         loop {
-            let response = self.get(&format!("/__/cannery/live?{}", self.state))?;
-            let text = String::from_utf8_lossy(response.content()).into_owned();
-            let value = |name: &str| {
-                let (_, rest) = text.split_once(&format!("\"{name}\":\""))?;
-                rest.split_once('"').map(|(value, _)| value.to_owned())
-            };
-            self.state = value("state").with_context(|| format!("no state: {text}"))?;
-            if value("action").as_deref() == Some("reload") {
+            let response = self.connection.receive()?.text();
+            let change: Change = serde_json::from_str(&response).context(response)?;
+            self.reload = Reload::Script { state: change.state };
+            if change.action.as_deref() == Some("reload") {
                 return Ok(());
             }
+            self.poll()?;
         }
     }
 }

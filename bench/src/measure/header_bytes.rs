@@ -4,11 +4,11 @@ use anyhow::Result;
 
 use super::Context;
 use crate::check;
-use crate::load::{self, Count, Job};
+use crate::load::{self, Job};
 use crate::metric::Metric;
 use crate::process::Server;
 use crate::results::{Sample, Samples};
-use crate::scenario::Step;
+use crate::scenario::{Count, Step};
 
 pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let mut samples = Samples::default();
@@ -33,7 +33,7 @@ fn measure(context: &Context<'_>, server: &Server, step: &Step) -> Result<Sample
 
     // h2load reports the mean of a connection: of the first response, and of both.
     let mean = |count| -> Result<f64> {
-        let report = load::h2load(&job, 1, &Count::Requests(count))?;
+        let report = load::h2load(&job, 1, Count::Requests(count))?;
         Ok(report.header_bytes.unwrap_or(f64::NAN))
     };
     let first = mean(1)?;

@@ -5,7 +5,6 @@
 mod attack;
 
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -14,6 +13,7 @@ use self::attack::Attack;
 use super::Context;
 use crate::latency::Latencies;
 use crate::load::Steady;
+use crate::machine::wait_until;
 use crate::metric::{Metric, mebibytes};
 use crate::process::Server;
 use crate::resources;
@@ -54,17 +54,15 @@ fn measure(context: &Context<'_>, step: &Step, samples: &mut Samples) -> Result<
         let cpu = server.cpu_time()?;
         let started = Instant::now();
         let during = clients.run(context.plan.duration, processors)?;
-        let cpu = server.cpu_time()?.saturating_sub(cpu);
+        let busy = server.cpu_seconds_since(cpu)? / started.elapsed().as_secs_f64();
         let mut attacked = usage(&server)?;
-        attacked.push((Metric::Busy, cpu.as_secs_f64() / started.elapsed().as_secs_f64()));
+        attacked.push((Metric::Busy, busy));
         attacked.push((Metric::Opened, attack.opened.load(Ordering::Relaxed) as f64));
         attacked.push((Metric::Closed, attack.closed.load(Ordering::Relaxed) as f64));
         Ok((during, attacked))
     })?;
-    let ended = Instant::now();
-    while server.descriptors() > descriptors && ended.elapsed() < CLOSING_MAX {
-        thread::sleep(Duration::from_millis(50));
-    }
+    // Those that remain are in the last row.
+    let _ = wait_until(CLOSING_MAX, Duration::from_millis(50), || Ok(server.descriptors() <= descriptors));
 
     for (when, timings) in [("before", before), ("during", during)] {
         for (kind, timings) in ["kept connections", "new connections"].into_iter().zip(timings) {

@@ -1,14 +1,14 @@
 //! Private memory of a server per idle connection that has sent one request.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result};
 
 use super::Context;
 use crate::check::{self, Content};
 use crate::load::{self, Job};
-use crate::machine;
+use crate::machine::{self, wait_until};
 use crate::metric::Metric;
 use crate::process::Server;
 use crate::results::{Sample, Samples};
@@ -29,7 +29,7 @@ const HANDSHAKE_MIN: Duration = Duration::from_micros(100);
 
 pub(super) fn run(context: &Context<'_>) -> Samples {
     let rounds = context.plan.rounds.min(ROUNDS_MAX);
-    context.each_server(&context.scenario.steps, rounds, |spec, step| measure(context, spec, step))
+    context.each_server(&context.scenario.steps, rounds, 1, |spec, step| measure(context, spec, step))
 }
 
 fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
@@ -45,22 +45,17 @@ fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample
     // With several threads, each has a descriptor table of its own, and the kernel distributes connections only roughly.
     let expected = connections as usize / step.threads;
     let expected = if step.threads == 1 { expected } else { expected / 2 };
-    let mut clients = load::hold_idle(&job)?;
-    let held = wait_until_idle(&server, job.wire, expected);
-    let after = server.anonymous_bytes();
-    let _ = clients.kill();
-    let _ = clients.wait();
-    held?;
-
-    Ok(vec![(Metric::IdleBytes, (after? as f64 - before as f64) / f64::from(connections))])
+    let _clients = load::hold_idle(&job)?;
+    wait_until_idle(&server, job.wire, expected)?;
+    let after = server.anonymous_bytes()?;
+    Ok(vec![(Metric::IdleBytes, (after as f64 - before as f64) / f64::from(connections))])
 }
 
 /// Waits until the server has this many connections and uses no more CPU time.
 fn wait_until_idle(server: &Server, wire: Wire, connections: usize) -> Result<()> {
-    let started = Instant::now();
     let at_first = server.cpu_time()?;
     let mut used = at_first;
-    loop {
+    let is_idle = || {
         thread::sleep(QUIET);
         let now = server.cpu_time()?;
         let are_open = match wire {
@@ -68,11 +63,10 @@ fn wait_until_idle(server: &Server, wire: Wire, connections: usize) -> Result<()
             Wire::H3 => now.saturating_sub(at_first) >= HANDSHAKE_MIN * u32::try_from(connections)?,
             _ => server.descriptors() >= connections,
         };
-        // Servers with timers use some microseconds all the time.
-        if are_open && now.saturating_sub(used) < QUIET / 100 {
-            return Ok(());
-        }
+        let recent = now.saturating_sub(used);
         used = now;
-        ensure!(started.elapsed() < TIMEOUT, "the server is busy or lacks connections after {TIMEOUT:?}");
-    }
+        // Servers with timers use some microseconds all the time.
+        Ok(are_open && recent < QUIET / 100)
+    };
+    wait_until(TIMEOUT, Duration::ZERO, is_idle).context("the server is busy or lacks connections")
 }

@@ -6,14 +6,14 @@
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::Context;
 use crate::load::{self, Job};
 use crate::machine;
 use crate::metric::Metric;
 use crate::project;
-use crate::results::{Sample, Samples};
+use crate::results::Samples;
 use crate::scenario::{Order, Step};
 use crate::servers::Spec;
 
@@ -23,25 +23,21 @@ const WARM_UP: Duration = Duration::from_secs(1);
 pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let step = &context.scenario.steps[0];
     let plain = context.servers.get("cannery")?;
-    let mut is_plain_first = false;
-    let mut measure = |spec: &Spec<'_>| -> Result<Sample> {
-        // Each starts first as often as the other.
-        is_plain_first = !is_plain_first;
-        let [plain_us, cpu_us] = if is_plain_first {
-            measure(context, step, [&plain, spec])?
-        } else {
-            let [cpu_us, plain_us] = measure(context, step, [spec, &plain])?;
-            [plain_us, cpu_us]
-        };
-        Ok(vec![(Metric::CpuUs, cpu_us), (Metric::Ratio, cpu_us / plain_us)])
-    };
-    Ok(context.each_server(&context.scenario.steps[..1], context.plan.rounds, |spec, _| measure(spec)))
+    // Each starts first as often as the other.
+    let mut plain_place = 1;
+    Ok(context.each_server(&context.scenario.steps[..1], context.plan.rounds, 1, |spec, _| {
+        plain_place = 1 - plain_place;
+        let mut pair = [spec; 2];
+        pair[plain_place] = &plain;
+        let cpu_us = measure(context, step, pair)?;
+        let [observed_us, plain_us] = [cpu_us[1 - plain_place], cpu_us[plain_place]];
+        Ok(vec![(Metric::CpuUs, observed_us), (Metric::Ratio, observed_us / plain_us)])
+    }))
 }
 
 /// Returns the CPU time per request of each server, in microseconds.
 fn measure(context: &Context<'_>, step: &Step, pair: [&Spec<'_>; 2]) -> Result<[f64; 2]> {
-    let placement =
-        machine::placement(machine::processors(), 1).context("a second processor is necessary")?;
+    let placement = machine::placement(1)?;
     let launch = context.launch(step);
     let start = |spec: &Spec<'_>| spec.start(&launch, &placement.server);
     let servers = [start(pair[0])?, start(pair[1])?];
@@ -57,8 +53,7 @@ fn measure(context: &Context<'_>, step: &Step, pair: [&Spec<'_>; 2]) -> Result<[
     let before = [servers[0].cpu_time()?, servers[1].cpu_time()?];
     let requests = load(context.plan.duration)?;
     let cpu_us = |place: usize| -> Result<f64> {
-        let cpu = servers[place].cpu_time()?.saturating_sub(before[place]);
-        Ok(cpu.as_secs_f64() * 1e6 / requests[place])
+        Ok(servers[place].cpu_seconds_since(before[place])? * 1e6 / requests[place])
     };
     let cpu_us = [cpu_us(0)?, cpu_us(1)?];
 

@@ -9,18 +9,19 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use rustix::process::Signal;
 
 use super::Context;
 use crate::latency::Latencies;
 use crate::load::Steady;
+use crate::machine::{self, wait_until};
 use crate::metric::Metric;
 use crate::process::Server;
 use crate::project;
-use crate::results::{Sample, Samples};
+use crate::results::Samples;
 use crate::site::Site;
 
 /// Processors of the server by step.
@@ -63,42 +64,33 @@ fn measure(
     }
 
     let clients = Steady::new(&server, &current, current.targets.last().context("the site has tiles")?)?;
-    let window = |event: &(dyn Fn() -> Result<()> + Sync)| during(&context, &server, &clients, event);
+    let client_processors = context.client_processors()?;
+    let window = |release: Option<usize>| {
+        let before = server.cpu_time()?;
+        let clients = |_: &_| clients.run(context.plan.duration, client_processors);
+        let ((), latencies) = machine::during(clients, || {
+            if let Some(number) = release {
+                thread::sleep(RELOAD_AFTER.min(context.plan.duration / 2));
+                releases.switch_to(number)?;
+                server.signal(Signal::HUP)?;
+            }
+            Ok(())
+        })?;
+
+        let latencies = Latencies::new(latencies.concat());
+        let mut sample = latencies.sample();
+        sample.push((Metric::Above5Ms, latencies.count_above(SLOW) as f64));
+        sample.push((Metric::Requests, latencies.len() as f64));
+        sample.push((Metric::CpuMs, server.cpu_seconds_since(before)? * 1e3));
+        anyhow::Ok(sample)
+    };
     for round in 1..=context.plan.rounds {
-        samples.record(step, "quiet", Ok(window(&|| Ok(()))?));
+        samples.record(step, "quiet", Ok(window(None)?));
         let number = usize::from(round % 2 == 1);
-        let reload = || {
-            thread::sleep(RELOAD_AFTER.min(context.plan.duration / 2));
-            releases.switch_to(number)?;
-            server.signal(Signal::HUP)
-        };
-        samples.record(step, "reload", Ok(window(&reload)?));
+        samples.record(step, "reload", Ok(window(Some(number))?));
         releases.wait_until_mapped(&server, number)?;
     }
     Ok(())
-}
-
-/// Runs the clients during an event.
-fn during(
-    context: &Context<'_>,
-    server: &Server,
-    clients: &Steady,
-    event: &(dyn Fn() -> Result<()> + Sync),
-) -> Result<Sample> {
-    let processors = context.client_processors()?;
-    let before = server.cpu_time()?;
-    let (latencies, happened) = thread::scope(|scope| {
-        let event = scope.spawn(event);
-        (clients.run(context.plan.duration, processors), event.join().expect("the event does not panic"))
-    });
-    happened?;
-
-    let latencies = Latencies::new(latencies?.concat());
-    let mut sample = latencies.sample();
-    sample.push((Metric::Above5Ms, latencies.count_above(SLOW) as f64));
-    sample.push((Metric::Requests, latencies.len() as f64));
-    sample.push((Metric::CpuMs, server.cpu_time()?.saturating_sub(before).as_secs_f64() * 1e3));
-    Ok(sample)
 }
 
 /// Two copies of an archive and a symlink to one of them.
@@ -128,15 +120,11 @@ impl Releases {
 
     /// Waits until the server has this copy mapped and not the other one.
     fn wait_until_mapped(&self, server: &Server, number: usize) -> Result<()> {
-        let started = Instant::now();
-        loop {
+        let is_loaded = || {
             let maps = fs::read_to_string(format!("/proc/{}/maps", server.id()))?;
             let is_mapped = |copy: &PathBuf| maps.contains(&copy.display().to_string());
-            if is_mapped(&self.copies[number]) && !is_mapped(&self.copies[1 - number]) {
-                return Ok(());
-            }
-            ensure!(started.elapsed() < TIMEOUT, "the server hasn't loaded the release in {TIMEOUT:?}");
-            thread::sleep(Duration::from_millis(20));
-        }
+            Ok(is_mapped(&self.copies[number]) && !is_mapped(&self.copies[1 - number]))
+        };
+        wait_until(TIMEOUT, Duration::from_millis(20), is_loaded).context("the release isn't loaded")
     }
 }

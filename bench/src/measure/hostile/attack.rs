@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use crate::machine;
+use crate::machine::{self, wait_until};
 
 /// The behaviour of attackers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,9 @@ const RESETS: usize = 100;
 /// Limit for opening a connection. The kernel accepts while the server is busy.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Limit for the first attempts of all connections.
+const BEGINNING_MAX: Duration = Duration::from_secs(600);
+
 const SLOW_HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Padding: ";
 const SMALL_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 const LARGE_REQUEST: &[u8] = b"GET /large.bin HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
@@ -48,12 +51,11 @@ pub(super) struct Attack {
     kind: Kind,
     address: SocketAddrV4,
     connections: u32,
-    should_stop: AtomicBool,
     pub(super) opened: AtomicU64,
     /// Closed by the server.
     pub(super) closed: AtomicU64,
-    /// Attempts to connect that failed.
-    failed: AtomicU64,
+    /// Attempts to connect.
+    attempts: AtomicU64,
 }
 
 impl Attack {
@@ -66,36 +68,33 @@ impl Attack {
             "resets" => Kind::Reset,
             _ => bail!("there is no attack `{step}`"),
         };
-        let [opened, closed, failed] = [0; 3].map(AtomicU64::new);
-        Ok(Attack { kind, address, connections, should_stop: AtomicBool::new(false), opened, closed, failed })
+        let [opened, closed, attempts] = [0; 3].map(AtomicU64::new);
+        Ok(Attack { kind, address, connections, opened, closed, attempts })
     }
 
     /// Calls `run` during the attack: after all connections have been opened once, or the same number of attempts failed.
     pub(super) fn during<T>(&self, processors: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
-        thread::scope(|scope| {
-            let attackers = scope.spawn(|| {
-                machine::pin_thread(processors)?;
-                self.attack();
-                Ok(())
-            });
-            let attempts = || self.opened.load(Ordering::Relaxed) + self.failed.load(Ordering::Relaxed);
-            while attempts() < u64::from(self.connections) && !attackers.is_finished() {
-                thread::sleep(PASS_EVERY);
-            }
-            let result = run();
-            self.should_stop.store(true, Ordering::Relaxed);
-            attackers.join().expect("an attack does not panic").and(result)
-        })
+        let attack = |should_stop: &AtomicBool| {
+            machine::pin_thread(processors)?;
+            self.attack(should_stop);
+            Ok(())
+        };
+        let have_all_begun = || Ok(self.attempts.load(Ordering::Relaxed) >= u64::from(self.connections));
+        let (result, ()) = machine::during(attack, || {
+            wait_until(BEGINNING_MAX, PASS_EVERY, have_all_begun).context("the attackers don't connect")?;
+            run()
+        })?;
+        Ok(result)
     }
 
-    fn attack(&self) {
+    fn attack(&self, should_stop: &AtomicBool) {
         let started = Instant::now();
         let offset = |number| BYTE_EVERY.mul_f64(f64::from(number) / f64::from(self.connections));
         let held = |number| Held { stream: None, sent: 0, next_byte: started + offset(number) };
         let mut all: Vec<_> = (0..self.connections).map(held).collect();
-        while !self.should_stop.load(Ordering::Relaxed) {
+        while !should_stop.load(Ordering::Relaxed) {
             if self.kind == Kind::Reset {
-                (0..RESETS).for_each(|_| self.count_attempt(&self.reset()));
+                (0..RESETS).for_each(|_| self.count_attempt(self.reset().is_ok()));
             } else {
                 all.iter_mut().for_each(|held| self.advance(held));
             }
@@ -103,9 +102,9 @@ impl Attack {
         }
     }
 
-    fn count_attempt<T>(&self, attempt: &io::Result<T>) {
-        let count = if attempt.is_ok() { &self.opened } else { &self.failed };
-        count.fetch_add(1, Ordering::Relaxed);
+    fn count_attempt(&self, is_open: bool) {
+        self.opened.fetch_add(u64::from(is_open), Ordering::Relaxed);
+        self.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Closes a connection that has unread bytes, which makes the kernel send a reset.
@@ -124,7 +123,7 @@ impl Attack {
         if held.stream.take().is_some() {
             self.closed.fetch_add(1, Ordering::Relaxed);
         }
-        self.count_attempt(&held.open(self.kind, self.address));
+        self.count_attempt(held.open(self.kind, self.address).is_ok());
     }
 }
 
