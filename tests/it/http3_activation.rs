@@ -2,14 +2,15 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
 use cannery_testkit::http1;
 use cannery_testkit::http3::{Client, Options, initial_datagrams};
 use cannery_testkit::tls::ClientOptions;
 
-use crate::harness::{Server, TIMEOUT, TLS_FLAGS, request_at, run, server_command};
+use crate::harness::{Server, TIMEOUT, TLS_FLAGS, request_at, server_command};
 use crate::transports::connect_tls;
 
 const REQUEST: [(&str, &str); 4] =
@@ -91,9 +92,20 @@ fn disabled_http3_leaves_a_passed_socket_unused() {
     assert_eq!(Server::run(command).get("/").status, 200);
 }
 
-/// Panics unless a command exits with this code and these words.
+/// Panics unless a command exits with this code and these words, before a deadline.
 #[track_caller]
-fn assert_fails(output: &Output, code: i32, words: &str) {
+fn assert_fails(command: &mut Command, code: i32, words: &str) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let end = Instant::now() + TIMEOUT;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > end {
+            child.kill().unwrap();
+            panic!("the server has started");
+        }
+        std::thread::yield_now();
+    }
+
+    let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(code) && stderr.contains(words), "{}: {stderr}", output.status);
 }
@@ -102,15 +114,16 @@ fn assert_fails(output: &Output, code: i32, words: &str) {
 fn passed_socket_needs_a_certificate() {
     for processes in ["1", "2"] {
         let (mut command, _) = activated(&["--processes", processes]);
-        assert_fails(&command.output().unwrap(), 1, "a listener for TLS or HTTP/3, but no certificate");
+        assert_fails(&mut command, 1, "a listener for TLS or HTTP/3, but no certificate");
     }
 }
 
 #[test]
 fn settings_need_a_socket() {
     for setting in ["--early-data", "--quic-server-id=0123456789abcdef", "--http3-alt-svc=:443"] {
-        let output = run("cannery-server", &["--dummy", "--bind", "127.0.0.1:0", setting]);
+        let mut command = server_command();
+        command.args(["--dummy", "--bind", "127.0.0.1:0", setting]);
         let flag = setting.split('=').next().unwrap();
-        assert_fails(&output, 2, &format!("`{flag}` needs a socket for HTTP/3"));
+        assert_fails(&mut command, 2, &format!("`{flag}` needs a socket for HTTP/3"));
     }
 }

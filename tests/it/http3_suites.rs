@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::fixture_site::{FixtureSite, noise};
 use crate::harness::{
-    QUIC_FLAGS, Server, TLS_FLAGS, compile, python, request_at, skip_outside, write_folder,
+    QUIC_FLAGS, Server, TLS_FLAGS, compile, python, request_at, skip_outside, wait_until, write_folder,
 };
 
 /// A server of a small and a large file.
@@ -44,6 +44,11 @@ impl Site {
         let metrics = String::from_utf8(request_at(&self.admin, "GET", "/metrics", "").body).unwrap();
         let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
+    }
+
+    /// Waits until a metric has this value.
+    pub(crate) fn await_metric(&self, name: &str, value: u64) {
+        wait_until(&format!("{name} {value}"), || self.metric(name) == value);
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::TcpStream;
 
-use crate::harness::{Server, TIMEOUT, compile, pages, write_folder};
+use crate::harness::{Server, compile, pages, wait_until, write_folder};
 
 /// Serves a site with pages that are copied when they are sent.
 fn start(folder: &std::path::Path, flags: &[&str]) -> Server {
@@ -34,14 +34,6 @@ fn kibibytes(server: &Server, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
-}
-
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let end = std::time::Instant::now() + TIMEOUT;
-    while !condition() {
-        assert!(std::time::Instant::now() < end, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 /// The process aborted and closed all connections. This lasted longer with `--io io_uring`, because bytes that the ring

@@ -175,7 +175,10 @@ fn client_with_one_stream_at_a_time_may_open_few() {
     network.run(SECOND);
     // A few are permitted again later, together with others.
     let open = open_all(&mut network, handle);
-    assert!((QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST / 2..=QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST).contains(&open), "{open}");
+    assert!(
+        (QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST / 2..=QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST).contains(&open),
+        "{open}"
+    );
 }
 
 #[test]
