@@ -47,17 +47,19 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     }
     let test = format!("test --workspace {WITHOUT_BENCHMARKS}");
     steps.run("cargo test", || project::run(&mut tests(&test, extent)));
+    // Of the same packages: Cargo would compile libraries once more with the features that a single package enables.
+    let black_box = format!("{test} --test it");
 
     // A program that contains the server, and has routes, must respond to all other requests in the same way.
     let mut with_library =
-        tests("test --package cannery-cli --test it -- conformance:: conditional:: negotiate::", extent);
+        tests(&format!("{black_box} -- conformance:: conditional:: negotiate::"), extent);
     with_library.env("CANNERY_TEST_PROGRAM", project::target().join("debug/examples/site_and_routes"));
     steps.run("library", || project::run(&mut with_library));
 
     // Responses must not depend on the event loop, so the black box tests run on both.
     const ON_IO_URING: &str = "io_uring";
     if has_io_uring() {
-        let mut on_io_uring = tests("test --package cannery-cli --test it", extent);
+        let mut on_io_uring = tests(&black_box, extent);
         on_io_uring.env("CANNERY_TEST_IO", "io_uring");
         steps.run(ON_IO_URING, || project::run(&mut on_io_uring));
     } else {
@@ -133,12 +135,13 @@ fn has_standard_library(target: &str) -> bool {
     output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
 }
 
-/// Returns `true` if the server can use io_uring. It tests that before it opens its archive, so the error for a missing
-/// archive shows that io_uring works.
+/// Returns `true` if the server, which the tests have built, can use io_uring. It tests that before it opens its archive, so
+/// the error for a missing archive shows that io_uring works.
 fn has_io_uring() -> bool {
     const MISSING: &str = "/nowhere/at/all.cdb";
-    let server = format!("run --quiet --bin cannery-server -- --io io_uring --archive {MISSING}");
-    cargo(&server).output().is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains(MISSING))
+    let mut server = Command::new(project::target().join("debug/cannery-server"));
+    let output = server.args(["--io", "io_uring", "--archive", MISSING]).output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains(MISSING))
 }
 
 /// Checks dependencies against `deny.toml`: first licenses and sources, then known vulnerabilities, for which cargo deny
