@@ -10,7 +10,7 @@ use cannery_testkit::http1;
 use cannery_testkit::http3::{Client, Options, initial_datagrams};
 use cannery_testkit::tls::ClientOptions;
 
-use crate::harness::{Server, TIMEOUT, TLS_FLAGS, request_at, server_command};
+use crate::harness::{Server, TIMEOUT, TLS_FLAGS, request_at, server_command, wait_until};
 use crate::transports::connect_tls;
 
 const REQUEST: [(&str, &str); 4] =
@@ -74,12 +74,14 @@ fn flags_apply_to_a_passed_socket() {
     let options = Options { tls: Arc::new(tls), ..Options::default() };
     // The session arrives before the response.
     assert_eq!(Client::connect_with(address, &options).unwrap().request(&REQUEST).unwrap().status, 200);
-    let mut client = Client::connect_early(address, &options).unwrap();
-    assert_eq!(client.request(&REQUEST).unwrap().status, 200);
-    assert!(client.is_early_data_accepted());
-    let metrics = request_at(&server.read_admin_address(), "GET", "/metrics", "").body;
-    let metrics = String::from_utf8(metrics).unwrap();
-    assert!(metrics.contains("cannery_http3_early_requests_total 1\n"), "{metrics}");
+    // On a busy machine, the server may receive a request together with the end of the handshake.
+    wait_until("a request is answered before the handshake is done", || {
+        let mut client = Client::connect_early(address, &options).unwrap();
+        assert_eq!(client.request(&REQUEST).unwrap().status, 200);
+        assert!(client.is_early_data_accepted());
+        let metrics = request_at(&server.read_admin_address(), "GET", "/metrics", "").body;
+        !String::from_utf8(metrics).unwrap().contains("cannery_http3_early_requests_total 0\n")
+    });
 }
 
 #[test]

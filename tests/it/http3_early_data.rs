@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cannery_testkit::http3::{Client, Options};
 use cannery_testkit::tls::ClientOptions;
 
-use crate::harness::{QUIC_FLAGS, Server, TLS_FLAGS, request_at};
+use crate::harness::{QUIC_FLAGS, Server, TLS_FLAGS, request_at, wait_until};
 
 /// Returns a request with this method.
 fn request(method: &str) -> [(&str, &str); 4] {
@@ -43,13 +43,15 @@ fn requests_are_answered_before_the_handshake_is_done() {
     let server = start(&["--early-data"]);
     let address = server.read_quic_address();
     let options = options_with_session(address);
-    let mut client = Client::connect_early(address, &options).unwrap();
-    for method in ["GET", "HEAD"] {
-        assert_eq!(client.request(&request(method)).unwrap().status, 200);
-    }
-    assert!(client.is_early_data_accepted());
-    // The second request may be sent after the handshake.
-    assert!(["1", "2"].contains(&early_requests(&server).as_str()));
+    // On a busy machine, the server may receive a request together with the end of the handshake.
+    wait_until("a request is answered before the handshake is done", || {
+        let mut client = Client::connect_early(address, &options).unwrap();
+        for method in ["GET", "HEAD"] {
+            assert_eq!(client.request(&request(method)).unwrap().status, 200);
+        }
+        assert!(client.is_early_data_accepted());
+        early_requests(&server) != "0"
+    });
 }
 
 #[test]

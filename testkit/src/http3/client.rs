@@ -237,12 +237,15 @@ impl Client {
     ///
     /// Fails if the connection has ended.
     pub fn send_request<N: AsRef<str>>(&mut self, fields: &[(N, N)]) -> Result<StreamId, Ended> {
-        // The server may allow no further stream until earlier ones are done.
-        let mut opened = None;
-        self.run_until(|client| {
-            opened = opened.or_else(|| client.connection.streams().open(Dir::Bi));
-            opened.is_some()
-        })?;
+        // Nothing is sent before the request, so that early data leaves together with the first message of the handshake.
+        let mut opened = self.connection.streams().open(Dir::Bi);
+        if opened.is_none() {
+            // The server allows no further stream until earlier ones are done.
+            self.run_until(|client| {
+                opened = client.connection.streams().open(Dir::Bi);
+                opened.is_some()
+            })?;
+        }
         let stream = opened.expect("the condition was met");
         self.streams.insert(stream, Received::default());
         self.send(stream, &frame(HEADERS, &field_section(fields)));
