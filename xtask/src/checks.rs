@@ -51,8 +51,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     let black_box = format!("{test} --test it");
 
     // A program that contains the server, and has routes, must respond to all other requests in the same way.
-    let mut with_library =
-        tests(&format!("{black_box} -- conformance:: conditional:: negotiate::"), extent);
+    let mut with_library = tests(&format!("{black_box} -- conformance:: conditional:: negotiate::"), extent);
     with_library.env("CANNERY_TEST_PROGRAM", project::target().join("debug/examples/site_and_routes"));
     steps.run("library", || project::run(&mut with_library));
 
