@@ -7,6 +7,7 @@ suite=$1
 folder=$2
 # The mirror of this system; other archives, such as that of security updates, have other names.
 mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep '/debian/\?$' | head -n 1)
+: "${mirror:?no Debian mirror among the sources of apt}"
 
 # The servers, and what h2load needs.
 packages=nginx-light,haproxy,caddy,g++,make,pkgconf,libngtcp2-dev,libngtcp2-crypto-ossl-dev

@@ -75,11 +75,21 @@ pub(crate) fn during<T, B: Send>(
     background: impl FnOnce(&AtomicBool) -> Result<B> + Send,
     run: impl FnOnce() -> Result<T>,
 ) -> Result<(T, B)> {
+    /// Sets the flag when it is dropped, so that the other thread ends even if `run` panics.
+    struct Stop<'a>(&'a AtomicBool);
+
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
     let should_stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let background = scope.spawn(|| background(&should_stop));
+        let stop = Stop(&should_stop);
         let result = run();
-        should_stop.store(true, Ordering::Relaxed);
+        drop(stop);
         Ok((result?, background.join().expect("the other thread does not panic")?))
     })
 }

@@ -86,7 +86,10 @@ impl Promise {
 
         if let Bound::Linear(_) = self.bound {
             let busy = |step| results.get(step, &self.series, Metric::Busy);
-            let least = busy(&self.step).into_iter().chain(busy(ONE_THREAD)).fold(1.0, f64::min);
+            let Some((many, one)) = busy(&self.step).zip(busy(ONE_THREAD)) else {
+                return (Verdict::NotMeasured, String::new());
+            };
+            let least = many.min(one);
             if least < BUSY_MIN {
                 return (Verdict::Undecided, format!("busy {:.0} %: {measured}", least * 100.0));
             }
@@ -191,6 +194,10 @@ mod tests {
         assert_eq!(linear([0.99, 0.9], 5.0), Verdict::Missed);
         assert_eq!(linear([0.99, 0.3], 4.2), Verdict::Undecided);
         assert_eq!(linear([0.8, 0.9], 4.2), Verdict::Undecided);
+
+        let cpu_us = |value| vec![(Metric::CpuUs, value)];
+        let values = [("1", OURS, cpu_us(4.0)), ("64", OURS, cpu_us(4.2))];
+        assert_eq!(verdict("{ linear = 0.95 }", &values), Verdict::NotMeasured);
     }
 
     #[test]

@@ -204,7 +204,8 @@ impl Spec<'_> {
             Origin::Build { .. } => machine::version(&mut project::shell(&self.kind.version)),
             _ => machine::version(self.program()?.arg(&self.kind.version)),
         };
-        let has_name = !self.is_peer() || version.to_lowercase().contains(self.name);
+        let is_ours = matches!(self.kind.from, Origin::Cannery | Origin::CanneryServer);
+        let has_name = is_ours || version.to_lowercase().contains(self.name);
         Ok(if has_name { version } else { format!("{} {version}", self.name) })
     }
 

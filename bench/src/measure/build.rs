@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
             let started = Instant::now();
             for round in 0..context.plan.rounds {
                 if round == 0 || started.elapsed() < ENOUGH {
-                    samples.record(site, coding, build(&sources, coding));
+                    samples.record(site, coding, measure(&sources, coding));
                 }
             }
         }
@@ -50,7 +50,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     Ok(samples)
 }
 
-fn build(sources: &Path, coding: &str) -> Result<Sample> {
+/// Builds an archive with some coding, or with the flags that the archiver has by default.
+pub(super) fn measure(sources: &Path, coding: &str) -> Result<Sample> {
     let archive = project::scratch("running/archive.cdb")?;
     let used = site::build(sources, &archive, (coding != "default").then_some(coding))?;
     Ok(vec![

@@ -2,13 +2,14 @@
 //! time from saving a page until a browser has it, and compressing everything in the background.
 
 use std::fs;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
-use super::Context;
+use super::{Context, build};
 use crate::contents;
 use crate::http::{self, Connection};
 use crate::latency::Latencies;
@@ -45,7 +46,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
         let label = context.scenario.label(step);
         if step.connections == 0 {
             // One round: it takes minutes, and varies little.
-            samples.record(&label, OURS, compress(context, &cannery));
+            let spec = &context.scenarios.sites["documentation"];
+            let sources = site::sources("documentation", spec, context.plan.is_quick)?;
+            samples.record(&label, "archiver", build::measure(&sources, "default"));
+            samples.record(&label, OURS, compress(context, &cannery, sources));
             continue;
         }
 
@@ -64,10 +68,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     Ok(samples)
 }
 
-/// Measures how long the Python documentation is served uncompressed.
-fn compress(context: &Context<'_>, cannery: &Spec<'_>) -> Result<Sample> {
-    let spec = &context.scenarios.sites["documentation"];
-    let sources = site::sources("documentation", spec, context.plan.is_quick)?;
+/// Measures how long the Python documentation at `sources` is served uncompressed.
+fn compress(context: &Context<'_>, cannery: &Spec<'_>, sources: PathBuf) -> Result<Sample> {
     let server = start(context, cannery, &Site::of_files(sources, vec!["/index.html".into()]))?;
     await_compressed(&server)?;
     let peak = mebibytes(server.peak_bytes()?);
@@ -137,7 +139,8 @@ impl Folder<'_> {
         for edit in 0..edits {
             // Primes spread pages and pauses.
             let number = 1 + edit * 7919 % (self.pages - 1);
-            let mark = format!("edit {edit}.");
+            // Other servers have edited the same folder.
+            let mark = format!("edit {edit} for {}.", spec.name);
             let path = self.site.file(&target(number));
             let saved = Instant::now();
             if edit % 2 == 0 {
