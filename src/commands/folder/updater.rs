@@ -2,7 +2,8 @@
 //!
 //! A quick build follows each change at once. When the folder has not changed for a moment, a thread of low priority compresses
 //! what has changed. The next change cancels that build and defers it, but only until its deadline: a folder that changes all the
-//! time is compressed as well. A build that fails leaves the last one in place.
+//! time is compressed as well. A build that fails leaves the last one in place, and the deadline too: nothing is compressed until
+//! the folder can be compiled again.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -76,6 +77,16 @@ pub(in crate::commands) struct Updater<S> {
     complete_digest: Option<String>,
     /// The next build in the background. A canceled build remains planned.
     planned: Option<PlannedBuild>,
+    /// Whether the next build in the background could succeed.
+    condition: Condition,
+}
+
+/// Whether the folder can be compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Sound,
+    /// The last quick build has found an error, which remains until the next change.
+    Broken,
 }
 
 /// A build in the background.
@@ -152,6 +163,7 @@ impl<S: BuildSink> Updater<S> {
             retry: None,
             complete_digest: None,
             planned: Some(PlannedBuild::now()),
+            condition: Condition::Sound,
         };
         updater.await_unsettled(first);
         updater
@@ -208,14 +220,19 @@ impl<S: BuildSink> Updater<S> {
     fn next_build(&self) -> Option<Instant> {
         match self.retry {
             Some(retry) => Some(retry.at),
-            None if self.background.is_none() => self.planned.map(|planned| planned.at),
+            None if self.can_compress() => self.planned.map(|planned| planned.at),
             None => None,
         }
     }
 
     /// Returns `true` if a build in the background is to begin although messages wait.
     fn has_overdue_build(&self) -> bool {
-        self.background.is_none() && self.planned.is_some_and(|planned| planned.deadline <= Instant::now())
+        self.can_compress() && self.planned.is_some_and(|planned| planned.deadline <= Instant::now())
+    }
+
+    /// Returns `true` if a planned build in the background may begin. In a broken folder, it would fail again.
+    fn can_compress(&self) -> bool {
+        self.background.is_none() && self.condition == Condition::Sound
     }
 
     /// Compiles the folder, and serves the result if it differs. `since` is the time of the change.
@@ -228,13 +245,15 @@ impl<S: BuildSink> Updater<S> {
                 if error.is_transient() {
                     self.retry_later();
                 } else {
-                    // A build in the background would fail in the same way.
-                    self.planned = None;
+                    // Only a change fixes it.
+                    self.retry = None;
+                    self.condition = Condition::Broken;
                 }
                 return self.on_failure(&error);
             }
         };
 
+        self.condition = Condition::Sound;
         self.await_unsettled(&build);
         // The compressed contents of unchanged files are in memory.
         let is_complete = self.complete_digest.as_ref() == Some(&build.report.digest);
@@ -332,7 +351,11 @@ impl<S: BuildSink> Updater<S> {
                 self.retry_later();
                 Ok(())
             }
-            Err(error) => self.on_failure(&error),
+            Err(error) => {
+                // Only a change fixes it.
+                self.retry = None;
+                self.on_failure(&error)
+            }
         }
     }
 

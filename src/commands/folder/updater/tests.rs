@@ -136,11 +136,15 @@ fn unchanged_site_is_compressed_once() {
 
 #[test]
 fn changes_defer_compression_until_its_deadline() {
-    let planned = PlannedBuild::after_change(None);
-    let next = PlannedBuild::after_change(Some(planned));
-    assert!(next.at >= planned.at);
-    assert_eq!(next.deadline, planned.deadline);
-    assert!(PlannedBuild::after_change(Some(PlannedBuild::overdue())).at <= Instant::now());
+    let now = Instant::now();
+    let distant = PlannedBuild { at: now, deadline: now + Duration::from_secs(3600) };
+    let next = PlannedBuild::after_change(Some(distant));
+    assert!(next.at >= now + COMPRESS_DELAY);
+    assert_eq!(next.deadline, distant.deadline);
+
+    let deadline = now + Duration::from_millis(100);
+    let next = PlannedBuild::after_change(Some(PlannedBuild { at: now, deadline }));
+    assert_eq!((next.at, next.deadline), (deadline, deadline));
 }
 
 /// With a new deadline for each change, a folder that always changes would never be compressed.
@@ -203,6 +207,37 @@ fn failed_build_is_not_compressed() {
     assert!(updater.next_build().is_some());
 }
 
+/// A folder that is broken and fixed again and again would never be compressed.
+#[test]
+fn failure_keeps_the_deadline_of_compression() {
+    let (folder, mut updater) = serving();
+    let overdue = PlannedBuild::overdue();
+    updater.planned = Some(overdue);
+    updater.fail(&folder);
+    assert!(!updater.has_overdue_build(), "it would fail");
+    fs::remove_file(folder.path().join("_headers")).unwrap();
+    updater.update(Instant::now()).unwrap();
+    assert_eq!(updater.planned.map(|planned| planned.deadline), Some(overdue.deadline));
+    assert!(updater.has_overdue_build());
+}
+
+/// A retry that remained planned in the past was repeated without a pause.
+#[test]
+fn failure_ends_retries() {
+    let (folder, mut updater) = serving();
+    updater.retry_later();
+    updater.fail(&folder);
+    assert_eq!(updater.next_build(), None);
+
+    fs::remove_file(folder.path().join("_headers")).unwrap();
+    updater.update(Instant::now()).unwrap();
+    updater.compress();
+    updater.retry_later();
+    let broken = Error::Read { path: "a".into(), source: std::io::ErrorKind::PermissionDenied.into() };
+    updater.on_compressed(Err(broken), Duration::ZERO).unwrap();
+    assert_eq!(updater.next_build(), None);
+}
+
 #[test]
 fn retry_precedes_compression() {
     let (_folder, mut updater) = serving();
@@ -221,7 +256,7 @@ fn overdue_compression_precedes_messages() {
     updater.planned = Some(PlannedBuild::overdue());
     let (done, is_done) = std::sync::mpsc::channel();
     updater.sender.send(Message::Finish(done)).unwrap();
-    updater.handle_next().unwrap();
+    assert_eq!(updater.handle_next().unwrap(), ControlFlow::Continue(()));
     is_done.try_recv().expect("the message was handled");
     assert!(updater.background.is_some());
 }
