@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::tree::{self, Detail, Entry, Filter};
+use crate::tree::{Detail, Entry, Filter, Identity, Walk};
 
 /// A file can change twice within the resolution of its file system's clock, which is two seconds on the coarsest.
 const RESOLUTION: Duration = Duration::from_secs(2);
@@ -99,7 +99,7 @@ pub(crate) struct Poller {
     settles: Option<Instant>,
 }
 
-/// The part of a scan that one thread has done.
+/// A scan, or the part of it that one thread has done.
 #[derive(Default)]
 struct PartialScan {
     state: FilesState,
@@ -109,6 +109,35 @@ struct PartialScan {
     is_recent: bool,
     /// Whether a file may have been modified in the tick of the clock in which the scan began, or later.
     is_fresh: bool,
+}
+
+impl PartialScan {
+    fn add_directory(&mut self, path: &Path, identity: Identity) {
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        identity.hash(&mut hasher);
+        // The order of directory entries doesn't matter.
+        self.directories = self.directories.wrapping_add(hasher.finish());
+    }
+
+    /// Adds a file. `path` is relative to the folder, and `now` is the time since 1970 at which the scan began.
+    fn add_file(&mut self, path: &Path, metadata: &Metadata, now: Duration) {
+        self.files += 1;
+        self.state.add(path, &FileMetadata::of(metadata));
+
+        let changed = time(metadata.ctime(), metadata.ctime_nsec());
+        self.is_recent |= now.saturating_sub(changed) < RESOLUTION;
+        self.is_fresh |= (now.saturating_sub(TICK_MAX)..now + SKEW_MAX).contains(&changed);
+    }
+
+    fn merge(mut self, other: &PartialScan) -> PartialScan {
+        self.state.merge(other.state);
+        self.directories = self.directories.wrapping_add(other.directories);
+        self.files += other.files;
+        self.is_recent |= other.is_recent;
+        self.is_fresh |= other.is_fresh;
+        self
+    }
 }
 
 impl Poller {
@@ -164,42 +193,33 @@ impl Poller {
     fn scan_at(&mut self, now: SystemTime, root: &Path, filter: &Filter) -> Finding {
         let began = Instant::now();
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let last_tick = now.saturating_sub(TICK_MAX);
         let visit = |part: &mut PartialScan, path: &Path, entry: Entry<'_>| match entry {
-            Entry::Directory(identity) => {
-                let mut hasher = DefaultHasher::new();
-                path.hash(&mut hasher);
-                identity.hash(&mut hasher);
-                // The order of directory entries doesn't matter.
-                part.directories = part.directories.wrapping_add(hasher.finish());
-            }
+            Entry::Directory(identity) => part.add_directory(path, identity),
             Entry::File { metadata, .. } => {
-                part.files += 1;
-                part.state.add(path.strip_prefix(root).unwrap_or(path), &FileMetadata::of(metadata));
-                let changed = time(metadata.ctime(), metadata.ctime_nsec());
-                part.is_recent |= now.saturating_sub(changed) < RESOLUTION;
-                part.is_fresh |= (last_tick..now + SKEW_MAX).contains(&changed);
+                part.add_file(path.strip_prefix(root).unwrap_or(path), metadata, now);
             }
         };
-        let parts =
-            tree::walk_in_parallel(root, filter, Detail::Files, self.threads, PartialScan::default, visit);
-        let mut state = FilesState::default();
-        parts.iter().for_each(|part| state.merge(part.state));
-        let directories = parts.iter().fold(0_u64, |sum, part| sum.wrapping_add(part.directories));
-        let is_recent = parts.iter().any(|part| part.is_recent);
-        let is_fresh = parts.iter().any(|part| part.is_fresh);
-        self.files = parts.iter().map(|part| part.files).sum();
+        let walk = Walk { root, filter, detail: Detail::Files };
+        let parts = walk.run_in_parallel(self.threads, PartialScan::default, visit);
         self.took = began.elapsed();
 
-        let has_other_directories = std::mem::replace(&mut self.directories, directories) != directories;
-        let has_other_files = std::mem::replace(&mut self.state, state) != state;
-        let is_different = has_other_files || has_other_directories;
+        self.compare(&parts.iter().fold(PartialScan::default(), PartialScan::merge))
+    }
+
+    /// Compares a scan with the last one, and keeps it for the next one.
+    fn compare(&mut self, scan: &PartialScan) -> Finding {
+        let has_other_directories = self.directories != scan.directories;
+        let is_different = self.state != scan.state || has_other_directories;
+        self.directories = scan.directories;
+        self.state = scan.state;
+        self.files = scan.files;
+
         let has_settled = self.settles.take_if(|settles| *settles <= Instant::now()).is_some();
-        self.is_about_files = !has_other_directories && !has_settled && !is_fresh;
-        if is_different && is_recent {
+        if is_different && scan.is_recent {
             self.settles = Some(Instant::now() + RESOLUTION);
         }
-        if is_different || has_settled || is_fresh { Finding::Changed } else { Finding::Unchanged }
+        self.is_about_files = !has_other_directories && !has_settled && !scan.is_fresh;
+        if is_different || has_settled || scan.is_fresh { Finding::Changed } else { Finding::Unchanged }
     }
 }
 

@@ -6,8 +6,10 @@
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 /// Returns `true` if a path, relative to the folder, is followed; the second argument is `true` for a directory.
 pub type Filter = Arc<dyn Fn(&Path, bool) -> bool + Send + Sync>;
@@ -38,108 +40,149 @@ pub(crate) fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-/// A directory that was found.
-struct Found {
+/// A directory that a walk has found.
+struct FoundDirectory {
     path: PathBuf,
     identity: Identity,
 }
 
-/// Visits the root and everything below it that `filter` accepts.
-pub(crate) fn walk(root: &Path, filter: &Filter, detail: Detail, visit: impl FnMut(&Path, Entry<'_>) + Send) {
-    let mut visit = Some(visit);
-    let start = || visit.take().expect("one thread has one state");
-    walk_in_parallel(root, filter, detail, 1, start, |visit, path, entry| visit(path, entry));
+/// A walk through the root and everything below it that `filter` accepts.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) filter: &'a Filter,
+    pub(crate) detail: Detail,
 }
 
-/// Visits as [`walk`] does, from up to `threads` threads, each with a state of its own. Returns the states.
-///
-/// The directories of one depth are read in parallel. The path by which a directory is visited doesn't depend on timing.
-pub(crate) fn walk_in_parallel<S: Send>(
-    root: &Path,
-    filter: &Filter,
-    detail: Detail,
-    threads: usize,
-    mut start: impl FnMut() -> S,
-    visit: impl Fn(&mut S, &Path, Entry<'_>) + Sync,
-) -> Vec<S> {
-    let mut states = vec![start()];
-    let Ok(metadata) = fs::metadata(root) else { return states };
-    if !metadata.is_dir() {
-        return states;
+impl Walk<'_> {
+    /// Visits everything, from one thread.
+    pub(crate) fn run(&self, visit: impl FnMut(&Path, Entry<'_>) + Send) {
+        let mut visit = Some(visit);
+        let start = || visit.take().expect("one thread has one state");
+        self.run_in_parallel(1, start, |visit, path, entry| visit(path, entry));
     }
-    let first = identity(&metadata);
-    visit(&mut states[0], root, Entry::Directory(first));
-    let mut visited = HashSet::from([first]);
-    let mut level = vec![Found { path: root.to_owned(), identity: first }];
-    while !level.is_empty() {
-        let parts = level.len().div_ceil(DIRECTORIES_MIN).clamp(1, threads);
-        while states.len() < parts {
-            states.push(start());
+
+    /// Visits everything, from up to `threads` threads, each with a state of its own. Returns the states.
+    ///
+    /// The directories of one depth are read in parallel. The path by which a directory is visited doesn't depend on timing.
+    pub(crate) fn run_in_parallel<S: Send>(
+        &self,
+        threads: usize,
+        mut start: impl FnMut() -> S,
+        visit: impl Fn(&mut S, &Path, Entry<'_>) + Sync,
+    ) -> Vec<S> {
+        let mut states = vec![start()];
+        let Ok(metadata) = fs::metadata(self.root) else { return states };
+        if !metadata.is_dir() {
+            return states;
         }
-        let read = |state: &mut S, directories: &[Found]| {
+
+        let first = FoundDirectory { path: self.root.to_owned(), identity: identity(&metadata) };
+        visit(&mut states[0], &first.path, Entry::Directory(first.identity));
+        let mut visited = HashSet::from([first.identity]);
+        let mut level = vec![first];
+        while !level.is_empty() {
+            let parts = level.len().div_ceil(DIRECTORIES_MIN).clamp(1, threads);
+            while states.len() < parts {
+                states.push(start());
+            }
+            let mut next = self.read_level(&level, &mut states[..parts], &visit);
+
+            // Of several paths to a directory, the first one counts.
+            next.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+            next.retain(|found| visited.insert(found.identity));
+            for found in &next {
+                visit(&mut states[0], &found.path, Entry::Directory(found.identity));
+            }
+            level = next;
+        }
+        states
+    }
+
+    /// Visits the files of the directories of one depth, a part of them from a thread for each state. Returns the directories in
+    /// them.
+    fn read_level<S: Send>(
+        &self,
+        level: &[FoundDirectory],
+        states: &mut [S],
+        visit: &(impl Fn(&mut S, &Path, Entry<'_>) + Sync),
+    ) -> Vec<FoundDirectory> {
+        let read = |state: &mut S, directories: &[FoundDirectory]| {
             let mut found = Vec::new();
             for directory in directories {
-                read_directory(
-                    &directory.path,
-                    root,
-                    filter,
-                    detail,
-                    |path, entry| visit(state, path, entry),
-                    &mut found,
-                );
+                self.read_directory(&directory.path, |path, entry| visit(state, path, entry), &mut found);
             }
             found
         };
-        let mut next = if parts == 1 {
-            read(&mut states[0], &level)
-        } else {
-            let chunks = level.chunks(level.len().div_ceil(parts));
-            std::thread::scope(|scope| {
-                let running =
-                    states.iter_mut().zip(chunks).map(|(state, chunk)| scope.spawn(|| read(state, chunk)));
-                let running: Vec<_> = running.collect();
-                let results = running.into_iter().map(|thread| thread.join().unwrap_or_default());
-                results.flatten().collect()
-            })
-        };
-        next.sort_unstable_by(|one: &Found, other| one.path.cmp(&other.path));
-        next.retain(|found| visited.insert(found.identity));
-        for found in &next {
-            visit(&mut states[0], &found.path, Entry::Directory(found.identity));
+        if let [state] = states {
+            return read(state, level);
         }
-        level = next;
+
+        let chunks = level.chunks(level.len().div_ceil(states.len()));
+        thread::scope(|scope| {
+            let running =
+                states.iter_mut().zip(chunks).map(|(state, chunk)| scope.spawn(|| read(state, chunk)));
+            let running: Vec<_> = running.collect();
+            // Without its directories, a part of the folder would seem to be removed.
+            let found =
+                running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            found.flatten().collect()
+        })
     }
-    states
+
+    /// Visits the files of a directory, and adds its directories to `found`.
+    fn read_directory(
+        &self,
+        directory: &Path,
+        mut visit: impl FnMut(&Path, Entry<'_>),
+        found: &mut Vec<FoundDirectory>,
+    ) {
+        let Ok(entries) = fs::read_dir(directory) else { return };
+        for entry in entries.flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            let is_plain_file = !kind.is_dir() && !kind.is_symlink();
+            if is_plain_file && self.detail == Detail::Directories {
+                continue;
+            }
+
+            let path = entry.path();
+            let metadata = if kind.is_symlink() { fs::metadata(&path) } else { entry.metadata() };
+            let Ok(metadata) = metadata else { continue };
+            if !self.includes(&path, &metadata) {
+                continue;
+            }
+            if metadata.is_dir() {
+                found.push(FoundDirectory { path, identity: identity(&metadata) });
+            } else {
+                visit(&path, Entry::File { metadata: &metadata, is_link: kind.is_symlink() });
+            }
+        }
+    }
+
+    fn includes(&self, path: &Path, metadata: &Metadata) -> bool {
+        path.strip_prefix(self.root).is_ok_and(|path| (self.filter)(path, metadata.is_dir()))
+    }
 }
 
-/// Visits the files of a directory, and adds its directories to `found`.
-fn read_directory(
-    directory: &Path,
-    root: &Path,
-    filter: &Filter,
-    detail: Detail,
-    mut visit: impl FnMut(&Path, Entry<'_>),
-    found: &mut Vec<Found>,
-) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        let Ok(kind) = entry.file_type() else { continue };
-        let is_plain_file = !kind.is_dir() && !kind.is_symlink();
-        if is_plain_file && detail == Detail::Directories {
-            continue;
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-        let path = entry.path();
-        let metadata = if kind.is_symlink() { fs::metadata(&path) } else { entry.metadata() };
-        let Ok(metadata) = metadata else { continue };
-        let is_followed = path.strip_prefix(root).is_ok_and(|path| filter(path, metadata.is_dir()));
-        if !is_followed {
-            continue;
+    /// A thread that panicked made a part of the folder seem to be removed.
+    #[test]
+    #[should_panic(expected = "a fault of the filter")]
+    fn panic_of_a_thread_is_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..2 * DIRECTORIES_MIN {
+            let directory = folder.path().join(number.to_string());
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join("file"), "content").unwrap();
         }
-        if metadata.is_dir() {
-            found.push(Found { path, identity: identity(&metadata) });
-        } else {
-            visit(&path, Entry::File { metadata: &metadata, is_link: kind.is_symlink() });
-        }
+        let filter: Filter = Arc::new(|path, _| {
+            assert!(path != Path::new("1/file"), "a fault of the filter");
+            true
+        });
+        let walk = Walk { root: folder.path(), filter: &filter, detail: Detail::Files };
+        walk.run_in_parallel(2, || (), |_, _, _| ());
     }
 }

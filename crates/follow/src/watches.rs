@@ -13,7 +13,7 @@ use std::sync::mpsc::Sender;
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Config, ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-use crate::tree::{self, Detail, Entry, Filter, Identity};
+use crate::tree::{Detail, Entry, Filter, Identity, Walk};
 
 /// `true` if one watch covers a whole tree at no cost for each directory.
 const WATCHES_TREES: bool = cfg!(target_os = "macos");
@@ -130,7 +130,8 @@ impl Watches {
     fn walk(&mut self, root: &Path, filter: &Filter) -> Result<Coverage, WatchError> {
         let mut found = HashMap::new();
         let mut outside = names_in_path(root);
-        tree::walk(root, filter, Detail::Directories, |path, entry| match entry {
+        let walk = Walk { root, filter, detail: Detail::Directories };
+        walk.run(|path, entry| match entry {
             Entry::Directory(identity) => {
                 if !WATCHES_TREES || found.is_empty() {
                     found.insert(path.to_owned(), identity);
