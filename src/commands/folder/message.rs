@@ -21,9 +21,9 @@ pub(in crate::commands) enum Message {
 /// A change that a scan has found.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::commands) struct Found {
-    /// A build that begins later has everything that was saved before the request that the scan is for. If the request before it
-    /// has found a change, this is the end of that request's scan: a build that began earlier may have read a file before the
-    /// change that the scan has found.
+    /// A build that begins later has everything that was saved before the request that the scan is for. If the last scan has found
+    /// a change, and this one none, it is the end of the last scan (`changed_before`): a build that began earlier may have read a
+    /// file before the change.
     pub(in crate::commands) since: Instant,
     /// The state of the files, unless the scan has found more than that.
     pub(in crate::commands) state: Option<FilesState>,

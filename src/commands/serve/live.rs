@@ -24,10 +24,6 @@ const PAGE: &str = "/__/cannery/live";
 /// The end of the query of a page's first request.
 const FIRST: &[u8] = b"-first";
 
-/// The scan of a larger folder also counts for the requests of as much time after it as it took. The scan of a smaller one
-/// precedes each response, so that none is ever out of date, however long the system delays the scan.
-const SMALL_FOLDER_FILES_MAX: usize = 2_000;
-
 /// A larger folder isn't scanned for a request, because that would take too long.
 const INSPECTED_FILES_MAX: usize = 20_000;
 
@@ -69,8 +65,8 @@ struct SiteState {
 /// The scans of the folder for requests.
 struct Inspection {
     inspector: Inspector,
-    /// Until then, the last scan counts.
-    next: Instant,
+    /// The start of the last scan for a request.
+    last_began: Option<Instant>,
     /// The end of the last scan, if it has found a change.
     changed_before: Option<Instant>,
 }
@@ -97,7 +93,7 @@ impl Live {
         let process = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         Live {
             state: Mutex::new(SiteState { process, number: 1, reloads: 1, styles: 1, failure: None }),
-            inspection: Mutex::new(Inspection { inspector, next: Instant::now(), changed_before: None }),
+            inspection: Mutex::new(Inspection { inspector, last_began: None, changed_before: None }),
             updates,
             server: OnceLock::new(),
             pages,
@@ -144,33 +140,33 @@ impl Live {
 
     /// Scans the folder before a build that another event causes, so that no request causes it again.
     pub(super) fn inspect(&self) -> Finding {
-        self.inspection().inspector.inspect()
+        let mut inspection = self.inspection();
+        let finding = inspection.inspector.inspect();
+        if finding == Finding::Changed {
+            // The build isn't requested yet.
+            inspection.changed_before = Some(Instant::now());
+        }
+        finding
     }
 
-    /// Scans the folder, unless the last scan still counts, and requests a build if it has changed. Returns a receiver of one
-    /// message, which is sent when the folder is served as it was found.
+    /// Scans the folder, unless it is too large, and requests a build if it has changed. Returns a receiver of one message, which
+    /// is sent when the folder is served as it was found.
+    ///
+    /// There is one scan at a time. Requests that arrive during a scan share the next one: only a scan that begins after a request
+    /// finds everything that was saved before it.
     fn inspect_if_needed(&self) -> Option<Receiver<()>> {
+        let arrived = Instant::now();
         let mut inspection = self.inspection();
-        let began = Instant::now();
-        if began < inspection.next || inspection.inspector.files() > INSPECTED_FILES_MAX {
+        if inspection.inspector.files() > INSPECTED_FILES_MAX {
             return None;
         }
-        let finding = inspection.inspector.inspect();
-        let ended = Instant::now();
-        let is_small = inspection.inspector.files() <= SMALL_FOLDER_FILES_MAX;
-        inspection.next = if is_small { ended } else { ended + (ended - began) };
 
-        // Sent before another worker can find that nothing has changed since.
+        // Sent before another worker can share this scan, or find that nothing has changed since.
         let (done, is_done) = channel();
-        let since = match (finding, inspection.changed_before) {
-            (Finding::Changed, _) => Some(began),
-            // The build may have begun during the last scan, and have read a file before the change that the scan has found.
-            (Finding::Unchanged, Some(ended)) => Some(ended),
-            (Finding::Unchanged, None) => None,
-        };
-        inspection.changed_before = (finding == Finding::Changed).then_some(ended);
-        let message = match since {
-            Some(since) => Message::Build(done, Found { since, state: inspection.inspector.state() }),
+        let is_shared = inspection.last_began.is_some_and(|began| began > arrived);
+        let found = if is_shared { None } else { inspection.scan() };
+        let message = match found {
+            Some(found) => Message::Build(done, found),
             // A build may be under way.
             None => Message::Finish(done),
         };
@@ -190,6 +186,26 @@ impl Live {
 
     fn state(&self) -> MutexGuard<'_, SiteState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inspection {
+    /// Scans the folder for a request. Returns what a build must have, if that may have changed since the last scan.
+    fn scan(&mut self) -> Option<Found> {
+        let began = Instant::now();
+        let finding = self.inspector.inspect();
+        self.last_began = Some(began);
+
+        // The build may have begun during the last scan, and have read a file before the change that the scan has found.
+        let last_changed_before = self.changed_before.take();
+        let since = match finding {
+            Finding::Changed => {
+                self.changed_before = Some(Instant::now());
+                began
+            }
+            Finding::Unchanged => last_changed_before?,
+        };
+        Some(Found { since, state: self.inspector.state() })
     }
 }
 
@@ -265,6 +281,20 @@ mod tests {
             Ok(Message::Finish(_)) => None,
             _ => panic!("a request sends one of these messages"),
         }
+    }
+
+    /// A file may have been saved between the start of a scan and a request.
+    #[test]
+    fn request_shares_only_a_scan_that_begins_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let inspector = Inspector::new(folder.path().to_owned(), Arc::new(|_, _| true));
+        let (updates, messages) = channel();
+        let live = Live::new(inspector, updates, Pages::None);
+        fs::write(folder.path().join("index.html"), "edited").unwrap();
+        live.inspection().last_began = Some(Instant::now() + Duration::from_secs(3600));
+        assert_eq!(requested_build(&live, &messages), None, "another request has requested the build");
+        live.inspection().last_began = Some(Instant::now());
+        assert!(requested_build(&live, &messages).is_some());
     }
 
     /// The build that follows a scan may have begun during the scan, and have read a file too early. But one that has begun after
