@@ -64,6 +64,12 @@ impl Live {
         self.child.id()
     }
 
+    /// Returns the path of the folder for a process outside its namespace: a mount is visible only inside.
+    #[cfg(target_os = "linux")]
+    fn mounted_root(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{}", self.child.id(), self.root.display()))
+    }
+
     /// Waits for an event, and returns it.
     pub(crate) fn event(&self, name: &str) -> String {
         let wanted = format!("\"event\":\"{name}\"");
@@ -339,7 +345,7 @@ fn folder_is_compiled_once_without_following() {
 }
 
 /// Returns a command that runs `cannery` in a user namespace, after this shell command. Returns `None` if the system has no such
-/// namespaces, or denies the command.
+/// namespaces, or denies the command, and prints that.
 #[cfg(target_os = "linux")]
 fn in_namespace(before: &str) -> Option<Command> {
     let unshare = |script: &str| {
@@ -348,6 +354,9 @@ fn in_namespace(before: &str) -> Option<Command> {
         command
     };
     let is_possible = unshare(before).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    if !is_possible {
+        println!("skipped: `{before}` isn't possible in a user namespace here");
+    }
     let mut command = unshare(&format!("{before} && exec \"$@\""));
     command.arg(env!("CARGO_BIN_EXE_cannery"));
     is_possible.then_some(command)
@@ -374,6 +383,42 @@ fn folder_with_too_many_directories_is_polled() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn folder_is_polled_without_an_event_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    write(&root, "index.html", "before");
+    let Some(command) = in_namespace("echo 0 > /proc/sys/user/max_inotify_instances") else { return };
+    let live = Live::start_by(command, folder, root, &[]);
+    let event = live.event("polling");
+    assert!(event.contains("max_user_instances"), "{event}");
+    write(&live.root, "index.html", "after");
+    live.await_content("/", Some("after"), "polled");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn folders_in_memory_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    fs::create_dir(&root).unwrap();
+    let path = root.display();
+    let mount = format!("mount -t tmpfs tmpfs {path} && echo before > {path}/index.html");
+    let Some(command) = in_namespace(&mount) else { return };
+    let live = Live::start_by(command, folder, root, &[]);
+    assert_eq!(live.content("/").as_deref(), Some("before\n"));
+    let mounted = live.mounted_root();
+    for (way, save) in SAVES {
+        save(&mounted.join("index.html"), way);
+        live.await_content("/", Some(way), way);
+    }
+    write(&mounted, "new/deep/er.html", "new");
+    live.await_content("/new/deep/er", Some("new"), "created in new folders");
+    fs::remove_dir_all(mounted.join("new")).unwrap();
+    live.await_content("/new/deep/er", None, "removed");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn overlays_are_followed() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("site");
@@ -389,8 +434,7 @@ fn overlays_are_followed() {
     let Some(command) = in_namespace(&mount) else { return };
     let live = Live::start_by(command, folder, root, &[]);
     assert_eq!(live.content("/").as_deref(), Some("below"));
-    // The mount is visible to the process alone.
-    let mounted = PathBuf::from(format!("/proc/{}/root{}", live.child.id(), live.root.display()));
+    let mounted = live.mounted_root();
     for (content, target) in [("once", "/"), ("twice", "/")] {
         write(&mounted, "index.html", content);
         live.await_content(target, Some(content), "copied up");

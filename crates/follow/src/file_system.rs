@@ -5,7 +5,21 @@ use std::path::Path;
 /// Returns the name of the file system of a path, if the system may have no events for its changes.
 #[cfg(target_os = "linux")]
 pub(crate) fn without_events(path: &Path) -> Option<&'static str> {
-    /// Magic numbers (`statfs(2)`) and names.
+    // The type of `f_type` depends on the architecture.
+    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "a bit pattern")]
+    let magic = rustix::fs::statfs(path).ok()?.f_type as u64;
+    name_without_events(magic)
+}
+
+/// Returns `None`: other systems report their network file systems by errors.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn without_events(_path: &Path) -> Option<&'static str> {
+    None
+}
+
+/// Returns the name of the file system with this magic number (`statfs(2)`), if the system may have no events for its changes.
+#[cfg(target_os = "linux")]
+fn name_without_events(magic: u64) -> Option<&'static str> {
     const FILE_SYSTEMS: [(u64, &str); 8] = [
         (0x6969, "NFS"),
         (0x517b, "SMB"),
@@ -16,14 +30,45 @@ pub(crate) fn without_events(path: &Path) -> Option<&'static str> {
         (0x00c3_6400, "Ceph"),
         (0x786f_4256, "vboxsf"),
     ];
-    // The type of `f_type` depends on the architecture, and the magic numbers have 32 bits.
-    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "a bit pattern")]
-    let found = rustix::fs::statfs(path).ok()?.f_type as u64 & 0xffff_ffff;
-    FILE_SYSTEMS.iter().find(|(magic, _)| *magic == found).map(|(_, name)| *name)
+    // Magic numbers have 32 bits, and may be sign-extended.
+    let magic = magic & 0xffff_ffff;
+    FILE_SYSTEMS.iter().find(|(number, _)| *number == magic).map(|(_, name)| *name)
 }
 
-/// Returns `None`: other systems report their network file systems by errors.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn without_events(_path: &Path) -> Option<&'static str> {
-    None
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_have_no_events() {
+        let sign_extended = u64::MAX << 32;
+        let cases = [
+            (0x6969, Some("NFS")),
+            (0x517b, Some("SMB")),
+            (0xff53_4d42, Some("SMB")),
+            (0xff53_4d42 | sign_extended, Some("SMB")),
+            (0xfe53_4d42, Some("SMB")),
+            (0xfe53_4d42 | sign_extended, Some("SMB")),
+            (0x0102_1997, Some("9p")),
+            (0x6573_5546, Some("FUSE")),
+            (0x00c3_6400, Some("Ceph")),
+            (0x786f_4256, Some("vboxsf")),
+            // ext4, XFS, btrfs, tmpfs and overlayfs.
+            (0xef53, None),
+            (0x5846_5342, None),
+            (0x9123_683e, None),
+            (0x0102_1994, None),
+            (0x794c_7630, None),
+            (0, None),
+        ];
+        for (magic, name) in cases {
+            assert_eq!(name_without_events(magic), name, "{magic:#x}");
+        }
+    }
+
+    #[test]
+    fn local_and_missing_paths_have_events() {
+        assert_eq!(without_events(Path::new("/proc")), None);
+        assert_eq!(without_events(Path::new("/missing")), None);
+    }
 }

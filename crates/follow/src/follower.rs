@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::file_system;
 use crate::polling::{Finding, Poller};
 use crate::tree::{self, Filter, Identity};
-use crate::watches::{Signal, WatchError, Watches};
+use crate::watches::{Limit, Signal, WatchError, Watches};
 
 /// Changes are reported after this time without another one, because programs write several files at a time.
 const QUIET: Duration = Duration::from_millis(10);
@@ -61,10 +61,10 @@ pub enum Event {
 pub enum PollingReason {
     /// The settings request it.
     Requested,
-    /// This file system has no events for changes by other machines.
+    /// This file system, of the folder or of a part of it, has no events for changes by other machines.
     FileSystem(&'static str),
-    /// The limit of watched directories is reached.
-    Limit,
+    /// A limit of the system is reached.
+    Limit(Limit),
     /// The system can't watch the folder.
     Unavailable(String),
 }
@@ -317,7 +317,8 @@ impl Worker {
 impl From<WatchError> for PollingReason {
     fn from(error: WatchError) -> PollingReason {
         match error {
-            WatchError::Limit => PollingReason::Limit,
+            WatchError::Limit(limit) => PollingReason::Limit(limit),
+            WatchError::FileSystem(name) => PollingReason::FileSystem(name),
             WatchError::Other(why) => PollingReason::Unavailable(why),
         }
     }

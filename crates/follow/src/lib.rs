@@ -27,3 +27,4 @@ pub use follower::{Event, Follower, Mode, PollingReason, Settings, StartError};
 pub use inspector::Inspector;
 pub use polling::{FileMetadata, FilesState, Finding};
 pub use tree::Filter;
+pub use watches::Limit;

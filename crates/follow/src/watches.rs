@@ -5,14 +5,17 @@
 //! them; because files may have been created in between, the caller must scan again afterwards.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Config, ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
+use crate::file_system;
 use crate::tree::{Detail, Entry, Filter, Identity, Walk};
 
 /// `true` if one watch covers a whole tree at no cost for each directory.
@@ -31,12 +34,33 @@ pub(crate) enum Signal {
     Failed(WatchError),
 }
 
+/// A limit of the system for events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// The watched directories of a user: `fs.inotify.max_user_watches` on Linux.
+    Watches,
+    /// The event queues of a user (`fs.inotify.max_user_instances` on Linux), or the open files.
+    Instances,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Limit::Watches => "watched directories",
+            Limit::Instances => "event queues",
+        })
+    }
+}
+
 /// Why directories can't be watched.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum WatchError {
-    /// The limit of the system is reached.
-    #[error("the limit of watched directories is reached")]
-    Limit,
+    /// A limit of the system is reached.
+    #[error("the limit of {0} is reached")]
+    Limit(Limit),
+    /// This file system, of the folder or of a part of it, has no events for changes by other machines.
+    #[error("{0} reports no changes by other machines")]
+    FileSystem(&'static str),
     #[error("{0}")]
     Other(String),
 }
@@ -44,7 +68,9 @@ pub(crate) enum WatchError {
 impl From<notify::Error> for WatchError {
     fn from(error: notify::Error) -> WatchError {
         match error.kind {
-            ErrorKind::MaxFilesWatch => WatchError::Limit,
+            ErrorKind::MaxFilesWatch => WatchError::Limit(Limit::Watches),
+            // `EMFILE` and `ENFILE` of `inotify_init(2)`. Watching a directory opens no file.
+            ErrorKind::Io(source) if is_out_of_files(&source) => WatchError::Limit(Limit::Instances),
             kind => WatchError::Other(notify::Error::new(kind).to_string()),
         }
     }
@@ -130,14 +156,17 @@ impl Watches {
     fn walk(&mut self, root: &Path, filter: &Filter) -> Result<Coverage, WatchError> {
         let mut found = HashMap::new();
         let mut outside = names_in_path(root);
+        let mut devices = Devices::default();
         let walk = Walk { root, filter, detail: Detail::Directories };
         walk.run(|path, entry| match entry {
             Entry::Directory(identity) => {
+                devices.check(identity.0, path);
                 if !WATCHES_TREES || found.is_empty() {
                     found.insert(path.to_owned(), identity);
                 }
             }
-            Entry::File { is_link: true, .. } => {
+            Entry::File { is_link: true, metadata } => {
+                devices.check(metadata.dev(), path);
                 if let Ok(target) = fs::canonicalize(path)
                     && let Some(parent) = target.parent()
                 {
@@ -146,6 +175,10 @@ impl Watches {
             }
             Entry::File { .. } => {}
         });
+
+        if let Some(name) = devices.without_events {
+            return Err(WatchError::FileSystem(name));
+        }
 
         // Stop watching directories that are gone, and those that another one has replaced.
         let is_kept = |path: &Path, identity: &Identity| found.get(path) == Some(identity);
@@ -201,6 +234,29 @@ impl Watches {
         // The system has removed the watch of a directory that is gone.
         let _ = self.watcher.unwatch(path);
     }
+}
+
+/// The file systems that a walk has found.
+#[derive(Default)]
+struct Devices {
+    checked: HashSet<u64>,
+    /// The name of one that has no events.
+    without_events: Option<&'static str>,
+}
+
+impl Devices {
+    /// Checks the file system of a path, unless its device was checked.
+    fn check(&mut self, device: u64, path: &Path) {
+        if self.without_events.is_none() && self.checked.insert(device) {
+            self.without_events = file_system::without_events(path);
+        }
+    }
+}
+
+/// Returns `true` if the process, its user or the system can't open any more files.
+fn is_out_of_files(error: &io::Error) -> bool {
+    let errors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    rustix::io::Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
 }
 
 /// Returns the directories, and the names in them, that decide which directory the path of the folder leads to.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cannery_archiver::diagnostic::{Diagnostic, Severity};
 use cannery_archiver::{Build, Change, Report};
-use cannery_follow::PollingReason;
+use cannery_follow::{Limit, PollingReason};
 use serde::Serialize;
 
 use super::failure::BuildFailure;
@@ -207,9 +207,12 @@ impl EventLog {
         let reason = match reason {
             PollingReason::Requested => "as requested".to_owned(),
             PollingReason::FileSystem(name) => format!("because {name} reports no changes by other machines"),
-            PollingReason::Limit => {
-                "because the limit of watched directories is reached (`sysctl fs.inotify.max_user_watches`)"
-                    .to_owned()
+            PollingReason::Limit(limit) => {
+                let setting = match limit {
+                    Limit::Watches => "max_user_watches",
+                    Limit::Instances => "max_user_instances",
+                };
+                format!("because the limit of {limit} is reached (`sysctl fs.inotify.{setting}`)")
             }
             PollingReason::Unavailable(why) => {
                 format!("because the system cannot watch it: {}", one_line(why))
