@@ -21,6 +21,7 @@ use cannery_archiver::{CancelFlag, Compiler, Effort, Error, TemporaryDirectory};
 use cannery_follow::{Inspector, Mode};
 use cannery_server::release_socket::ReleaseSender;
 use cannery_server::sandbox::{Plan, Requirement, Sandbox};
+use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use self::keeper_socket::KeeperSocket;
@@ -32,6 +33,10 @@ use crate::output::{self, Exit, Failure, one_line};
 /// Signals that concern the server, such as the one to open its log again: a service manager sends them to all processes of a
 /// service. They would end this process.
 const SIGNALS_OF_THE_SERVER: [i32; 3] = [SIGHUP, SIGUSR1, SIGUSR2];
+
+/// Memory for each thread that compresses, if `--limit-memory` is given: the encoders of brotli and zstd take up to half of it,
+/// and contents that wait for them the rest.
+const THREAD_MEMORY_BYTES: u64 = 128 << 20;
 
 /// Interval between two first builds, if they fail.
 const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
@@ -57,7 +62,8 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     let mut options = follow.options.clone();
     if options.threads == 0 {
         // The limit of a control group can't be read from inside the sandbox.
-        options.threads = available_parallelism().map_or(1, NonZeroUsize::get);
+        let available = available_parallelism().map_or(1, NonZeroUsize::get);
+        options.threads = available.min(threads_in_memory(getrlimit(Resource::Data).current));
     }
     let keeper = KeeperSocket::on_standard_output();
     let keeper = keeper.map_err(|error| Failure::failed(format!("cannot use standard output: {error}")))?;
@@ -106,6 +112,12 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     let mut updater = Updater::new(compiler, &first, messages, server, log);
     drop(first);
     updater.run()
+}
+
+/// Returns the maximum number of threads that compress within this limit of memory, in bytes.
+fn threads_in_memory(limit: Option<u64>) -> usize {
+    let threads = limit.map(|bytes| (bytes / THREAD_MEMORY_BYTES).max(1));
+    threads.map_or(usize::MAX, |threads| usize::try_from(threads).unwrap_or(usize::MAX))
 }
 
 /// The server at the other end of the socket.

@@ -7,11 +7,14 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, getrlimit};
+use signal_hook::consts::SIGABRT;
 
 use super::keeper_socket;
 use crate::flags::archiver::{CompileStart, Follow};
@@ -44,9 +47,16 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
                 if let Some(code) = status.code() {
                     std::process::exit(code);
                 }
-                return Err(Failure::failed(format!("the process that compiles {folder} ended: {status}")));
+                let failure = Failure::failed(format!("the process that compiles {folder} ended: {status}"));
+                return Err(match memory_remedy(status) {
+                    Some(remedy) => failure.hint(remedy),
+                    None => failure,
+                });
             }
-            Ok(Run { status, .. }) => status.to_string(),
+            Ok(Run { status, .. }) => match memory_remedy(status) {
+                Some(remedy) => format!("{status}; {remedy}"),
+                None => status.to_string(),
+            },
             Err(error) if start == CompileStart::First => {
                 return Err(Failure::failed(format!("cannot start {}: {error}", program.display())));
             }
@@ -87,6 +97,14 @@ fn run_once(program: &Path, start: CompileStart) -> io::Result<Run> {
     drop(command);
     let has_compiled = keeper_socket::serve(&socket);
     Ok(Run { status: child.wait()?, has_compiled })
+}
+
+/// Returns the remedy for an abort under a limit of memory: a process that can't allocate memory aborts.
+fn memory_remedy(status: ExitStatus) -> Option<String> {
+    // The processes inherit the limit of the server.
+    let bytes = getrlimit(Resource::Data).current?;
+    let is_aborted = status.signal() == Some(SIGABRT);
+    is_aborted.then(|| format!("if its memory was exhausted, raise `--limit-memory` from {}", bytes >> 20))
 }
 
 /// Waits for this time at most until the server has closed its end of the socket.
