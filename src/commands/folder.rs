@@ -9,5 +9,5 @@ mod updater;
 pub(super) use event_log::{EventLog, Style};
 pub(super) use failure::BuildFailure;
 pub(super) use follower::{filter, follow};
-pub(super) use message::{Found, Message, Messages};
+pub(super) use message::{Message, Messages, ScanResult};
 pub(super) use updater::{BuildSink, Stopped, Updater};

@@ -13,14 +13,14 @@ pub(in crate::commands) enum Message {
     /// The end of a build in the background, and its duration.
     Compressed(Result<Build, Error>, Duration),
     /// Builds unless a build has found this already, or has begun since that time. Reports when the result is served.
-    Build(Sender<()>, Found),
+    Build(Sender<()>, ScanResult),
     /// Reports when everything before it is done.
     Finish(Sender<()>),
 }
 
-/// A change that a scan has found.
+/// The finding of a scan, for which the folder must be compiled.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::commands) struct Found {
+pub(in crate::commands) struct ScanResult {
     /// A build that begins later has everything that was saved before the request that the scan is for. If the last scan has found
     /// a change, and this one none, it is the end of the last scan (`changed_before`): a build that began earlier may have read a
     /// file before the change.

@@ -21,7 +21,7 @@ use cannery_follow::{Event, FileMetadata, FilesState};
 
 use super::event_log::EventLog;
 use super::failure::BuildFailure;
-use super::message::{Found, Message, Messages};
+use super::message::{Message, Messages, ScanResult};
 use crate::output::Failure;
 
 /// Pause before a folder is compiled again that was being written, at first and at most.
@@ -64,7 +64,7 @@ pub(in crate::commands) struct Updater<S> {
     log: EventLog,
     messages: Receiver<Message>,
     sender: Sender<Message>,
-    served: Served,
+    current: CurrentBuild,
     /// When the last quick build began, after the first one.
     last_build: Option<Instant>,
     /// Whether a scan precedes each build.
@@ -124,7 +124,7 @@ struct Retry {
 
 /// The outcome of publishing a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Published {
+enum PublishOutcome {
     /// The build is served.
     Served,
     /// The server is stopping.
@@ -132,7 +132,7 @@ enum Published {
 }
 
 /// The build that is served.
-struct Served {
+struct CurrentBuild {
     number: u64,
     digest: String,
     files: BuiltFiles,
@@ -148,15 +148,18 @@ impl<S: BuildSink> Updater<S> {
         log: EventLog,
     ) -> Updater<S> {
         let Messages { sender, receiver: messages } = messages;
-        let served =
-            Served { number: first.number, digest: first.report.digest.clone(), files: first.files.clone() };
+        let current = CurrentBuild {
+            number: first.number,
+            digest: first.report.digest.clone(),
+            files: first.files.clone(),
+        };
         let mut updater = Updater {
             compiler: Arc::new(compiler),
             sink,
             log,
             messages,
             sender,
-            served,
+            current,
             last_build: None,
             scans_first: false,
             background: None,
@@ -257,9 +260,9 @@ impl<S: BuildSink> Updater<S> {
         self.await_unsettled(&build);
         // The compressed contents of unchanged files are in memory.
         let is_complete = self.complete_digest.as_ref() == Some(&build.report.digest);
-        let changes = build.files.changes_since(&self.served.files);
+        let changes = build.files.changes_since(&self.current.files);
         let is_logged = !changes.is_empty() || self.log.has_failed();
-        if self.publish(&build, &changes)? == Published::Served && is_logged {
+        if self.publish(&build, &changes)? == PublishOutcome::Served && is_logged {
             self.log.rebuilt(&build, &changes, since.elapsed())?;
         }
         self.planned = (!is_complete).then(|| PlannedBuild::after_change(self.planned));
@@ -267,21 +270,21 @@ impl<S: BuildSink> Updater<S> {
     }
 
     /// Compiles the folder unless the served build has the state that a scan has found.
-    fn update_to(&mut self, found: &Found) -> Result<(), Failure> {
+    fn update_to(&mut self, found: &ScanResult) -> Result<(), Failure> {
         if self.has_built_since(found.since) || self.serves(found) {
             return Ok(());
         }
-        let before = self.served.files.clone();
+        let before = self.current.files.clone();
         self.update(found.since)?;
-        let is_same = self.served.files.changes_since(&before).is_empty();
+        let is_same = self.current.files.changes_since(&before).is_empty();
         // Without a scan before the next build, the first request after it would cause another one.
         self.scans_first |= is_same && found.state.is_some() && !self.serves(found);
         Ok(())
     }
 
     /// Returns `true` if the served build has the files that a scan has found.
-    fn serves(&self, found: &Found) -> bool {
-        found.state.is_some_and(|state| state == state_of(&self.served.files))
+    fn serves(&self, found: &ScanResult) -> bool {
+        found.state.is_some_and(|state| state == state_of(&self.current.files))
     }
 
     /// Returns `true` if the last quick build began after this time, so that it has found all changes before.
@@ -335,8 +338,8 @@ impl<S: BuildSink> Updater<S> {
         match result {
             Ok(build) if is_newest => {
                 self.await_unsettled(&build);
-                let changes = build.files.changes_since(&self.served.files);
-                if self.publish(&build, &changes)? == Published::Served && !changes.is_empty() {
+                let changes = build.files.changes_since(&self.current.files);
+                if self.publish(&build, &changes)? == PublishOutcome::Served && !changes.is_empty() {
                     self.log.rebuilt(&build, &changes, took)?;
                 }
                 self.complete_digest = Some(build.report.digest.clone());
@@ -361,34 +364,37 @@ impl<S: BuildSink> Updater<S> {
 
     /// Serves a complete build after a newer quick one has begun, if that has failed. The failure stands.
     fn serve_compressed(&mut self, build: &Build) -> Result<(), Failure> {
-        let is_newest = build.number > self.served.number;
-        if is_newest && build.files.changes_since(&self.served.files).is_empty() {
+        let is_newest = build.number > self.current.number;
+        if is_newest && build.files.changes_since(&self.current.files).is_empty() {
             self.serve(build)?;
         }
         Ok(())
     }
 
     /// Serves a build that differs from the served one in `changes`, and notifies the sink.
-    fn publish(&mut self, build: &Build, changes: &[Change]) -> Result<Published, Failure> {
-        let published = self.serve(build)?;
-        if published == Published::Served {
+    fn publish(&mut self, build: &Build, changes: &[Change]) -> Result<PublishOutcome, Failure> {
+        let outcome = self.serve(build)?;
+        if outcome == PublishOutcome::Served {
             self.sink.served(changes);
         }
-        Ok(published)
+        Ok(outcome)
     }
 
     /// Serves a build, unless its archive is the served one.
-    fn serve(&mut self, build: &Build) -> Result<Published, Failure> {
-        if self.served.digest != build.report.digest {
+    fn serve(&mut self, build: &Build) -> Result<PublishOutcome, Failure> {
+        if self.current.digest != build.report.digest {
             let archive = build.archive.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
             if self.sink.publish(archive) == Err(Stopped) {
-                return Ok(Published::Stopping);
+                return Ok(PublishOutcome::Stopping);
             }
         }
 
-        self.served =
-            Served { number: build.number, digest: build.report.digest.clone(), files: build.files.clone() };
-        Ok(Published::Served)
+        self.current = CurrentBuild {
+            number: build.number,
+            digest: build.report.digest.clone(),
+            files: build.files.clone(),
+        };
+        Ok(PublishOutcome::Served)
     }
 
     /// Plans another build if files were being written.

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::SIGABRT;
 
-use super::keeper_socket;
+use super::keeper_socket::{self, FirstBuild};
 use crate::flags::archiver::{CompileStart, Follow};
 use crate::output::{self, Failure, Paint, one_line};
 
@@ -42,7 +42,7 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
         let started = Instant::now();
         let end = match run_once(&program, start) {
             Ok(Run { status, .. }) if status.success() => return Ok(()),
-            Ok(Run { status, has_compiled: false }) if start == CompileStart::First => {
+            Ok(Run { status, first_build: FirstBuild::Missing }) if start == CompileStart::First => {
                 // It has printed the reason.
                 if let Some(code) = status.code() {
                     std::process::exit(code);
@@ -83,8 +83,7 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
 /// One run of the process.
 struct Run {
     status: ExitStatus,
-    /// `true` if it could compile the folder.
-    has_compiled: bool,
+    first_build: FirstBuild,
 }
 
 /// Runs the process once, with the same arguments and the same standard input.
@@ -95,8 +94,8 @@ fn run_once(program: &Path, start: CompileStart) -> io::Result<Run> {
     let mut child = command.stdout(OwnedFd::from(output)).spawn()?;
     // Closes this process's descriptor of the other end, so that the socket ends with the child.
     drop(command);
-    let has_compiled = keeper_socket::serve(&socket);
-    Ok(Run { status: child.wait()?, has_compiled })
+    let first_build = keeper_socket::serve(&socket);
+    Ok(Run { status: child.wait()?, first_build })
 }
 
 /// Returns the remedy for an abort under a limit of memory: a process that can't allocate memory aborts.

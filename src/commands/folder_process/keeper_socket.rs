@@ -53,19 +53,27 @@ impl KeeperSocket {
     }
 }
 
-/// Serves the process at the other end until it ends. Returns `true` if it has compiled the folder.
-pub(super) fn serve(mut socket: &UnixStream) -> bool {
+/// The first build of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FirstBuild {
+    /// The process has ended before it.
+    Missing,
+    Compiled,
+}
+
+/// Serves the process at the other end until it ends.
+pub(super) fn serve(mut socket: &UnixStream) -> FirstBuild {
     let directory = TemporaryDirectory::from_environment();
-    let mut has_compiled = false;
+    let mut first_build = FirstBuild::Missing;
     let mut message = [0];
     while socket.read_exact(&mut message).is_ok() {
         if message[0] == COMPILED {
-            has_compiled = true;
+            first_build = FirstBuild::Compiled;
         } else if respond(socket, directory.create()).is_err() {
             break;
         }
     }
-    has_compiled
+    first_build
 }
 
 fn respond(socket: &UnixStream, created: io::Result<File>) -> io::Result<()> {
@@ -85,17 +93,17 @@ mod tests {
 
     #[test]
     fn keeper_creates_files_and_learns_of_the_first_build() {
-        for compiles in [true, false] {
+        for first_build in [FirstBuild::Compiled, FirstBuild::Missing] {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let keeper = KeeperSocket(Arc::new(Mutex::new(ours)));
             std::thread::scope(|scope| {
                 let served = scope.spawn(|| serve(&theirs));
                 keeper.create_file().unwrap().write_all(b"content").unwrap();
-                if compiles {
+                if first_build == FirstBuild::Compiled {
                     keeper.report_compiled().unwrap();
                 }
                 drop(keeper);
-                assert_eq!(served.join().unwrap(), compiles);
+                assert_eq!(served.join().unwrap(), first_build);
             });
         }
     }

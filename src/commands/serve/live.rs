@@ -13,7 +13,7 @@ use cannery_server::WakeHandle;
 use cannery_server::config::{LivePage, LiveReload};
 use serde::Serialize;
 
-use crate::commands::folder::{BuildFailure, Found, Message};
+use crate::commands::folder::{BuildFailure, Message, ScanResult};
 
 /// The path of the script.
 pub(super) const SCRIPT: &str = "/__/cannery/live.js";
@@ -191,7 +191,7 @@ impl Live {
 
 impl Inspection {
     /// Scans the folder for a request. Returns what a build must have, if that may have changed since the last scan.
-    fn scan(&mut self) -> Option<Found> {
+    fn scan(&mut self) -> Option<ScanResult> {
         let began = Instant::now();
         let finding = self.inspector.inspect();
         self.last_began = Some(began);
@@ -205,7 +205,7 @@ impl Inspection {
             }
             Finding::Unchanged => last_changed_before?,
         };
-        Some(Found { since, state: self.inspector.state() })
+        Some(ScanResult { since, state: self.inspector.state() })
     }
 }
 
