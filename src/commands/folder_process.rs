@@ -192,3 +192,15 @@ fn first_failure(error: &Error) -> Failure {
     }
     failure
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_of_memory_bounds_threads() {
+        let threads = |mebibytes: u64| threads_in_memory(Some(mebibytes << 20));
+        assert_eq!([16, 128, 255, 256, 1024].map(threads), [1, 1, 1, 2, 8]);
+        assert_eq!(threads_in_memory(None), usize::MAX);
+    }
+}
