@@ -11,9 +11,10 @@ use std::fs::{self, File};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
+use std::panic;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Once};
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use self::keeper_socket::KeeperSocket;
 use super::build_failure;
 use super::folder::{self, BuildFailure, BuildSink, EventLog, Messages, Stopped, Style, Updater};
 use crate::flags::archiver::{CompileStart, Follow, FollowPart};
-use crate::output::{self, Exit, Failure, one_line};
+use crate::output::{self, Exit, Failure, Paint, one_line};
 
 /// Signals that concern the server, such as the one to open its log again: a service manager sends them to all processes of a
 /// service. They would end this process.
@@ -57,13 +58,18 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
 }
 
 fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
+    // The processes inherit the limit of the server.
+    let memory_max = getrlimit(Resource::Data).current;
+    if let Some(bytes) = memory_max {
+        name_limit_in_panics(bytes);
+    }
     let socket = io::stdin().as_fd().try_clone_to_owned();
     let socket = socket.map_err(|error| Failure::failed(format!("cannot use standard input: {error}")))?;
     let mut options = follow.options.clone();
     if options.threads == 0 {
         // The limit of a control group can't be read from inside the sandbox.
         let available = available_parallelism().map_or(1, NonZeroUsize::get);
-        options.threads = available.min(threads_in_memory(getrlimit(Resource::Data).current));
+        options.threads = available.min(threads_in_memory(memory_max));
     }
     let keeper = KeeperSocket::on_standard_output();
     let keeper = keeper.map_err(|error| Failure::failed(format!("cannot use standard output: {error}")))?;
@@ -118,6 +124,28 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
 fn threads_in_memory(limit: Option<u64>) -> usize {
     let threads = limit.map(|bytes| (bytes / THREAD_MEMORY_BYTES).max(1));
     threads.map_or(usize::MAX, |threads| usize::try_from(threads).unwrap_or(usize::MAX))
+}
+
+/// Prints the remedy after the first panic: encoders and threads that can't get memory panic. The build in the background then ends
+/// without a result.
+fn name_limit_in_panics(bytes: u64) {
+    let print_panic = panic::take_hook();
+    let once = Once::new();
+    panic::set_hook(Box::new(move |info| {
+        print_panic(info);
+        once.call_once(|| {
+            let warning = Paint::for_errors().warning("warning:");
+            output::note(format_args!(
+                "{warning} contents may remain uncompressed; {}",
+                memory_remedy(bytes)
+            ));
+        });
+    }));
+}
+
+/// Returns the remedy for exhausted memory, with this limit in bytes.
+fn memory_remedy(bytes: u64) -> String {
+    format!("if memory was exhausted, raise `--limit-memory` from {}", bytes >> 20)
 }
 
 /// The server at the other end of the socket.

@@ -17,6 +17,7 @@ use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::SIGABRT;
 
 use super::keeper_socket::{self, FirstBuild};
+use super::memory_remedy;
 use crate::flags::archiver::{CompileStart, Follow};
 use crate::output::{self, Failure, Paint, one_line};
 
@@ -26,6 +27,9 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
 /// A process that has run for this long is started again after the shortest pause.
 const STABLE_UPTIME: Duration = Duration::from_secs(10);
+
+/// The exit status of a process whose main thread has panicked.
+const EXIT_OF_PANIC: i32 = 101;
 
 /// Runs the process until the server has ended.
 ///
@@ -48,12 +52,12 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
                     std::process::exit(code);
                 }
                 let failure = Failure::failed(format!("the process that compiles {folder} ended: {status}"));
-                return Err(match memory_remedy(status) {
+                return Err(match remedy_for_crash(status) {
                     Some(remedy) => failure.hint(remedy),
                     None => failure,
                 });
             }
-            Ok(Run { status, .. }) => match memory_remedy(status) {
+            Ok(Run { status, .. }) => match remedy_for_crash(status) {
                 Some(remedy) => format!("{status}; {remedy}"),
                 None => status.to_string(),
             },
@@ -98,12 +102,12 @@ fn run_once(program: &Path, start: CompileStart) -> io::Result<Run> {
     Ok(Run { status: child.wait()?, first_build })
 }
 
-/// Returns the remedy for an abort under a limit of memory: a process that can't allocate memory aborts.
-fn memory_remedy(status: ExitStatus) -> Option<String> {
-    // The processes inherit the limit of the server.
+/// Returns the remedy for a crash under a limit of memory: a process that can't allocate memory aborts, and one that can't start a
+/// thread panics.
+fn remedy_for_crash(status: ExitStatus) -> Option<String> {
     let bytes = getrlimit(Resource::Data).current?;
-    let is_aborted = status.signal() == Some(SIGABRT);
-    is_aborted.then(|| format!("if its memory was exhausted, raise `--limit-memory` from {}", bytes >> 20))
+    let has_crashed = status.signal() == Some(SIGABRT) || status.code() == Some(EXIT_OF_PANIC);
+    has_crashed.then(|| memory_remedy(bytes))
 }
 
 /// Waits for this time at most until the server has closed its end of the socket.
