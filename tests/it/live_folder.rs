@@ -1,14 +1,19 @@
 //! `cannery serve` while its folder is edited: every change is served.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileTimes};
 use std::io::{BufRead, BufReader, Write};
+#[cfg(target_os = "linux")]
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::symlink;
+#[cfg(target_os = "linux")]
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::harness::{Response, Server, TIMEOUT, compile, request_at, run};
+use crate::served_folder::{assert_download_ends_as_it_began, large_content};
 
 /// A folder that is served and edited.
 pub(crate) struct Live {
@@ -171,6 +176,85 @@ fn every_way_of_saving_is_served() {
             assert!(Instant::now() < end, "a rule");
         }
     }
+}
+
+/// A clock that was set back or forward leaves such times, and so do archives that are unpacked.
+#[test]
+fn saved_files_may_have_any_modification_time() {
+    let now = SystemTime::now();
+    let year = Duration::from_secs(365 * 24 * 3600);
+    let times = [UNIX_EPOCH, now - year, now + year, now - Duration::from_secs(1), now + 50 * year];
+    for flags in [&[][..], &["--poll=20"]] {
+        let live = Live::start(&[("index.html", "version 0")], flags);
+        for (number, time) in (1..).zip(times) {
+            // In place and by renaming, always of the same length.
+            let content = format!("version {number}");
+            let path = live.root.join("index.html");
+            let written = if number % 2 == 0 { path.clone() } else { path.with_extension("tmp") };
+            fs::write(&written, &content).unwrap();
+            let file = File::options().write(true).open(&written).unwrap();
+            file.set_times(FileTimes::new().set_accessed(time).set_modified(time)).unwrap();
+            drop(file);
+            fs::rename(&written, &path).unwrap();
+            live.await_content("/", Some(&content), "any time");
+        }
+    }
+}
+
+#[test]
+fn open_download_ends_as_it_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("large.bin"), large_content(b'a')).unwrap();
+    fs::write(root.join("index.html"), "home").unwrap();
+    let live = Live::start_at(folder, root, &[]);
+    assert_download_ends_as_it_began(&live.address, &live.root);
+}
+
+/// The ID of a user without privileges, and of its group.
+#[cfg(target_os = "linux")]
+const UNPRIVILEGED: u32 = 65_534;
+
+/// As another user than root, who may read everything.
+#[test]
+#[cfg(target_os = "linux")]
+fn last_version_is_served_while_a_file_is_unreadable() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    write(&root, "index.html", "home");
+    write(&root, "a.html", "before");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
+    if rustix::process::getuid().is_root() {
+        set_mode(folder.path(), 0o755);
+        let program = command.get_program().to_owned();
+        if Command::new(&program).arg("--version").uid(UNPRIVILEGED).output().is_err() {
+            println!("skipped: user {UNPRIVILEGED} may not run {}", program.display());
+            return;
+        }
+        command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+    }
+    let live = Live::start_by(command, folder, root, &[]);
+    assert_eq!(live.content("/a").as_deref(), Some("before"));
+
+    let next = live.root.join("next.tmp");
+    fs::write(&next, "unreadable").unwrap();
+    set_mode(&next, 0o000);
+    fs::rename(&next, live.root.join("a.html")).unwrap();
+    let failed = live.event("failed");
+    assert!(failed.contains("a.html") && failed.contains(".canneryignore"), "{failed}");
+    assert_eq!(live.content("/a").as_deref(), Some("before"), "the last version");
+    write(&live.root, "index.html", "another");
+    assert_eq!(live.content("/").as_deref(), Some("home"), "the last version");
+
+    set_mode(&live.root.join("a.html"), 0o644);
+    live.await_content("/a", Some("unreadable"), "readable again");
+    live.await_content("/", Some("another"), "changed meanwhile");
+}
+
+#[cfg(target_os = "linux")]
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! `cannery-server --folder`: a folder is served as its archive would be, and so is every change of it.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cannery_testkit::http1::{self, Client};
 
 use crate::harness::{
-    Response, Server, compile, pages, request_at, run, server_command, wait_until, write_folder,
+    Response, Server, TIMEOUT, compile, pages, request_at, run, server_command, wait_until, write_folder,
 };
 
 const SITE: [(&str, &str); 7] = [
@@ -45,6 +50,34 @@ fn await_coding(server: &Server, target: &str, coding: &str) {
     wait_until(&format!("{target}: {coding}"), || {
         request_at(&server.address, "GET", target, &line).field("Content-Encoding") == Some(coding)
     });
+}
+
+/// Longer than the buffers of a connection.
+const LARGE_BYTES: usize = 24 << 20;
+
+pub(crate) fn large_content(byte: u8) -> Vec<u8> {
+    vec![byte; LARGE_BYTES]
+}
+
+/// Asserts that a download of `large.bin` ends as it began, although the file is replaced meanwhile.
+pub(crate) fn assert_download_ends_as_it_began(address: &str, root: &Path) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let request = format!("GET /large.bin HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut received = vec![0; 4096];
+    stream.read_exact(&mut received).unwrap();
+
+    let next = root.join("next.tmp");
+    fs::write(&next, large_content(b'b')).unwrap();
+    fs::rename(&next, root.join("large.bin")).unwrap();
+    wait_until("the new content", || {
+        request_at(address, "GET", "/large.bin", "Range: bytes=0-0\r\n").body == b"b"
+    });
+    stream.read_to_end(&mut received).unwrap();
+    let (response, rest) = http1::parse(&received, "GET");
+    assert!(rest.is_empty() && response.status == 200);
+    assert!(response.body == large_content(b'a'), "the content from before the edit");
 }
 
 fn without_date(response: &Response) -> (u16, Vec<(String, String)>, &[u8]) {
@@ -263,6 +296,32 @@ fn signals_of_the_server_do_not_end_the_compiler() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn folder_is_compressed_within_a_limit_of_memory() {
+    let (_folder, root) = site();
+    let server = serve(&root, &["--limit-memory", "96"]);
+    await_coding(&server, "/", "br");
+    fs::write(root.join("docs/b.txt"), "changed ".repeat(10_000)).unwrap();
+    await_coding(&server, "/docs/b.txt", "br");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Threads of the process panicked, or it aborted, with messages that named neither the limit nor a remedy.
+#[test]
+#[cfg(target_os = "linux")]
+fn limit_of_memory_that_is_too_small_is_named() {
+    let (_folder, root) = site();
+    let server = serve(&root, &["--limit-memory", "32"]);
+    fs::write(root.join("large.txt"), "not enough memory for this ".repeat(2_000_000)).unwrap();
+    let line = server.await_line("--limit-memory");
+    assert!(line.contains("warning:") && line.contains("raise `--limit-memory` from 32"), "{line}");
+    assert_eq!(server.get("/a.css").body, b"body { margin: 0 }");
+    fs::remove_file(root.join("large.txt")).unwrap();
+    fs::write(root.join("docs/b.txt"), "changed").unwrap();
+    await_content(&server, "/docs/b.txt", "changed");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn compilers_end_with_the_server() {
     let (_folder, root) = site();
     let server = serve(&root, &[]);
@@ -301,24 +360,72 @@ fn compiler_is_sandboxed() {
 }
 
 #[test]
-fn newest_state_is_served_after_a_storm() {
+fn open_download_ends_as_it_began() {
     let (_folder, root) = site();
+    fs::write(root.join("large.bin"), large_content(b'a')).unwrap();
     let server = serve(&root, &[]);
-    for round in ["first", "second"] {
-        for number in 0..1000 {
-            let path = root.join(format!("storm/{}", number % 10));
-            fs::create_dir_all(&path).unwrap();
-            fs::write(path.join(format!("{number}.txt")), format!("{round} {number}")).unwrap();
-            if number % 50 == 0 {
-                assert_eq!(server.get("/a.css").body, b"body { margin: 0 }");
-            }
-        }
-        for number in [0, 500, 999] {
-            await_content(
-                &server,
-                &format!("/storm/{}/{number}.txt", number % 10),
-                &format!("{round} {number}"),
-            );
-        }
+    assert_download_ends_as_it_began(&server.address, &root);
+}
+
+/// The rate of a storm, and its length.
+const STORM_FILES_PER_SECOND: u32 = 1000;
+const STORM_FILES: u32 = 4000;
+
+/// The number of files that a storm writes, in 10 directories, again and again.
+const STORM_NAMES: u32 = 1000;
+
+fn storm_path(number: u32) -> String {
+    let name = number % STORM_NAMES;
+    format!("storm/{}/{name}.txt", name % 10)
+}
+
+#[test]
+fn newest_state_is_served_after_a_storm() {
+    let (folder, root) = site();
+    let next = folder.path().join("next");
+    for number in 0..STORM_NAMES {
+        write_folder(&root, &[(storm_path(number).as_bytes(), b"before")]);
     }
+    let server = serve(&root, &[]);
+    let mut rounds = 0;
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let began = Instant::now();
+            for number in 0..STORM_FILES {
+                // Paced, as fast as the test demands and no faster.
+                let next_at = began + Duration::from_secs(1) * number / STORM_FILES_PER_SECOND;
+                std::thread::sleep(next_at.saturating_duration_since(Instant::now()));
+                // A write may take longer than a half-written file is held back, so each file is complete when it appears.
+                fs::write(&next, format!("version {number}")).unwrap();
+                fs::rename(&next, root.join(storm_path(number))).unwrap();
+            }
+            began.elapsed()
+        });
+
+        // No request fails meanwhile.
+        let mut client = Client::new(server.connect());
+        let mut get = |target: &str| {
+            let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            client.request(request.as_bytes(), "GET").unwrap()
+        };
+        while !writer.is_finished() {
+            assert_eq!(get("/a.css").body, b"body { margin: 0 }");
+            let page = get(&format!("/{}", storm_path(rounds * 7)));
+            let is_whole = page.body == b"before" || page.body.starts_with(b"version ");
+            assert!(
+                page.status == 200 && is_whole,
+                "{} {:?}",
+                page.status,
+                String::from_utf8_lossy(&page.body)
+            );
+            rounds += 1;
+        }
+        println!("{STORM_FILES} files written in {:.1} s", writer.join().unwrap().as_secs_f64());
+    });
+
+    let ended = Instant::now();
+    for number in STORM_FILES - STORM_NAMES..STORM_FILES {
+        await_content(&server, &format!("/{}", storm_path(number)), &format!("version {number}"));
+    }
+    println!("{rounds} rounds; the newest state is served {:.2} s later", ended.elapsed().as_secs_f64());
 }
