@@ -250,7 +250,10 @@ impl<'a> Answer<'a> {
     pub fn sent_content_bytes(&self) -> u64 {
         match self.body {
             Body::Empty => 0,
-            _ => self.content_length.unwrap_or(0),
+            _ => {
+                debug_assert!(self.content_length.is_some(), "an answer with a body has a Content-Length");
+                self.content_length.unwrap_or(0)
+            }
         }
     }
 

@@ -34,8 +34,7 @@ impl Multiplexed for Connection {
             Body::Archive(extent) => put_extent(*extent, archive, output),
             Body::BuiltIn(page) => put_error_page(page, output),
             Body::Multipart(multipart) => {
-                let length: u64 = answer.content_length.unwrap_or_default();
-                put_data_head(output, length);
+                put_data_head(output, multipart.length());
                 output.set_archive(archive.number);
                 multipart.for_each_piece(&mut |piece| match piece {
                     MultipartPiece::Text(text) => output.put(text),
