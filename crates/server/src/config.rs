@@ -37,7 +37,7 @@ pub struct Config {
     pub http1: bool,
     /// Enables HTTP/2: over TLS if negotiated by ALPN, over TCP with prior knowledge.
     pub http2: bool,
-    /// HTTP/3, with the certificates of `tls`. It is served if there are sockets for it.
+    /// HTTP/3, with the certificates of `tls`. It is served if there are sockets for it and it isn't disabled.
     pub http3: Http3,
     /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,

@@ -105,8 +105,6 @@ pub(super) fn set_datagram_variables(command: &mut Command, part: &ProcessDatagr
     command.env(FORWARDING_VARIABLE, descriptor_list(&part.forwarding));
     command.env(WORKERS_VARIABLE, address_list(part.workers.iter().copied()));
     command.env(GENERATION_VARIABLE, part.generation.to_string());
-    // Those of the predecessor are the supervisor's.
-    command.env_remove(DATAGRAMS_VARIABLE);
 }
 
 /// Starts a program that inherits these descriptors.

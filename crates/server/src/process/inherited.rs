@@ -50,44 +50,55 @@ pub(super) fn datagrams() -> Result<Vec<i32>, StartError> {
 }
 
 /// Returns the generation of connection IDs: a supervisor that takes over has another one than its predecessor.
-pub(super) fn generation() -> u8 {
-    std::env::var(GENERATION_VARIABLE).ok().and_then(|value| value.parse().ok()).unwrap_or(0)
+pub(super) fn generation() -> Result<u8, StartError> {
+    parse_generation(value(GENERATION_VARIABLE).as_deref())
+}
+
+fn parse_generation(value: Option<&str>) -> Result<u8, StartError> {
+    value.map_or(Ok(0), |value| value.parse().map_err(|_| invalid(GENERATION_VARIABLE, "numbers up to 255")))
 }
 
 /// Returns the forwarding sockets of the program that this one takes over from.
-pub(super) fn forwarding_predecessors() -> Vec<SocketAddr> {
+pub(super) fn forwarding_predecessors() -> Result<Vec<SocketAddr>, StartError> {
     addresses(PREDECESSORS_VARIABLE)
 }
 
-fn addresses(variable: &str) -> Vec<SocketAddr> {
-    let value = std::env::var(variable).unwrap_or_default();
-    value.split(',').filter_map(|address| address.parse().ok()).collect()
+fn addresses(variable: &'static str) -> Result<Vec<SocketAddr>, StartError> {
+    parse_addresses(variable, &value(variable).unwrap_or_default())
+}
+
+fn parse_addresses(variable: &'static str, value: &str) -> Result<Vec<SocketAddr>, StartError> {
+    let addresses = value.split(',').filter(|address| !address.is_empty()).map(str::parse);
+    addresses.collect::<Result<_, _>>().map_err(|_| invalid(variable, "addresses"))
 }
 
 /// Returns the part of HTTP/3 that this process serves, or `None` if HTTP/3 is not served.
 pub(super) fn http3_part() -> Result<Option<Http3Part>, StartError> {
-    let Ok(place) = std::env::var(PLACE_VARIABLE) else { return Ok(None) };
-    let sockets = std::env::var(PART_VARIABLE).unwrap_or_default();
-    let invalid = || invalid(PART_VARIABLE, "NUMBER:NUMBER");
-    let (first_worker, port) = place.split_once(':').ok_or_else(invalid)?;
+    let Some(place) = value(PLACE_VARIABLE) else { return Ok(None) };
+    let invalid_place = || invalid(PLACE_VARIABLE, "FIRST_WORKER:PORT");
+    let (first_worker, port) = place.split_once(':').ok_or_else(invalid_place)?;
+
+    let sockets = value(PART_VARIABLE).unwrap_or_default();
     let parse = |entry: &str| {
         let (worker, descriptor) = entry.split_once(':')?;
         Some((worker.parse().ok()?, descriptor.parse().ok()?))
     };
     let entries = sockets.split(',').filter(|entry| !entry.is_empty());
+    let sockets = entries.map(parse).collect::<Option<Vec<_>>>();
+
     Ok(Some(Http3Part {
-        first_worker: first_worker.parse().map_err(|_| invalid())?,
-        port: port.parse().map_err(|_| invalid())?,
-        sockets: entries.map(parse).collect::<Option<Vec<_>>>().ok_or_else(invalid)?,
+        first_worker: first_worker.parse().map_err(|_| invalid_place())?,
+        port: port.parse().map_err(|_| invalid_place())?,
+        sockets: sockets.ok_or_else(|| invalid(PART_VARIABLE, "WORKER:DESCRIPTOR"))?,
         forwarding: descriptors_or_none(FORWARDING_VARIABLE)?,
-        workers: addresses(WORKERS_VARIABLE),
+        workers: addresses(WORKERS_VARIABLE)?,
     }))
 }
 
 /// Returns the listening sockets of the other processes, by descriptor.
 pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, StartError> {
     let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
-    let value = std::env::var(STANDBY_VARIABLE).unwrap_or_default();
+    let value = value(STANDBY_VARIABLE).unwrap_or_default();
     let parse = |entry: &str| {
         let (process, descriptor) = entry.split_once(':')?;
         let listener = descriptor.parse().ok()?;
@@ -130,12 +141,43 @@ fn descriptors_or_none(variable: &'static str) -> Result<Vec<i32>, StartError> {
 
 /// Returns the descriptors in a variable of the supervisor, or `None` if the variable is not set.
 fn descriptors(variable: &'static str) -> Result<Option<Vec<i32>>, StartError> {
-    let Ok(value) = std::env::var(variable) else { return Ok(None) };
+    let Some(value) = value(variable) else { return Ok(None) };
     let numbers = value.split(',').filter(|number| !number.is_empty()).map(str::parse);
     let numbers: Result<Vec<i32>, _> = numbers.collect();
     numbers.map(Some).map_err(|_| invalid(variable, "numbers"))
 }
 
+/// Returns the value of a variable, or `None` if it is not set. A value that isn't UTF-8 is invalid, like any other word.
+fn value(variable: &str) -> Option<String> {
+    std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned())
+}
+
 fn invalid(variable: &'static str, of: &'static str) -> StartError {
     StartError::InheritedList { variable, of }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalid_generation_is_no_default() {
+        assert_eq!(parse_generation(None).unwrap(), 0);
+        assert_eq!(parse_generation(Some("3")).unwrap(), 3);
+        for invalid in ["", "256", "-1", "one"] {
+            let error = parse_generation(Some(invalid)).unwrap_err();
+            assert!(error.to_string().starts_with("CANNERY_QUIC_GENERATION "), "{error}");
+        }
+    }
+
+    #[test]
+    fn invalid_addresses_are_not_dropped() {
+        let parse = |value| parse_addresses(PREDECESSORS_VARIABLE, value);
+        assert!(parse("").unwrap().is_empty());
+        assert_eq!(parse("127.0.0.1:1,[::1]:2").unwrap().len(), 2);
+        for invalid in ["127.0.0.1", "127.0.0.1:1,localhost:2"] {
+            let error = parse(invalid).unwrap_err();
+            assert!(error.to_string().starts_with("CANNERY_FORWARDING_OF_PREDECESSOR "), "{error}");
+        }
+    }
 }

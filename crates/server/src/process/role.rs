@@ -72,7 +72,7 @@ impl Role {
     pub fn inherit(self, config: &mut Config) -> Result<(), StartError> {
         config.inherited = inherited::listeners()?;
         config.http3.inherited = inherited::datagrams()?;
-        config.http3.generation = inherited::generation();
+        config.http3.generation = inherited::generation()?;
         // A supervisor opens no certificates, and its processes could not serve.
         if config.has_tls() && config.tls.is_none() {
             return Err(StartError::NoCertificate);
@@ -87,7 +87,7 @@ impl Role {
                 config.admin = None;
                 config.stats_sockets = inherited::stats_sockets()?;
                 config.http3.part = inherited::http3_part()?;
-                config.http3.predecessors = inherited::forwarding_predecessors();
+                config.http3.predecessors = inherited::forwarding_predecessors()?;
                 let seed = inherited::ticket_seed()?;
                 if let Some(tls) = &mut config.tls {
                     tls.seed = seed;

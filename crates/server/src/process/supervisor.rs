@@ -25,8 +25,8 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 use signal_hook::iterator::Signals;
 
 use super::inheritance::{
-    SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe, set_datagram_variables,
-    set_listener_variables, spawn,
+    DATAGRAMS_VARIABLE, SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe,
+    set_datagram_variables, set_listener_variables, spawn,
 };
 use super::notify::{Notify, SOCKET_VARIABLE};
 use super::process_slot::ProcessSlot;
@@ -305,6 +305,8 @@ impl Processes<'_> {
 
         let mut command = (self.supervisor.command)(number);
         set_listener_variables(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
+        // The sockets of the predecessor are the supervisor's.
+        command.env_remove(DATAGRAMS_VARIABLE);
         if let Some(part) = &slot.datagrams {
             set_datagram_variables(&mut command, part);
         }
