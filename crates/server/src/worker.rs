@@ -239,6 +239,8 @@ impl<L: EventLoop> Worker<L> {
 
     /// Waits for events, until `end` at most, and handles them.
     pub(crate) fn run_iteration(&mut self, end: Option<Instant>) {
+        // A panic outside of a connection has no connection as its cause.
+        self.cx.current = None;
         let accepts_more = self.backlog == Backlog::Limit;
         let deferred = self.deferred.len();
         let has_handshakes = !self.handshakes.is_empty();
@@ -255,6 +257,7 @@ impl<L: EventLoop> Worker<L> {
         self.cx.begin_iteration(self.events.now());
         // Handshakes that wait since an earlier iteration precede new ones.
         self.cx.budget.handshakes = if has_handshakes { 0 } else { HANDSHAKES_PER_ITERATION_MAX };
+
         while let Some(event) = self.events.next_event() {
             match event {
                 Event::Ready(token, readiness) => self.resume(token, readiness),
@@ -283,6 +286,7 @@ impl<L: EventLoop> Worker<L> {
         }
         self.send_batch();
 
+        // Only connections that were deferred before this iteration, so that the new events come first.
         if deferred > 0 {
             self.resume_deferred(deferred);
         }
@@ -290,6 +294,7 @@ impl<L: EventLoop> Worker<L> {
             self.run_handshakes();
         }
         self.send_batch();
+
         if let Some(http3) = &mut self.http3 {
             http3.run(&mut self.events, &mut self.cx);
         }

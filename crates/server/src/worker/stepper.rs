@@ -99,6 +99,8 @@ impl std::fmt::Debug for Stepper {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
 
     #[test]
@@ -115,7 +117,20 @@ mod tests {
         stepper.worker.run_guarded_iteration(None);
     }
 
-    /// A worker that drained nevertheless would use its processor until the end of the drain, for nothing.
+    /// Not even the connection that ran last is to blame, and the worker would only panic again.
+    #[test]
+    fn panic_outside_a_connection_is_not_caught() {
+        let mut stepper =
+            Stepper::new(config::Content::Dummy { body: b"here" }, Instrumentation::NONE).unwrap();
+        stepper.set_requests(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert!(stepper.step() > 0);
+        stepper.client.panic_on_wait();
+        let guarded = AssertUnwindSafe(|| stepper.worker.run_guarded_iteration(None));
+        assert!(catch_unwind(guarded).is_err());
+        assert!(!stepper.worker.is_idle());
+    }
+
+    /// Draining would spin, because waiting fails at once.
     #[test]
     fn worker_that_cannot_wait_ends() {
         let mut stepper =
@@ -126,6 +141,7 @@ mod tests {
         stepper.client.fail_waiting();
         let stop = Arc::clone(&stepper.worker.stop);
         stepper.worker.run();
+        assert_eq!(stepper.client.bad_waits(), 1);
         assert!(stop.is_set(), "the other workers are to end as well");
     }
 }

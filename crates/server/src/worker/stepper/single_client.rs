@@ -32,12 +32,23 @@ pub(super) struct Client {
     /// Whether the server's next receive call panics.
     #[cfg(test)]
     panics: Cell<bool>,
-    /// Whether waiting for events fails, once.
+    /// The outcome of the server's next call to wait for events.
     #[cfg(test)]
-    fails_waiting: Cell<bool>,
-    /// Whether it has failed.
+    wait_outcome: Cell<WaitOutcome>,
+    /// The number of its calls since that is not success.
     #[cfg(test)]
-    has_failed: Cell<bool>,
+    bad_waits: Cell<u32>,
+}
+
+/// The outcome of waiting for events.
+#[cfg(test)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum WaitOutcome {
+    #[default]
+    Success,
+    /// It returns an error. The call after it panics, because a server that ignores the error would loop forever.
+    Error,
+    Panic,
 }
 
 impl Client {
@@ -51,9 +62,9 @@ impl Client {
             #[cfg(test)]
             panics: Cell::default(),
             #[cfg(test)]
-            fails_waiting: Cell::default(),
+            wait_outcome: Cell::default(),
             #[cfg(test)]
-            has_failed: Cell::default(),
+            bad_waits: Cell::default(),
         })
     }
 
@@ -64,7 +75,17 @@ impl Client {
 
     #[cfg(test)]
     pub(super) fn fail_waiting(&self) {
-        self.fails_waiting.set(true);
+        self.wait_outcome.set(WaitOutcome::Error);
+    }
+
+    #[cfg(test)]
+    pub(super) fn panic_on_wait(&self) {
+        self.wait_outcome.set(WaitOutcome::Panic);
+    }
+
+    #[cfg(test)]
+    pub(super) fn bad_waits(&self) -> u32 {
+        self.bad_waits.get()
     }
 
     /// Sets the requests of the following iterations. The last element is repeated.
@@ -163,8 +184,10 @@ impl EventLoop for SingleClientLoop {
 
     fn wait(&mut self, _: Option<Duration>) -> io::Result<()> {
         #[cfg(test)]
-        if self.client.fails_waiting.get() {
-            assert!(!self.client.has_failed.replace(true), "it would fail again");
+        if self.client.wait_outcome.get() != WaitOutcome::Success {
+            self.client.bad_waits.set(self.client.bad_waits.get() + 1);
+            let outcome = self.client.wait_outcome.replace(WaitOutcome::Panic);
+            assert!(outcome == WaitOutcome::Error, "intended by a test");
             return Err(io::Error::other("intended by a test"));
         }
         self.has_event = true;
