@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use crate::address::Address;
@@ -56,6 +57,7 @@ test_on_each_loop! {
     runs_before_a_zero_copy_body_may_change => changed_runs;
     events_of_a_slot_name_its_current_owner => earlier_owner;
     pending_connections_survive_listener_removal => removed_listener;
+    events_survive_listener_removal => data_before_removal;
     listeners_that_another_process_has_shut_down_are_removed => shut_down_listeners;
     more_connections_than_any_queue_holds_are_accepted => many;
 }
@@ -77,6 +79,20 @@ fn await_readable(events: &mut impl EventLoop, token: Token) -> Readiness {
             Event::Ready(ready, readiness) if ready == token && readiness.readable => return readiness,
             _ => {}
         }
+    }
+}
+
+/// Runs a test that would otherwise fail by waiting forever.
+fn within_deadline(test: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        // The receiver is gone only after the deadline.
+        let _ = done.send(());
+    });
+    match is_done.recv_timeout(Duration::from_secs(30)) {
+        Err(RecvTimeoutError::Timeout) => panic!("the loop waits for nothing"),
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().unwrap(),
     }
 }
 
@@ -406,22 +422,43 @@ fn removed_listener<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L
     assert!(TcpStream::connect(address).is_err());
 }
 
-fn shut_down_listeners<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
-    let mut events = make(Waker::new().unwrap());
-    let listeners = [3, 4].map(|number| {
-        let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-        let listener = claim.listen().unwrap();
-        events.add_listener(&listener, number).unwrap();
-        listener
+fn data_before_removal<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L + Send + 'static) {
+    within_deadline(move || {
+        let mut events = make(Waker::new().unwrap());
+        let (listener, address) = listen(&mut events);
+        let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
+        client.write_all(b"data").unwrap();
+        // A ring fetches the data while it waits for the end of its operation.
+        events.remove_listener(&listener).unwrap();
+        loop {
+            events.wait(None).unwrap();
+            match events.next_event() {
+                Some(Event::Ready(TOKEN, readiness)) if readiness.readable => break,
+                _ => {}
+            }
+        }
+        assert_eq!(socket.receive(&mut [0; 16]).unwrap(), Received::Bytes(4));
     });
-    events.wait(Some(Duration::ZERO)).unwrap();
-    for listener in &listeners {
-        socket2::SockRef::from(listener).shutdown(Shutdown::Read).unwrap();
-    }
-    // A ring fetches the ends of both operations when it removes the first one.
-    for listener in &listeners {
-        events.remove_listener(listener).unwrap();
-    }
+}
+
+fn shut_down_listeners<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L + Send + 'static) {
+    within_deadline(move || {
+        let mut events = make(Waker::new().unwrap());
+        let listeners = [3, 4].map(|number| {
+            let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+            let listener = claim.listen().unwrap();
+            events.add_listener(&listener, number).unwrap();
+            listener
+        });
+        events.wait(Some(Duration::ZERO)).unwrap();
+        for listener in &listeners {
+            socket2::SockRef::from(listener).shutdown(Shutdown::Read).unwrap();
+        }
+        // A ring fetches the ends of both operations when it removes the first one.
+        for listener in &listeners {
+            events.remove_listener(listener).unwrap();
+        }
+    });
 }
 
 fn many<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {

@@ -400,7 +400,10 @@ impl State {
     /// Stops accepting at a listener, and waits until the kernel has processed that. Connections that it accepted before
     /// are in the queue.
     pub(super) fn remove_listener(&mut self, listener: RawFd) -> io::Result<()> {
-        let Some((queue, _)) = self.queue(listener) else { return Ok(()) };
+        let Some((queue, ring)) = self.queue(listener) else { return Ok(()) };
+        // First, because a queue that is not closed accepts again after an interruption.
+        queue.close(ring)?;
+
         let number = queue.number();
         let is_own = |completion: &Completion| {
             completion.operation == Operation::Accept && completion.owner.slot == number
@@ -413,9 +416,6 @@ impl State {
             self.on_accept(completion);
         }
 
-        if let Some((queue, ring)) = self.queue(listener) {
-            queue.close(ring)?;
-        }
         while self.queue(listener).is_some_and(|(queue, _)| queue.is_accepting()) {
             self.ring.wait(None)?;
             while let Some(completion) = self.ring.next() {
