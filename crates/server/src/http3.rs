@@ -36,7 +36,7 @@ use cannery_secure::quic::{
 
 use self::bodies::Bodies;
 use self::connection::{Connection, Late};
-use self::connections::Connections;
+use self::connections::{Connections, Slot};
 use self::limits::{
     BATCHES_PER_ITERATION_MAX, INCOMING_WAITING_MAX, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX,
 };
@@ -256,8 +256,8 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Passes what a handler has made to its connection.
     pub(crate) fn deliver(&mut self, key: ConnectionKey, delivered: Delivered) {
-        if let Some(connection) = self.connections.get_mut(key) {
-            connection.deliver(delivered);
+        if let Some(slot) = self.connections.get_mut(key) {
+            slot.connection.deliver(delivered);
             self.mark(key);
         }
     }
@@ -273,9 +273,9 @@ impl<D: DatagramSocket> Http3<D> {
             Running::Nothing => {}
             Running::Endpoint => self.endpoint.recover(),
             Running::Connection(key) => {
-                if let Some(mut connection) = self.connections.remove(key) {
-                    self.timers.disarm(key, &mut connection.timer);
-                    if connection.is_counted {
+                if let Some(Slot { connection, is_counted, mut timer, .. }) = self.connections.remove(key) {
+                    self.timers.disarm(key, &mut timer);
+                    if is_counted {
                         self.open -= 1;
                         cx.observer.connection_closed(Closed::Broken);
                     }
@@ -332,8 +332,8 @@ impl<D: DatagramSocket> Http3<D> {
             if cx.memory.excess() == 0 {
                 break;
             }
-            if let Some(connection) = self.connections.get_mut(key) {
-                connection.shed(cx);
+            if let Some(slot) = self.connections.get_mut(key) {
+                slot.connection.shed(cx);
                 self.run_connection(key, cx);
             }
         }
@@ -425,8 +425,8 @@ impl<D: DatagramSocket> Http3<D> {
         match received {
             Received::Connection(key, event) => {
                 self.running = Running::Connection(key);
-                if let Some(connection) = self.connections.get_mut(key) {
-                    connection.receive(event, number);
+                if let Some(slot) = self.connections.get_mut(key) {
+                    slot.connection.receive(event, number);
                 }
                 self.running = Running::Nothing;
                 self.mark(key);
@@ -520,8 +520,8 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Runs a connection in this iteration, or in the next one if it runs at the moment.
     fn mark(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.connections.get_mut(key)
-            && !std::mem::replace(&mut connection.is_marked, true)
+        if let Some(slot) = self.connections.get_mut(key)
+            && !std::mem::replace(&mut slot.is_marked, true)
         {
             self.changed.push(key);
         }
@@ -529,9 +529,10 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Runs a connection: its events, its datagrams and its timer.
     fn run_connection(&mut self, key: ConnectionKey, cx: &mut WorkerContext) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
+        let Some(slot) = self.connections.get_mut(key) else { return };
+        let Slot { connection, is_marked, is_counted, timer } = slot;
         self.running = Running::Connection(key);
-        connection.is_marked = false;
+        *is_marked = false;
         let memory_before = connection.memory();
 
         connection.run(cx, &mut self.bodies);
@@ -542,18 +543,19 @@ impl<D: DatagramSocket> Http3<D> {
         connection.count_memory();
         cx.memory.change(memory_before, connection.memory());
         // A connection may also have been closed between two runs, by a timeout or for its memory.
-        if connection.is_closed() && std::mem::take(&mut connection.is_counted) {
+        if connection.is_closed() && std::mem::take(is_counted) {
             self.open -= 1;
             connection.count_packets(&mut cx.observer);
             cx.observer.connection_closed(connection.close_reason());
         }
+
         if connection.quic().is_drained() {
-            self.timers.disarm(key, &mut connection.timer);
+            self.timers.disarm(key, timer);
             cx.memory.change(connection.memory(), 0);
             self.connections.remove(key);
         } else {
             let timeout = connection.quic().timeout();
-            self.timers.arm(key, timeout, &mut connection.timer);
+            self.timers.arm(key, timeout, timer);
             if sending == Sending::Continues {
                 self.mark(key);
             }
@@ -563,15 +565,15 @@ impl<D: DatagramSocket> Http3<D> {
 
     fn expire_timers(&mut self, now: Instant) {
         while let Some(key) = self.timers.pop_expired(now) {
-            let Some(connection) = self.connections.get_mut(key) else { continue };
+            let Some(Slot { connection, timer, .. }) = self.connections.get_mut(key) else { continue };
             self.running = Running::Connection(key);
-            connection.timer = None;
+            *timer = None;
             let timeout = connection.quic().timeout();
             if timeout.is_some_and(|timeout| timeout <= now) {
                 connection.quic().handle_timeout(now);
                 self.mark(key);
             } else {
-                self.timers.arm(key, timeout, &mut connection.timer);
+                self.timers.arm(key, timeout, timer);
             }
             self.running = Running::Nothing;
         }

@@ -8,6 +8,10 @@
 //! reads none twice ([`EarlyData`](cannery_secure::quic::EarlyData)). So only the responses to GET and HEAD are sent at once;
 //! those to other methods wait for the end of the handshake, like those that the client's windows have no room for.
 
+// Reasons to wait, and their deadlines.
+mod deadlines;
+
+// Responses that handlers make.
 mod handled;
 
 use std::net::SocketAddr;
@@ -21,14 +25,14 @@ use cannery_secure::quic::{
 };
 use cannery_site::Method;
 use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
-use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 use cannery_wire::{Priority, Refusal};
 
+pub(super) use self::deadlines::Late;
+use self::deadlines::Wait;
 use super::bodies::Bodies;
-use super::limits::HANDSHAKE_SILENCE_MAX;
 use super::own_stream::OwnStream;
 use super::send_order::send_order;
-use super::silence::{self, Presence, Silence};
+use super::silence::Silence;
 use crate::connection::{Http3Context, WorkerContext};
 use crate::content::{IncomingRequest, OnStream};
 use crate::observe::{Closed, Http3Metric, Observer};
@@ -66,12 +70,6 @@ pub(super) struct Connection {
     /// Whether it has run since its packets were counted.
     has_run: bool,
     memory: u32,
-    /// Whether the connection is among those that run next.
-    pub(super) is_marked: bool,
-    /// Whether the connection is counted among those that neither side has closed.
-    pub(super) is_counted: bool,
-    /// When its timer expires, if it has one.
-    pub(super) timer: Option<Instant>,
 }
 
 /// Progress of a connection.
@@ -107,38 +105,6 @@ struct Response {
     copied_bytes: usize,
 }
 
-/// The reason why a connection waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    /// The rest of the handshake.
-    Handshake,
-    /// The next request, if the client has one.
-    Request,
-    /// The rest of a request: this many blocks of its content, of [`CONTENT_BLOCK_BYTES`] each, were received for a handler.
-    Rest { blocks: usize },
-    /// The response of a handler.
-    Handler,
-    /// The next bytes of a body that a handler makes.
-    Body,
-    /// Room in the client's windows, or acknowledgments.
-    Window,
-}
-
-/// A client that sends this many bytes of content gets more time for the rest.
-const CONTENT_BLOCK_BYTES: usize = 16 * 1024;
-
-/// Whether a connection is late.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Late {
-    No,
-    /// It has had no request for long.
-    Idle,
-    /// A handler has no response yet, and another response is made.
-    Handler,
-    /// Its client is too slow with the handshake, a request, or a response, or has vanished while the server drains.
-    Slow,
-}
-
 impl Connection {
     pub(super) fn new(mut quic: quic::Connection, socket: usize, cx: &WorkerContext) -> Connection {
         if cx.routes.is_some() {
@@ -160,9 +126,6 @@ impl Connection {
             counted: Stats::default(),
             has_run: false,
             memory: IDLE_BYTES,
-            is_marked: false,
-            is_counted: true,
-            timer: None,
         }
     }
 
@@ -317,12 +280,14 @@ impl Connection {
         bodies: &mut Bodies,
     ) -> Result<(), ErrorCode> {
         let id = http_id(stream);
+        let key = self.quic.key();
         let needs_address = cx.observer.needs_peer_addresses() || cx.routes.is_some();
         let client = needs_address.then(|| self.quic.remote_address());
         let is_early = self.quic.is_handshaking();
-        let key = self.quic.key();
         let http = &mut self.http;
         let handled = &mut self.handled;
+
+        // Responses go to the worker's output. They are written after the closure, which borrows the connection.
         let mut progress = Ok(RequestProgress::Continues);
         let mut urgency = None;
         let mut is_answered = false;
@@ -333,7 +298,7 @@ impl Connection {
                     Ok(Step::More) => return,
                     Ok(Step::Request(priority)) => {
                         if is_early {
-                            sending = SendTime::of_early_request(cx);
+                            sending = SendTime::from_early_request(cx);
                         }
                         is_answered = match handled::begin(http, id, key, &client, handled, cx) {
                             StreamOutcome::Site => {
@@ -362,6 +327,7 @@ impl Connection {
             }
         });
 
+        // The priority comes first, because it decides the order in which the response is sent.
         if let Some(priority) = urgency {
             self.is_active = true;
             set_priority(&mut self.quic, stream, priority);
@@ -369,6 +335,7 @@ impl Connection {
         if is_answered {
             self.write_response(stream, sending, cx, bodies);
         }
+
         match progress? {
             RequestProgress::Continues => {}
             RequestProgress::Stopped => {
@@ -381,28 +348,39 @@ impl Connection {
                 return Ok(());
             }
         }
+
         match outcome {
             ReadOutcome::Blocked | ReadOutcome::Closed => Ok(()),
-            ReadOutcome::Finished => {
-                match self.http.end_request(id)? {
-                    RequestEnd::Complete => {}
-                    RequestEnd::Received => {
-                        let handled = &mut self.handled;
-                        let outcome =
-                            handled::finish_content(&mut self.http, id, key, &client, true, handled, cx);
-                        if outcome == StreamOutcome::Answered {
-                            self.write_response(stream, SendTime::Now, cx, bodies);
-                        }
-                    }
-                    RequestEnd::Reset(code) => self.reset(stream, code),
-                }
-                Ok(())
-            }
+            ReadOutcome::Finished => self.end_request(stream, &client, cx, bodies),
             ReadOutcome::Reset(_) => {
                 self.reset(stream, ErrorCode::RequestCancelled);
                 self.http.cancel_request(id)
             }
         }
+    }
+
+    /// Handles the end of a request stream, and writes the response of a handler that has waited for the content.
+    fn end_request(
+        &mut self,
+        stream: StreamId,
+        client: &Option<SocketAddr>,
+        cx: &mut WorkerContext,
+        bodies: &mut Bodies,
+    ) -> Result<(), ErrorCode> {
+        let id = http_id(stream);
+        match self.http.end_request(id)? {
+            RequestEnd::Complete => {}
+            RequestEnd::Received => {
+                let key = self.quic.key();
+                let handled = &mut self.handled;
+                let outcome = handled::finish_content(&mut self.http, id, key, client, true, handled, cx);
+                if outcome == StreamOutcome::Answered {
+                    self.write_response(stream, SendTime::Now, cx, bodies);
+                }
+            }
+            RequestEnd::Reset(code) => self.reset(stream, code),
+        }
+        Ok(())
     }
 
     fn read_unidirectional(&mut self, stream: StreamId, cx: &mut WorkerContext) -> Result<(), ErrorCode> {
@@ -550,48 +528,6 @@ impl Connection {
         }
     }
 
-    /// Sets the reason to wait, and its deadline.
-    fn set_deadline(&mut self, cx: &WorkerContext) {
-        let Some(timeouts) = cx.policy.timeouts else { return };
-        let (wait, timeout) = match &self.phase {
-            Phase::Handshake => return,
-            Phase::Closed => {
-                self.deadline = None;
-                return;
-            }
-            // Early data does not extend the time for the handshake.
-            Phase::Open(_) if self.quic.is_handshaking() => return,
-            Phase::Open(_) if !self.responses.is_empty() => (Wait::Window, timeouts.send),
-            Phase::Open(_) if self.http.has_incomplete_requests() => {
-                (Wait::Rest { blocks: self.http.received_bytes() / CONTENT_BLOCK_BYTES }, timeouts.head)
-            }
-            Phase::Open(_) if self.http.has_postponed_requests() => {
-                let since = self.handled.oldest();
-                self.wait = Wait::Handler;
-                self.deadline = since.map(|since| since + timeouts.handler);
-                return;
-            }
-            Phase::Open(_) if self.handled.is_used() => {
-                // The handler decides how long a body takes.
-                self.wait = Wait::Body;
-                self.deadline = None;
-                return;
-            }
-            Phase::Open(_) => (Wait::Request, timeouts.idle),
-        };
-        // A byte from time to time does not extend the deadline of a request or of a response, and a PING not the idle time.
-        let is_active = std::mem::take(&mut self.is_active);
-        if wait == self.wait && !(wait == Wait::Request && is_active) {
-            return;
-        }
-        self.wait = wait;
-        self.sent_bytes_before = self.quic.stats().sent_bytes;
-        self.deadline = match wait {
-            Wait::Request => cx.clock.idle_until,
-            _ => Some(cx.clock.now + timeout),
-        };
-    }
-
     /// Counts the packets since the last call.
     pub(super) fn count_packets(&mut self, observer: &mut Observer) {
         if !std::mem::replace(&mut self.has_run, false) {
@@ -605,51 +541,6 @@ impl Connection {
             .count_http3(Http3Metric::PacketsSent, stats.sent_packets.saturating_sub(before.sent_packets));
         observer.count_http3(Http3Metric::PacketsLost, lost);
         observer.count_http3(Http3Metric::Migrations, migrations.into());
-    }
-
-    /// Continues a graceful shutdown, and returns whether the connection is late.
-    pub(super) fn tick(&mut self, cx: &WorkerContext) -> Late {
-        self.continue_drain(cx);
-        if cx.is_draining() {
-            let stats = self.quic.stats();
-            let limit =
-                if self.quic.is_handshaking() { HANDSHAKE_SILENCE_MAX } else { silence::limit(&stats) };
-            if self.silence.observe(&stats, limit, cx.clock.now) == Presence::Vanished {
-                return Late::Slow;
-            }
-            self.quic.ping();
-        }
-        if self.wait == Wait::Body {
-            // Otherwise the connection would end as an idle one.
-            self.quic.ping();
-        }
-        if self.deadline.is_none_or(|deadline| cx.clock.now < deadline) {
-            return Late::No;
-        }
-        match self.wait {
-            // The client has not acknowledged all of a response.
-            Wait::Request if self.quic.unacknowledged_streams() > OWN_STREAMS => Late::No,
-            Wait::Request => Late::Idle,
-            Wait::Handler => {
-                let timeouts = cx.policy.timeouts.unwrap_or_default();
-                self.handled.give_up(cx.clock.now, timeouts.handler);
-                Late::Handler
-            }
-            Wait::Handshake | Wait::Rest { .. } => Late::Slow,
-            Wait::Body => Late::No,
-            Wait::Window => self.check_progress(cx),
-        }
-    }
-
-    /// Returns whether the client has received too little of a response since the wait began, and begins another wait.
-    fn check_progress(&mut self, cx: &WorkerContext) -> Late {
-        let Some(timeouts) = cx.policy.timeouts else { return Late::No };
-        let sent_bytes = self.quic.stats().sent_bytes;
-        let received_bytes = sent_bytes - self.sent_bytes_before;
-        self.sent_bytes_before = sent_bytes;
-        self.deadline = Some(cx.clock.now + timeouts.send);
-        let bytes_min = SEND_BYTES_PER_SECOND_MIN * timeouts.send.as_secs().max(1);
-        if received_bytes < bytes_min { Late::Slow } else { Late::No }
     }
 
     /// Closes a connection without requests.
@@ -701,9 +592,6 @@ impl Connection {
     }
 }
 
-/// The number of our unidirectional streams.
-const OWN_STREAMS: usize = 3;
-
 /// How far reading a request has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestProgress {
@@ -725,7 +613,7 @@ enum SendTime {
 impl SendTime {
     /// Returns when the request is answered whose head was read last, from early data.
     #[cold]
-    fn of_early_request(cx: &mut WorkerContext) -> SendTime {
+    fn from_early_request(cx: &mut WorkerContext) -> SendTime {
         if !matches!(cx.http3().heads.head().request.method, Method::Get | Method::Head) {
             return SendTime::AfterHandshake;
         }
