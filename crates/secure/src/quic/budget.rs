@@ -54,13 +54,20 @@ impl TokenBucket {
         self.tokens = self.tokens.saturating_add(tokens).min(self.capacity);
     }
 
-    /// Takes tokens. If there are fewer, it takes those, and returns `false`.
-    pub(super) fn take(&mut self, tokens: u64) -> bool {
-        let has_enough = self.tokens >= tokens;
-        self.tokens = self.tokens.saturating_sub(tokens);
-        has_enough
+    /// Takes tokens.
+    ///
+    /// # Errors
+    /// There are fewer. Those are taken.
+    pub(super) fn take(&mut self, tokens: u64) -> Result<(), Exhausted> {
+        let left = self.tokens.checked_sub(tokens);
+        self.tokens = left.unwrap_or(0);
+        left.map(drop).ok_or(Exhausted)
     }
 }
+
+/// A bucket has fewer tokens than were to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exhausted;
 
 /// The activity of a connection and its peer since its start, as far as it costs tokens or earns them.
 #[derive(Clone, Copy, Default)]
@@ -129,10 +136,14 @@ impl Budget {
         }
     }
 
-    /// Counts a datagram. Returns `true` if the work must be settled now.
-    pub(super) fn count_datagram(&mut self) -> bool {
+    /// Counts a datagram.
+    pub(super) fn count_datagram(&mut self) {
         self.datagrams += 1;
-        self.datagrams == DATAGRAMS_PER_SETTLEMENT
+    }
+
+    /// Returns `true` if the work must be settled now.
+    pub(super) fn needs_settlement(&self) -> bool {
+        self.datagrams >= DATAGRAMS_PER_SETTLEMENT
     }
 
     /// Charges the work since the last settlement.
@@ -143,7 +154,8 @@ impl Budget {
         self.bucket.refill(now);
         let (cost, earnings) = (new.cost(), new.earnings());
         self.bucket.add(earnings.saturating_sub(cost));
-        if !self.bucket.take(cost.saturating_sub(earnings)) && self.state == State::Sufficient {
+        let taken = self.bucket.take(cost.saturating_sub(earnings));
+        if taken == Err(Exhausted) && self.state == State::Sufficient {
             self.state = State::Exceeded;
         }
     }
@@ -153,13 +165,13 @@ impl Budget {
         self.state != State::Sufficient
     }
 
-    /// Returns `true` once if the peer has exceeded its budget.
-    pub(super) fn take_report(&mut self) -> bool {
-        let is_new = self.state == State::Exceeded;
-        if is_new {
-            self.state = State::Reported;
+    /// Returns that the peer has exceeded its budget, once.
+    pub(super) fn take_report(&mut self) -> Option<Exhausted> {
+        if self.state != State::Exceeded {
+            return None;
         }
-        is_new
+        self.state = State::Reported;
+        Some(Exhausted)
     }
 }
 

@@ -200,7 +200,7 @@ impl Connection {
                 return;
             }
             self.foreign.refill(now);
-            if !self.foreign.take(1) {
+            if self.foreign.take(1).is_err() {
                 return;
             }
         }
@@ -210,7 +210,8 @@ impl Connection {
             self.migrations += 1;
             self.has_moved = true;
         }
-        if self.budget.count_datagram() {
+        self.budget.count_datagram();
+        if self.budget.needs_settlement() {
             self.budget.settle(now, self.work());
         }
     }
@@ -274,7 +275,7 @@ impl Connection {
 
     /// Returns the next event.
     pub fn next_event(&mut self) -> Option<Event> {
-        if self.budget.take_report() && !self.is_closed() {
+        if self.budget.take_report().is_some() && !self.is_closed() {
             return Some(Event::BudgetExceeded);
         }
         loop {
@@ -486,6 +487,7 @@ fn received_frames(stats: &ConnectionStats) -> u64 {
         frames.max_streams_bidi,
         frames.max_streams_uni,
     ];
+
     let others = [
         frames.acks,
         frames.ack_frequency,
@@ -501,6 +503,7 @@ fn received_frames(stats: &ConnectionStats) -> u64 {
         frames.path_response,
         frames.ping,
     ];
+
     on_streams.iter().chain(&others).sum()
 }
 

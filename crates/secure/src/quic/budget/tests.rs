@@ -18,7 +18,7 @@ fn settlements_until_exceeded(interval: Duration, work: Work) -> Option<u64> {
             sent_bytes: work.sent_bytes * count,
         };
         budget.settle(start + interval * u32::try_from(*count).unwrap(), total);
-        budget.take_report()
+        budget.take_report().is_some()
     })
 }
 
@@ -98,9 +98,9 @@ fn keep_alive_never_exceeds_the_budget() {
 fn excess_is_reported_once() {
     let mut budget = Budget::new();
     let now = Instant::now();
-    assert!(!budget.is_exceeded() && !budget.take_report());
+    assert!(!budget.is_exceeded() && budget.take_report().is_none());
     budget.settle(now, Work { packets: 1 << 20, ..Work::default() });
-    assert!(budget.is_exceeded() && budget.take_report());
+    assert!(budget.is_exceeded() && budget.take_report().is_some());
     budget.settle(now, Work { packets: 1 << 21, ..Work::default() });
-    assert!(budget.is_exceeded() && !budget.take_report());
+    assert!(budget.is_exceeded() && budget.take_report().is_none());
 }
