@@ -328,6 +328,7 @@ fn folders_known(sources: &Sources, previous: &Previous) -> Result<BTreeSet<Vec<
     if stems.is_empty() {
         return Ok(folders);
     }
+
     for earlier in &previous.archives {
         let failed = |source: Corrupt| Error::Previous {
             path: earlier.path.clone(),

@@ -117,6 +117,7 @@ impl Compiler {
         let mut unreliable = BTreeSet::new();
         let mut attempts = 1;
         let mut space = Space::new(Arc::clone(&self.directory), self.memory_archive_bytes_max);
+
         loop {
             let snapshot = self.history().last.clone();
             let mut session = Session {
@@ -129,6 +130,7 @@ impl Compiler {
                 waits: attempts == 1,
                 unreliable: &unreliable,
             };
+
             match crate::build(&self.options, Some(&mut session), progress) {
                 Ok(built) => {
                     let Session { listings, earlier, .. } = session;

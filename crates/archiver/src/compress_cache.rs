@@ -209,13 +209,17 @@ fn read(
     if !metadata.is_file() || metadata.len() > length.saturating_add(HEADER_BYTES as u64) {
         return Err(Unusable::Corrupt);
     }
+
     let mut file = File::open(place).map_err(|_| Unusable::Missing)?.take(metadata.len());
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(|_| Unusable::Corrupt)?);
     file.read_to_end(&mut bytes).map_err(|_| Unusable::Corrupt)?;
+
+    // A file of another version is none.
     let (found, coded) = bytes.split_at_checked(HEADER_BYTES).ok_or(Unusable::Corrupt)?;
     if !found.starts_with(MAGIC) && found.starts_with(&MAGIC[..MAGIC.len() - 1]) {
         return Err(Unusable::Missing);
     }
+
     let digest = Digest::of(coded);
     if found != header(&key.content, &digest) {
         return Err(Unusable::Corrupt);
@@ -223,6 +227,7 @@ fn read(
     if coded.is_empty() {
         return Ok(Outcome::NotWorth);
     }
+
     let coding = coders::coding(key.encoder);
     let length = usize::try_from(length).map_err(|_| Unusable::Corrupt)?;
     let is_true = verified == Some(&digest) || coders.decodes_to(coding, coded, length, &key.content);

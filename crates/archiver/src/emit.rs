@@ -8,7 +8,7 @@ use cannery_archive::{
 };
 use cannery_wire::response_head::override_bit;
 
-use crate::carry::Carried;
+use crate::carryover::Carryover;
 use crate::content::Contents;
 use crate::headers::{HeaderField, HeaderRule, is_single_valued};
 use crate::options::{LastModified, Options};
@@ -105,7 +105,7 @@ impl<'a> Emission<'a> {
     pub(crate) fn run(
         mut self,
         writer: &mut Writer,
-        carried: &Carried,
+        carried: &Carryover,
         progress: &dyn Progress,
     ) -> Result<Emitted, WriteError> {
         self.number_lines(carried);
@@ -154,7 +154,7 @@ impl<'a> Emission<'a> {
     }
 
     /// Counts how often each header line is used, before the first head is written.
-    fn number_lines(&mut self, carried: &Carried) {
+    fn number_lines(&mut self, carried: &Carryover) {
         let routes = self.routes;
         for ((host, key), route) in &routes.paths {
             match &route.target {
@@ -166,9 +166,11 @@ impl<'a> Emission<'a> {
                 }
             }
         }
+
         for head in carried.paths.iter().flat_map(|path| path.forms.iter().map(|(_, head)| head)) {
             self.heads.note_head(head.clone());
         }
+
         for ((host, _), scope) in &routes.scopes {
             for (_, id) in &scope.fallbacks {
                 self.note(&Delivery::without_path(*id, 200));
@@ -180,6 +182,7 @@ impl<'a> Emission<'a> {
                 self.note_rule(*host, None, &routes.rules[*ordinal as usize]);
             }
         }
+
         self.heads.number();
     }
 
@@ -223,7 +226,7 @@ impl<'a> Emission<'a> {
     }
 
     /// Writes the paths carried from earlier releases, with their original heads.
-    fn carried(&mut self, writer: &mut Writer, carried: &Carried) -> Result<(), WriteError> {
+    fn carried(&mut self, writer: &mut Writer, carried: &Carryover) -> Result<(), WriteError> {
         let mut buffer = KeyBuffer::new();
         for path in &carried.paths {
             let mut representations = Vec::with_capacity(path.forms.len());
@@ -288,6 +291,7 @@ impl<'a> Emission<'a> {
         let is_root = *folder == *b"/";
         let own_site = is_root && self.routes.has_site(host);
         let mut new = NewScope { own_site, ..NewScope::default() };
+
         for (suffix, id) in &scope.fallbacks {
             let page = self.resource(writer, &Delivery::without_path(*id, 200), Origin::Alias)?;
             new.fallbacks.push((suffix, page));
@@ -296,6 +300,7 @@ impl<'a> Emission<'a> {
             let page = self.resource(writer, &Delivery::without_path(*id, *status), Origin::Alias)?;
             new.error_pages.push((*status, page));
         }
+
         for ordinal in &scope.rules {
             let rule = &self.routes.rules[*ordinal as usize];
             let record = self.redirect(writer, host, None, rule)?;
@@ -307,6 +312,7 @@ impl<'a> Emission<'a> {
                 record,
             });
         }
+
         // A host that has rules but no site uses the default site's header rules.
         if is_root && (host.is_none() || own_site) {
             let rules = (0..).zip(self.heads.rules(site_index(host)));
@@ -349,6 +355,7 @@ impl<'a> Emission<'a> {
 /// Converts a rule of `_headers` to its record.
 fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<'_> {
     let is_unfit = |name: &str| preview && is_unfit_for_preview(name);
+
     let fields = rule.fields.iter().filter(|field| !is_unfit(field.name())).filter_map(|field| {
         let (effect, value) = match field {
             HeaderField::Remove { .. } => (HeaderEffect::Remove, Vec::new()),
@@ -368,10 +375,12 @@ fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<
                 (effect, value.clone().into_bytes())
             }
         };
+
         let has_no_effect = value.is_empty() && effect != HeaderEffect::Remove;
         let name = title_case(field.name()).into_bytes();
         (!has_no_effect).then(|| (effect, override_bit(field.name()), name, value))
     });
+
     let host = rule.host.as_deref().unwrap_or_default().as_bytes();
     NewHeaderRule { ordinal, host, pattern: pattern(&rule.pattern, 1), fields: fields.collect() }
 }

@@ -103,6 +103,7 @@ impl Encoding<'_> {
         let codings = self.encoders().count() as u64;
         let mut coded_bytes = 0;
         let scratch = || Coders::new(self.options.levels);
+
         let mut commit = |job: &Job, outcome: Option<Outcome>| {
             let content = &mut contents.all[job.content as usize];
             let stored = match outcome {
@@ -117,6 +118,7 @@ impl Encoding<'_> {
                 }
                 Some(Outcome::NotWorth) | None => None,
             };
+
             if let Some((body, length, digest)) = stored {
                 let coding = coders::coding(job.encoder);
                 content.forms.push(Form { coding, body, length, etag: digest.etag() });

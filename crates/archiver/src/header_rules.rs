@@ -71,6 +71,7 @@ fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
     // By the first segment, if it is a literal, because a path has only one.
     let mut by_start: HashMap<&[u8], usize> = HashMap::new();
     let mut everywhere = 0;
+
     for rule in rules {
         let start = match rule.pattern.pieces.first() {
             Some(PatternPiece::Literal(literal)) => {
@@ -82,6 +83,7 @@ fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
         let count = start.map_or(&mut everywhere, |start| by_start.entry(start).or_default());
         *count += rule.fields.len();
     }
+
     let most = everywhere + by_start.values().copied().max().unwrap_or(0);
     if let Some(rule) = rules.last().filter(|_| most > SITE_FIELDS_MAX) {
         let message = format!(

@@ -148,6 +148,7 @@ fn answers<'a>(
 ) -> Result<Vec<Answer<'a>>, Error> {
     let files: HashMap<&[u8], &[u8]> =
         paths.iter().filter(|path| path.kind == Kind::File).map(|path| (path.path, path.reference)).collect();
+
     let mut answers = Vec::new();
     let mut seen = HashSet::new();
     for found in paths {
@@ -159,6 +160,7 @@ fn answers<'a>(
             report.lose("a path that no request can have, or that is too long", found.path);
             continue;
         };
+
         let is_wildcard = found.kind == Kind::File && path.ends_with(b"/*");
         let path = if is_wildcard { &path[..path.len() - 1] } else { path };
         // A file takes precedence over a redirect from its path, which kawipiko looks up second.
@@ -168,14 +170,16 @@ fn answers<'a>(
             report.lose("a redirect from the path of a file, which takes precedence", found.path);
             continue;
         }
+
         let kind = match found.kind {
             Kind::Redirect => redirect(found, report),
             Kind::File | Kind::Listing => {
-                let is_alias = path.ends_with(b"/")
-                    || STRIPPED_SUFFIXES.iter().any(|suffix| {
-                        files.get([found.path, suffix.as_bytes()].concat().as_slice())
-                            == Some(&found.reference)
-                    });
+                // kawipiko stores a page under its path without the suffix too.
+                let has_suffix = |suffix: &&str| {
+                    let with_suffix = [found.path, suffix.as_bytes()].concat();
+                    files.get(with_suffix.as_slice()) == Some(&found.reference)
+                };
+                let is_alias = path.ends_with(b"/") || STRIPPED_SUFFIXES.iter().any(has_suffix);
                 let origin = if is_alias { Origin::Alias } else { Origin::File };
                 content(found, store, report)?.map(|representation| AnswerKind::File {
                     status: found.status,
@@ -185,6 +189,7 @@ fn answers<'a>(
                 })
             }
         };
+
         answers.extend(kind.map(|kind| Answer { host, path, kind }));
     }
     Ok(answers)
@@ -246,6 +251,7 @@ fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Re
     // A client may reject the only coding, so the response depends on what it accepts.
     let is_negotiable = coding != Coding::Identity;
     let mut vary = vec![if is_negotiable { "Accept-Encoding" } else { "" }];
+
     for (name, value) in &found.fields {
         match *name {
             "Content-Encoding" | "Accept-Ranges" => {}
@@ -263,6 +269,7 @@ fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Re
             }
         }
     }
+
     if is_negotiable {
         put_field(&mut representation, "Content-Encoding", coding.name().as_bytes());
         report.lose(
@@ -305,10 +312,12 @@ fn write(
     report: &mut ImportReport,
 ) -> Result<(), cannery_archive::WriteError> {
     let mut buffer = KeyBuffer::new();
+
     // Of each site, the wildcards with their folders. Each host has a root scope.
     let mut sites: BTreeMap<Option<&str>, Vec<(&[u8], NewRecord<'_>)>> = BTreeMap::new();
     for answer in answers {
         let wildcards = sites.entry(answer.host).or_default();
+
         let record = match &answer.kind {
             AnswerKind::Redirect { status, location } => {
                 report.redirects += 1;
@@ -325,6 +334,8 @@ fn write(
                 let head = heads.write(writer, head.clone())?;
                 let representations =
                     vec![NewRepresentation { coding: *coding, etag: *etag, body: *body, head }];
+
+                // A wildcard has no path of its own: it becomes a rule.
                 let origin = if *is_wildcard { Origin::Rule } else { *origin };
                 let record = NewRecord::Resource { status: *status, origin, modified: None, representations };
                 if *is_wildcard {
@@ -336,6 +347,7 @@ fn write(
                 record
             }
         };
+
         // The path was checked when the host was split off.
         let Ok(key) = Key::from_file(&answer.path[1..], &mut buffer) else { continue };
         writer.path(answer.host, key, &record)?;

@@ -136,6 +136,7 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     let mut records = Vec::new();
     let mut keys = HashSet::new();
     let mut at = HEADER_BYTES;
+
     while at < end {
         let what = "a record";
         let key_bytes = number(file, at).ok_or(damaged(what, at))?;
@@ -144,6 +145,7 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
         let data_end =
             key_end.and_then(|end| end.checked_add(data_bytes)).filter(|data_end| *data_end <= end);
         let (Some(key_end), Some(data_end)) = (key_end, data_end) else { return Err(damaged(what, at)) };
+
         let key = &file[at + 8..key_end];
         // The writer loses a key whose hash is 0: no table refers to it, and no server finds it.
         let is_found = positions.remove(&at);
@@ -155,6 +157,7 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
         }
         at = data_end;
     }
+
     match positions.into_iter().min() {
         Some(position) => Err(damaged("a reference to a record", position)),
         None => Ok(records),
@@ -179,6 +182,7 @@ type Head<'a> = (u16, Vec<(&'static str, &'a str)>);
 fn head(mut rest: &[u8]) -> Option<Head<'_>> {
     let mut status = None;
     let mut fields = Vec::new();
+
     while !rest.is_empty() {
         let name = NAMES.get(index(take(&mut rest, 8)?, b'h')?)?;
         let value = match rest.first()? {
@@ -192,10 +196,12 @@ fn head(mut rest: &[u8]) -> Option<Head<'_>> {
             }
             _ => return None,
         };
+
         // A control byte would end the line, and begin another one.
         if value.is_empty() || !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
             return None;
         }
+
         if *name == "!Status" {
             status = value.parse().ok().filter(|status| (200..=599).contains(status));
         } else {

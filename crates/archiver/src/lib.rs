@@ -1,8 +1,8 @@
 //! Compiles a source folder into an archive.
 //!
 //! [`compile`] builds once, into a file; a [`Compiler`] builds again and again, into memory, or on disk if the archive is
-//! large. Both run the same pipeline,
-//! one step per line. It never prints, and the archive doesn't depend on threads, clocks or the order of directory entries.
+//! large. Both run the same pipeline, one step per line. It never prints, and the archive doesn't depend on threads, clocks or
+//! the order of directory entries.
 
 #![forbid(unsafe_code)]
 
@@ -37,8 +37,8 @@ mod percent; // Percent-encoding.
 mod redirect_loops; // Redirects that lead from host to host and back.
 pub mod redirects; // The grammar of `_redirects`.
 mod rule_error; // Why a line yields no rule.
-mod rules;
-mod script_policy; // Policies that block the script of previews. // Adds redirects to the routes.
+mod rules; // Adds redirects to the routes.
+mod script_policy; // Policies that block the script of previews.
 
 // Routes: the answer to each path.
 pub mod listing; // Folder listings.
@@ -61,7 +61,7 @@ mod sources_cache; // Cache of digests of source files.
 
 // Earlier releases.
 mod bundles; // Fingerprinted names of bundlers.
-mod carry; // Fingerprinted files of earlier releases.
+mod carryover; // Fingerprinted files of earlier releases.
 mod previous; // Archives of earlier releases.
 
 // Builds of one folder again and again, in one process.
@@ -69,8 +69,8 @@ mod cancel; // Cancellation.
 mod changes; // Compares two builds.
 mod compiler; // The public interface.
 mod session; // One of the builds.
-mod settle; // Waits until the folder has settled.
 mod snapshot; // The last build.
+mod stability; // Waits until the folder has settled.
 mod writers; // Detects files that are being written.
 
 // The archive.
@@ -112,7 +112,7 @@ use cannery_base::FileStamp;
 
 use crate::bundles::ToolFolders;
 use crate::caches::{Caches, DiskCaches};
-use crate::carry::Carried;
+use crate::carryover::Carryover;
 use crate::destination::Destination;
 use crate::emit::Emission;
 use crate::encode::Encoding;
@@ -219,17 +219,20 @@ pub(crate) fn build(
         Encoding { options, sources: &sources, caches: &caches, effort, cancel: &cancel, progress };
     stopwatch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
     let tally = encoding.run(&mut read.contents, &mut store)?;
-    let carried = Carried::store(&previous, &tool_folders, &routes, &mut store)?;
+    let carried = Carryover::store(&previous, &tool_folders, &routes, &mut store)?;
 
     stopwatch.stage(Stage::Write, Some(routes.paths.len() as u64));
     let (bytes, records) = emit::bound(&routes, &sources, options);
     let (carried_bytes, carried_records) = carried.bound();
     store.require(bytes + carried_bytes, records + carried_records)?;
+
     let (mut writer, destination, body_ids) = store.into_parts()?;
     let archive = destination.path().to_owned();
     let write_error = || Error::write(&archive);
     let emission = Emission::new(options, &sources, &read.contents, &routes, &header_rules);
     let emitted = emission.run(&mut writer, &carried, progress).map_err(write_error())?;
+
+    // The manifest holds the report, as far as it is known.
     report.add_counts(&Results {
         sources: &sources,
         routes: &routes,
@@ -240,6 +243,7 @@ pub(crate) fn build(
     report.add_carried(serial, &carried);
     writer.manifest(&manifest::encode(options, &report, &carried.releases, &routes)).map_err(write_error())?;
     writer.set_serial(serial);
+
     let bodies = Bodies::new(body_ids, writer.body_extents());
     if options.exclude_slash_redirects {
         writer.disable_slash_redirects();

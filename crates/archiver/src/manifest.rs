@@ -60,6 +60,7 @@ pub(crate) fn encode(options: &Options, report: &Report, previous: &[Release], r
             (encoder.name(), description)
         })
         .collect();
+
     let manifest = json!({
         "schema": SCHEMA_VERSION,
         "tool": concat!("cannery ", env!("CARGO_PKG_VERSION")),

@@ -40,10 +40,12 @@ impl Pattern {
             return Err(RuleError::new("unsupported-source", message));
         }
         refuse_odd_segments(text)?;
+
         let mut pieces = Vec::new();
         let mut names: Vec<String> = Vec::new();
         let mut rest = text;
         let mut previous = None;
+
         while let Some(first) = rest.chars().next() {
             let may_name = syntax.placeholder_anywhere || previous == Some('/');
             let name = rest.strip_prefix(':').filter(|_| may_name).map_or("", identifier);
@@ -60,6 +62,7 @@ impl Pattern {
                 }
             };
             rest = &rest[length..];
+
             check_capture(&piece, name, rest, &names, syntax)?;
             names.push(name.to_owned());
             pieces.push(piece);
@@ -116,9 +119,11 @@ impl Pattern {
             symbols.len() == literal.len()
                 && symbols.iter().zip(literal).all(|(symbol, &byte)| byte_of(symbol) == Some(byte))
         };
+
         let mut captures = Vec::new();
         let mut rest = symbols;
         let mut pieces = self.pieces.iter();
+
         while let Some(piece) = pieces.next() {
             match piece {
                 PatternPiece::Literal(literal) => {

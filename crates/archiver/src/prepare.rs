@@ -17,10 +17,10 @@ use crate::page_script::PageScript;
 use crate::report::Report;
 use crate::routes::{self, Routes};
 use crate::session::Session;
-use crate::settle;
 use crate::skip::{IGNORE_FILE, SkipRules};
 use crate::snapshot::Earlier;
 use crate::source::Sources;
+use crate::stability;
 use crate::summary;
 use crate::walk::{LinksOut, SourceFile, walk};
 
@@ -36,7 +36,7 @@ pub(crate) fn sources(
     let links_out = if options.follow_links { LinksOut::Allowed } else { LinksOut::Reported };
     let list = || walk(&options.sources, &rules, links_out);
     let mut walked = match &session {
-        Some(session) => settle::walk(&options.sources, &session.earlier, list)?,
+        Some(session) => stability::walk(&options.sources, &session.earlier, list)?,
         None => list()?,
     };
     diagnostics.append(&mut walked.diagnostics);
@@ -53,7 +53,7 @@ pub(crate) fn sources(
     let mut earlier = None;
     let mut unsettled = BTreeSet::new();
     if let Some(session) = session {
-        unsettled = settle::hold_back(&options.sources, &mut walked.files, session);
+        unsettled = stability::hold_back(&options.sources, &mut walked.files, session);
         earlier = Some(session.earlier.clone());
     }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cannery_archive::{Coding, Extent, WriteError};
+use cannery_archive::{BodyId, Coding, Digest, Extent, WriteError};
 use cannery_base::FileStamp;
 
 use crate::caches::Caches;
@@ -22,7 +22,7 @@ use crate::options::{Encoder, Options};
 use crate::ordered::{self, Jobs, Limits};
 use crate::progress::Progress;
 use crate::source::{Source, SourceId, Sources};
-use crate::source_facts::{Examination, SourceFacts};
+use crate::source_facts::{Examination, Probe, SourceFacts};
 use crate::store::Store;
 
 /// Longer sources are read in pieces instead of being held in memory.
@@ -56,17 +56,26 @@ pub(crate) struct Reading<'a> {
 struct ReadSource {
     facts: SourceFacts,
     stamp: FileStamp,
-    content: Held,
+    body: BodySource,
 }
 
-/// The content of a source, as far as storing it may need it.
-enum Held {
-    /// It is read again if it is needed.
-    Nothing,
-    /// It is in memory.
-    Bytes(Vec<u8>),
-    /// The archive of the last build has it.
-    Earlier(Extent),
+/// Where storing a content uncompressed finds its bytes.
+enum BodySource {
+    /// In the file, which is read again.
+    File,
+    /// In memory.
+    Memory(Vec<u8>),
+    /// In the archive of the last build.
+    LastBuild(Extent),
+}
+
+/// Whether a source is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compression {
+    Always,
+    Never,
+    /// If its start is compressible.
+    ByProbe,
 }
 
 /// The results of the first pass.
@@ -92,13 +101,14 @@ impl Reading<'_> {
         let work = |(): &mut (), job: &Range<SourceId>| {
             let read = |id| self.read(id, &claimed, &found_in_cache);
             let sources = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
-            let held_bytes = sources.iter().map(|source| match &source.content {
-                Held::Bytes(bytes) => bytes.len() as u64,
-                Held::Nothing | Held::Earlier(_) => 0,
+            let held_bytes = sources.iter().map(|source| match &source.body {
+                BodySource::Memory(bytes) => bytes.len() as u64,
+                BodySource::File | BodySource::LastBuild(_) => 0,
             });
             let held_bytes = held_bytes.sum();
             Ok((sources, held_bytes))
         };
+
         ordered::run(
             limits,
             &jobs,
@@ -144,16 +154,17 @@ impl Reading<'_> {
         &self.options.media_types
     }
 
-    /// Returns `true` if a source's type is compressible, or `None` if only a probe can tell.
-    fn compresses(&self, id: SourceId) -> Option<bool> {
+    /// Returns whether a source is compressed, as far as its type and its length tell.
+    fn compression(&self, id: SourceId) -> Compression {
         let media_type = self.media_types().of(self.sources.path(id));
         let length = self.sources.length(id);
         if !(ENCODED_BYTES_MIN..=ENCODED_BYTES_MAX).contains(&length) || !self.encodes() {
-            return Some(false);
+            return Compression::Never;
         }
         match media_type.text {
-            "application/octet-stream" => None,
-            _ => Some(media_type.compress),
+            "application/octet-stream" => Compression::ByProbe,
+            _ if media_type.compress => Compression::Always,
+            _ => Compression::Never,
         }
     }
 
@@ -179,28 +190,28 @@ impl Reading<'_> {
             found_in_cache.fetch_add(u64::from(is_file), Ordering::Relaxed);
             // The store copies the content from the last build, if that has it.
             if let Some(extent) = self.sources.earlier_extent(&facts.digest) {
-                return Ok(ReadSource { facts, stamp, content: Held::Earlier(extent) });
+                return Ok(ReadSource { facts, stamp, body: BodySource::LastBuild(extent) });
             }
             // The bytes are needed only to store them uncompressed, and only for the first source with this content.
             let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
             let is_first =
                 is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
             let is_small = stamp.version.size <= HELD_SOURCE_BYTES_MAX;
-            let content = if is_first && is_small {
-                Held::Bytes(self.sources.read_again(id, &facts.digest)?.into_owned())
+            let body = if is_first && is_small {
+                BodySource::Memory(self.sources.read_again(id, &facts.digest)?.into_owned())
             } else {
-                Held::Nothing
+                BodySource::File
             };
-            return Ok(ReadSource { facts, stamp, content });
+            return Ok(ReadSource { facts, stamp, body });
         }
 
         let path = self.sources.path(id);
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-        let probe = self.compresses(id).is_none();
+        let probe = self.compression(id) == Compression::ByProbe;
         if self.sources.length(id) > HELD_SOURCE_BYTES_MAX {
             let begin = || Examination::begin(name, probe);
             let (examination, stamp) = self.sources.stream(id, begin, Examination::take)?;
-            return Ok(ReadSource { facts: examination.finish(), stamp, content: Held::Nothing });
+            return Ok(ReadSource { facts: examination.finish(), stamp, body: BodySource::File });
         }
 
         let mut bytes = Vec::new();
@@ -215,8 +226,8 @@ impl Reading<'_> {
         let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
         let is_first =
             is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
-        let content = if is_first { Held::Bytes(bytes) } else { Held::Nothing };
-        Ok(ReadSource { facts, stamp, content })
+        let body = if is_first { BodySource::Memory(bytes) } else { BodySource::File };
+        Ok(ReadSource { facts, stamp, body })
     }
 
     fn find_in_cache(&self, id: SourceId) -> Option<(FileStamp, SourceFacts)> {
@@ -225,11 +236,16 @@ impl Reading<'_> {
             Source::Generated(generated) => (generated.stamp(), *generated.page.facts.get()?),
         };
         // A missing probe has to be made now.
-        (facts.compressible.is_some() || self.compresses(id).is_some()).then_some((stamp, facts))
+        let lacks_probe = facts.probe == Probe::Missing && self.compression(id) == Compression::ByProbe;
+        (!lacks_probe).then_some((stamp, facts))
     }
 
     fn to_encode(&self, id: SourceId, facts: &SourceFacts) -> bool {
-        self.compresses(id).unwrap_or(facts.compressible == Some(true))
+        match self.compression(id) {
+            Compression::Always => true,
+            Compression::Never => false,
+            Compression::ByProbe => facts.probe == Probe::Compressible,
+        }
     }
 
     fn commit(
@@ -248,7 +264,7 @@ impl Reading<'_> {
         content.to_encode |= to_encode;
 
         if wanted && content.forms.is_empty() && (self.stores_identity() || !to_encode) {
-            store_held(content, id, &read.content, self.sources, store)?;
+            store_body(content, id, &read.body, self.sources, store)?;
         }
 
         contents.of_source.push(SourceContent { content: number, utf8, fingerprinted });
@@ -280,52 +296,63 @@ pub(crate) fn store_identity(
     sources: &Sources,
     store: &mut Store,
 ) -> Result<(), Error> {
-    let held = sources.earlier_extent(&content.digest).map_or(Held::Nothing, Held::Earlier);
-    store_held(content, id, &held, sources, store)
+    let from = sources.earlier_extent(&content.digest).map_or(BodySource::File, BodySource::LastBuild);
+    store_body(content, id, &from, sources, store)
 }
 
-/// Stores a content uncompressed: as it is held, or from the source `id`, which must still have it.
-fn store_held(
+/// Stores a content uncompressed, if need be from the file of the source `id`, which must still have it.
+fn store_body(
     content: &mut Content,
     id: SourceId,
-    held: &Held,
+    from: &BodySource,
     sources: &Sources,
     store: &mut Store,
 ) -> Result<(), Error> {
     let digest = &content.digest;
     let length = content.length;
-    let body = match held {
-        Held::Bytes(bytes) => store.body(digest, bytes)?,
-        Held::Earlier(extent) => store.copied_body(digest, *extent)?,
-        Held::Nothing if length <= HELD_SOURCE_BYTES_MAX => {
+    let body = match from {
+        BodySource::Memory(bytes) => store.body(digest, bytes)?,
+        BodySource::LastBuild(extent) => store.copied_body(digest, *extent)?,
+        BodySource::File if length <= HELD_SOURCE_BYTES_MAX => {
             store.body(digest, &sources.read_again(id, digest)?)?
         }
-        Held::Nothing => {
-            let path = sources.full_path(id);
-            let file = File::open(&path).map_err(Error::read(path.clone()))?;
-            let mut hashed = Hashed { file, hasher: blake3::Hasher::new(), failed: None };
-            let stored = store.body_from(digest, length, &mut hashed);
-            if let Some(source) = hashed.failed {
-                return Err(Error::Read { path, source });
-            }
-            let body = match stored {
-                // The file was truncated.
-                Err(Error::Write { source: WriteError::Io(error), .. })
-                    if error.kind() == ErrorKind::UnexpectedEof =>
-                {
-                    return Err(sources.changing(id));
-                }
-                stored => stored?,
-            };
-            if hashed.hasher.finalize().as_bytes() != &digest.0 {
-                return Err(sources.changing(id));
-            }
-            body
-        }
+        BodySource::File => store_streamed(digest, length, id, sources, store)?,
     };
+
     let etag = digest.etag();
     content.forms.push(Form { coding: Coding::Identity, body, length, etag });
     Ok(())
+}
+
+/// Stores the content of a large file while it is read, so that it is never in memory as a whole.
+fn store_streamed(
+    digest: &Digest,
+    length: u64,
+    id: SourceId,
+    sources: &Sources,
+    store: &mut Store,
+) -> Result<BodyId, Error> {
+    let path = sources.full_path(id);
+    let file = File::open(&path).map_err(Error::read(path.clone()))?;
+    let mut hashed = Hashed { file, hasher: blake3::Hasher::new(), failed: None };
+    let stored = store.body_from(digest, length, &mut hashed);
+    if let Some(source) = hashed.failed {
+        return Err(Error::Read { path, source });
+    }
+
+    let body = match stored {
+        // The file was truncated.
+        Err(Error::Write { source: WriteError::Io(error), .. })
+            if error.kind() == ErrorKind::UnexpectedEof =>
+        {
+            return Err(sources.changing(id));
+        }
+        stored => stored?,
+    };
+    if hashed.hasher.finalize().as_bytes() != &digest.0 {
+        return Err(sources.changing(id));
+    }
+    Ok(body)
 }
 
 /// A file that is hashed while it is read. It keeps its read error, because the archive's error type has none.

@@ -294,6 +294,7 @@ impl Planner<'_> {
                 (200, true)
             }
         };
+
         if is_hidden {
             self.routes.hidden.push(id);
             return;

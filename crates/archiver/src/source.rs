@@ -87,7 +87,7 @@ pub(crate) enum Source<'a> {
 }
 
 /// A version of a file that was read before.
-struct Kept<'a> {
+struct EarlierVersion<'a> {
     stamp: FileStamp,
     content: &'a [u8],
     origin: Origin,
@@ -102,10 +102,10 @@ enum Origin {
     Capture,
 }
 
-impl<'a> Kept<'a> {
-    fn captured(earlier: &'a Earlier, file: &SourceFile) -> Option<Kept<'a>> {
+impl<'a> EarlierVersion<'a> {
+    fn captured(earlier: &'a Earlier, file: &SourceFile) -> Option<EarlierVersion<'a>> {
         let (stamp, content) = earlier.captured(&file.path)?;
-        Some(Kept { stamp, content, origin: Origin::Capture })
+        Some(EarlierVersion { stamp, content, origin: Origin::Capture })
     }
 }
 
@@ -204,7 +204,7 @@ impl Sources {
     }
 
     /// Replaces `bytes` by a version that was kept, and returns its stamp.
-    fn put_kept(&self, id: SourceId, kept: &Kept<'_>, bytes: &mut Vec<u8>) -> FileStamp {
+    fn put_kept(&self, id: SourceId, kept: &EarlierVersion<'_>, bytes: &mut Vec<u8>) -> FileStamp {
         bytes.clear();
         bytes.extend_from_slice(kept.content);
         match kept.origin {
@@ -223,13 +223,13 @@ impl Sources {
     }
 
     /// Returns the content of a file that is unchanged since the last build, or since it was captured.
-    fn stored(&self, file: &SourceFile) -> Option<Kept<'_>> {
+    fn stored(&self, file: &SourceFile) -> Option<EarlierVersion<'_>> {
         let earlier = self.earlier.as_ref()?;
         if let Some(known) = earlier.unchanged(&file.path, &file.stamp) {
             let content = earlier.content(&known.facts.digest)?;
-            return Some(Kept { stamp: file.stamp, content, origin: Origin::LastBuild });
+            return Some(EarlierVersion { stamp: file.stamp, content, origin: Origin::LastBuild });
         }
-        Kept::captured(earlier, file).filter(|kept| kept.stamp == file.stamp)
+        EarlierVersion::captured(earlier, file).filter(|kept| kept.stamp == file.stamp)
     }
 
     /// Returns where the archive of the last build has a content.
@@ -241,14 +241,14 @@ impl Sources {
     ///
     /// # Errors
     /// Returns `error` if that isn't its reason, or there is no such version.
-    fn last_version(&self, file: &SourceFile, error: Error) -> Result<Kept<'_>, Error> {
+    fn last_version(&self, file: &SourceFile, error: Error) -> Result<EarlierVersion<'_>, Error> {
         let Some(earlier) = self.earlier.as_ref().filter(|_| error.is_transient()) else { return Err(error) };
         let known = earlier.known(&file.path);
         let built = known.and_then(|known| {
             let content = earlier.content(&known.facts.digest)?;
-            Some(Kept { stamp: known.stamp, content, origin: Origin::LastBuild })
+            Some(EarlierVersion { stamp: known.stamp, content, origin: Origin::LastBuild })
         });
-        let kept = built.or_else(|| Kept::captured(earlier, file)).ok_or(error)?;
+        let kept = built.or_else(|| EarlierVersion::captured(earlier, file)).ok_or(error)?;
         self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).insert(file.path.clone());
         Ok(kept)
     }
@@ -285,6 +285,7 @@ impl Sources {
                 return Ok((state, stamp));
             }
         };
+
         let mut chunk = vec![0; CHUNK_BYTES];
         let outcome = self.unchanged(id, file.stamp, |opened, stamp| {
             state = begin();
@@ -297,6 +298,7 @@ impl Sources {
             }
             Ok(())
         });
+
         match outcome {
             Ok(stamp) => Ok((state, stamp)),
             Err(error) => {

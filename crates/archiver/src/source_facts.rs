@@ -17,8 +17,17 @@ pub(crate) struct SourceFacts {
     pub(crate) utf8: bool,
     /// `true` if the name contains a digest of the content.
     pub(crate) fingerprinted: bool,
-    /// `true` if the start of the content is compressible; `None` without a probe.
-    pub(crate) compressible: Option<bool>,
+    /// The result of compressing the start of the content.
+    pub(crate) probe: Probe,
+}
+
+/// Whether the start of a content is compressible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// It was not compressed, because the media type tells.
+    Missing,
+    Compressible,
+    Incompressible,
 }
 
 /// A source that is being read.
@@ -60,17 +69,22 @@ impl<'n> Examination<'n> {
             digest: Digest(*self.digest.finalize().as_bytes()),
             utf8: self.utf8.is_valid(),
             fingerprinted: self.fingerprint.is_some_and(|check| check.finish().is_some()),
-            compressible: self.beginning.map(|beginning| is_compressible(&beginning)),
+            probe: self.beginning.map_or(Probe::Missing, |beginning| Probe::from_content(&beginning)),
         }
     }
 }
 
-/// Returns `true` if the fastest compressor saves at least one tenth.
-fn is_compressible(beginning: &[u8]) -> bool {
-    let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
-    let mut room = vec![0; beginning.len() - beginning.len() / 10];
-    // It returns an error if the buffer is too small.
-    compressor.deflate_compress(beginning, &mut room).is_ok()
+impl Probe {
+    /// Compresses the start of a content by the fastest compressor, which must save at least one tenth.
+    fn from_content(beginning: &[u8]) -> Probe {
+        let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
+        let mut room = vec![0; beginning.len() - beginning.len() / 10];
+        // It returns an error if the buffer is too small.
+        match compressor.deflate_compress(beginning, &mut room) {
+            Ok(_) => Probe::Compressible,
+            Err(_) => Probe::Incompressible,
+        }
+    }
 }
 
 /// UTF-8 validation in pieces.

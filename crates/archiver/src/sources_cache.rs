@@ -24,7 +24,7 @@ use crate::compress_cache::ResultKey;
 use crate::diagnostic::Diagnostic;
 use crate::error::Error;
 use crate::options::Encoder;
-use crate::source_facts::SourceFacts;
+use crate::source_facts::{Probe, SourceFacts};
 use crate::temporary;
 
 /// Magic bytes. The digit is the version of the format.
@@ -47,8 +47,11 @@ const COMPRESSIBLE: u8 = 1 << 3;
 /// Length of an entry without its path: length of the path, stamp, digest, flags.
 const ENTRY_BYTES: usize = 4 + 56 + Digest::BYTES + 1;
 
+/// A file with this stamp has these properties.
+type Entry = (FileStamp, SourceFacts);
+
 /// Entries by absolute path.
-type Entries = BTreeMap<Box<[u8]>, (FileStamp, SourceFacts)>;
+type Entries = BTreeMap<Box<[u8]>, Entry>;
 
 /// Digests of verified results of compression.
 pub(crate) type Verified = BTreeMap<ResultKey, Digest>;
@@ -176,23 +179,31 @@ fn encode(memory: &Memory) -> Vec<u8> {
     for (path, (stamp, facts)) in &memory.entries {
         let path_bytes = u32::try_from(path.len()).expect("the kernel limits paths to 4,096 bytes");
         out.extend_from_slice(&path_bytes.to_le_bytes());
+
         out.extend_from_slice(&stamp.version.size.to_le_bytes());
         out.extend_from_slice(&stamp.version.modified_ns.to_le_bytes());
         out.extend_from_slice(&stamp.changed_ns.to_le_bytes());
         out.extend_from_slice(&stamp.version.device.to_le_bytes());
         out.extend_from_slice(&stamp.version.inode.to_le_bytes());
+
         out.extend_from_slice(&facts.digest.0);
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-        let probe = facts.compressible.map_or(0, |yes| PROBED | flag(yes, COMPRESSIBLE));
+        let probe = match facts.probe {
+            Probe::Missing => 0,
+            Probe::Incompressible => PROBED,
+            Probe::Compressible => PROBED | COMPRESSIBLE,
+        };
         out.push(flag(facts.utf8, UTF8) | flag(facts.fingerprinted, FINGERPRINTED) | probe);
         out.extend_from_slice(path);
     }
+
     for (key, digest) in &memory.verified {
         out.extend_from_slice(&key.content.0);
         out.push(key.encoder as u8);
         out.extend_from_slice(&key.level.to_le_bytes());
         out.extend_from_slice(&digest.0);
     }
+
     let digest = Digest::of(&out);
     out.extend_from_slice(&digest.0);
     out
@@ -205,30 +216,14 @@ fn decode(bytes: &[u8]) -> Option<Memory> {
         return None;
     }
     let mut rest = written.strip_prefix(MAGIC)?;
+
     let count = u64::from_le_bytes(take(&mut rest)?);
+    // The capacity comes from the length of the file, because the count is not checked.
     let mut entries = Vec::with_capacity(rest.len() / (ENTRY_BYTES + 48));
     for _ in 0..count {
-        let path_bytes = u32::from_le_bytes(take(&mut rest)?) as usize;
-        let size = u64::from_le_bytes(take(&mut rest)?);
-        let modified_ns = i128::from_le_bytes(take(&mut rest)?);
-        let changed_ns = i128::from_le_bytes(take(&mut rest)?);
-        let device = u64::from_le_bytes(take(&mut rest)?);
-        let inode = u64::from_le_bytes(take(&mut rest)?);
-        let version = FileVersion { device, inode, size, modified_ns };
-        let stamp = FileStamp { version, changed_ns };
-        let digest = Digest(take(&mut rest)?);
-        let [flags] = take(&mut rest)?;
-        let (path, behind) = rest.split_at_checked(path_bytes)?;
-        rest = behind;
-        let compressible = (flags & PROBED != 0).then_some(flags & COMPRESSIBLE != 0);
-        let facts = SourceFacts {
-            digest,
-            utf8: flags & UTF8 != 0,
-            fingerprinted: flags & FINGERPRINTED != 0,
-            compressible,
-        };
-        entries.push((path.into(), (stamp, facts)));
+        entries.push(decode_entry(&mut rest)?);
     }
+
     let mut verified = Verified::new();
     while !rest.is_empty() {
         let content = Digest(take(&mut rest)?);
@@ -240,9 +235,39 @@ fn decode(bytes: &[u8]) -> Option<Memory> {
     Some(Memory { entries: entries.into_iter().collect(), verified })
 }
 
+/// Decodes the path of a file, its stamp and its facts.
+fn decode_entry(rest: &mut &[u8]) -> Option<(Box<[u8]>, Entry)> {
+    let path_bytes = u32::from_le_bytes(take(rest)?) as usize;
+
+    let size = u64::from_le_bytes(take(rest)?);
+    let modified_ns = i128::from_le_bytes(take(rest)?);
+    let changed_ns = i128::from_le_bytes(take(rest)?);
+    let device = u64::from_le_bytes(take(rest)?);
+    let inode = u64::from_le_bytes(take(rest)?);
+    let version = FileVersion { device, inode, size, modified_ns };
+    let stamp = FileStamp { version, changed_ns };
+
+    let digest = Digest(take(rest)?);
+    let [flags] = take(rest)?;
+    let facts = SourceFacts {
+        digest,
+        utf8: flags & UTF8 != 0,
+        fingerprinted: flags & FINGERPRINTED != 0,
+        probe: match (flags & PROBED != 0, flags & COMPRESSIBLE != 0) {
+            (false, _) => Probe::Missing,
+            (true, false) => Probe::Incompressible,
+            (true, true) => Probe::Compressible,
+        },
+    };
+
+    let (path, after) = rest.split_at_checked(path_bytes)?;
+    *rest = after;
+    Some((path.into(), (stamp, facts)))
+}
+
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, behind) = rest.split_first_chunk::<N>()?;
-    *rest = behind;
+    let (taken, after) = rest.split_first_chunk::<N>()?;
+    *rest = after;
     Some(*taken)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cannery_archive::{Coding, Format, WriteReport};
 
-use crate::carry::Carried;
+use crate::carryover::Carryover;
 use crate::content::Content;
 use crate::emit::Emitted;
 use crate::encode::Tally;
@@ -48,7 +48,7 @@ impl Report {
     }
 
     /// Adds the paths that are carried forward from earlier releases.
-    pub(crate) fn add_carried(&mut self, serial: u64, carried: &Carried) {
+    pub(crate) fn add_carried(&mut self, serial: u64, carried: &Carryover) {
         let release = |release: &Release| PreviousRelease {
             serial: release.serial,
             digest: release.digest.clone(),

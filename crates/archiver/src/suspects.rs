@@ -89,11 +89,13 @@ fn examine(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
             format!("is published as an ordinary file; rules belong in `{meant}`"),
         ));
     }
+
     if FOREIGN_CONFIGURATION.contains(&lower.as_str()) {
         let message = "is configuration of another hosting service, has no effect here, and is published; leave it out with \
                        `--ignore`";
         return Some(warning(path, "foreign-configuration", message));
     }
+
     let suspicion = if lower == "env"
         || lower.starts_with(".env")
         || lower.ends_with(".env")

@@ -273,6 +273,7 @@ impl Walk<'_> {
         let Some(first) = paths.first() else { return Vec::new() };
         let mut entries = Vec::new();
         let mut read_error = None;
+
         // Joining an empty path adds a `/`, which is harmless if the root is a symlink.
         match fs::read_dir(self.root.join(OsStr::from_bytes(&first.path))) {
             Ok(found) => {

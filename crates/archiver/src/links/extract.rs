@@ -101,6 +101,7 @@ impl Reader {
         if self.element.contains(&b'-') {
             return;
         }
+
         let is_origin = self.element == b"link"
             && self.attributes.iter().any(|(attribute, link)| {
                 let mut relations = link.reference.split(u8::is_ascii_whitespace);
@@ -109,6 +110,7 @@ impl Reader {
                         ORIGIN_RELATIONS.iter().any(|known| relation.eq_ignore_ascii_case(known))
                     })
             });
+
         for (attribute, link) in self.attributes.drain(..) {
             match attribute {
                 Attribute::Url if self.element == b"base" => {
@@ -165,6 +167,7 @@ pub(super) fn css(text: &[u8]) -> Vec<Link> {
     let mut links = Vec::new();
     let mut at = 0;
     let mut is_import = false;
+
     while at < text.len() {
         let rest = &text[at..];
         let is_in_word = at > 0 && is_word(text[at - 1]);

@@ -23,11 +23,13 @@ pub(crate) fn add(
     let is_dated = options.preview || options.last_modified == LastModified::Files;
     let listed = |folder: &[u8]| folder != b"_hosts" && !folder.starts_with(b"_hosts/");
     let folders: Vec<Box<[u8]>> = sources.folders.iter().filter(|folder| listed(folder)).cloned().collect();
+
     let mut made = 0;
     for folder in folders {
         let listing = listings.of(&folder, entries(sources, &folder, is_dated));
         let key = if folder.is_empty() { b"/".to_vec() } else { [b"/", &*folder, b"/"].concat() };
         let has_fallback = answers_without_file(routes, &key);
+
         let mut add = |key: Vec<u8>, name: &[u8], page: &dyn Fn() -> Arc<GeneratedPage>| {
             let id = sources.next_id();
             let place = (None, key.into_boxed_slice());
@@ -40,6 +42,7 @@ pub(crate) fn add(
             sources.generated.push(Generated { path, page: page() });
             made += 1;
         };
+
         add([key.as_slice(), b"_listing.json"].concat(), b"_listing.json", &|| listing.json());
         // In a preview, a fallback page takes precedence as in production: the routes of a single-page application may have
         // the names of folders.

@@ -19,6 +19,7 @@ impl RedirectRule {
         let Action::Redirect { target, .. } = &self.action else { return None };
         let mut pieces = target.pieces.clone();
         let mut leads_to = host.map(str::to_owned);
+
         if let Some(TemplatePiece::Literal(first)) = pieces.first_mut() {
             let text = std::str::from_utf8(first).ok()?;
             let (authority, path) = match after_scheme(text) {
@@ -28,12 +29,14 @@ impl RedirectRule {
                 }
                 None => (None, text.to_owned()),
             };
+
             if let Some(authority) = authority {
                 host?;
                 leads_to = Some(parse_host(authority).ok()?);
             }
             *first = if path.is_empty() { b"/".to_vec() } else { path.into_bytes() };
         }
+
         let mut symbols = Vec::new();
         for piece in &pieces {
             match piece {

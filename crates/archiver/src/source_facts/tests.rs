@@ -25,10 +25,10 @@ fn compressible_contents_are_detected() {
         blake3::Hasher::new().finalize_xof().fill(&mut bytes);
         bytes
     };
-    assert_eq!(facts("x", &noise, 1000).compressible, Some(false));
-    assert_eq!(facts("x", &b"all the same ".repeat(9000), 1000).compressible, Some(true));
-    assert_eq!(facts("x", b"", 1).compressible, Some(false));
-    assert_eq!(Examination::begin(b"x", false).finish().compressible, None);
+    assert_eq!(facts("x", &noise, 1000).probe, Probe::Incompressible);
+    assert_eq!(facts("x", &b"all the same ".repeat(9000), 1000).probe, Probe::Compressible);
+    assert_eq!(facts("x", b"", 1).probe, Probe::Incompressible);
+    assert_eq!(Examination::begin(b"x", false).finish().probe, Probe::Missing);
 }
 
 proptest! {

@@ -6,8 +6,8 @@ fn stamp(modified_ns: i128) -> FileStamp {
     FileStamp { version: FileVersion { device: 1, inode: 2, size: 3, modified_ns }, changed_ns: 5 }
 }
 
-fn facts(content: &[u8], compressible: Option<bool>) -> SourceFacts {
-    SourceFacts { digest: Digest::of(content), utf8: true, fingerprinted: false, compressible }
+fn facts(content: &[u8], probe: Probe) -> SourceFacts {
+    SourceFacts { digest: Digest::of(content), utf8: true, fingerprinted: false, probe }
 }
 
 fn result(content: &[u8]) -> ResultKey {
@@ -25,7 +25,7 @@ fn replace(place: &Path, root: &[u8], files: &[(&[u8], FileStamp, SourceFacts)])
 fn file_is_known_while_its_stamp_is_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("cache");
-    let known = facts(b"a", Some(false));
+    let known = facts(b"a", Probe::Incompressible);
     replace(&place, b"/site", &[(b"/site/a", stamp(7), known)]);
     let cache = SourcesCache::load(&place).unwrap();
     assert_eq!(cache.find(b"/site/a", &stamp(7)), Some(known));
@@ -37,7 +37,7 @@ fn file_is_known_while_its_stamp_is_the_same() {
 fn one_cache_serves_several_folders() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("cache");
-    let known = facts(b"a", None);
+    let known = facts(b"a", Probe::Missing);
     replace(&place, b"/one", &[(b"/one/a", stamp(7), known), (b"/one/b", stamp(7), known)]);
     replace(&place, b"/on", &[(b"/on/a", stamp(7), known)]);
     replace(&place, b"/one", &[(b"/one/b", stamp(7), known)]);
@@ -51,7 +51,7 @@ fn recently_modified_file_is_not_stored() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("cache");
     let now_ns = SourcesCache::load(&place).unwrap().began_ns;
-    replace(&place, b"/site", &[(b"/site/a", stamp(now_ns), facts(b"a", None))]);
+    replace(&place, b"/site", &[(b"/site/a", stamp(now_ns), facts(b"a", Probe::Missing))]);
     assert_eq!(SourcesCache::load(&place).unwrap().find(b"/site/a", &stamp(now_ns)), None);
 }
 
@@ -59,7 +59,7 @@ fn recently_modified_file_is_not_stored() {
 fn damaged_cache_is_empty() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("cache");
-    replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", Some(true)))]);
+    replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", Probe::Compressible))]);
     let whole = fs::read(&place).unwrap();
     assert!(decode(&whole).is_some());
     for length in 0..whole.len() {
@@ -76,11 +76,11 @@ fn damaged_cache_is_empty() {
 fn verified_result_is_known_while_a_file_has_its_content() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("cache");
-    replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", None))]);
+    replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", Probe::Missing))]);
     let cache = SourcesCache::load(&place).unwrap();
     assert_eq!(cache.verified(&result(b"a")), Some(&Digest::of(b"coded a")));
     assert_eq!(cache.verified(&ResultKey { level: 10, ..result(b"a") }), None);
-    replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"b", None))]);
+    replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"b", Probe::Missing))]);
     assert_eq!(SourcesCache::load(&place).unwrap().verified(&result(b"a")), None);
 }
 
@@ -89,7 +89,7 @@ fn file_that_others_can_write_is_not_trusted() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("cache");
-    replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", None))]);
+    replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", Probe::Missing))]);
     for mode in [0o620, 0o602, 0o666] {
         fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
         let cache = SourcesCache::load(&place).unwrap();

@@ -21,7 +21,7 @@ use crate::store::Store;
 
 /// The carried paths.
 #[derive(Default)]
-pub(crate) struct Carried {
+pub(crate) struct Carryover {
     pub(crate) paths: Vec<CarriedPath>,
     /// The releases within the limits, newest first, with the paths of each.
     pub(crate) releases: Vec<Release>,
@@ -45,14 +45,14 @@ struct Candidate<'a> {
     resource: Resource<'a>,
 }
 
-impl Carried {
+impl Carryover {
     /// Selects the paths to carry, and stores their bodies.
     pub(crate) fn store(
         previous: &Previous,
         tool_folders: &ToolFolders<'_>,
         routes: &Routes,
         store: &mut Store,
-    ) -> Result<Carried, Error> {
+    ) -> Result<Carryover, Error> {
         let mut candidates = BTreeMap::new();
         for earlier in &previous.archives {
             let failed = |source| Error::Previous { path: earlier.path.clone(), source };
@@ -67,7 +67,7 @@ impl Carried {
             }
             paths.push(CarriedPath { host, key, modified: candidate.resource.modified, forms });
         }
-        Ok(Carried { paths, releases: releases.into_values().collect() })
+        Ok(Carryover { paths, releases: releases.into_values().collect() })
     }
 
     /// Returns upper bounds of the bytes and records that remain to be written.
