@@ -197,25 +197,10 @@ impl Reloader {
             for notice in self.worker_notices.iter().flat_map(Receiver::try_iter) {
                 self.notify(&notice);
             }
+
             match orders.recv_timeout(CHECK_INTERVAL) {
-                Ok(order) => {
-                    // Requests that arrived meanwhile are handled together.
-                    let mut is_check_requested = false;
-                    for order in std::iter::once(order).chain(orders.try_iter()) {
-                        match order {
-                            Order::Check => is_check_requested = true,
-                            Order::Publish { place, file, done } => {
-                                let outcome = self.publish(place, &file, served);
-                                // The sender may have stopped waiting.
-                                let _ = done.send(outcome);
-                            }
-                        }
-                    }
-                    self.detach_written_archives(served);
-                    if is_check_requested {
-                        self.check_files(served);
-                    }
-                }
+                // Orders that arrived meanwhile are handled together.
+                Ok(order) => self.obey(std::iter::once(order).chain(orders.try_iter()), served),
                 Err(RecvTimeoutError::Timeout) => {
                     self.detach_written_archives(served);
                     if self.watch {
@@ -225,6 +210,26 @@ impl Reloader {
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+        }
+    }
+
+    /// Handles orders, with one check of the files for all of them.
+    fn obey(&mut self, orders: impl Iterator<Item = Order>, served: &Served) {
+        let mut is_check_requested = false;
+        for order in orders {
+            match order {
+                Order::Check => is_check_requested = true,
+                Order::Publish { place, file, done } => {
+                    let outcome = self.publish(place, &file, served);
+                    // The sender may have stopped waiting.
+                    let _ = done.send(outcome);
+                }
+            }
+        }
+
+        self.detach_written_archives(served);
+        if is_check_requested {
+            self.check_files(served);
         }
     }
 

@@ -1,9 +1,17 @@
 //! Start and shutdown of a server: opens its resources, starts its threads, handles signals.
 
+// Everything that must be open before the sandbox is entered, and the start of all threads.
+mod resources;
+
+// The plans of the workers, and HTTP/3's part of them.
+mod http3_resources;
+mod worker_plans;
+
+// The admin listener of a single process, and the admin process of several.
 mod admin_process;
 mod admin_server;
-mod http3_resources;
-mod resources;
+
+// SIGTERM, SIGHUP and their like.
 mod signals;
 
 pub use admin_process::AdminProcess;

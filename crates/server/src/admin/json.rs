@@ -24,6 +24,7 @@ pub(super) fn stats(stats: &Stats) -> String {
         .zip(all.http3)
         .map(|(metric, count)| (metric.name().trim_end_matches("_total").to_owned(), count.into()))
         .collect();
+
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "listeners": stats.listeners,

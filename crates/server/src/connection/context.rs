@@ -129,6 +129,7 @@ impl WorkerContext {
             current: None,
             policy,
         };
+
         context.begin_iteration(now);
         context.set_unix_seconds(now.unix_seconds);
         context

@@ -112,8 +112,10 @@ impl<S: Socket> Connection<S> {
         if self.protocol.is_outdated(&cx.release.content) {
             return self.go_away(cx);
         }
+
         // Without timeouts, only connections that are closing have a deadline.
         let timeouts = cx.policy.timeouts.unwrap_or_default();
+
         match self.wait {
             Wait::SendRoom => self.check_progress(cx.clock.now, timeouts.send),
             Wait::Rest(Awaits::Head) if !self.protocol.is_h2() => self.refuse_slow_request(timeouts.send, cx),

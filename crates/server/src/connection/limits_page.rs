@@ -32,6 +32,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         CONTROL_FRAME_BYTES_MAX FIELD_SECTION_BYTES_MAX INSTRUCTION_BYTES_PER_TOKEN QPACK_INSTRUCTION_BYTES_MAX
         QPACK_TABLE_BYTES STREAM_BODY_COPIED_BYTES_MAX
     );
+
     let tls_limits = values!(tls_limits:
         CONTENT_BYTES_MAX EMPTY_RECORDS_MAX FIRST_CONTENT_BYTES FIRST_FLIGHT_BYTES HANDSHAKE_BYTES_MAX KEY_RECORDS_LEFT
         RECORD_BYTES_MAX
@@ -44,6 +45,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         QUIC_IDLE_MS QUIC_RESET_INTERVAL_MS QUIC_RETRY_TOKEN_SECONDS QUIC_STREAM_WINDOW_BYTES QUIC_TOKENS_PER_CONNECTION
         QUIC_TOKEN_SECONDS QUIC_UNIDIRECTIONAL_STREAMS_MAX QUIC_USED_TOKENS_BITS QUIC_VERSION_NEGOTIATION_INTERVAL_MS
     );
+
     let Timeouts { head, idle, idle_crowded, handler, send } = Timeouts::default();
     let times = [
         ("head", head),
@@ -58,6 +60,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("SILENCE_MIN", SILENCE_MIN),
     ];
     let times = times.map(|(name, time)| (name, time.as_secs().to_string()));
+
     let route_limits = values!(route_limits:
         HANDLED_SEND_WINDOW_BYTES HANDLERS_CONTENT_BYTES_MAX HANDLERS_WAITING_MAX HANDLER_BODY_PENDING_BYTES
         HANDLER_CONTENT_BYTES_MAX

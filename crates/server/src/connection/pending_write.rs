@@ -215,9 +215,11 @@ impl<I: Iterator<Item = Segment>> Gather<'_, I> {
         let mut count = 0;
         let mut sent = 0;
         let mut left = bytes_max;
+
         for segment in segments {
             let bytes = up_to(bytes_of(segment, std::mem::take(&mut skip), &mut inline, content), left);
             left -= bytes.len() as u64;
+
             if let Segment::Archive(archive, _) = segment
                 && is_sent_zero_copy(bytes, archive, writer, content)
             {
@@ -234,6 +236,7 @@ impl<I: Iterator<Item = Segment>> Gather<'_, I> {
                 break;
             }
         }
+
         if count > 0 {
             sent += writer.send_vectored(&slices[..count])?;
         }

@@ -335,48 +335,26 @@ fn respond_h1(
                     && folder.is_pending(head.common.request.target)
                     && used == rest.len()
                 {
-                    // It is the last request so far, and is read again when the worker is woken.
+                    // Its page waits for a change of the folder. It is the last request so far, and is read again when the
+                    // worker is woken.
                     return H1Outcome::Progress(Progress::Complete);
                 }
+
+                // A route takes precedence over the site.
+                let mut routed = Routed::Site;
                 if cx.routes.is_some() {
-                    let (content_bytes, routed) = handled_h1::route(http, &head, &rest[used..], client, cx);
+                    let content_bytes;
+                    (content_bytes, routed) = handled_h1::handle(http, &head, &rest[used..], client, cx);
                     used += content_bytes;
-                    match routed {
-                        Routed::Site => {}
-                        Routed::Answered => {
-                            *rest = &rest[used..];
-                            if http.is_closing() {
-                                return H1Outcome::Progress(Progress::Closing);
-                            }
-                            continue;
-                        }
-                        Routed::Handled(handled) => {
-                            *rest = &rest[used..];
-                            return H1Outcome::Handled(handled);
-                        }
-                        Routed::Refused(refusal) => {
-                            refuse_h1(
-                                http,
-                                refusal,
-                                RequestLine::from_refused_head(&head.common),
-                                client,
-                                cx,
-                            );
-                            *rest = &rest[used..];
-                            return H1Outcome::Progress(Progress::Closing);
-                        }
+                }
+                match routed {
+                    Routed::Site => answer_h1(http, &head, client, cx),
+                    Routed::Answered => {}
+                    Routed::Handled(handled) => {
+                        *rest = &rest[used..];
+                        return H1Outcome::Handled(handled);
                     }
                 }
-                let WorkerContext { policy, release, responder, observer, .. } = &mut *cx;
-                let Responder { fields, scratch, output, .. } = responder;
-                let incoming = IncomingRequest {
-                    exchange: OnH1 { http, head: &head },
-                    peer: client.address,
-                    tls: client.tls_version,
-                    https_port: if client.has_tls { None } else { policy.https_port },
-                    fields: fields.for_connection(client.has_tls),
-                };
-                release.content.answer(incoming, scratch, output, observer);
             }
             h1::Step::More => {
                 *rest = &rest[used..];
@@ -392,12 +370,28 @@ fn respond_h1(
             // The response was sent before.
             h1::Step::End => {}
         }
+
         *rest = &rest[used..];
         if http.is_closing() {
             return H1Outcome::Progress(Progress::Closing);
         }
     }
     H1Outcome::Progress(Progress::OutputFull)
+}
+
+/// Writes the site's response to a request.
+#[inline]
+fn answer_h1(http: &mut h1::Connection, head: &h1::Head<'_>, client: Client<'_>, cx: &mut WorkerContext) {
+    let WorkerContext { policy, release, responder, observer, .. } = cx;
+    let Responder { fields, scratch, output, .. } = responder;
+    let incoming = IncomingRequest {
+        exchange: OnH1 { http, head },
+        peer: client.address,
+        tls: client.tls_version,
+        https_port: if client.has_tls { None } else { policy.https_port },
+        fields: fields.for_connection(client.has_tls),
+    };
+    release.content.answer(incoming, scratch, output, observer);
 }
 
 /// The first line of the connection preface (RFC 9113 §3.4), which no version of HTTP/1 accepts as a request line.

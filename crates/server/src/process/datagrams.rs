@@ -124,6 +124,7 @@ impl Datagrams {
     ) -> Result<Vec<ProcessDatagrams>, StartError> {
         let port = self.addresses.first().and_then(Address::port).unwrap_or(443);
         let mut processes: Vec<ProcessDatagrams> = Vec::new();
+
         for (number, sockets) in self.by_worker.into_iter().enumerate() {
             if number % workers == 0 {
                 // More workers than a byte can count have no sockets.
@@ -140,10 +141,13 @@ impl Datagrams {
                     workers,
                 });
             }
+
             if let Some(process) = processes.last_mut() {
                 process.sockets.extend(sockets.into_iter().map(|socket| (number % workers, socket)));
             }
         }
+
+        // A datagram may arrive at any process, so each knows the workers of all.
         let workers: Vec<_> = processes.iter().flat_map(|process| addresses(&process.forwarding)).collect();
         for process in &mut processes {
             process.workers.clone_from(&workers);

@@ -41,6 +41,7 @@ impl Account {
             name: name.into(),
             file: file.into(),
         };
+
         let (user, own_group) = match number(user) {
             // With a group, no lookup is needed.
             Some(user) if group.is_some() => (user, None),
@@ -53,6 +54,7 @@ impl Account {
                 (found.number, found.group)
             }
         };
+
         let group = match (group, own_group) {
             (None, Some(own_group)) => own_group,
             (None, None) => return Err(SandboxError::NoGroup { user }),

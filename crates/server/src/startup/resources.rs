@@ -10,16 +10,17 @@ use cannery_eventloop::{Balancer, Claim, Listener, Waker};
 
 use super::admin_server::AdminListener;
 use super::http3_resources::{Http3Plans, Http3Resources};
+use super::worker_plans::{OwnParts, WorkerPlans};
 use crate::admin::{Admin, Source, collect};
 use crate::config::{self, Config, EarlyData, LogTarget, SandboxPolicy, Standby};
 use crate::connection::memory_budget;
 use crate::content::{ArchiveResources, Content};
 use crate::error::StartError;
-use crate::observe::{Counters, LogFile, LogWriter, Observer, ProcessSampler, Report};
+use crate::observe::{Counters, LogFile, ProcessSampler, Report};
 use crate::pages::challenges::{self, Webroot};
 use crate::process::{DownProcesses, Handover, Listening};
 use crate::reload::{Current, Reloader, Served, WatchedCertificates};
-use crate::routes::{Pools, WorkerRoutes};
+use crate::routes::Pools;
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopFlag};
 use crate::{RunningServer, StopHandle};
@@ -67,14 +68,11 @@ impl Resources {
 
         let listening = Listening::open(config, config.threads.get())?;
         let standby = Listening::standby(config, config.threads.get())?;
-        let http3 = match (config.served_http3(), &certificates) {
-            (Some(http3), Some(certificates)) => {
-                let workers = config.threads.get();
-                Some(Http3Resources::open(http3, &certificates.context, workers, config.drain)?)
-            }
-            (Some(_), None) => return Err(StartError::NoCertificate),
-            (None, _) => None,
+        let open_http3 = |http3| {
+            let certificates = certificates.as_ref().expect("HTTP/3 uses TLS, which needs certificates");
+            Http3Resources::open(http3, &certificates.context, config.threads.get(), config.drain)
         };
+        let http3 = config.served_http3().map(open_http3).transpose()?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
         let balancers = Balancer::for_loops(&wakers).map_err(StartError::EventLoop)?;
@@ -203,46 +201,46 @@ impl Resources {
         let summaries = certificates.as_ref().map(|certificates| certificates.context.certificates());
         status.set_certificates(summaries.unwrap_or_default());
 
-        // The workers, and the threads for handlers that wait.
-        let pool = config.routes.as_ref().map(|_| Pools::start(config.handler_threads.get())).transpose()?;
-        let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
-        let (by_worker, mut claims) = listening.into_parts();
+        // The threads for handlers that wait, and HTTP/3.
+        let pools = config.routes.as_ref().map(|_| Pools::start(config.handler_threads.get())).transpose()?;
         let quic_addresses = http3.as_ref().map(|http3| http3.addresses().to_vec()).unwrap_or_default();
         let (notices, worker_notices) = channel();
         let mut http3 = http3.map(|http3| http3.into_plans(&notices)).transpose()?;
+
+        // The workers.
         let stop_flag = Arc::new(StopFlag::default());
         let (drains, draining) = channel();
-        let mut plans = Vec::new();
-        let loops = wakers.iter().zip(balancers).zip(standby);
-        for ((counters, listeners), ((waker, balancer), standby)) in counters.iter().zip(by_worker).zip(loops)
-        {
-            let counted = config.counts().then(|| Arc::clone(counters));
-            let observer = Observer::new(counted, log.as_ref().map(LogWriter::buffer));
-            let plan =
-                worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&stop_flag), observer);
-            let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
-            let plan = plan
-                .with_balancer(balancer)
-                .with_standby(standby, down_processes.clone())
-                .with_https_port(https_port)
-                .with_tls(tls)
-                .with_memory_bytes_max(memory_bytes_max)
-                .with_drain_report(drains.clone());
-            let routes = config.routes.clone().zip(pool.clone());
-            let plan = plan.with_routes(
-                routes.map(|(routes, pool)| WorkerRoutes::new(routes, pool, waker.clone(), notices.clone())),
-            );
-            let plan = match http3.as_mut().and_then(Http3Plans::next) {
-                Some((http3, alt_svc)) => plan.with_http3(http3, alt_svc).with_handover(handover.clone()),
-                None => plan,
-            };
-            plans.push((plan, waker.clone()));
-        }
-        // Each worker has senders of its own.
-        drop((drains, notices, pool));
+        let plans = WorkerPlans {
+            config,
+            current: Arc::clone(&current),
+            stop: Arc::clone(&stop_flag),
+            log: log.as_ref(),
+            tls: certificates.as_ref().map(|certificates| certificates.context.clone()),
+            down_processes: down_processes.clone(),
+            handover: handover.clone(),
+            https_port: config.https_redirect.map(|redirect| redirect.port(&addresses)),
+            memory_bytes_max,
+            pools,
+            drains,
+            notices,
+        };
+
+        let (by_worker, mut claims) = listening.into_parts();
+        let own = counters.iter().zip(by_worker).zip(wakers.iter().zip(balancers).zip(standby));
+        let own = own.map(|((counters, listeners), ((waker, balancer), standby))| OwnParts {
+            counters: Arc::clone(counters),
+            listeners,
+            waker: waker.clone(),
+            balancer,
+            standby,
+            http3: http3.as_mut().and_then(Http3Plans::next),
+        });
+        let plans = plans.into_plans(own);
+
         let stop = StopHandle { flag: stop_flag, wakers: wakers.clone(), status: Arc::clone(&status) };
         // If one worker cannot start, the others are stopped.
         let workers = worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.stop())?;
+
         // The listeners of the workers reserve the addresses from now on. Only the paths of Unix sockets need their claims.
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
 
@@ -252,6 +250,7 @@ impl Resources {
             let reloader = reloader.with_certificates(certificates).with_process(process);
             reloader.with_worker_notices(worker_notices)
         });
+
         let sites = status.sites();
         let served = Served { current, wakers };
         let reload = reloader.map(|reloader| reloader.start(archives, status, served, &sandbox)).transpose();

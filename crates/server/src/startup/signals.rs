@@ -41,6 +41,7 @@ impl SignalHandler {
         if let Some(watchdog) = notify.watchdog() {
             thread::start("watchdog", sandbox, ThreadRole::Coordinator, watchdog)?;
         }
+
         thread::start("signals", sandbox, ThreadRole::Coordinator, move || {
             let mut is_stopping = false;
             for signal in signals.forever() {

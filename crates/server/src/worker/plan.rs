@@ -69,6 +69,7 @@ impl<L, D> Plan<L, D> {
         let headers = config.security_headers;
         let plain_headers = if config.has_tls() { headers.without_tls() } else { headers };
         let connections_max = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
+
         Plan {
             policy: Policy {
                 timeouts: config.timeouts,

@@ -11,9 +11,9 @@ use std::time::Instant;
 use cannery_routes::{BodyProgress, BodyReader, Response};
 use cannery_site::{Method, Request};
 use cannery_wire::h1::{self, ContentError, ContentTooLong, Framing};
-use cannery_wire::{Output, Refusal, RequestHead, StoredRequest, Version};
+use cannery_wire::{Output, Refusal, RequestHead, RequestLine, StoredRequest, Version};
 
-use super::{Awaits, CONTENT_BLOCK_BYTES, Client, Progress};
+use super::{Awaits, CONTENT_BLOCK_BYTES, Client, Progress, refuse_h1};
 use crate::connection::context::{Responder, WorkerContext};
 use crate::observe::{LoggedRequest, LoggedResponse};
 use crate::routes::{
@@ -70,12 +70,10 @@ pub(super) enum Routed {
     Answered,
     /// Its response comes later.
     Handled(Box<HandledH1>),
-    /// Its content is invalid.
-    Refused(Refusal),
 }
 
 impl Line {
-    fn of(head: &h1::Head<'_>) -> Line {
+    fn from_head(head: &h1::Head<'_>) -> Line {
         Line {
             method: head.common.request.method,
             version: head.common.version,
@@ -97,54 +95,73 @@ impl Line {
     }
 }
 
-/// Handles a request after its head was read. The server has routes. `rest` are the bytes after the head. Returns how many of them are
-/// its content.
+/// Handles a request after its head was read. The server has routes. `rest` are the bytes after the head. Returns how many
+/// of them are its content.
 #[cold]
-pub(super) fn route(
+pub(super) fn handle(
     http: &mut h1::Connection,
     head: &h1::Head<'_>,
     rest: &[u8],
     client: Client<'_>,
     cx: &mut WorkerContext,
 ) -> (usize, Routed) {
+    match route(http, head, rest, client, cx) {
+        Ok(routed) => routed,
+        Err(refusal) => {
+            refuse_h1(http, refusal, RequestLine::from_refused_head(&head.common), client, cx);
+            (0, Routed::Answered)
+        }
+    }
+}
+
+/// Implements [`handle`].
+///
+/// # Errors
+/// The content is invalid.
+fn route(
+    http: &mut h1::Connection,
+    head: &h1::Head<'_>,
+    rest: &[u8],
+    client: Client<'_>,
+    cx: &mut WorkerContext,
+) -> Result<(usize, Routed), Refusal> {
+    // A request that is redirected to `https` reaches no handler.
     let is_redirected = cx.policy.https_port.is_some() && !client.has_tls;
     let dispatch = dispatch(client, cx).filter(|_| !is_redirected);
     let treatment = dispatch.as_ref().map_or(Treatment::Site, |dispatch| {
         dispatch.routes.treat(&head.common, head.framing != Framing::Length(0))
     });
-    let skipped = match treatment {
-        Treatment::Receive { .. } => Ok(0),
-        _ => http.skip_content(head, rest),
-    };
-    let content_bytes = match skipped {
-        Ok(bytes) => bytes,
-        Err(refusal) => return (0, Routed::Refused(refusal)),
-    };
-    let Some(mut dispatch) = dispatch else { return (content_bytes, Routed::Site) };
 
-    let line = Line::of(head);
+    let content_bytes = match treatment {
+        Treatment::Receive { .. } => 0,
+        _ => http.skip_content(head, rest)?,
+    };
+    let Some(mut dispatch) = dispatch else { return Ok((content_bytes, Routed::Site)) };
+
+    let line = Line::from_head(head);
     let response = match treatment {
-        Treatment::Site => return (content_bytes, Routed::Site),
+        Treatment::Site => return Ok((content_bytes, Routed::Site)),
         Treatment::Respond(response) => response,
         Treatment::Run(route) => dispatch.routes.run(&route, &head.common, b"", dispatch.client),
         Treatment::Send => match send(StoredRequest::new(&head.common), &mut dispatch) {
             Stage::Finished(refused) => refused.response,
-            stage => return (content_bytes, HandledH1::begin(http, line, stage)),
+            stage => return Ok((content_bytes, HandledH1::begin(http, line, stage))),
         },
         Treatment::Receive { bytes_max } => match http.receive_content(head, bytes_max, dispatch.output) {
             Ok(()) => {
                 let request = StoredRequest::new(&head.common);
                 let stage = Stage::Receiving { request, bytes_max };
-                return (content_bytes, HandledH1::begin(http, line, stage));
+                return Ok((content_bytes, HandledH1::begin(http, line, stage)));
             }
             Err(ContentTooLong) => content_too_long(),
         },
     };
+
     let routed = match respond(http, line, &head.common, response, &mut dispatch) {
         Stage::Done => Routed::Answered,
         stage => HandledH1::begin(http, line, stage),
     };
-    (content_bytes, routed)
+    Ok((content_bytes, routed))
 }
 
 /// Has the pool run the handler of a request, and returns the next stage.
@@ -178,6 +195,7 @@ fn respond(
         (PreparedBody::Stream(_), Version::Http10) => BodyFraming::Close,
         (PreparedBody::Stream(_), _) => BodyFraming::Chunked,
     };
+
     let h1_head = h1::Head { keep_alive: line.keep_alive && framing != BodyFraming::Close, ..line.head() };
     let option = http.begin(&h1_head, dispatch.output);
     put_h1_head(&response, framing, option, dispatch.fields, dispatch.output);
@@ -195,6 +213,7 @@ fn respond(
         PreparedBody::Stream(body) if has_body => Stage::Streaming { body, framing },
         PreparedBody::Stream(_) => Stage::Done,
     };
+
     if dispatch.observer.records_requests() {
         let logged = LoggedResponse::Own { status: response.status(), content_bytes };
         let bytes = dispatch.output.length() - length_before;
@@ -299,6 +318,7 @@ impl HandledH1 {
                         self.stage = Stage::Streaming { body, framing };
                         return Progress::OutputFull;
                     }
+
                     let mut bytes = Vec::new();
                     let progress = body.take(&mut bytes);
                     put_body(&bytes, framing, progress, dispatch.output);

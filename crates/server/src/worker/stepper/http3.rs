@@ -57,6 +57,7 @@ impl Http3Stepper {
         let context = cannery_secure::Context::new(settings)
             .and_then(|tls| quic::Context::new(&tls, None, EarlyData::Refused))
             .expect("the settings are valid");
+
         let mailbox = Rc::new(Mailbox::default());
         let http3 = Http3Plan {
             context,

@@ -1,0 +1,79 @@
+//! Plans of the workers, from the open resources of a server.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use cannery_eventloop::{Balancer, Listener, UdpSocket, Waker};
+use cannery_secure::Context;
+
+use crate::config::{Config, ListenerKind, Standby};
+use crate::http3::Http3Plan;
+use crate::notice::Notice;
+use crate::observe::{Counters, LogWriter, Observer};
+use crate::process::{DownProcesses, Handover};
+use crate::reload::Current;
+use crate::routes::{Pools, WorkerRoutes};
+use crate::worker::{Plan, StopFlag};
+
+/// The parts of the plans that all workers share.
+pub(super) struct WorkerPlans<'a> {
+    pub(super) config: &'a Config,
+    pub(super) current: Arc<Current>,
+    pub(super) stop: Arc<StopFlag>,
+    pub(super) log: Option<&'a LogWriter>,
+    pub(super) tls: Option<Context>,
+    pub(super) down_processes: DownProcesses,
+    pub(super) handover: Handover,
+    pub(super) https_port: Option<u16>,
+    pub(super) memory_bytes_max: u64,
+    /// The threads for handlers, if the server has routes.
+    pub(super) pools: Option<Pools>,
+    pub(super) drains: Sender<usize>,
+    pub(super) notices: Sender<Notice>,
+}
+
+/// The parts of a plan that one worker owns.
+pub(super) struct OwnParts {
+    pub(super) counters: Arc<Counters>,
+    pub(super) listeners: Vec<(ListenerKind, Listener)>,
+    pub(super) waker: Waker,
+    pub(super) balancer: Balancer,
+    pub(super) standby: Vec<Standby<Listener>>,
+    /// HTTP/3 with the value of `Alt-Svc`, if it is served.
+    pub(super) http3: Option<(Http3Plan<UdpSocket>, String)>,
+}
+
+impl WorkerPlans<'_> {
+    /// Returns the plan of each worker, with the waker of its event loop.
+    ///
+    /// This drops the senders: only the workers have some then, so that their receivers notice when the last worker ends.
+    pub(super) fn into_plans(self, workers: impl Iterator<Item = OwnParts>) -> Vec<(Plan, Waker)> {
+        workers.map(|own| self.plan(own)).collect()
+    }
+
+    fn plan(&self, own: OwnParts) -> (Plan, Waker) {
+        let OwnParts { counters, listeners, waker, balancer, standby, http3 } = own;
+        let counted = self.config.counts().then_some(counters);
+        let observer = Observer::new(counted, self.log.map(LogWriter::buffer));
+
+        let new_routes =
+            |(routes, pools)| WorkerRoutes::new(routes, pools, waker.clone(), self.notices.clone());
+        let routes = self.config.routes.clone().zip(self.pools.clone()).map(new_routes);
+
+        let plan =
+            Plan::new(self.config, listeners, Arc::clone(&self.current), Arc::clone(&self.stop), observer);
+        let plan = plan
+            .with_balancer(balancer)
+            .with_standby(standby, self.down_processes.clone())
+            .with_https_port(self.https_port)
+            .with_tls(self.tls.clone())
+            .with_memory_bytes_max(self.memory_bytes_max)
+            .with_drain_report(self.drains.clone())
+            .with_routes(routes);
+        let plan = match http3 {
+            Some((http3, alt_svc)) => plan.with_http3(http3, alt_svc).with_handover(self.handover.clone()),
+            None => plan,
+        };
+        (plan, waker)
+    }
+}
