@@ -371,6 +371,7 @@ impl<'s> HeadReader<'s> {
         if self.kept_lines == KeptLines::All {
             self.store_line(&field);
         }
+
         match field.name {
             Name::Other => {}
             Name::Referer | Name::UserAgent => self.store(&field),

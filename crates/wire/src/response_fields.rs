@@ -77,6 +77,7 @@ impl<E: FieldEncoder> Section<'_, E> {
     #[cold]
     fn put_other_head(&mut self, answer: &Answer<'_>, fields: &ServerFields) -> u8 {
         let status = answer.status;
+
         match &answer.fields {
             Fields::Canned { head, validators } => {
                 self.put_head_with_other_status(status, head);
@@ -142,10 +143,12 @@ impl<E: FieldEncoder> Section<'_, E> {
             }
         };
 
-        let mut has_content = true;
+        // A built-in head begins with its status.
         if !matches!(answer.fields, Fields::BuiltIn { .. }) {
             self.put_status(status);
         }
+
+        let mut has_content = true;
         match &answer.fields {
             Fields::Canned { head, validators } => {
                 put_lines(self, E::lines(head));

@@ -49,6 +49,7 @@ impl ServerFields {
             lines.extend_from_slice(END);
             lines
         });
+
         let numbered = (FIRST_SERVER_LINE_ID..NO_LINE_ID).zip(fields);
         let hpack_lines = numbered.clone().map(|(id, (name, value))| {
             (override_bit(name), hpack::encode_line(id, &name.to_ascii_lowercase(), value.as_bytes()))
@@ -56,10 +57,12 @@ impl ServerFields {
         let qpack_lines = numbered.map(|(id, (name, value))| {
             (override_bit(name), qpack::encode_line(id, &name.to_ascii_lowercase(), value.as_bytes()))
         });
+
         let mut hpack_date = Vec::new();
         hpack::put_field(&mut hpack_date, "date", &format_http_date(seconds));
         let mut qpack_date = Vec::new();
         qpack::put_field(&mut qpack_date, "date", &format_http_date(seconds));
+
         let alternative = fields.iter().find(|(name, _)| *name == ALTERNATIVE);
         ServerFields {
             lines: lines.collect(),

@@ -129,6 +129,7 @@ impl Chunked {
     fn step(self, input: &[u8]) -> Result<Option<Step>, Unreadable> {
         let Some(first) = input.first().copied() else { return Ok(None) };
         let one = |next| Ok(Some(Step { bytes: 1, next: Some(next) }));
+
         match self {
             Chunked::Size { size, digits } => match (char::from(first).to_digit(16), first) {
                 // Eight digits fit into 32 bits, and exceed any length that is read.

@@ -6,7 +6,9 @@
 
 use cannery_archive::{Extent, Head};
 use cannery_base::date::format_http_date;
-use cannery_site::{Body, ContentRange, Fields, Location, MultipartPiece, Page, SiteFields, Validators};
+use cannery_site::{
+    Answer, Body, ContentRange, Fields, Location, MultipartPiece, Page, SiteFields, Validators,
+};
 
 use crate::archive_ref::slice;
 use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies_by_encoding};
@@ -21,14 +23,23 @@ use crate::server_fields::ServerFields;
 pub(crate) fn put_response(output: &mut Output, response: &Response<'_>, connection: Option<&str>) {
     let Response { answer, archive, fields } = *response;
     output.set_archive(archive.number);
-    if let Some(site_fields) = answer.site_fields {
-        put_fields_with_rules(output, response, site_fields);
-        put_end_of_head(output, response, connection, site_fields.overrides());
-        put_body(output, &answer.body, archive.bytes);
-        return;
-    }
 
-    let mut overrides = 0;
+    let overrides = match answer.site_fields {
+        Some(site_fields) => {
+            put_fields_with_rules(output, response, site_fields);
+            site_fields.overrides()
+        }
+        None => put_fields(output, answer, fields),
+    };
+
+    put_end_of_head(output, response, connection, overrides);
+    put_body(output, &answer.body, archive.bytes);
+}
+
+/// Appends the head of an answer up to its length. Returns which of the server's fields the site sets.
+// Always inlined, because every response has a head, and it has no other caller.
+#[inline(always)]
+fn put_fields(output: &mut Output, answer: &Answer<'_>, fields: &ServerFields) -> u8 {
     match &answer.fields {
         Fields::Canned { head, validators } => {
             if answer.status == head.status {
@@ -37,31 +48,32 @@ pub(crate) fn put_response(output: &mut Output, response: &Response<'_>, connect
                 put_with_other_status(output, answer.status, head);
             }
             put_validators(output, *validators, fields);
-            overrides = head.overrides;
+            head.overrides
         }
         Fields::Partial { head, validators, range } => {
             put_status_line(output, answer.status);
             output.put(head.lines());
             put_validators(output, *validators, fields);
             put_content_range(output, *range);
-            overrides = head.overrides;
+            head.overrides
         }
         Fields::Multipart { multipart, validators } => {
             put_status_line(output, answer.status);
             put_multipart_type(output, multipart.boundary());
             output.put(multipart.head().resource());
             put_validators(output, *validators, fields);
-            overrides = multipart.head().overrides;
+            multipart.head().overrides
         }
         Fields::NotModified { head, validators } => {
             put_status_line(output, answer.status);
             output.put(head.resource());
             put_validators(output, *validators, fields);
-            overrides = head.overrides;
+            head.overrides
         }
         Fields::Redirect(location) => {
             put_status_line(output, answer.status);
             put_location(output, location, answer.status, fields);
+            0
         }
         Fields::BuiltIn { page, complete_length } => {
             put_builtin_head(output, answer.status, *page, *complete_length);
@@ -73,11 +85,9 @@ pub(crate) fn put_response(output: &mut Output, response: &Response<'_>, connect
                 }
                 None => put_builtin_page_fields(output, answer.status),
             }
-            overrides = page.map_or(0, |page| page.head.overrides);
+            page.map_or(0, |page| page.head.overrides)
         }
     }
-    put_end_of_head(output, response, connection, overrides);
-    put_body(output, &answer.body, archive.bytes);
 }
 
 /// Appends the head of a response, without `Connection`, for servers that send HTTP by other means.
@@ -105,10 +115,12 @@ fn put_fields_with_rules(output: &mut Output, response: &Response<'_>, site_fiel
         }
     };
 
-    let mut has_content = true;
+    // A built-in head begins with its status line.
     if !matches!(answer.fields, Fields::BuiltIn { .. }) {
         put_status_line(output, status);
     }
+
+    let mut has_content = true;
     match &answer.fields {
         Fields::Canned { head, validators } => {
             put_lines(output, head.lines());
@@ -147,9 +159,11 @@ fn put_fields_with_rules(output: &mut Output, response: &Response<'_>, site_fiel
     let is_multipart = matches!(answer.fields, Fields::Multipart { .. });
     for line in site_fields.lines(archive, status, has_content) {
         let name = line.name(archive);
+        // The response has the type of its parts, and a rule sets that of the resource.
         if is_multipart && name == b"Content-Type" {
             continue;
         }
+
         output.put(name);
         let mut separator = b": ".as_slice();
         for value in line.values(archive) {

@@ -48,12 +48,53 @@ pub struct Connection {
 struct Request {
     stream: StreamId,
     frames: RequestStream,
-    /// The announced length of the content that is left, in bytes.
-    content_left: Option<u64>,
-    /// The length of the content that has arrived, in bytes.
-    content_bytes: u64,
-    /// The request, if its content is received.
+    content: Content,
+}
+
+/// The content of a request that arrives.
+#[derive(Debug, Default)]
+struct Content {
+    /// The announced length that is left, in bytes.
+    left: Option<u64>,
+    /// The length that has arrived, in bytes.
+    bytes: u64,
+    /// The request, if its content is received for a handler. Otherwise it is skipped.
     kept: Option<Box<KeptRequest>>,
+}
+
+/// The limit that the content of a request exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    None,
+    /// It is longer than announced.
+    Announced,
+    /// It is too long for its handler.
+    Kept,
+    /// It is too long to be skipped.
+    Skipped,
+}
+
+impl Content {
+    /// Receives or skips the next bytes.
+    #[inline]
+    fn receive(&mut self, content: &[u8]) -> Excess {
+        let bytes = content.len() as u64;
+        if let Some(left) = &mut self.left {
+            let Some(rest) = left.checked_sub(bytes) else { return Excess::Announced };
+            *left = rest;
+        }
+        self.bytes += bytes;
+
+        match &mut self.kept {
+            Some(kept) if self.bytes > kept.bytes_max as u64 => Excess::Kept,
+            Some(kept) => {
+                kept.request.content_mut().extend_from_slice(content);
+                Excess::None
+            }
+            None if self.bytes > CONTENT_SKIPPED_BYTES_MAX => Excess::Skipped,
+            None => Excess::None,
+        }
+    }
 }
 
 /// A request while its content is received.
@@ -160,7 +201,7 @@ impl Connection {
     pub fn memory(&self) -> usize {
         let sections = self.requests.iter().map(|request| request.frames.memory()).sum::<usize>();
         let priorities = self.early_priorities.capacity() + self.changed_priorities.capacity();
-        let kept = self.requests.iter().filter_map(|request| request.kept.as_ref());
+        let kept = self.requests.iter().filter_map(|request| request.content.kept.as_ref());
         let kept = kept.map(|kept| size_of::<KeptRequest>() + kept.request.memory()).sum::<usize>();
         sections
             + kept
@@ -182,13 +223,7 @@ impl Connection {
             // A vector makes room for four at first, but many connections have one at a time.
             self.requests.reserve_exact(1);
         }
-        self.requests.push(Request {
-            stream,
-            frames: RequestStream::default(),
-            content_left: None,
-            content_bytes: 0,
-            kept: None,
-        });
+        self.requests.push(Request { stream, frames: RequestStream::default(), content: Content::default() });
     }
 
     /// Reads the next bytes of a request stream, up to the next request, and removes them from `input`.
@@ -219,24 +254,16 @@ impl Connection {
             match request.frames.next(input)? {
                 None => return Ok(Step::More),
                 Some(Event::Ignored) => self.budget.charge_frame()?,
-                Some(Event::Content(content)) => {
-                    let bytes = content.len() as u64;
-                    if let Some(left) = &mut request.content_left {
-                        // RFC 9114 §4.1.2: more content than announced.
-                        let Some(rest) = left.checked_sub(bytes) else { return self.malformed(index) };
-                        *left = rest;
-                    }
-                    request.content_bytes += bytes;
-                    if let Some(kept) = &mut request.kept {
-                        if request.content_bytes > kept.bytes_max as u64 {
-                            return Ok(Step::TooLong);
-                        }
-                        kept.request.content_mut().extend_from_slice(content);
-                    } else if request.content_bytes > CONTENT_SKIPPED_BYTES_MAX {
+                Some(Event::Content(content)) => match request.content.receive(content) {
+                    Excess::None => {}
+                    // RFC 9114 §4.1.2: more content than announced.
+                    Excess::Announced => return self.malformed(index),
+                    Excess::Kept => return Ok(Step::TooLong),
+                    Excess::Skipped => {
                         self.requests.swap_remove(index);
                         return Ok(Step::Stop);
                     }
-                }
+                },
                 Some(Event::Head(Section::Whole(section))) => {
                     let verdict = self.sections.read_head(stream, section, store)?;
                     return self.handle_head(index, verdict);
@@ -275,7 +302,7 @@ impl Connection {
             Verdict::Malformed => return self.malformed(index),
         };
         let request = &mut self.requests[index];
-        request.content_left = info.content_length;
+        request.content.left = info.content_length;
         let stream = request.stream;
         info.priority = self.early_priority(stream).unwrap_or(info.priority);
         self.pending_request = Some(PendingRequest { stream, info });
@@ -294,10 +321,11 @@ impl Connection {
         let Some(index) = self.position(stream) else { return Ok(RequestEnd::Complete) };
         let request = &self.requests[index];
         let ending = request.frames.end();
-        let is_short = request.content_left.is_some_and(|left| left > 0);
-        if request.kept.is_some() && ending.is_ok() && !is_short {
+        let is_short = request.content.left.is_some_and(|left| left > 0);
+        if request.content.kept.is_some() && ending.is_ok() && !is_short {
             return Ok(RequestEnd::Received);
         }
+
         self.requests.swap_remove(index);
         let code = match ending {
             // RFC 9114 §4.1.2: less content than announced.
@@ -336,14 +364,14 @@ impl Connection {
     pub(super) fn keep(&mut self, pending: PendingRequest, request: StoredRequest, bytes_max: usize) {
         if let Some(index) = self.position(pending.stream) {
             let kept = KeptRequest { request, info: pending.info, bytes_max };
-            self.requests[index].kept = Some(Box::new(kept));
+            self.requests[index].content.kept = Some(Box::new(kept));
         }
     }
 
     /// Takes a request after its content has arrived, and stops reading it.
     pub(super) fn take_kept(&mut self, stream: StreamId) -> Option<StoredRequest> {
         let index = self.position(stream)?;
-        let KeptRequest { request, info, .. } = *self.requests.swap_remove(index).kept?;
+        let KeptRequest { request, info, .. } = *self.requests.swap_remove(index).content.kept?;
         self.pending_request = Some(PendingRequest { stream, info });
         Some(request)
     }
@@ -357,7 +385,7 @@ impl Connection {
     /// Returns the bytes of content that were received for handlers, and are kept.
     #[must_use]
     pub fn received_bytes(&self) -> usize {
-        let kept = self.requests.iter().filter_map(|request| request.kept.as_ref());
+        let kept = self.requests.iter().filter_map(|request| request.content.kept.as_ref());
         kept.map(|kept| kept.request.content().len()).sum()
     }
 

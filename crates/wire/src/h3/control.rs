@@ -96,6 +96,7 @@ impl ControlStream {
         let Frame::Known { kind, payload } = std::mem::take(&mut self.frame) else {
             return Ok(Notice::Other);
         };
+
         match kind {
             kind::SETTINGS => {
                 self.has_settings = true;

@@ -211,6 +211,7 @@ impl Decoder {
         strings: &'a mut Vec<u8>,
     ) -> Result<(Field<'a>, &'b [u8]), Fault> {
         let first = bytes.first().copied().unwrap_or_default();
+
         match first {
             // Indexed field line.
             0b1100_0000.. => {
