@@ -111,6 +111,7 @@ impl Writer {
             file_bytes: 0,
             digest: Digest([0; Digest::BYTES]),
         };
+
         let mut writer = Writer {
             file,
             source: None,

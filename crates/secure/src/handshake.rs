@@ -135,10 +135,12 @@ impl Handshake {
     ) -> Result<usize, Failure> {
         let mut consumed = 0;
         let start = sealed.len();
+
         loop {
             let UnbufferedStatus { discard, state } =
                 self.connection.process_tls_records(&mut records[consumed..]);
             consumed += discard;
+
             match state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     let start = sealed.len();

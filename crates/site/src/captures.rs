@@ -50,6 +50,7 @@ impl Runs {
     pub(crate) fn match_exactly(mut pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
         let mut captures = Runs::default();
         let mut rest = path;
+
         while let Some(piece) = pattern.next() {
             let step = match piece? {
                 Piece::Literal(literal) => rest.strip_prefix(literal),
@@ -70,6 +71,7 @@ impl Runs {
                         .map(|_| b"".as_slice())
                 }
             };
+
             match step {
                 Some(others) => rest = others,
                 None => return Ok(None),

@@ -111,6 +111,7 @@ impl<'a> Lookup<'a, '_> {
     ) -> Result<Answer<'a>, Failure> {
         let Buffers { rewritten, search, parts } = buffers;
         let runs = &search.runs;
+
         match *found {
             Found::Record { record, matched, reason } => {
                 let captures = matched.map_or(Captures::NONE, |path| Captures::new(path, runs));

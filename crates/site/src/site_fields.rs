@@ -107,6 +107,7 @@ impl SiteFields {
         if field.name != b"Content-Security-Policy" {
             self.set |= field.overrides;
         }
+
         let new = Line {
             name: Run::new(file, field.name),
             value: Run::new(file, field.value),

@@ -128,6 +128,7 @@ impl Facts {
         if version != SCHEMA_VERSION {
             return Err(FactsError::Version(version));
         }
+
         let flags = fields.u32()?;
         let scope_depth_max = fields.u16()?;
         let path_bytes_max = fields.u16()?;
@@ -138,6 +139,7 @@ impl Facts {
         let [paths, bodies, body_bytes, file_bytes, serial] = numbers;
         let wildcard_labels_max = fields.u16()?;
         fields.take(6)?;
+
         let facts = Facts {
             slash_redirects: flags & SLASH_REDIRECTS != 0,
             forced_rules: flags & FORCED_RULES != 0,
@@ -155,6 +157,8 @@ impl Facts {
             file_bytes,
             digest: Digest(*fields.array()?),
         };
+
+        // A flag of a later version could change what the archive means.
         if flags & !FLAGS != 0 || !fields.is_empty() {
             return Err(fields.corrupt().into());
         }

@@ -276,6 +276,7 @@ fn decode_entry<'a>(fields: &mut Fields<'a>) -> Result<ScopeEntry<'a>, Corrupt> 
     let kind = fields.u8()?;
     let length = fields.u32()?;
     let mut entry = fields.part(length as usize)?;
+
     match kind {
         FALLBACK => {
             let suffix_bytes = entry.u8()?;

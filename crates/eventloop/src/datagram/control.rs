@@ -83,6 +83,7 @@ impl Report {
 
     fn add(&mut self, message: ControlMessage<'_>) {
         let ControlMessage { level, kind, data } = message;
+
         match (level, kind) {
             (libc::IPPROTO_IP, ipv4_info::TYPE) => {
                 let address = data.get(ipv4_info::RECEIVED_AT..).and_then(|data| data.first_chunk::<4>());

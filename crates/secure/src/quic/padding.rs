@@ -36,6 +36,7 @@ fn find_padding(payload: &[u8], zeros_start: usize) -> Option<usize> {
 /// is cut off.
 fn skip_frame(payload: &[u8]) -> Option<&[u8]> {
     let (frame_type, rest) = payload.split_first()?;
+
     match frame_type {
         // PADDING, PING, HANDSHAKE_DONE
         0x00 | 0x01 | 0x1e => Some(rest),

@@ -41,6 +41,7 @@ impl Shape {
         let mut text = Vec::new();
         let mut is_captured = false;
         let mut pieces = pattern.iter();
+
         while let Some(piece) = pieces.next() {
             match piece {
                 Piece::Literal(literal) => {
@@ -71,6 +72,7 @@ impl Shape {
                 }
             }
         }
+
         if !is_captured {
             segments.push(Segment::Literal(text));
         }
