@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
+#[path = "support/page.rs"]
 mod page;
 mod support;
 

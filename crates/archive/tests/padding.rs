@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
 #[allow(dead_code, reason = "this test uses only the constants of the page")]
+#[path = "support/page.rs"]
 mod page;
 mod support;
 
