@@ -43,7 +43,7 @@ mod pages;
 // Several processes: listening sockets, supervisor, takeover, service manager.
 pub mod process;
 
-// Foundations of all of the above.
+// Foundations of all of the above: threads in the sandbox.
 mod thread;
 
 // Releases of a process that compiles them.
@@ -52,10 +52,13 @@ pub mod release_socket;
 // Open files over Unix sockets.
 pub mod file_socket;
 
+// Errors of starting a server.
 mod error;
 
+// Configuration of a server.
 pub mod config;
 
+// Notices to the operator.
 mod notice;
 
 // Landlock, seccomp and credentials.

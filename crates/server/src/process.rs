@@ -1,20 +1,33 @@
 //! Process management: listening sockets, supervisor, takeover by a new program, service manager.
 
-mod datagrams;
-mod down_processes;
-mod handover;
-mod inheritance;
-mod inherited;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-mod linux;
-mod listening;
-pub mod notify;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-mod portable;
-mod process_slot;
+// The role of a process.
 mod role;
+
+// The supervisor, its processes, and the program that replaces it.
+mod process_slot;
 mod supervisor;
 mod takeover;
+
+// Sockets, opened or inherited: TCP and Unix sockets, UDP sockets.
+mod datagrams;
+mod listening;
+
+// Descriptors and variables, as they are passed and as they are read.
+mod inheritance;
+mod inherited;
+
+// Messages to running processes: accept for others, leave the UDP sockets.
+mod down_processes;
+mod handover;
+
+// Messages to the service manager.
+pub mod notify;
+
+// System calls of one platform.
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod linux;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+mod portable;
 
 pub(crate) use datagrams::Datagrams;
 pub(crate) use down_processes::DownProcesses;

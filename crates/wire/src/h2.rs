@@ -4,16 +4,21 @@
 //! is discarded. Only those for handlers may be answered later. A small response that fits the peer's windows is written whole and creates no stream; any
 //! other waits as a stream for its turn ([`Connection::fill`]). No server push.
 
-mod body;
+// The state machine: frames of the peer, and requests that wait.
 mod connection;
 mod control;
-mod error;
-mod flow;
-mod frame;
 mod kept_request;
+
+// Responses: heads and bodies, in the order of their priorities, as windows allow.
+mod body;
+mod flow;
 mod respond;
-mod settings;
 mod stream;
+
+// Layout of frames, settings and error codes.
+mod error;
+mod frame;
+mod settings;
 
 #[cfg(test)]
 mod tests;

@@ -4,18 +4,25 @@
 //! streams into requests, and answers into bytes. Requests come out as soon as their field sections are complete, and are
 //! answered at once: their content is counted and discarded. No server push.
 
+// The state machine, and responses.
 mod connection;
-mod control;
 mod encode;
-mod error;
-mod frame;
-mod peer_streams;
-mod request;
 mod respond;
+
+// Request streams: frames and field sections.
+mod frame;
+mod request;
 mod sections;
+
+// The peer's unidirectional streams.
+mod control;
+mod peer_streams;
+mod unidirectional;
+
+// Settings, error codes and numbers.
+mod error;
 mod settings;
 mod stream_id;
-mod unidirectional;
 mod varint;
 
 pub use connection::{Connection, RequestEnd, Step};

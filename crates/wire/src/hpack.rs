@@ -5,15 +5,20 @@
 //! that are known only at run time are encoded by [`put_field`], without a table. This module doesn't
 //! interpret fields.
 
+// Decoder: header blocks to fields.
 mod decoder;
 mod decoder_table;
+mod field;
+mod name;
+
+// Encoder: lines from the archive, and fields that are known only now.
 mod encoder;
 mod encoder_table;
-mod error;
-mod field;
-mod integer;
 mod line;
-mod name;
+
+// Common to both.
+mod error;
+mod integer;
 mod static_table;
 
 pub use decoder::{Decoder, List};

@@ -4,14 +4,19 @@
 //! own field lines are encoded ahead of time by [`encode_line`]; [`EncoderTable`] tracks which of them are in the peer's table.
 //! Fields that are known only at run time are encoded by [`put_field`], without a table. This module doesn't interpret fields.
 
+// Decoder: field sections to fields, and the encoder stream of the peer.
 mod decoder;
 mod dynamic_table;
+
+// Encoder: lines from the archive, and fields that are known only now.
 mod encoder;
 mod encoder_table;
+mod line;
+
+// Common to both.
 mod error;
 mod instruction;
 mod integer;
-mod line;
 mod literal;
 mod static_table;
 
