@@ -534,7 +534,7 @@ impl ContentFlags {
         let kept = usize::from(self.releases_kept);
         let mut archives = [self.archive, self.archives].concat();
         archives.extend(self.releases.into_iter().map(|NamedArchive { host, path, .. }| {
-            NamedArchive::of_directory(host, ReleaseDirectory { path, kept })
+            NamedArchive::from_directory(host, ReleaseDirectory { path, kept })
         }));
         archives.extend(self.folder);
         archives.extend(own.map(|path| NamedArchive::new(None, path)));

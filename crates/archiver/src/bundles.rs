@@ -232,7 +232,7 @@ pub(crate) fn mark(
 ) -> Vec<Diagnostic> {
     let listed = listed_in_manifests(&sources.root);
     let mut unmarked: BTreeMap<&[u8], (u64, &[u8])> = BTreeMap::new();
-    for (file, content) in sources.files.iter().zip(&mut contents.of_source) {
+    for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
         if content.fingerprinted {
             continue;
         }

@@ -70,7 +70,7 @@ impl MediaTypes {
     pub fn of(&self, path: &[u8]) -> MediaType<'_> {
         let mut buffer = [0; SHORT_BYTES_MAX];
         let Some(extension) = lower_case_extension(file_name(path), &mut buffer) else {
-            return of_bare_name(path);
+            return from_bare_name(path);
         };
         if let Some(row) = self.overrides.get(&*extension) {
             return MediaType {
@@ -167,7 +167,7 @@ const JSON_PATHS: [&str; 11] = [
     "apple-app-site-association",
 ];
 
-fn of_bare_name(path: &[u8]) -> MediaType<'static> {
+fn from_bare_name(path: &[u8]) -> MediaType<'static> {
     if JSON_PATHS.iter().any(|known| path == known.as_bytes()) {
         JSON
     } else if PLAIN_NAMES.iter().any(|name| file_name(path) == name.as_bytes()) {

@@ -47,21 +47,20 @@ pub(crate) struct SourceContent {
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) all: Vec<Content>,
-    of_digest: DigestMap<ContentId>,
-    /// By source.
-    pub(crate) of_source: Vec<SourceContent>,
+    by_digest: DigestMap<ContentId>,
+    pub(crate) by_source: Vec<SourceContent>,
 }
 
 impl Contents {
     /// Returns the index and the content of this digest, which is added with `source` as its first source if it is new.
-    pub(crate) fn of_digest(
+    pub(crate) fn find_or_add(
         &mut self,
         digest: Digest,
         length: u64,
         source: SourceId,
     ) -> (ContentId, &mut Content) {
         let next = ContentId::try_from(self.all.len()).expect("there are no more contents than sources");
-        let id = *self.of_digest.entry(digest).or_insert(next);
+        let id = *self.by_digest.entry(digest).or_insert(next);
         if id == next {
             self.all.push(Content {
                 digest,
@@ -75,8 +74,9 @@ impl Contents {
         (id, &mut self.all[id as usize])
     }
 
-    pub(crate) fn of_source(&self, source: SourceId) -> (&Content, SourceContent) {
-        let known = self.of_source[source as usize];
+    /// Returns the content of a source.
+    pub(crate) fn source_content(&self, source: SourceId) -> (&Content, SourceContent) {
+        let known = self.by_source[source as usize];
         (&self.all[known.content as usize], known)
     }
 }

@@ -141,7 +141,7 @@ impl<'a> Emission<'a> {
 
         if !self.options.exclude_file_listing {
             for id in &self.routes.hidden {
-                let (content, _) = self.contents.of_source(*id);
+                let (content, _) = self.contents.source_content(*id);
                 let identity = content.forms.iter().find(|form| form.coding == Coding::Identity);
                 // Control files are stored uncompressed, whatever the encoders are.
                 if let Some(form) = identity {
@@ -196,7 +196,7 @@ impl<'a> Emission<'a> {
 
     fn note(&mut self, delivery: &Delivery<'_>) {
         let look = self.look(delivery);
-        for form in &self.contents.of_source(delivery.id).0.forms {
+        for form in &self.contents.source_content(delivery.id).0.forms {
             self.heads.note(Look { coding: form.coding, ..look }, delivery.path);
         }
     }
@@ -212,7 +212,7 @@ impl<'a> Emission<'a> {
     /// Returns the properties of the heads of a source, except the coding.
     fn look(&self, delivery: &Delivery<'_>) -> Look<'a> {
         let Delivery { id, status, .. } = *delivery;
-        let (content, known) = self.contents.of_source(id);
+        let (content, known) = self.contents.source_content(id);
         let source_path = self.sources.path(id);
         let media_type = self.options.media_types.of(source_path);
         Look {
@@ -260,7 +260,7 @@ impl<'a> Emission<'a> {
         origin: Origin,
     ) -> Result<NewRecord<'a>, WriteError> {
         let Delivery { id, status, path } = *delivery;
-        let (content, _) = self.contents.of_source(id);
+        let (content, _) = self.contents.source_content(id);
         let look = self.look(delivery);
         let mut representations = Vec::with_capacity(content.forms.len());
         for form in &content.forms {

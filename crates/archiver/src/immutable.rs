@@ -27,7 +27,7 @@ pub(crate) fn mark(
     }
     let patterns = globs(&options.immutable)?;
     let mut used = HashSet::new();
-    for (file, known) in sources.files.iter().zip(&mut contents.of_source) {
+    for (file, known) in sources.files.iter().zip(&mut contents.by_source) {
         let path = OsStr::from_bytes(&file.path);
         if let Match::Ignore(glob) = patterns.matched_path_or_any_parents(path, false) {
             known.fingerprinted = true;

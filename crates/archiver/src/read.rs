@@ -258,7 +258,8 @@ impl Reading<'_> {
         let SourceFacts { digest, utf8, fingerprinted, .. } = read.facts;
         let is_control = self.control.binary_search(&id).is_ok();
         let to_encode = !is_control && self.to_encode(id, &read.facts);
-        let (number, content) = contents.of_digest(digest, self.sources.content_length(id, &read.stamp), id);
+        let (number, content) =
+            contents.find_or_add(digest, self.sources.content_length(id, &read.stamp), id);
         let wanted = !(is_control && self.options.exclude_file_listing);
         content.wanted |= wanted;
         content.to_encode |= to_encode;
@@ -267,7 +268,7 @@ impl Reading<'_> {
             store_body(content, id, &read.body, self.sources, store)?;
         }
 
-        contents.of_source.push(SourceContent { content: number, utf8, fingerprinted });
+        contents.by_source.push(SourceContent { content: number, utf8, fingerprinted });
         Ok(())
     }
 }
@@ -280,7 +281,7 @@ pub(crate) fn store_hidden(
     store: &mut Store,
 ) -> Result<(), Error> {
     for id in hidden {
-        let place = contents.of_source[*id as usize].content as usize;
+        let place = contents.by_source[*id as usize].content as usize;
         let content = &mut contents.all[place];
         if content.forms.is_empty() && content.wanted {
             store_identity(content, *id, sources, store)?;

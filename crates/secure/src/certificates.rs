@@ -142,7 +142,7 @@ impl Certificates {
         let bad = |why: String| Error::BadCertificate { path: path.to_owned(), why };
         let first = certified.end_entity_cert().map_err(|error| bad(error.to_string()))?;
 
-        let validity = Validity::of_certificate(first).ok_or_else(|| bad("it has no dates".to_owned()))?;
+        let validity = Validity::from_certificate(first).ok_or_else(|| bad("it has no dates".to_owned()))?;
         match validity.compare(unix_seconds(now)) {
             Ordering::Less => self.warnings.push(Warning::NotYetValid(path.to_owned())),
             Ordering::Equal => {}

@@ -20,7 +20,7 @@ pub(crate) struct Validity {
 
 impl Validity {
     /// Reads the dates of a certificate in DER. Returns `None` if they cannot be parsed.
-    pub(crate) fn of_certificate(certificate: &[u8]) -> Option<Self> {
+    pub(crate) fn from_certificate(certificate: &[u8]) -> Option<Self> {
         Self::read(certificate).ok()
     }
 
@@ -67,16 +67,16 @@ mod tests {
         let names = ["localhost".to_owned()];
         let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
         let (certificate, _) = crate::SelfSigned::Ecdsa.generate(&names, now).unwrap();
-        let whole = Validity::of_certificate(&certificate).unwrap();
+        let whole = Validity::from_certificate(&certificate).unwrap();
         assert_eq!((whole.not_before, whole.not_after), (1_799_913_600, 1_834_300_800));
         for end in 0..certificate.len() {
-            assert_eq!(Validity::of_certificate(&certificate[..end]), None, "a certificate cut at {end}");
+            assert_eq!(Validity::from_certificate(&certificate[..end]), None, "a certificate cut at {end}");
         }
         for position in 0..certificate.len() {
             for value in [0, 0x30, 0x7f, 0x80, 0x81, 0x84, 0xff] {
                 let mut damaged = certificate.to_vec();
                 damaged[position] = value;
-                let _ = Validity::of_certificate(&damaged);
+                let _ = Validity::from_certificate(&damaged);
             }
         }
     }

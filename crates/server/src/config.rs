@@ -394,7 +394,7 @@ impl NamedArchive {
 
     /// Returns the current archive of a release directory.
     #[must_use]
-    pub fn of_directory(host: Option<HostPattern>, releases: ReleaseDirectory) -> NamedArchive {
+    pub fn from_directory(host: Option<HostPattern>, releases: ReleaseDirectory) -> NamedArchive {
         let path = releases.path.join(CURRENT);
         NamedArchive { releases: Some(releases), ..NamedArchive::new(host, path) }
     }

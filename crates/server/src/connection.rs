@@ -7,22 +7,36 @@
 //! ProxyHeader ──▶ Handshake ──▶ Open ──▶ Draining ──▶ Lingering ──▶ closed
 //! ```
 
-mod ack_tracker;
-mod close;
+// The state of the worker that its connections use in turn.
 mod context;
-mod deadlines;
-mod flow;
-mod handshake;
-#[cfg(test)]
-mod limits_page;
-mod memory;
 pub(crate) mod memory_budget;
-mod pending_write;
+
+// From the first byte to the last: PROXY header and TLS, deadlines, the end.
+mod handshake;
+
+mod deadlines;
+
+mod close;
+
+// HTTP/1 and HTTP/2, between received bytes and the worker's output.
 mod protocol;
+
+// Receiving and sending, with and without TLS.
 mod recv;
-mod send_batch;
 mod tls_stream;
 mod transport;
+
+// Output that is sent together with that of other connections, or later.
+mod flow;
+mod pending_write;
+mod send_batch;
+
+// The memory of a connection, and the progress of its peer.
+mod ack_tracker;
+mod memory;
+
+#[cfg(test)]
+mod limits_page;
 
 #[cfg(test)]
 pub(crate) use close::LINGER;
@@ -334,7 +348,7 @@ impl<S: Socket> Connection<S> {
             output.set_archive(archive);
             output.put_archive(extent);
         }
-        self.pending = Some(PendingWrite::of_rest(output, sent, &cx.release.content, cx.clock.now));
+        self.pending = Some(PendingWrite::from_rest(output, sent, &cx.release.content, cx.clock.now));
         output.clear();
         cx.observer.response_deferred();
         self.set_deadline(Processed::Requests, cx);

@@ -7,17 +7,25 @@
 //! All datagrams of an iteration are received before a connection runs, and a connection runs once for all of them. So the
 //! responses of an iteration share packets, and the packets of a connection leave with one call.
 
-mod bodies;
-mod connection;
-mod connections;
+// Datagrams: sockets, and the worker that each is for.
 mod forwarding;
-mod limits;
 mod outlet;
-mod own_stream;
 mod routing;
-mod send_order;
-mod silence;
+
+// The connections of the worker, in a table, and their timers.
+mod connections;
 mod timers;
+
+// One connection: its requests, its streams, its client.
+mod connection;
+mod own_stream;
+mod silence;
+
+// The bytes of responses, and their order.
+mod bodies;
+mod send_order;
+
+mod limits;
 
 #[cfg(test)]
 pub(crate) use self::limits::{HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
@@ -45,7 +53,7 @@ use self::routing::{Peers, Route, Router};
 use self::timers::Timers;
 use crate::connection::WorkerContext;
 use crate::notice::Notice;
-use crate::observe::{Closed, Http3Metric};
+use crate::observe::{CloseReason, Http3Metric};
 use crate::routes::Delivered;
 
 /// Everything that a worker needs to serve HTTP/3.
@@ -277,7 +285,7 @@ impl<D: DatagramSocket> Http3<D> {
                     self.timers.disarm(key, &mut timer);
                     if is_counted {
                         self.open -= 1;
-                        cx.observer.connection_closed(Closed::Broken);
+                        cx.observer.connection_closed(CloseReason::Broken);
                     }
                     cx.memory.change(connection.memory(), 0);
                     self.endpoint.remove(connection.into_quic());

@@ -10,7 +10,7 @@ mod status;
 
 pub(crate) use access_log::{LogFile, LogWriter, ReopenHandle};
 pub(crate) use metrics::{Counters, Http3Metric, MethodKind, Snapshot};
-pub(crate) use observer::{Closed, Observer};
+pub(crate) use observer::{CloseReason, Observer};
 pub(crate) use process_usage::ProcessSampler;
 pub(crate) use report::Report;
 pub(crate) use request_log::{LoggedRequest, LoggedResponse, RefusedRequest};

@@ -42,7 +42,7 @@ use self::standby::Standbys;
 use crate::config::{ListenerKind, Standby};
 use crate::connection::{Connection, Next, ReadUntil, WorkerContext};
 use crate::http3::{Http3, Http3Plan};
-use crate::observe::Closed;
+use crate::observe::CloseReason;
 use crate::process::Handover;
 use crate::routes::{ConnectionAddress, Delivered};
 
@@ -172,7 +172,7 @@ impl<L: EventLoop> Worker<L> {
         // Without a connection as its cause, the panic would only repeat. The panic hook has reported it.
         let Some(token) = self.cx.current.take() else { resume_unwind(panic) };
         self.cx.recover();
-        self.end(token, Closed::Broken);
+        self.end(token, CloseReason::Broken);
         self.send_batch();
     }
 
@@ -227,7 +227,7 @@ impl<L: EventLoop> Worker<L> {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             self.cx.current = Some(token);
             let next = connection.drain(&mut self.cx);
-            self.apply(token, next, ReadUntil::Eof, Closed::InOrder);
+            self.apply(token, next, ReadUntil::Eof, CloseReason::InOrder);
         }
         self.send_batch();
         if let Some(http3) = &mut self.http3 {
@@ -358,7 +358,7 @@ impl<L: EventLoop> Worker<L> {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             self.cx.current = Some(token);
             if connection.send_batched(inline, body, &mut self.cx) != Next::Event {
-                self.end(token, Closed::InOrder);
+                self.end(token, CloseReason::InOrder);
             }
         }
     }
@@ -381,7 +381,7 @@ impl<L: EventLoop> Worker<L> {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             self.cx.current = Some(token);
             let next = connection.process_again(&mut self.cx);
-            self.apply(token, next, ReadUntil::Eof, Closed::InOrder);
+            self.apply(token, next, ReadUntil::Eof, CloseReason::InOrder);
         }
     }
 
@@ -408,7 +408,7 @@ impl<L: EventLoop> Worker<L> {
         let Some(connection) = self.connections.get_mut(token) else { return };
         self.cx.current = Some(token);
         let next = connection.deliver(delivered, &mut self.cx);
-        self.apply(token, next, ReadUntil::Eof, Closed::InOrder);
+        self.apply(token, next, ReadUntil::Eof, CloseReason::InOrder);
     }
 
     /// Schedules a connection for the next iteration.
@@ -468,7 +468,7 @@ impl<L: EventLoop> Worker<L> {
         }
         self.cx.current = Some(token);
         if readiness.failed {
-            return self.end(token, Closed::Broken);
+            return self.end(token, CloseReason::Broken);
         }
         if connection.is_deferred() {
             // The connection runs when the deferral ends.
@@ -478,7 +478,7 @@ impl<L: EventLoop> Worker<L> {
         match connection.run(until, &mut self.cx) {
             Next::Batch => self.enqueue(token),
             Next::Event => self.check_memory(),
-            next => self.apply(token, next, until, Closed::InOrder),
+            next => self.apply(token, next, until, CloseReason::InOrder),
         }
     }
 
@@ -490,21 +490,21 @@ impl<L: EventLoop> Worker<L> {
 
     /// Schedules or ends a connection. When it continues, it reads `until` there. Without an event it's unknown whether the
     /// stream has ended, so the caller passes [`ReadUntil::Eof`].
-    fn apply(&mut self, token: Token, next: Next, until: ReadUntil, closed: Closed) {
+    fn apply(&mut self, token: Token, next: Next, until: ReadUntil, reason: CloseReason) {
         match next {
             Next::Event => {}
             Next::Batch => self.enqueue(token),
             Next::Iteration => self.defer(token, until),
             Next::Handshake => self.defer_handshake(token, until),
-            Next::Close => self.end(token, closed),
+            Next::Close => self.end(token, reason),
         }
     }
 
-    fn end(&mut self, token: Token, closed: Closed) {
+    fn end(&mut self, token: Token, reason: CloseReason) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        let has_timed_out = connection.has_timed_out() && closed == Closed::InOrder;
+        let has_timed_out = connection.has_timed_out() && reason == CloseReason::InOrder;
         self.cx.memory.change(connection.memory(), 0);
-        self.cx.observer.connection_closed(if has_timed_out { Closed::TimedOut } else { closed });
+        self.cx.observer.connection_closed(if has_timed_out { CloseReason::TimedOut } else { reason });
         self.connections.remove(token);
         self.events.set_load(self.connections.len());
     }
@@ -533,7 +533,7 @@ impl<L: EventLoop> Worker<L> {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             self.cx.current = Some(token);
             let next = connection.on_deadline(&mut self.cx);
-            self.apply(token, next, ReadUntil::Eof, Closed::TimedOut);
+            self.apply(token, next, ReadUntil::Eof, CloseReason::TimedOut);
         }
         if is_crowded {
             self.accept_waiting();

@@ -67,7 +67,7 @@ fn send_segments_of(
     if sent as u64 == total {
         Ok(None)
     } else {
-        Ok(Some(PendingWrite::of_rest(output, sent as u64, content, now)))
+        Ok(Some(PendingWrite::from_rest(output, sent as u64, content, now)))
     }
 }
 
@@ -117,7 +117,7 @@ fn is_sent_zero_copy(
 impl PendingWrite {
     /// Copies the rest of an output after its first `sent` bytes.
     #[inline(never)]
-    pub(super) fn of_rest(
+    pub(super) fn from_rest(
         output: &mut Output,
         sent: u64,
         content: &Arc<Content>,

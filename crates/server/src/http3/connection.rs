@@ -20,8 +20,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use cannery_secure::Version;
 use cannery_secure::quic::{
-    self, CloseReason, ConnectionEvent, ConnectionKey, Direction, Event, ReadOutcome, Stats, StreamId,
-    WriteOutcome,
+    self, ConnectionEvent, ConnectionKey, Direction, Event, ReadOutcome, Stats, StreamId, WriteOutcome,
 };
 use cannery_site::Method;
 use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
@@ -35,7 +34,7 @@ use super::send_order::send_order;
 use super::silence::Silence;
 use crate::connection::{Http3Context, WorkerContext};
 use crate::content::{IncomingRequest, OnStream};
-use crate::observe::{Closed, Http3Metric, Observer};
+use crate::observe::{CloseReason, Http3Metric, Observer};
 use crate::routes::limits::HANDLED_SEND_WINDOW_BYTES;
 use crate::routes::{StreamOutcome, StreamRoutes};
 
@@ -64,7 +63,7 @@ pub(super) struct Connection {
     /// Whether a request has arrived, or a response was acknowledged, since the deadline was set.
     is_active: bool,
     silence: Silence,
-    close_reason: Closed,
+    close_reason: CloseReason,
     /// The part of the measurements that was counted.
     counted: Stats,
     /// Whether it has run since its packets were counted.
@@ -122,7 +121,7 @@ impl Connection {
             sent_bytes_before: 0,
             is_active: false,
             silence: Silence::default(),
-            close_reason: Closed::InOrder,
+            close_reason: CloseReason::InOrder,
             counted: Stats::default(),
             has_run: false,
             memory: IDLE_BYTES,
@@ -152,7 +151,7 @@ impl Connection {
     }
 
     /// Returns why the connection was closed.
-    pub(super) fn close_reason(&self) -> Closed {
+    pub(super) fn close_reason(&self) -> CloseReason {
         self.close_reason
     }
 
@@ -231,9 +230,9 @@ impl Connection {
                 self.phase = Phase::Closed;
                 self.responses = Vec::new();
                 self.close_reason = match reason {
-                    CloseReason::TimedOut => Closed::TimedOut,
-                    CloseReason::ByApplication(_) => Closed::InOrder,
-                    _ => Closed::Broken,
+                    quic::CloseReason::TimedOut => CloseReason::TimedOut,
+                    quic::CloseReason::ByApplication(_) => CloseReason::InOrder,
+                    _ => CloseReason::Broken,
                 };
                 Ok(())
             }
@@ -516,10 +515,10 @@ impl Connection {
     #[cold]
     fn fail(&mut self, code: ErrorCode, cx: &mut WorkerContext) {
         cx.http3().output.clear();
-        self.close(code, Closed::Broken, cx);
+        self.close(code, CloseReason::Broken, cx);
     }
 
-    fn close(&mut self, code: ErrorCode, reason: Closed, cx: &WorkerContext) {
+    fn close(&mut self, code: ErrorCode, reason: CloseReason, cx: &WorkerContext) {
         if !self.is_closed() {
             self.quic.close(cx.clock.now, code.number(), b"");
             self.phase = Phase::Closed;
@@ -545,18 +544,18 @@ impl Connection {
 
     /// Closes a connection without requests.
     pub(super) fn end_idle(&mut self, cx: &WorkerContext) {
-        let reason = if cx.is_draining() { Closed::InOrder } else { Closed::TimedOut };
+        let reason = if cx.is_draining() { CloseReason::InOrder } else { CloseReason::TimedOut };
         self.close(ErrorCode::None, reason, cx);
     }
 
     /// Closes the connection, because its client is too slow.
     pub(super) fn time_out(&mut self, cx: &WorkerContext) {
-        self.close(ErrorCode::None, Closed::TimedOut, cx);
+        self.close(ErrorCode::None, CloseReason::TimedOut, cx);
     }
 
     /// Closes a connection because all of them keep too much memory.
     pub(super) fn shed(&mut self, cx: &WorkerContext) {
-        self.close(ErrorCode::ExcessiveLoad, Closed::Shed, cx);
+        self.close(ErrorCode::ExcessiveLoad, CloseReason::Shed, cx);
     }
 
     /// Begins a graceful shutdown: requests that the client has sent are answered.

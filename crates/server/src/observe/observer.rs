@@ -25,7 +25,7 @@ pub(crate) struct Observer {
 
 /// The reason for the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub(crate) enum CloseReason {
     /// Closed by the peer, or after the last response.
     InOrder,
     /// Closed by a timeout.
@@ -133,14 +133,14 @@ impl Observer {
 
     /// Records the end of a connection.
     #[inline]
-    pub(crate) fn connection_closed(&mut self, closed: Closed) {
+    pub(crate) fn connection_closed(&mut self, reason: CloseReason) {
         let Some(counters) = &self.counters else { return };
         counters.closed.add(1);
-        match closed {
-            Closed::InOrder => {}
-            Closed::TimedOut => counters.timed_out.add(1),
-            Closed::Broken => counters.broken.add(1),
-            Closed::Shed => counters.shed.add(1),
+        match reason {
+            CloseReason::InOrder => {}
+            CloseReason::TimedOut => counters.timed_out.add(1),
+            CloseReason::Broken => counters.broken.add(1),
+            CloseReason::Shed => counters.shed.add(1),
         }
     }
 

@@ -7,7 +7,7 @@ use cannery_eventloop::EventLoop;
 use super::Worker;
 use super::accepting::Backlog;
 use crate::connection::Connection;
-use crate::observe::Closed;
+use crate::observe::CloseReason;
 
 /// Size classes of connections: one for each power of two.
 const CLASSES: usize = 33;
@@ -70,7 +70,7 @@ impl<L: EventLoop> Worker<L> {
                 if let Some(connection) = self.connections.get_mut(token) {
                     connection.abandon();
                 }
-                self.end(token, Closed::Shed);
+                self.end(token, CloseReason::Shed);
                 self.cx.memory.set_received(self.events.kept_bytes());
             }
         }
