@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 
-use crate::harness::{TIMEOUT, request_at, skip_outside};
+use crate::harness::{TIMEOUT, request_at, skip_outside, wait_until};
 
 const SCRIPT: &str = "<script src=\"/__/cannery/live.js\" defer></script>";
 
@@ -60,9 +61,50 @@ fn serve(folder: &Path, address: &str, flags: &[&str]) -> (Child, String) {
     let address = std::iter::repeat_with(|| lines.recv_timeout(TIMEOUT).unwrap()).find_map(|line| {
         let event: Value = serde_json::from_str(&line).unwrap();
         let url = event["url"].as_str()?;
-        Some(url.trim_start_matches("http://").trim_end_matches('/').to_owned())
+        Some(url.split("//").nth(1)?.trim_end_matches('/').to_owned())
     });
     (child, address.expect("the server listens"))
+}
+
+/// What a person sees who runs `cannery serve` in a terminal.
+struct Terminal {
+    child: Child,
+    url: String,
+    /// Lines of standard error.
+    lines: Receiver<String>,
+}
+
+impl Terminal {
+    fn start(folder: &Path, configure: impl FnOnce(&mut Command)) -> Terminal {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
+        command.arg("serve").arg(folder).args(["--threads", "2", "--bind", "127.0.0.1:0"]);
+        configure(&mut command);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let errors = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, lines) = channel();
+        std::thread::spawn(move || errors.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+        let url = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+        Terminal { child, url, lines }
+    }
+
+    fn address(&self) -> &str {
+        self.url.trim_start_matches("http://").trim_end_matches('/')
+    }
+
+    fn next_line(&self) -> String {
+        self.lines.recv_timeout(TIMEOUT).unwrap()
+    }
+
+    /// Waits for a line with this text, and returns it.
+    fn await_line(&self, text: &str) -> String {
+        std::iter::repeat_with(|| self.next_line()).find(|line| line.contains(text)).unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        stop(&mut self.child);
+    }
 }
 
 fn stop(child: &mut Child) {
@@ -128,6 +170,53 @@ fn failure_is_shown_until_it_is_fixed() {
 
     fs::remove_file(live.folder.path().join("_headers")).unwrap();
     assert_eq!(live.instruction(failed["state"].as_str().unwrap())["failure"], Value::Null);
+}
+
+#[test]
+fn quiet_terminal_has_only_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| fs::write(folder.path().join(name), content).unwrap();
+    write("index.html", "home");
+    write("_redirects", "/old /new 99\n");
+    let terminal = Terminal::start(folder.path(), |command| {
+        command.arg("-q");
+    });
+    assert_eq!(request_at(terminal.address(), "GET", "/none", "").status, 404);
+    write("index.html", "changed");
+    wait_until("changed", || request_at(terminal.address(), "GET", "/", "").body.starts_with(b"changed"));
+    write("_headers", "/*\n  Basic-Auth: a:b\n");
+    let line = terminal.await_line("");
+    assert!(line.contains("_redirects:1: warning") || line.contains("_headers:2: error"), "{line}");
+    terminal.await_line("error: 1 error in the folder");
+}
+
+#[test]
+fn open_runs_the_opener_with_the_url() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = folder.path().join("site");
+    fs::create_dir(&site).unwrap();
+    fs::write(site.join("index.html"), "home").unwrap();
+    let opener = folder.path().join(if cfg!(target_os = "macos") { "open" } else { "xdg-open" });
+    fs::write(&opener, "#!/bin/sh\nprintf %s \"$*\" > \"$0.new\" && mv \"$0.new\" \"$0.opened\"\n").unwrap();
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let terminal = Terminal::start(&site, |command| {
+        command.arg("--open").env("PATH", path);
+    });
+    let opened = opener.with_extension("opened");
+    wait_until("the opener runs", || opened.exists());
+    assert_eq!(fs::read_to_string(opened).unwrap(), terminal.url);
+}
+
+#[test]
+fn missing_opener_is_a_note() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "home").unwrap();
+    let terminal = Terminal::start(folder.path(), |command| {
+        command.arg("--open").env("PATH", folder.path());
+    });
+    terminal.await_line("to open the browser");
+    assert_eq!(request_at(terminal.address(), "GET", "/", "").status, 200);
 }
 
 #[test]
