@@ -173,6 +173,25 @@ fn failure_is_shown_until_it_is_fixed() {
 }
 
 #[test]
+fn policies_that_block_the_script_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| fs::write(folder.path().join(name), content).unwrap();
+    write("_headers", "/sandboxed\n  Content-Security-Policy: sandbox allow-scripts\n");
+    let policy = |policy| format!("<head>\n<meta http-equiv=Content-Security-Policy content=\"{policy}\">");
+    write("blocked.html", &policy("default-src 'none'"));
+    write("permitted.html", &policy("default-src 'self'"));
+    let terminal = Terminal::start(folder.path(), |_| {});
+    let rule = terminal.await_line("live-reload-blocked]");
+    assert!(rule.starts_with("_headers:1: warning") && rule.contains("allow-same-origin"), "{rule}");
+    // The next change leaves out no warning of a page that it doesn't concern.
+    let page = terminal.await_line("live-reload-blocked-by-page]");
+    assert!(page.starts_with("blocked.html:2: warning") && page.contains("--no-live-reload"), "{page}");
+    write("blocked.html", &policy("connect-src *"));
+    fs::remove_file(folder.path().join("_headers")).unwrap();
+    terminal.await_line("no more warnings");
+}
+
+#[test]
 fn quiet_terminal_has_only_errors() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, content: &str| fs::write(folder.path().join(name), content).unwrap();

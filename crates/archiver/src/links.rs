@@ -3,6 +3,8 @@
 //! Each link is joined to the URL of its file as a browser joins it, and looked up in the finished archive by the server's own
 //! [`Site`], so rules, redirects, fallback pages and listings count as they do for a client. Links to other origins are
 //! passed over, and so are links that scripts make.
+//!
+//! It reads the text of each page, so it also finds the policies in pages that block the script of previews.
 
 mod extract;
 mod url;
@@ -12,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use cannery_archive::{Archive, Origin};
 use cannery_site::{Fields, Method, Reason, Request, Scratch, Site, VirtualHosts};
 
-use self::extract::{Document, Link};
+use self::extract::{Document, Link, Policy};
 use self::url::Url;
 use crate::classify::essence;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -23,6 +25,7 @@ use crate::percent::{is_unreserved, percent_encode};
 use crate::progress::Progress;
 use crate::redirects::{Action, TemplatePiece};
 use crate::routes::{Routes, Site as Place, site_of};
+use crate::script_policy;
 use crate::source::{SourceId, Sources};
 
 /// Browsers follow 20 redirects.
@@ -48,6 +51,12 @@ struct LinkingFile {
     id: SourceId,
     is_html: bool,
     url: Url,
+}
+
+/// What is reported about a file.
+struct Findings {
+    broken: Vec<BrokenLink>,
+    policies: Vec<Diagnostic>,
 }
 
 /// A link that leads nowhere.
@@ -113,20 +122,22 @@ impl<'a> Links<'a> {
         let held_bytes = |file: &LinkingFile| self.sources.length(file.id);
         let jobs = Jobs { all: &self.files, held_bytes };
         let mut broken = Vec::new();
+        let mut policies = Vec::new();
         ordered::run(
             limits,
             &jobs,
             || (Scratch::default(), HashMap::new()),
             |(scratch, known), file| Ok((self.check_file(file, scratch, known)?, 0)),
-            |file, found| {
-                broken.extend(found.into_iter().map(|link| (file.id, link)));
+            |file, found: Findings| {
+                broken.extend(found.broken.into_iter().map(|link| (file.id, link)));
+                policies.extend(found.policies);
                 progress.advance(1);
                 Ok::<(), Error>(())
             },
         )?;
 
         let redirects = self.broken_redirects();
-        Ok(match self.options.check_links {
+        let mut diagnostics: Vec<Diagnostic> = match self.options.check_links {
             LinkCheck::List => {
                 let links = broken.iter().map(|(id, link)| link.warning(self.sources.path(*id)));
                 links.chain(redirects.iter().map(|redirect| redirect.diagnostic(Severity::Warning))).collect()
@@ -142,7 +153,9 @@ impl<'a> Links<'a> {
                 });
                 summary(&broken).into_iter().chain(notes).chain(rest).collect()
             }
-        })
+        };
+        diagnostics.append(&mut policies);
+        Ok(diagnostics)
     }
 
     /// Returns the redirects with a constant target that leads to an error.
@@ -170,18 +183,18 @@ impl<'a> Links<'a> {
         broken
     }
 
-    /// Returns the broken links of a file, each reference once.
+    /// Returns the broken links of a file, each reference once, and its policies that block the script of previews.
     fn check_file(
         &self,
         file: &LinkingFile,
         scratch: &mut Scratch,
         known: &mut HashMap<Url, Option<TargetError>>,
-    ) -> Result<Vec<BrokenLink>, Error> {
+    ) -> Result<Findings, Error> {
         let mut text = Vec::new();
         self.sources.read(file.id, &mut text)?;
-        let Document { base, links } = match file.is_html {
+        let Document { base, links, policies } = match file.is_html {
             true => extract::html(&text),
-            false => Document { base: None, links: extract::css(&text) },
+            false => Document { links: extract::css(&text), ..Document::default() },
         };
         let base = base.and_then(|reference| file.url.join(&reference)).unwrap_or_else(|| file.url.clone());
 
@@ -201,7 +214,17 @@ impl<'a> Links<'a> {
                 broken.push(BrokenLink { line, reference, url, error });
             }
         }
-        Ok(broken)
+        Ok(Findings { broken, policies: self.blocking(file, &policies, &mut lines) })
+    }
+
+    /// Returns a warning for each of a file's policies that blocks the script of previews.
+    fn blocking(&self, file: &LinkingFile, policies: &[Policy], lines: &mut Lines<'_>) -> Vec<Diagnostic> {
+        let path = self.sources.path(file.id);
+        if !self.sources.script.as_ref().is_some_and(|script| script.is_page(path)) {
+            return Vec::new();
+        }
+        let warning = |policy: &Policy| script_policy::in_page(path, lines.at(policy.offset), &policy.text);
+        policies.iter().filter_map(warning).collect()
     }
 
     /// Returns `true` if the archive decides about a URL: it is on the host of the file, or on one that the archive has

@@ -32,7 +32,8 @@ impl PageScript {
         page.splice(position..position, self.element.iter().copied());
     }
 
-    fn is_page(&self, path: &[u8]) -> bool {
+    /// Returns `true` if a source is a page, which has the script.
+    pub(crate) fn is_page(&self, path: &[u8]) -> bool {
         essence(self.media_types.of(path).text) == "text/html"
     }
 }

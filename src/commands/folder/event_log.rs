@@ -161,9 +161,8 @@ impl EventLog {
         };
         self.event(&event)?;
 
-        // The check of links follows in the complete build.
-        let links = self.diagnostics.iter().filter(|known| is_about_links(known)).cloned().collect();
-        self.remarks(&report.diagnostics, links);
+        let kept = self.diagnostics.iter().filter(|known| is_of_complete_build(known)).cloned().collect();
+        self.remarks(&report.diagnostics, kept);
         Ok(())
     }
 
@@ -267,8 +266,10 @@ fn is_warning(diagnostic: &Diagnostic) -> bool {
     diagnostic.severity != Severity::Note
 }
 
-fn is_about_links(diagnostic: &Diagnostic) -> bool {
-    ["broken-link", "broken-links", "redirect-target-missing"].contains(&diagnostic.code)
+/// Returns `true` for remarks about the text of pages. Only the complete build reads all of it, after the quick one.
+pub(in crate::commands) fn is_of_complete_build(diagnostic: &Diagnostic) -> bool {
+    ["broken-link", "broken-links", "redirect-target-missing", "live-reload-blocked-by-page"]
+        .contains(&diagnostic.code)
 }
 
 /// Describes changes: `a.html 1.20 kB → 1.34 kB`, or the first few names.

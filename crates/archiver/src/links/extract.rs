@@ -1,4 +1,4 @@
-//! Links in HTML and CSS, with their byte offsets.
+//! Links in HTML and CSS, and policies in HTML, with their byte offsets.
 //!
 //! We read HTML with a tokenizer for the WHATWG standard. In CSS, we recognize comments, strings, `url()` and `@import` only.
 
@@ -21,6 +21,15 @@ pub(super) struct Document {
     /// The `href` of the first `<base>` that has one.
     pub(super) base: Option<Vec<u8>>,
     pub(super) links: Vec<Link>,
+    /// The policies of `<meta http-equiv="Content-Security-Policy">` in the head.
+    pub(super) policies: Vec<Policy>,
+}
+
+/// A policy, as it is in the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Policy {
+    pub(super) text: Vec<u8>,
+    pub(super) offset: usize,
 }
 
 /// Relations of `<link>` with an origin, and not a resource, as target.
@@ -44,13 +53,15 @@ pub(super) fn html(text: &[u8]) -> Document {
 #[derive(Default)]
 struct Reader {
     document: Document,
+    /// Whether the body has begun, in which policies have no effect.
+    has_body: bool,
     element: Vec<u8>,
     attribute: Vec<u8>,
-    /// The attributes of the element that may hold a link, and `rel`.
+    /// The attributes of the element that may hold a link or a policy, and those that decide about it.
     attributes: Vec<(Attribute, Link)>,
 }
 
-/// An attribute that may hold a link, or decides whether another one does.
+/// An attribute that may hold a link or a policy, or decides whether another one does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attribute {
     Url,
@@ -58,6 +69,8 @@ enum Attribute {
     Srcset,
     Style,
     Rel,
+    HttpEquiv,
+    Content,
 }
 
 impl Attribute {
@@ -68,6 +81,8 @@ impl Attribute {
             b"srcset" | b"imagesrcset" => Some(Attribute::Srcset),
             b"style" => Some(Attribute::Style),
             b"rel" => Some(Attribute::Rel),
+            b"http-equiv" => Some(Attribute::HttpEquiv),
+            b"content" => Some(Attribute::Content),
             _ => None,
         }
     }
@@ -111,6 +126,14 @@ impl Reader {
                     })
             });
 
+        self.has_body |= self.element == b"body";
+        let is_policy = self.element == b"meta"
+            && !self.has_body
+            && self.attributes.iter().any(|(attribute, value)| {
+                *attribute == Attribute::HttpEquiv
+                    && value.reference.eq_ignore_ascii_case(b"content-security-policy")
+            });
+
         for (attribute, link) in self.attributes.drain(..) {
             match attribute {
                 Attribute::Url if self.element == b"base" => {
@@ -128,7 +151,14 @@ impl Reader {
                     let links = css(&link.reference).into_iter().map(|found| found.after(link.offset));
                     self.document.links.extend(links);
                 }
-                Attribute::Url | Attribute::Data | Attribute::Rel => {}
+                Attribute::Content if is_policy => {
+                    self.document.policies.push(Policy { text: link.reference, offset: link.offset });
+                }
+                Attribute::Url
+                | Attribute::Data
+                | Attribute::Rel
+                | Attribute::HttpEquiv
+                | Attribute::Content => {}
             }
         }
     }

@@ -36,6 +36,17 @@ fn links_have_the_offset_of_their_line() {
 }
 
 #[test]
+fn policies_are_those_of_the_head() {
+    let text = "<head>\n<META content=\"default-src &#39;self&#39;\" HTTP-EQUIV=content-security-policy>
+        <meta http-equiv=refresh content=5><meta name=description content=\"default-src 'none'\"><body>
+        <meta http-equiv=Content-Security-Policy content=\"default-src 'none'\">";
+    let policies = html(text.as_bytes()).policies;
+    assert_eq!(policies.len(), 1);
+    assert_eq!(policies[0].text, b"default-src 'self'");
+    assert_eq!(text.as_bytes()[..policies[0].offset].iter().filter(|byte| **byte == b'\n').count(), 1);
+}
+
+#[test]
 fn links_of_css_are_urls_and_imports() {
     let text = "@charset 'no'; @import url(a.css); @import \"b.css\" screen; /* url(no) */ p { \
                 background: url(c.png), url( \"d.png\" ); content: 'url(no)'; curl(no); mask: url(#e\\) } q { src: url(f.woff";
