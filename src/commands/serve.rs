@@ -69,6 +69,9 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     server.handle_signals(Notify::default()).map_err(|error| server::start_failure(&error))?;
     if let Some(live) = updates.live() {
         live.set_server(server.wake_handle());
+        if log.is_for_people() {
+            live.report_service_worker();
+        }
     }
 
     log.first_build(&flags.folder, &build, started.elapsed())?;

@@ -192,6 +192,21 @@ fn policies_that_block_the_script_are_reported() {
 }
 
 #[test]
+fn service_worker_is_reported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "home").unwrap();
+    let terminal = Terminal::start(folder.path(), |_| {});
+    let request = |target, fields| request_at(terminal.address(), "GET", target, fields).status;
+    assert_eq!(request("/", "Service-Worker: none\r\n"), 200);
+    assert_eq!(request("/sw.js?1", "Service-Worker: script\r\n"), 404);
+    assert_eq!(request("/another.js", "service-worker:script\r\n"), 404);
+    let line = terminal.await_line("service worker");
+    assert!(line.contains("`/sw.js?1`") && line.contains("nregister"), "{line}");
+    let rest = [terminal.next_line(), terminal.next_line()];
+    assert!(rest.iter().all(|line| line.starts_with("404 ")), "{rest:?}");
+}
+
+#[test]
 fn quiet_terminal_has_only_errors() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, content: &str| fs::write(folder.path().join(name), content).unwrap();

@@ -3,6 +3,7 @@
 //! The state of the site has a number, which grows with each change that a page must know of. A page asks with the number that
 //! it shows, and gets what to do.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,6 +15,7 @@ use cannery_server::config::{LivePage, LiveReload};
 use serde::Serialize;
 
 use crate::commands::folder::{BuildFailure, Message, ScanResult};
+use crate::output;
 
 /// The path of the script.
 pub(super) const SCRIPT: &str = "/__/cannery/live.js";
@@ -37,6 +39,8 @@ pub(super) struct Live {
     updates: Sender<Message>,
     server: OnceLock<WakeHandle>,
     pages: Pages,
+    /// Whether the next service worker is reported. One report is enough.
+    reports_service_worker: AtomicBool,
 }
 
 /// Whether browsers follow the folder.
@@ -97,6 +101,7 @@ impl Live {
             updates,
             server: OnceLock::new(),
             pages,
+            reports_service_worker: AtomicBool::new(false),
         }
     }
 
@@ -104,6 +109,11 @@ impl Live {
     pub(super) fn set_server(&self, server: WakeHandle) {
         // There is only one.
         let _ = self.server.set(server);
+    }
+
+    /// Reports a service worker on the terminal when a browser requests its script.
+    pub(super) fn report_service_worker(&self) {
+        self.reports_service_worker.store(true, Ordering::Relaxed);
     }
 
     /// Notifies pages that a build with these changes is served.
@@ -210,6 +220,17 @@ impl Inspection {
 }
 
 impl LiveReload for Live {
+    fn service_worker_requested(&self, target: &[u8]) {
+        if self.reports_service_worker.swap(false, Ordering::Relaxed) {
+            let script = String::from_utf8_lossy(target);
+            output::note(format_args!(
+                "a browser has a service worker for this address, `{}`: it may answer with old versions of the site. Unregister it \
+                 in the browser's developer tools if a page doesn't change",
+                output::one_line(&script)
+            ));
+        }
+    }
+
     fn refresh(&self) {
         if let Some(is_done) = self.inspect_if_needed() {
             // If it takes longer, the page is reloaded when the build is served.

@@ -11,6 +11,10 @@ pub trait LiveReload: Send + Sync {
     /// server with few clients.
     fn refresh(&self);
 
+    /// Handles that a browser requests the script of a service worker, over HTTP/1. Over TLS with a certificate of our own,
+    /// browsers refuse service workers.
+    fn service_worker_requested(&self, _target: &[u8]) {}
+
     /// Returns the page at a path.
     fn page(&self, path: &[u8], query: &[u8]) -> LivePage;
 }

@@ -331,13 +331,14 @@ fn respond_h1(
         let (mut used, step) = http.next_request(rest, &mut head);
         match step {
             h1::Step::Request => {
-                if let Some(folder) = &cx.policy.live_folder
-                    && folder.is_pending(head.common.request.target)
-                    && used == rest.len()
-                {
-                    // Its page waits for a change of the folder. It is the last request so far, and is read again when the
-                    // worker is woken.
-                    return H1Outcome::Progress(Progress::Complete);
+                if let Some(folder) = &cx.policy.live_folder {
+                    let target = head.common.request.target;
+                    if folder.is_pending(target) && used == rest.len() {
+                        // Its page waits for a change of the folder. It is the last request so far, and is read again when the
+                        // worker is woken.
+                        return H1Outcome::Progress(Progress::Complete);
+                    }
+                    folder.notice_service_worker(target, head.common.field_lines);
                 }
 
                 // A route takes precedence over the site.

@@ -27,6 +27,22 @@ impl LiveFolder {
             && Target::parse(target).is_some_and(|target| self.page(&target) == LivePage::Pending)
     }
 
+    /// Notifies the folder if a request with these field lines is that of a service worker's script
+    /// (`Service-Worker: script`).
+    #[cold]
+    pub(crate) fn notice_service_worker(&self, target: &[u8], field_lines: &[u8]) {
+        let is_request = |line: &[u8]| {
+            let colon = line.iter().position(|byte| *byte == b':');
+            colon.is_some_and(|colon| {
+                line[..colon].eq_ignore_ascii_case(b"service-worker")
+                    && line[colon + 1..].trim_ascii() == b"script"
+            })
+        };
+        if field_lines.split(|byte| *byte == b'\n').any(is_request) {
+            self.0.service_worker_requested(target);
+        }
+    }
+
     fn page(&self, target: &Target<'_>) -> LivePage {
         self.0.page(target.path, target.query.unwrap_or_default())
     }
