@@ -2,7 +2,9 @@
 //!
 //! Never builds or serves.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use cannery_archiver::Options;
@@ -41,8 +43,9 @@ pub struct Serve {
     pub folder: PathBuf,
 
     /// Listen here: `PORT`, `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every address, or `unix:PATH`. Port 0 is
-    /// any free port. Repeatable. If no address is given, it is 127.0.0.1:8080 or the next free port.
-    #[arg(long, value_name = "ADDRESS")]
+    /// any free port; without a port, such as `0.0.0.0`, it is 8080. Repeatable. If no address is given, it is
+    /// 127.0.0.1:8080 or the next free port.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     bind: Vec<Address>,
 
     /// Serve over TLS, with a certificate created at startup. Browsers warn about it, because no authority signed it.
@@ -127,7 +130,7 @@ impl Serve {
     pub fn config(&self, archive: NamedArchive) -> Config {
         let mut listen = self.bind.clone();
         if listen.is_empty() {
-            listen.push(server::DEFAULT_ADDRESS.parse().expect("the default address is valid"));
+            listen.push(default_address().into());
         }
         // There is no sandbox: the threads that compiled the folder are still there, and would be outside.
         let mut config = Config {
@@ -155,6 +158,19 @@ impl Serve {
     }
 }
 
+/// Parses an address, which may lack a port.
+fn address(text: &str) -> Result<Address, <Address as FromStr>::Err> {
+    let ip = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    match ip.parse::<IpAddr>() {
+        Ok(ip) => Ok(SocketAddr::new(ip, default_address().port()).into()),
+        Err(_) => text.parse(),
+    }
+}
+
+fn default_address() -> SocketAddr {
+    server::DEFAULT_ADDRESS.parse().expect("the default address is valid")
+}
+
 /// Returns the addresses that UDP can have: all except those of local sockets.
 pub(crate) fn internet_addresses(addresses: &[Address]) -> Vec<Address> {
     addresses.iter().filter(|address| !matches!(address, Address::Local(_))).cloned().collect()
@@ -172,6 +188,14 @@ mod tests {
     fn only_the_default_address_may_move() {
         assert!(!serve("site").has_named_addresses());
         assert!(serve("site --bind 127.0.0.1:8080").has_named_addresses());
+    }
+
+    #[test]
+    fn address_without_a_port_has_the_default_one() {
+        let config = serve("--bind 0.0.0.0 --bind [::1] --bind ::1 --bind 81 --bind :82").config(archive());
+        let expected = ["0.0.0.0:8080", "[::1]:8080", "[::1]:8080", "81", ":82"];
+        assert_eq!(config.listen, expected.map(|address| address.parse().unwrap()));
+        assert!(Serve::try_parse_from(["serve", "--bind", "localhost"]).is_err());
     }
 
     #[test]
