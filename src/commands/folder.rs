@@ -6,7 +6,7 @@ mod follower;
 mod message;
 mod updater;
 
-pub(super) use event_log::{EventLog, Style};
+pub(super) use event_log::{EventLog, Style, is_of_complete_build};
 pub(super) use failure::BuildFailure;
 pub(super) use follower::{filter, follow};
 pub(super) use message::{Message, Messages, ScanResult};

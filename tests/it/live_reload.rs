@@ -144,6 +144,7 @@ fn page_waits_for_a_change_and_learns_its_kind() {
         waits.join().unwrap()
     });
     assert_eq!((&instruction["action"], &instruction["failure"]), (&"styles".into(), &Value::Null));
+    assert_eq!(instruction["styles"], serde_json::json!(["a.css"]));
 
     let styled = instruction["state"].as_str().unwrap();
     live.write("index.html", "<h1>1</h1>");
@@ -170,6 +171,23 @@ fn failure_is_shown_until_it_is_fixed() {
 
     fs::remove_file(live.folder.path().join("_headers")).unwrap();
     assert_eq!(live.instruction(failed["state"].as_str().unwrap())["failure"], Value::Null);
+}
+
+#[test]
+fn warnings_are_shown_until_they_are_fixed() {
+    let live = Live::start(&[]);
+    live.write("_redirects", "/old /new 99\n");
+    // The page that is loaded now is of the build with the warning.
+    live.get("/");
+    let warned = live.instruction(&format!("{}-first", live.state()));
+    assert_eq!((&warned["failure"], &warned["warning_count"]), (&Value::Null, &1.into()));
+    let warning = &warned["warnings"][0];
+    assert_eq!((&warning["file"], &warning["line"]), (&"_redirects".into(), &1.into()));
+    assert!(warning["message"].as_str().unwrap().contains("use one of"), "{warning}");
+
+    fs::remove_file(live.folder.path().join("_redirects")).unwrap();
+    let fixed = live.instruction(warned["state"].as_str().unwrap());
+    assert_eq!(fixed["warnings"], serde_json::json!([]));
 }
 
 #[test]
@@ -251,6 +269,18 @@ fn missing_opener_is_a_note() {
     });
     terminal.await_line("to open the browser");
     assert_eq!(request_at(terminal.address(), "GET", "/", "").status, 200);
+}
+
+#[test]
+fn browser_follows_over_tls() {
+    if skip_outside() {
+        return;
+    }
+    let live = Live::start(&["--tls"]);
+    let url = format!("https://{}/", live.address);
+    let mut browser = Command::new("node");
+    browser.args(["tests/outside/live_reload_tls.mjs", &url]).arg(live.folder.path());
+    assert!(browser.status().unwrap().success());
 }
 
 #[test]

@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cannery_archiver::diagnostic::Diagnostic;
 use cannery_archiver::{Build, BuiltFiles, CancelFlag, Change, Compiler, Effort, Error};
 use cannery_follow::{Event, FileMetadata, FilesState};
 
@@ -46,8 +47,8 @@ pub(in crate::commands) trait BuildSink {
     /// Scans the folder before a build, because builds leave out some of the files that scans find.
     fn scan(&self) {}
 
-    /// Handles that a build is served that differs from the one before in `changes`.
-    fn served(&self, _changes: &[Change]) {}
+    /// Handles that a build of this effort is served, with these remarks, which differs from the one before in `changes`.
+    fn served(&self, _changes: &[Change], _diagnostics: &[Diagnostic], _effort: Effort) {}
 
     /// Handles that a build failed.
     fn failed(&self, _failure: &BuildFailure) {}
@@ -262,7 +263,7 @@ impl<S: BuildSink> Updater<S> {
         let is_complete = self.complete_digest.as_ref() == Some(&build.report.digest);
         let changes = build.files.changes_since(&self.current.files);
         let is_logged = !changes.is_empty() || self.log.has_failed();
-        if self.publish(&build, &changes)? == PublishOutcome::Served && is_logged {
+        if self.publish(&build, &changes, Effort::Quick)? == PublishOutcome::Served && is_logged {
             self.log.rebuilt(&build, &changes, since.elapsed())?;
         }
         self.planned = (!is_complete).then(|| PlannedBuild::after_change(self.planned));
@@ -339,7 +340,8 @@ impl<S: BuildSink> Updater<S> {
             Ok(build) if is_newest => {
                 self.await_unsettled(&build);
                 let changes = build.files.changes_since(&self.current.files);
-                if self.publish(&build, &changes)? == PublishOutcome::Served && !changes.is_empty() {
+                let outcome = self.publish(&build, &changes, Effort::Full)?;
+                if outcome == PublishOutcome::Served && !changes.is_empty() {
                     self.log.rebuilt(&build, &changes, took)?;
                 }
                 self.complete_digest = Some(build.report.digest.clone());
@@ -372,10 +374,10 @@ impl<S: BuildSink> Updater<S> {
     }
 
     /// Serves a build that differs from the served one in `changes`, and notifies the sink.
-    fn publish(&mut self, build: &Build, changes: &[Change]) -> Result<PublishOutcome, Failure> {
+    fn publish(&mut self, build: &Build, changes: &[Change], effort: Effort) -> Result<PublishOutcome, Failure> {
         let outcome = self.serve(build)?;
         if outcome == PublishOutcome::Served {
-            self.sink.served(changes);
+            self.sink.served(changes, &build.report.diagnostics, effort);
         }
         Ok(outcome)
     }

@@ -8,13 +8,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use cannery_archiver::Change;
+use cannery_archiver::diagnostic::{Diagnostic, Severity};
+use cannery_archiver::{Change, Effort};
 use cannery_follow::{Finding, Inspector};
 use cannery_server::WakeHandle;
 use cannery_server::config::{LivePage, LiveReload};
 use serde::Serialize;
 
-use crate::commands::folder::{BuildFailure, Message, ScanResult};
+use crate::commands::folder::{BuildFailure, Message, ScanResult, is_of_complete_build};
 use crate::output;
 
 /// The path of the script.
@@ -28,6 +29,12 @@ const FIRST: &[u8] = b"-first";
 
 /// A larger folder isn't scanned for a request, because that would take too long.
 const INSPECTED_FILES_MAX: usize = 20_000;
+
+/// The number of changed style sheets that pages are told apart. After more, they are reloaded.
+const STYLES_MAX: usize = 32;
+
+/// The number of warnings that a page shows.
+const WARNINGS_MAX: usize = 20;
 
 /// How long a request waits for a build.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(2);
@@ -60,10 +67,18 @@ struct SiteState {
     number: u64,
     /// The number of the last state for which pages are reloaded.
     reloads: u64,
-    /// The number of the last state with new style sheets.
-    styles: u64,
+    /// Style sheets that have changed since then, with the number of the state of their last change.
+    styles: Vec<ChangedStyle>,
     /// Why the last build failed, if it did.
     failure: Option<BuildFailure>,
+    /// The warnings of the build that is served.
+    warnings: Vec<Diagnostic>,
+}
+
+/// A style sheet that has changed.
+struct ChangedStyle {
+    path: String,
+    number: u64,
 }
 
 /// The scans of the folder for requests.
@@ -80,7 +95,13 @@ struct Inspection {
 struct Instruction<'a> {
     state: String,
     action: Action,
+    /// The style sheets to exchange, relative to the folder.
+    styles: Vec<&'a str>,
     failure: Option<&'a BuildFailure>,
+    /// The first of the warnings.
+    warnings: &'a [Diagnostic],
+    /// The number of warnings, also of those that are left out.
+    warning_count: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -94,9 +115,8 @@ enum Action {
 impl Live {
     /// Creates the state of a folder before its first build. `updates` receives a message when the folder has changed.
     pub(super) fn new(inspector: Inspector, updates: Sender<Message>, pages: Pages) -> Live {
-        let process = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         Live {
-            state: Mutex::new(SiteState { process, number: 1, reloads: 1, styles: 1, failure: None }),
+            state: Mutex::new(SiteState::new()),
             inspection: Mutex::new(Inspection { inspector, last_began: None, changed_before: None }),
             updates,
             server: OnceLock::new(),
@@ -116,24 +136,11 @@ impl Live {
         self.reports_service_worker.store(true, Ordering::Relaxed);
     }
 
-    /// Notifies pages that a build with these changes is served.
-    pub(super) fn served(&self, changes: &[Change]) {
-        let mut state = self.state();
-        let has_failed = state.failure.take().is_some();
-        if changes.is_empty() && !has_failed {
-            return;
+    /// Notifies pages that a build with these changes and remarks is served.
+    pub(super) fn served(&self, changes: &[Change], diagnostics: &[Diagnostic], effort: Effort) {
+        if self.state().serve(changes, diagnostics, effort) {
+            self.wake();
         }
-
-        state.number += 1;
-        if !changes.is_empty() {
-            if changes.iter().all(is_style) {
-                state.styles = state.number;
-            } else {
-                state.reloads = state.number;
-            }
-        }
-        drop(state);
-        self.wake();
     }
 
     /// Notifies pages that a build failed.
@@ -261,6 +268,54 @@ impl LiveReload for Live {
 }
 
 impl SiteState {
+    /// Returns the state before the first build.
+    fn new() -> SiteState {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        SiteState {
+            process: since_epoch.unwrap_or_default().as_nanos(),
+            number: 1,
+            reloads: 1,
+            styles: Vec::new(),
+            failure: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Records that a build is served. Returns `true` if pages have something to do.
+    fn serve(&mut self, changes: &[Change], diagnostics: &[Diagnostic], effort: Effort) -> bool {
+        let mut warnings: Vec<Diagnostic> =
+            diagnostics.iter().filter(|found| is_warning(found)).cloned().collect();
+        if effort == Effort::Quick {
+            // The complete build that follows finds them again, or doesn't.
+            let kept = self.warnings.iter().filter(|known| is_of_complete_build(known));
+            warnings.extend(kept.cloned());
+        }
+        let has_failed = self.failure.take().is_some();
+        if changes.is_empty() && !has_failed && warnings == self.warnings {
+            return false;
+        }
+
+        self.number += 1;
+        self.warnings = warnings;
+        if !changes.iter().all(is_style) {
+            self.reload();
+        }
+        for change in changes.iter().filter(|change| is_style(change)) {
+            self.styles.retain(|style| style.path != change.path);
+            self.styles.push(ChangedStyle { path: change.path.clone(), number: self.number });
+        }
+        if self.styles.len() > STYLES_MAX {
+            self.reload();
+        }
+        true
+    }
+
+    /// Reloads the pages that show an earlier state.
+    fn reload(&mut self) {
+        self.reloads = self.number;
+        self.styles.clear();
+    }
+
     /// Returns the name of the state, by which pages refer to it.
     fn name(&self) -> String {
         format!("{}-{}", self.process, self.number)
@@ -272,17 +327,30 @@ impl SiteState {
             let (process, number) = shown.split_once('-')?;
             (process.parse() == Ok(self.process)).then(|| number.parse::<u64>().ok())?
         });
-        let action = match number {
-            None => Action::Reload,
-            Some(number) if number < self.reloads => Action::Reload,
-            Some(number) if number < self.styles => Action::Styles,
-            Some(_) => Action::Nothing,
+        let is_current = number.is_some_and(|number| number >= self.reloads);
+        let styles = self.styles.iter().filter(|style| number.is_some_and(|number| number < style.number));
+        let styles: Vec<&str> = styles.map(|style| style.path.as_str()).collect();
+        let action = match (is_current, styles.is_empty()) {
+            (false, _) => Action::Reload,
+            (true, false) => Action::Styles,
+            (true, true) => Action::Nothing,
         };
-        Instruction { state: self.name(), action, failure: self.failure.as_ref() }
+        Instruction {
+            state: self.name(),
+            action,
+            styles,
+            failure: self.failure.as_ref(),
+            warnings: &self.warnings[..self.warnings.len().min(WARNINGS_MAX)],
+            warning_count: self.warnings.len(),
+        }
     }
 }
 
-/// Returns `true` if a change concerns style sheets alone.
+fn is_warning(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity == Severity::Warning
+}
+
+/// Returns `true` if a change is new content of a style sheet.
 fn is_style(change: &Change) -> bool {
     change.path.ends_with(".css") && change.bytes_before.is_some() && change.bytes_after.is_some()
 }
@@ -338,5 +406,66 @@ mod tests {
         // Within one tick of the clock, the file could change once more: each scan finds a change.
         assert_eq!(includes_scan.pop(), Some(false), "the last scan finds nothing new");
         assert!(!includes_scan.is_empty() && includes_scan.iter().all(|is_included| *is_included));
+    }
+
+    fn changed(paths: &[&str]) -> Vec<Change> {
+        let change =
+            |path: &&str| Change { path: (*path).to_owned(), bytes_before: Some(1), bytes_after: Some(2) };
+        paths.iter().map(change).collect()
+    }
+
+    #[test]
+    fn page_gets_the_style_sheets_of_its_time() {
+        let mut state = SiteState::new();
+        let names: Vec<String> =
+            [&["a.css"][..], &["b.css", "c.css"], &["a.css"], &["d.html", "e.css"], &["f.css"]]
+                .iter()
+                .map(|paths| {
+                    let name = state.name();
+                    assert!(state.serve(&changed(paths), &[], Effort::Quick));
+                    if paths.contains(&"a.css") {
+                        assert_eq!(state.instruction(name.as_bytes()).styles, ["a.css"]);
+                    }
+                    name
+                })
+                .collect();
+        // Another change than that of a style sheet covers all before.
+        let actions: Vec<Action> =
+            names.iter().map(|name| state.instruction(name.as_bytes()).action).collect();
+        assert_eq!(actions, [Action::Reload, Action::Reload, Action::Reload, Action::Reload, Action::Styles]);
+        assert_eq!(state.instruction(names[4].as_bytes()).styles, ["f.css"]);
+        assert_eq!(state.instruction(state.name().as_bytes()).action, Action::Nothing);
+    }
+
+    #[test]
+    fn more_style_sheets_than_are_kept_reload_pages() {
+        let mut state = SiteState::new();
+        let first = state.name();
+        for number in 0..=STYLES_MAX {
+            assert_eq!(state.styles.len(), number);
+            state.serve(&changed(&[&format!("{number}.css")]), &[], Effort::Quick);
+        }
+        assert!(state.styles.is_empty());
+        assert_eq!(state.instruction(first.as_bytes()).action, Action::Reload);
+    }
+
+    #[test]
+    fn warnings_of_links_stay_until_the_complete_build() {
+        let mut state = SiteState::new();
+        let link = Diagnostic::warning(b"a.html", "broken-link", "is broken");
+        let rule = Diagnostic::warning(b"_redirects", "unknown-code", "is not supported");
+        let note = Diagnostic::note(b".", "archive-skipped", "is left out");
+        assert!(state.serve(&[], &[rule.clone(), link.clone(), note], Effort::Full));
+        assert_eq!(state.warnings, [rule.clone(), link.clone()]);
+        assert!(state.serve(&[], &[], Effort::Quick));
+        assert_eq!(state.warnings, [link]);
+        assert!(state.serve(&[], &[], Effort::Full));
+        assert!(state.warnings.is_empty());
+        assert!(!state.serve(&[], &[], Effort::Full), "nothing is new");
+
+        let many = vec![rule; WARNINGS_MAX + 1];
+        state.serve(&[], &many, Effort::Quick);
+        let instruction = state.instruction(b"");
+        assert_eq!((instruction.warnings.len(), instruction.warning_count), (WARNINGS_MAX, WARNINGS_MAX + 1));
     }
 }

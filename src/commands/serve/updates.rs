@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use cannery_archiver::{Build, Change, Compiler};
+use cannery_archiver::diagnostic::Diagnostic;
+use cannery_archiver::{Build, Change, Compiler, Effort};
 use cannery_follow::{Follower, Inspector, Mode};
 use cannery_server::Publisher;
 
@@ -72,6 +73,9 @@ impl Updates {
         log: EventLog,
     ) -> Result<(), Failure> {
         let Updates { messages, follower, live, .. } = self;
+        if let Some(live) = &live {
+            live.served(&[], &first.report.diagnostics, Effort::Quick);
+        }
         let browsers = Browsers { publisher, live };
         let mut updater = Updater::new(compiler, first, messages, browsers, log);
         let run = move || {
@@ -101,9 +105,9 @@ impl BuildSink for Browsers {
         }
     }
 
-    fn served(&self, changes: &[Change]) {
+    fn served(&self, changes: &[Change], diagnostics: &[Diagnostic], effort: Effort) {
         if let Some(live) = &self.live {
-            live.served(changes);
+            live.served(changes, diagnostics, effort);
         }
     }
 

@@ -18,7 +18,7 @@ impl BuildSink for Recorder {
         Ok(())
     }
 
-    fn served(&self, _changes: &[Change]) {
+    fn served(&self, _changes: &[Change], _diagnostics: &[Diagnostic], _effort: Effort) {
         self.0.borrow_mut().push("served");
     }
 
