@@ -63,6 +63,7 @@ try {
 
   await exchangesStyles(tabs);
   await exchangesOnce(tab);
+  await followsWhileLoading();
   await showsFailures();
   await showsWarnings();
   await obeysPolicy();
@@ -110,6 +111,27 @@ try {
     check(await isMarked(tab), "the page was reloaded for a style sheet");
   }
 
+  // A change after the page was sent, and before its script is.
+  async function followsWhileLoading() {
+    const pattern = /live\.js$/;
+    let release;
+    const released = new Promise((done) => { release = done; });
+    await tab.route(pattern, async (route) => {
+      await released;
+      await route.continue();
+    });
+    await tab.goto(at("/"), { waitUntil: "commit" });
+    await heading(tab, "second");
+    save("index.html", page("meanwhile"));
+    await heading(other, "meanwhile");
+    check(await tab.textContent("h1") === "second", "the page has no script yet");
+    release();
+    await heading(tab, "meanwhile");
+    await tab.unroute(pattern);
+    save("index.html", page("second"));
+    await shows("second");
+  }
+
   async function showsFailures() {
     save("_headers", "/*\n  Basic-Auth: a:b\n");
     await each((tab) => notice(tab, OVERLAY, "_headers:2"));
@@ -141,8 +163,7 @@ try {
   // With a restrictive policy, the page follows, and notices have their styles.
   async function obeysPolicy() {
     const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; require-trusted-types-for 'script'";
-    save("_headers", `/*\n  Content-Security-Policy: ${policy}\n`);
-    await tab.goto(at("/?policy"), { waitUntil: "load" });
+    await visit(tab, "/?policy", () => save("_headers", `/*\n  Content-Security-Policy: ${policy}\n`));
     save("index.html", page("restricted"));
     await heading(tab, "restricted");
     const isFixed = (name) => until(tab, (name) => {

@@ -28,6 +28,8 @@
   let retry = RETRY_MS;
   let request = null;
   let overlay = null;
+  // How often the first request is repeated.
+  let attempts = 5;
   // Whether a style sheet could not be exchanged.
   let isStale = false;
 
@@ -45,12 +47,25 @@
   async function requestChange() {
     request = new AbortController();
     const timer = setTimeout(() => request.abort(), TIMEOUT_MS);
+    const sent = performance.now();
     try {
       const response = await fetch(`${PAGE}?${state}${suffix}`, { cache: "no-store", signal: request.signal });
-      return response.ok ? await response.json() : null;
+      const received = performance.now();
+      const change = response.ok ? await response.json() : null;
+      return suffix !== "" && change ? sinceRequest(change, sent, received) : change;
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  // Lets the page reload if the folder has changed after the page was requested, and before this script was. Returns null if
+  // that isn't certain: then the script asks again.
+  function sinceRequest(change, sent, received) {
+    const requested = performance.getEntriesByType("navigation")[0]?.requestStart ?? 0;
+    // The server has responded at some time between these two.
+    if (received - change.changed_ms <= requested) return change;
+    if (sent - change.changed_ms <= requested && attempts-- > 0) return null;
+    return { ...change, action: "reload" };
   }
 
   function apply(change) {

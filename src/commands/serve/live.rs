@@ -65,6 +65,9 @@ struct SiteState {
     process: u128,
     /// The number of the current state.
     number: u64,
+    /// When contents have changed, or the process has started. A page whose load began before may be of an earlier build than
+    /// its script, and so than the state that the script knows.
+    changed: Instant,
     /// The number of the last state for which pages are reloaded.
     reloads: u64,
     /// Style sheets that have changed since then, with the number of the state of their last change.
@@ -98,6 +101,8 @@ struct Instruction<'a> {
     /// The style sheets to exchange, relative to the folder.
     styles: Vec<&'a str>,
     failure: Option<&'a BuildFailure>,
+    /// How long ago contents have changed.
+    changed_ms: u64,
     /// The first of the warnings.
     warnings: &'a [Diagnostic],
     /// The number of warnings, also of those that are left out.
@@ -274,6 +279,7 @@ impl SiteState {
         SiteState {
             process: since_epoch.unwrap_or_default().as_nanos(),
             number: 1,
+            changed: Instant::now(),
             reloads: 1,
             styles: Vec::new(),
             failure: None,
@@ -297,6 +303,9 @@ impl SiteState {
 
         self.number += 1;
         self.warnings = warnings;
+        if !changes.is_empty() {
+            self.changed = Instant::now();
+        }
         if !changes.iter().all(is_style) {
             self.reload();
         }
@@ -340,6 +349,7 @@ impl SiteState {
             action,
             styles,
             failure: self.failure.as_ref(),
+            changed_ms: u64::try_from(self.changed.elapsed().as_millis()).unwrap_or(u64::MAX),
             warnings: &self.warnings[..self.warnings.len().min(WARNINGS_MAX)],
             warning_count: self.warnings.len(),
         }
