@@ -66,7 +66,7 @@ fn serve(folder: &Path, address: &str, flags: &[&str]) -> (Child, String) {
     (child, address.expect("the server listens"))
 }
 
-/// What a person sees who runs `cannery serve` in a terminal.
+/// `cannery serve` as a person runs it in a terminal.
 struct Terminal {
     child: Child,
     url: String,

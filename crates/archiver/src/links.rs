@@ -53,7 +53,7 @@ struct LinkingFile {
     url: Url,
 }
 
-/// What is reported about a file.
+/// The broken links of a file, and the warnings about its policies.
 struct Findings {
     broken: Vec<BrokenLink>,
     policies: Vec<Diagnostic>,
