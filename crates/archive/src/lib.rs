@@ -37,7 +37,7 @@ pub use checksum::{Digest, ETag};
 pub use error::{Corrupt, OpenError, VerifyError, WriteError};
 pub use key::{KEY_BYTES_MAX, Key, KeyBuffer, PathError, UrlPiece, percent_encode};
 pub use layout::entry::Entry;
-pub use layout::facts::{Facts, SCHEMA_VERSION, has_schema_version};
+pub use layout::facts::{Facts, SCHEMA_PREFIX_BYTES, SCHEMA_VERSION, has_schema_version};
 pub use layout::format::Format;
 pub use layout::hash::Hash;
 pub use layout::head::{Head, NewHead};

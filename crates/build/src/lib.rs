@@ -6,9 +6,11 @@
 //! ```
 //!
 //! The program includes the archive with `cannery::include_archive!("site.cdb")`. On Linux (x86-64 and AArch64), the linker makes
-//! it part of the program, and elsewhere the compiler. Cargo runs the build script again when a
-//! file of the folder is added, changed or removed. Compressed contents are kept in `OUT_DIR`, so that only changed files are
-//! compressed again. In debug builds of the program, we leave out compression, so that an archive is built in milliseconds.
+//! it part of the program, and elsewhere the compiler.
+//!
+//! Cargo runs the build script again when a file of the folder is added, changed or removed. Compressed contents are kept in
+//! `OUT_DIR`, so that only changed files are compressed again. In debug builds of the program, we leave out compression, so that
+//! an archive is built in milliseconds.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -17,18 +19,15 @@ mod linked;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cannery_archive::SCHEMA_PREFIX_BYTES;
 use cannery_archiver::diagnostic::Severity;
 use cannery_archiver::{Encoder, Error, Options, Report};
 
 use crate::linked::Target;
-
-/// Length of the prefix of an archive that the compiler includes to check its version. It covers the tables and the facts.
-const BEGINNING_BYTES: usize = 8192;
 
 /// Starts the description of an archive of the folder at `folder`, relative to the package's directory.
 #[must_use]
@@ -45,16 +44,37 @@ pub struct Builder {
 }
 
 /// Why no archive was built.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
-    /// Cargo doesn't run this program as a build script: this variable of its environment is missing.
-    NoBuildScript(&'static str),
+    /// Cargo doesn't run this program as a build script: a variable of its environment is missing.
+    #[error("{variable} is not set: call cannery_build from a build script (build.rs)")]
+    NoBuildScript {
+        /// The name of the variable.
+        variable: &'static str,
+    },
     /// The folder can't be compiled.
-    Compile(Error),
+    #[error(transparent)]
+    Compile {
+        /// The reason.
+        source: Error,
+    },
     /// The archive can't be read again.
-    Read(PathBuf, io::Error),
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The path of the archive.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// A file can't be written to `OUT_DIR`.
-    Write(PathBuf, io::Error),
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The path of the file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
 }
 
 impl Builder {
@@ -90,8 +110,8 @@ impl Builder {
 
     /// Lets the compiler include the archive even where the linker could add it, which takes more time and memory.
     ///
-    /// A library for C (`crate-type = ["staticlib"]`) needs this, because rustc doesn't put other libraries into it. If a package
-    /// has several archives, call this for all of them or for none.
+    /// A C library (`crate-type = ["staticlib"]`) needs this, because rustc doesn't put other libraries into it. If the archive is
+    /// in a dependency of the C library, the build script of that dependency calls it.
     #[must_use]
     pub fn included(mut self) -> Builder {
         self.is_included = true;
@@ -128,11 +148,15 @@ impl Builder {
             self.options.encoders = BTreeSet::from([Encoder::Identity]);
         }
         println!("cargo:rerun-if-changed={}", self.options.sources.display());
-        let report = cannery_archiver::compile(&self.options, &()).map_err(BuildError::Compile)?;
+        let report =
+            cannery_archiver::compile(&self.options, &()).map_err(|source| BuildError::Compile { source })?;
         print_warnings(&report);
         self.write_source(name, &output)?;
-        if let Some(target) = target()?.filter(|_| !self.is_included) {
-            Parts { output: &output, name }.link(target, &report.digest)?;
+
+        let parts = Parts { output: &output, name };
+        match target()?.filter(|_| !self.is_included) {
+            Some(target) => parts.link(target, &report.digest)?,
+            None => parts.remove(),
         }
         Ok(self.options.archive)
     }
@@ -145,9 +169,12 @@ impl Builder {
             text.push('\n');
         }
         let path = output.join(format!("{name}.source"));
-        fs::write(&path, text).map_err(|error| BuildError::Write(path, error))
+        fs::write(&path, text).map_err(|source| BuildError::Write { path, source })
     }
 }
+
+/// The parts next to an archive that `cannery::include_archive!` includes if the linker makes the archive part of the program.
+const PARTS: [&str; 3] = ["symbol", "length", "beginning"];
 
 /// The files next to an archive from which `cannery::include_archive!` makes it part of the program.
 struct Parts<'a> {
@@ -164,35 +191,43 @@ impl Parts<'_> {
         self.remove_last_library(&symbol);
 
         let path = self.output.join(self.name);
-        let archive = fs::read(&path).map_err(|error| BuildError::Read(path, error))?;
+        let archive = fs::read(&path).map_err(|source| BuildError::Read { path, source })?;
         self.write("symbol", symbol.as_bytes())?;
         self.write("length", archive.len().to_string().as_bytes())?;
-        self.write("beginning", &archive[..archive.len().min(BEGINNING_BYTES)])?;
+        self.write("beginning", &archive[..archive.len().min(SCHEMA_PREFIX_BYTES)])?;
         File::create(&library)
             .and_then(|file| linked::write_library(file, target, &symbol, archive))
-            .map_err(|error| BuildError::Write(library.clone(), error))?;
+            .map_err(|source| BuildError::Write { path: library.clone(), source })?;
 
-        println!("cargo:rustc-cfg=cannery_linked");
+        println!("cargo:rustc-cfg=cannery_linked={:?}", self.name);
         println!("cargo:rustc-link-search=native={}", self.output.display());
         println!("cargo:rustc-link-lib=static:-bundle={symbol}");
         // If the package has a library, Cargo links libraries to that alone, but the archive may belong to another target. The
-        // linker takes nothing from a library that is named a second time.
+        // linker ignores a library that is named again.
         println!("cargo:rustc-link-arg={}", library.display());
         Ok(())
     }
 
-    /// Removes the library of the last build, if the archive has changed. It would only use space.
+    /// Removes the library of the last build, if the archive has changed.
     fn remove_last_library(&self, symbol: &str) {
         if let Ok(last) = fs::read_to_string(self.part("symbol"))
             && last != symbol
         {
-            let _ = fs::remove_file(self.library(&last));
+            remove_unused(&self.library(&last));
+        }
+    }
+
+    /// Removes the files of an earlier build whose archive was linked. The macro doesn't include them.
+    fn remove(&self) {
+        self.remove_last_library("");
+        for part in PARTS {
+            remove_unused(&self.part(part));
         }
     }
 
     fn write(&self, part: &str, content: &[u8]) -> Result<(), BuildError> {
         let path = self.part(part);
-        fs::write(&path, content).map_err(|error| BuildError::Write(path, error))
+        fs::write(&path, content).map_err(|source| BuildError::Write { path, source })
     }
 
     fn part(&self, part: &str) -> PathBuf {
@@ -202,6 +237,12 @@ impl Parts<'_> {
     fn library(&self, symbol: &str) -> PathBuf {
         self.output.join(format!("lib{symbol}.a"))
     }
+}
+
+/// Removes a file of an earlier build, if it exists.
+fn remove_unused(path: &Path) {
+    // Nothing uses the file, so an error costs only space.
+    let _ = fs::remove_file(path);
 }
 
 /// Returns a part of an identifier that is different for each name.
@@ -219,8 +260,8 @@ fn identifier(name: &str) -> String {
 
 /// Returns the target of the build, if the linker makes the archive part of the program.
 fn target() -> Result<Option<Target>, BuildError> {
-    // The macro tests this condition, which is unknown to the compiler otherwise.
-    println!("cargo:rustc-check-cfg=cfg(cannery_linked)");
+    // The macro tests this condition with the name of its archive. The compiler would warn about an unknown condition.
+    println!("cargo:rustc-check-cfg=cfg(cannery_linked, values(any()))");
     Ok(Target::new(
         &variable("CARGO_CFG_TARGET_OS")?,
         &variable("CARGO_CFG_TARGET_ARCH")?,
@@ -231,7 +272,7 @@ fn target() -> Result<Option<Target>, BuildError> {
 
 /// Returns a variable that Cargo sets for build scripts.
 fn variable(name: &'static str) -> Result<OsString, BuildError> {
-    std::env::var_os(name).ok_or(BuildError::NoBuildScript(name))
+    std::env::var_os(name).ok_or(BuildError::NoBuildScript { variable: name })
 }
 
 fn print_warnings(report: &Report) {
@@ -239,29 +280,6 @@ fn print_warnings(report: &Report) {
     for warning in warnings {
         let line = warning.line.map_or_else(String::new, |line| format!(":{line}"));
         println!("cargo:warning={}{line}: {}", warning.file, warning.message);
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::NoBuildScript(variable) => {
-                write!(formatter, "{variable} is not set: call cannery_build from a build script (build.rs)")
-            }
-            BuildError::Compile(error) => error.fmt(formatter),
-            BuildError::Read(path, error) => write!(formatter, "cannot read {}: {error}", path.display()),
-            BuildError::Write(path, error) => write!(formatter, "cannot write {}: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            BuildError::NoBuildScript(_) => None,
-            BuildError::Compile(error) => Some(error),
-            BuildError::Read(_, error) | BuildError::Write(_, error) => Some(error),
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `include_archive!`, which makes an archive part of the program.
 //!
 //! The macro has the only `unsafe` code of the crate: a reference to data that the linker adds. It is expanded in the crate of
-//! the user, where `#![forbid(unsafe_code)]` permits it, because it comes from here.
+//! the user, even under `#![forbid(unsafe_code)]`: rustc doesn't report `unsafe_code` in code from another crate's macro.
 
 /// Makes an archive part of the program, as an [`Embedded`](crate::Embedded) site.
 ///
@@ -23,7 +23,7 @@
 ///
 /// On Linux (x86-64 and AArch64), the linker makes the archive part of the program, which costs a fraction of the time and memory
 /// that the compiler needs for included files. `cannery_build::Builder::included` leaves it to the compiler there too, which
-/// libraries for C (`staticlib`) need.
+/// C libraries (`staticlib`) need.
 ///
 /// `include_archive!(path = "../site.cdb")` includes a file by its path relative to the source file, as `include_bytes!` does. It
 /// is meant for archives of a few megabytes.
@@ -38,7 +38,7 @@ macro_rules! include_archive {
     ($name:literal) => {{
         // `cannery-build` has decided how the archive becomes part of the program, and written the files next to it. Miri has no
         // linker.
-        #[cfg(all(cannery_linked, not(miri)))]
+        #[cfg(all(cannery_linked = $name, not(miri)))]
         let (beginning, archive) = {
             unsafe extern "C" {
                 #[link_name = include_str!(concat!(env!("OUT_DIR"), "/", $name, ".symbol"))]
@@ -49,7 +49,7 @@ macro_rules! include_archive {
             let archive: &'static [u8] = unsafe { &ARCHIVE };
             (BEGINNING, archive)
         };
-        #[cfg(not(all(cannery_linked, not(miri))))]
+        #[cfg(not(all(cannery_linked = $name, not(miri))))]
         let (beginning, archive) = {
             const ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/", $name));
             (ARCHIVE, ARCHIVE)

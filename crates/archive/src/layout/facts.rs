@@ -26,6 +26,13 @@ const HEADER_RULES: u32 = 1 << 4;
 const HOST_HEADER_RULES: u32 = 1 << 5;
 const FLAGS: u32 = SLASH_REDIRECTS | FORCED_RULES | HOSTS | WILDCARD_HOSTS | HEADER_RULES | HOST_HEADER_RULES;
 
+/// Length of the prefix of a file that [`has_schema_version`] reads, in bytes.
+pub const SCHEMA_PREFIX_BYTES: usize = {
+    let cdb = version_position(Format::Cdb);
+    let cdb64 = version_position(Format::Cdb64);
+    (if cdb > cdb64 { cdb } else { cdb64 }) + size_of_val(&SCHEMA_VERSION)
+};
+
 /// Returns `true` if `file` begins like an archive of [`SCHEMA_VERSION`].
 ///
 /// It can run at compile time, for archives that are part of a program. It compares a dozen bytes and trusts nothing else.
@@ -36,13 +43,18 @@ pub const fn has_schema_version(file: &[u8]) -> bool {
 
 /// Returns `true` if the first record of a file in this format has the key of the facts, the magic bytes and the version.
 const fn begins_with_facts(file: &[u8], format: Format) -> bool {
-    #[allow(clippy::cast_possible_truncation)] // A few thousand bytes.
-    let key = (format.header_bytes() + format.record_header_bytes()) as usize;
-    let magic = key + name::FACTS.len();
-    let version = magic + MAGIC.len();
+    let version = version_position(format);
+    let magic = version - MAGIC.len();
+    let key = magic - name::FACTS.len();
     has_bytes_at(file, key, name::FACTS)
         && has_bytes_at(file, magic, MAGIC)
         && has_bytes_at(file, version, &SCHEMA_VERSION.to_le_bytes())
+}
+
+/// Returns the position of the version in a file of this format: after the key of the facts and the magic bytes.
+#[allow(clippy::cast_possible_truncation)] // A few thousand bytes.
+const fn version_position(format: Format) -> usize {
+    (format.header_bytes() + format.record_header_bytes()) as usize + name::FACTS.len() + MAGIC.len()
 }
 
 const fn has_bytes_at(file: &[u8], position: usize, expected: &[u8]) -> bool {
