@@ -161,12 +161,15 @@ impl Builder {
         Ok(self.options.archive)
     }
 
-    /// Writes the folder and the patterns next to the archive, for debug builds that follow the folder.
+    /// Writes the folder and the options that a debug build needs to follow it, next to the archive.
+    ///
+    /// The first line is the folder. Each line after it is the name of an option and its value.
     fn write_source(&self, name: &str, output: &Path) -> Result<(), BuildError> {
         let mut text = format!("{}\n", self.options.sources.display());
-        for pattern in &self.options.immutable {
-            text.push_str(pattern);
-            text.push('\n');
+        for (option, patterns) in [("immutable", &self.options.immutable), ("ignore", &self.options.ignore)] {
+            for pattern in patterns {
+                text.push_str(&format!("{option} {pattern}\n"));
+            }
         }
         let path = output.join(format!("{name}.source"));
         fs::write(&path, text).map_err(|source| BuildError::Write { path, source })

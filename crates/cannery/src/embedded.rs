@@ -33,7 +33,7 @@ impl Embedded {
         Embedded { archive, source, site: OnceLock::new() }
     }
 
-    /// Returns the bytes of the archive, for [`Server::embedded_site`](https://docs.rs/cannery/latest/cannery/struct.Server.html).
+    /// Returns the bytes of the archive that is part of the program, also in a debug build that follows the folder.
     #[must_use]
     pub const fn archive(&self) -> &'static [u8] {
         self.archive
@@ -52,6 +52,28 @@ impl Embedded {
             }
             Site::from_static(self.archive).expect("an embedded archive must be whole")
         })
+    }
+}
+
+/// For `Server::embedded_site`. In debug builds with the feature `follow`, the server follows the folder.
+#[cfg(feature = "server")]
+impl From<&'static Embedded> for cannery_server::EmbeddedArchive {
+    fn from(site: &'static Embedded) -> cannery_server::EmbeddedArchive {
+        let archive = cannery_server::EmbeddedArchive::from(site.archive);
+        #[cfg(all(feature = "follow", debug_assertions))]
+        if let Some(source) = site.source {
+            return archive.following(move || {
+                let (sender, next) = std::sync::mpsc::channel();
+                let first = crate::follow::follow_archives(source, move |archive| {
+                    // The server has stopped if this fails.
+                    sender
+                        .send(archive)
+                        .map_or(std::ops::ControlFlow::Break(()), std::ops::ControlFlow::Continue)
+                })?;
+                Some(cannery_server::FolderReleases { first, next })
+            });
+        }
+        archive
     }
 }
 

@@ -1,5 +1,7 @@
 //! Embedded sites of debug builds: the folder is compiled when the program starts, and again after each change.
 
+use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -16,11 +18,36 @@ use crate::site::Site;
 /// `source` is the text that we write next to the archive in `cannery-build`. Returns `None` with a message on standard error if the
 /// folder can't be compiled, so that the embedded archive is served.
 pub(crate) fn follow(source: &str) -> Option<Site> {
+    let folder = PathBuf::from(source.lines().next()?);
+    let (sender, first) = channel::<Site>();
+    // The thread gets the site after the first archive was compiled, and before it sends another one.
+    let mut followed = None;
+    let archive = follow_archives(source, move |archive| {
+        let Some(site) = followed.get_or_insert_with(|| first.recv().ok()) else {
+            return ControlFlow::Break(());
+        };
+        if let Some(next) = report(&folder, Site::from_file(&archive)) {
+            site.replace(&next);
+        }
+        ControlFlow::Continue(())
+    })?;
+    let site = report(Path::new(source.lines().next()?), Site::from_file(&archive))?;
+    // This fails only if the thread has ended.
+    let _ = sender.send(site.clone());
+    Some(site)
+}
+
+/// Compiles the folder of an embedded site and returns the archive. Then calls `on_change` with the archive after each change of the
+/// folder, from a thread, until it breaks.
+pub(crate) fn follow_archives(
+    source: &str,
+    on_change: impl FnMut(File) -> ControlFlow<()> + Send + 'static,
+) -> Option<File> {
     let options = options(source)?;
     let folder = options.sources.clone();
     // The folder is followed before it is compiled, so that no change is missed.
     let (sender, changes) = channel();
-    let settings = Settings { root: folder.clone(), mode: Mode::Auto, filter: filter() };
+    let settings = Settings { root: folder.clone(), mode: Mode::Auto, filter: filter(&options) };
     let follower = Follower::start(settings, move |event| {
         // Before it started to watch, changes went unnoticed.
         if matches!(event, cannery_follow::Event::Started | cannery_follow::Event::Changed) {
@@ -31,14 +58,13 @@ pub(crate) fn follow(source: &str) -> Option<Site> {
     let follower = report(&folder, follower)?;
 
     let compiler = Compiler::new(options);
-    let site = build(&compiler, &folder)?;
-    let followed = site.clone();
+    let archive = build(&compiler, &folder)?;
     let run = move || {
         let _follower = follower;
-        replace_after_changes(&compiler, &folder, &followed, &changes);
+        compile_after_changes(&compiler, &folder, &changes, on_change);
     };
     thread::Builder::new().name("cannery-follow".into()).spawn(run).ok()?;
-    Some(site)
+    Some(archive)
 }
 
 /// Reads the folder and the options of a build, which `cannery-build` wrote.
@@ -46,30 +72,48 @@ fn options(source: &str) -> Option<Options> {
     let mut lines = source.lines();
     let mut options = Options::new(PathBuf::from(lines.next()?), "");
     options.preview = true;
-    options.immutable = lines.map(str::to_owned).collect();
+    for line in lines {
+        match line.split_once(' ') {
+            Some(("immutable", pattern)) => options.immutable.push(pattern.to_owned()),
+            Some(("ignore", pattern)) => options.ignore.push(pattern.to_owned()),
+            // Another release of `cannery-build` may have written it.
+            _ => {}
+        }
+    }
     Some(options)
 }
 
-/// Returns the filter of everything except the names that a build leaves out by default.
-fn filter() -> Filter {
-    let rules = SkipRules::default();
+/// Returns the filter of everything except the names that a build leaves out.
+fn filter(options: &Options) -> Filter {
+    let mut rules = SkipRules::default();
+    for pattern in &options.ignore {
+        // The build reports an invalid pattern.
+        let _ = rules.add_pattern(pattern);
+    }
     Arc::new(move |path, is_folder| rules.may_matter(path, is_folder))
 }
 
-fn replace_after_changes(compiler: &Compiler, folder: &Path, site: &Site, changes: &Receiver<()>) {
+fn compile_after_changes(
+    compiler: &Compiler,
+    folder: &Path,
+    changes: &Receiver<()>,
+    mut on_change: impl FnMut(File) -> ControlFlow<()>,
+) {
     while changes.recv().is_ok() {
         // One build covers all changes that are reported before it.
         while changes.try_recv().is_ok() {}
-        if let Some(next) = build(compiler, folder) {
-            site.replace(&next);
+        if let Some(archive) = build(compiler, folder)
+            && on_change(archive).is_break()
+        {
+            return;
         }
     }
 }
 
 /// Compiles the folder into memory, without compression.
-fn build(compiler: &Compiler, folder: &Path) -> Option<Site> {
+fn build(compiler: &Compiler, folder: &Path) -> Option<File> {
     let build = report(folder, compiler.build(Effort::Quick, &CancelFlag::default(), &()))?;
-    report(folder, Site::from_file(&build.archive))
+    Some(build.archive)
 }
 
 /// Reports an error on standard error: a debug build serves what it has.

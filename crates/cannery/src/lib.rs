@@ -71,7 +71,7 @@ pub use cannery_archive::{OpenError, VerifyError};
 #[cfg(feature = "server")]
 pub use cannery_routes::{BodyWriter, Error, IntoResponse, Next, Query, Request, Response, RouteError};
 #[cfg(feature = "server")]
-pub use cannery_server::{Addresses, RunningServer, Server, StartError, StopHandle};
+pub use cannery_server::{Addresses, EmbeddedArchive, RunningServer, Server, StartError, StopHandle};
 
 /// Settings of a [`Server`] that have no function there: see [`Server::configure`].
 #[cfg(feature = "server")]

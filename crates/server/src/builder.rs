@@ -2,6 +2,8 @@
 //!
 //! Settings without a function here are in [`Config`].
 
+mod embedded;
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use cannery_archive::Loading;
 use cannery_eventloop::Address;
 use cannery_routes::{Error, HandlerThread, IntoResponse, Next, Request, Response, Route, Routes};
 
+pub use self::embedded::{EmbeddedArchive, FolderReleases};
+use self::embedded::{FollowedArchive, replace_archives};
 use crate::config::{
     CertificateFiles, Config, Content, HostPattern, NamedArchive, NoticeHandler, SelfSigned, Tls,
 };
@@ -49,6 +53,8 @@ pub struct Server {
     content_bytes_max: u32,
     /// The number of processes under a supervisor, or `None` to serve in this one.
     processes: Option<NonZeroUsize>,
+    /// Archives that folders replace.
+    followed: Vec<FollowedArchive>,
     /// The first error of the calls before.
     error: Option<StartError>,
 }
@@ -82,9 +88,18 @@ impl Server {
         }
     }
 
-    /// Serves an archive that is part of the program, from `include_bytes!`.
-    pub fn embedded_site(self, archive: &'static [u8]) -> Server {
-        self.archive(NamedArchive::embedded(None, "the embedded archive".into(), archive))
+    /// Serves an archive that is part of the program: a reference to the static of `cannery::include_archive!`, or bytes of
+    /// `include_bytes!`.
+    ///
+    /// A debug build with the feature `follow` of `cannery` serves the folder of the former, and each change of it.
+    pub fn embedded_site(mut self, archive: impl Into<EmbeddedArchive>) -> Server {
+        let place = match &self.config.content {
+            Content::Archives { archives, .. } => archives.len(),
+            Content::Dummy { .. } => 0,
+        };
+        let (named, followed) = FollowedArchive::split(archive.into(), place);
+        self.followed.extend(followed);
+        self.archive(named)
     }
 
     /// Adds a route: requests that match the pattern are answered by the handler. Patterns are those of [`cannery_routes`], and a
@@ -214,7 +229,8 @@ impl Server {
         if self.processes.is_some() {
             return Err(StartError::Processes);
         }
-        RunningServer::start(&self.into_config()?)
+        let (config, followed) = self.into_parts()?;
+        serve(config, followed)
     }
 
     /// Serves until SIGINT or SIGTERM ends the server gracefully.
@@ -235,13 +251,13 @@ impl Server {
     /// As for [`Server::run`].
     pub fn run_with(self, on_ready: impl FnOnce(&Addresses)) -> Result<(), StartError> {
         let role = Role::of(self.processes);
-        let mut config = self.into_config()?;
+        let (mut config, followed) = self.into_parts()?;
         role.inherit(&mut config)?;
         let notify = Notify::from_environment().map_err(StartError::Notify)?;
         match role {
             Role::Supervisor { processes } => process::supervise(&config, processes, on_ready)?,
             Role::Only | Role::Member { .. } => {
-                let server = RunningServer::start(&config)?;
+                let server = serve(config, followed)?;
                 server.handle_signals(notify.clone())?;
                 if role == Role::Only {
                     on_ready(&server.addresses());
@@ -259,16 +275,16 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the configuration, or the first error of the calls before.
-    fn into_config(self) -> Result<Config, StartError> {
-        let Server { mut config, routes, error, .. } = self;
+    /// Returns the configuration and the archives that folders replace, or the first error of the calls before.
+    fn into_parts(self) -> Result<(Config, Vec<FollowedArchive>), StartError> {
+        let Server { mut config, routes, followed, error, .. } = self;
         if let Some(error) = error {
             return Err(error);
         }
         if !routes.is_empty() {
             config.routes = Some(Arc::new(routes));
         }
-        Ok(config)
+        Ok((config, followed))
     }
 
     fn archive(mut self, named: NamedArchive) -> Server {
@@ -301,6 +317,16 @@ impl Server {
     }
 }
 
+/// Starts the server, with the archives of folders that are followed.
+fn serve(mut config: Config, followed: Vec<FollowedArchive>) -> Result<RunningServer, StartError> {
+    let releases: Vec<_> = followed.into_iter().filter_map(|followed| followed.start(&mut config)).collect();
+    let server = RunningServer::start(&config)?;
+    for (place, next) in releases {
+        replace_archives(&server, place, next)?;
+    }
+    Ok(server)
+}
+
 impl Default for Server {
     fn default() -> Server {
         Server::new()
@@ -314,6 +340,7 @@ impl From<Config> for Server {
             routes: Routes::default(),
             content_bytes_max: HANDLER_CONTENT_BYTES_MAX,
             processes: None,
+            followed: Vec::new(),
             error: None,
         }
     }

@@ -73,7 +73,7 @@ use std::time::Duration;
 pub use cannery_eventloop::Address;
 use cannery_eventloop::{Claim, Waker};
 
-pub use crate::builder::Server;
+pub use crate::builder::{EmbeddedArchive, FolderReleases, Server};
 pub use crate::config::Config;
 pub use crate::error::StartError;
 pub use crate::notice::Notice;

@@ -1,0 +1,116 @@
+//! Archives that are part of the program, and the folders that debug builds follow instead.
+
+use std::fmt;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+
+use crate::config::{Config, Content, NamedArchive};
+use crate::error::StartError;
+use crate::notice::Notice;
+use crate::reload::PublishError;
+use crate::sandbox::ThreadRole;
+use crate::{RunningServer, thread};
+
+/// The name of an embedded archive in messages.
+const NAME: &str = "the embedded archive";
+
+/// An archive that is part of the program, for [`Server::embedded_site`](super::Server::embedded_site).
+#[derive(Debug)]
+pub struct EmbeddedArchive {
+    bytes: &'static [u8],
+    folder: Option<Follow>,
+}
+
+/// The archives of a folder that changes.
+#[derive(Debug)]
+pub struct FolderReleases {
+    /// The archive of the folder as it is now.
+    pub first: File,
+    /// Receives an archive after each change.
+    pub next: Receiver<File>,
+}
+
+/// Begins to follow a folder. Returns `None` if the folder can't be compiled.
+struct Follow(Box<dyn FnOnce() -> Option<FolderReleases> + Send>);
+
+impl EmbeddedArchive {
+    /// Serves the archives of a folder instead, which `follow` begins to follow when the server starts. If it returns `None`, the
+    /// embedded archive is served.
+    #[must_use]
+    pub fn following(
+        self,
+        follow: impl FnOnce() -> Option<FolderReleases> + Send + 'static,
+    ) -> EmbeddedArchive {
+        EmbeddedArchive { folder: Some(Follow(Box::new(follow))), ..self }
+    }
+}
+
+impl From<&'static [u8]> for EmbeddedArchive {
+    fn from(bytes: &'static [u8]) -> EmbeddedArchive {
+        EmbeddedArchive { bytes, folder: None }
+    }
+}
+
+impl<const LENGTH: usize> From<&'static [u8; LENGTH]> for EmbeddedArchive {
+    fn from(bytes: &'static [u8; LENGTH]) -> EmbeddedArchive {
+        EmbeddedArchive::from(bytes.as_slice())
+    }
+}
+
+/// An archive of the configuration that the archives of a folder replace.
+#[derive(Debug)]
+pub(super) struct FollowedArchive {
+    place: usize,
+    follow: Follow,
+}
+
+impl FollowedArchive {
+    /// Returns the entry of the configuration at index `place`, and what replaces it.
+    pub(super) fn split(archive: EmbeddedArchive, place: usize) -> (NamedArchive, Option<FollowedArchive>) {
+        let EmbeddedArchive { bytes, folder } = archive;
+        let named = NamedArchive::embedded(None, NAME.into(), bytes);
+        (named, folder.map(|follow| FollowedArchive { place, follow }))
+    }
+
+    /// Begins to follow the folder, and sets the archive in the configuration.
+    pub(super) fn start(self, config: &mut Config) -> Option<(usize, Receiver<File>)> {
+        let FolderReleases { first, next } = (self.follow.0)()?;
+        let Content::Archives { archives, .. } = &mut config.content else { return None };
+        let named = archives.get_mut(self.place)?;
+        *named = NamedArchive::from_file(None, NAME.into(), first);
+        Some((self.place, next))
+    }
+}
+
+/// Serves each archive that `next` receives as the one at index `place` of the configuration.
+///
+/// # Errors
+/// A thread cannot be started.
+pub(super) fn replace_archives(
+    server: &RunningServer,
+    place: usize,
+    next: Receiver<File>,
+) -> Result<(), StartError> {
+    let Some(publisher) = server.publisher() else { return Ok(()) };
+    let on_notice = server.on_notice.clone();
+    let run = move || {
+        for archive in next {
+            match publisher.publish(place, archive) {
+                Ok(()) => {}
+                Err(PublishError::Stopping) => return,
+                Err(error) => {
+                    (on_notice.0)(&Notice::Refused { path: PathBuf::from(NAME), why: error.to_string() });
+                }
+            }
+        }
+    };
+    thread::start("releases", &server.sandbox, ThreadRole::Receiver, run)?;
+    Ok(())
+}
+
+impl fmt::Debug for Follow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Follow")
+    }
+}
