@@ -70,6 +70,21 @@ impl Site {
     ///
     /// Methods other than `GET`, `HEAD` and `OPTIONS` are refused (405) where the site has a page, and left to others elsewhere.
     /// A fallback page, as single-page applications have it, answers every path below its folder.
+    ///
+    /// ```
+    /// # use cannery_archiver::{Options, compile};
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("index.html"), "<title>Hello</title>")?;
+    /// # let archive = dir.path().join("site.cdb");
+    /// # compile(&Options::new(dir.path(), &archive), &())?;
+    /// let site = cannery::Site::open(&archive)?;
+    ///
+    /// let page = http::Request::get("/").body(())?;
+    /// assert_eq!(site.try_answer(&page).unwrap().status(), 200);
+    /// let other = http::Request::get("/api/hello").body(())?;
+    /// assert!(site.try_answer(&other).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn try_answer<B>(&self, request: &http::Request<B>) -> Option<HttpResponse<Body>> {
         try_answer_below(&self.release(), "", request)
@@ -184,7 +199,12 @@ impl Encoder {
 /// Returns the request target in origin or asterisk form, without the prefix of the site.
 fn target<'a>(uri: &'a http::Uri, prefix: &str) -> &'a [u8] {
     let target = uri.path_and_query().map_or("", |target| target.as_str());
-    target.strip_prefix(prefix).unwrap_or(target).as_bytes()
+    match target.strip_prefix(prefix) {
+        // The path of the mount itself. A query has no effect on the methods that aren't redirected.
+        Some(rest) if !prefix.is_empty() && !rest.starts_with('/') => b"/",
+        Some(rest) => rest.as_bytes(),
+        None => target.as_bytes(),
+    }
 }
 
 /// Returns the body of an answer. Ranges of the archive are shared, and only the text between them is copied.

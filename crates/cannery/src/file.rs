@@ -21,6 +21,20 @@ impl Site {
     ///
     /// Special characters are percent-encoded in the path. Returns `None` if the path has no file, is redirected, or if the
     /// archive was built without uncompressed contents.
+    ///
+    /// ```
+    /// # use cannery_archiver::{Options, compile};
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("index.html"), "<title>Hello</title>")?;
+    /// # let archive = dir.path().join("site.cdb");
+    /// # compile(&Options::new(dir.path(), &archive), &())?;
+    /// let site = cannery::Site::open(&archive)?;
+    ///
+    /// let page = site.file("/").unwrap();
+    /// assert_eq!(page.content, "<title>Hello</title>");
+    /// assert_eq!(page.media_type, "text/html; charset=utf-8");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn file(&self, path: &str) -> Option<File> {
         let release = self.release();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header::{self, HeaderValue};
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 
 use crate::answer::{answer_below, refuse, try_answer_below};
 use crate::body::Body;
@@ -21,6 +21,23 @@ impl Site {
     /// Mounts the site below a path: with `/docs`, the site's `/guide/` answers requests for `/docs/guide/`.
     ///
     /// Redirects of the site lead below the path, too. Links within its pages have to be relative, or begin with the path.
+    ///
+    /// ```
+    /// # use cannery_archiver::{Options, compile};
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("index.html"), "<title>Hello</title>")?;
+    /// # let archive = dir.path().join("site.cdb");
+    /// # compile(&Options::new(dir.path(), &archive), &())?;
+    /// let docs = cannery::Site::open(&archive)?.at("/docs");
+    ///
+    /// let page = http::Request::get("/docs/").body(())?;
+    /// assert_eq!(docs.answer(&page).status(), 200);
+    /// let without_slash = http::Request::get("/docs").body(())?;
+    /// assert_eq!(docs.answer(&without_slash).headers()["location"], "/docs/");
+    /// let outside = http::Request::get("/").body(())?;
+    /// assert_eq!(docs.answer(&outside).status(), 404);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn at(&self, path: &str) -> Mount {
         let path = path.trim_matches('/');
@@ -54,6 +71,8 @@ impl Mount {
     fn place<B>(&self, request: &http::Request<B>) -> Place {
         let path = request.uri().path();
         match path.strip_prefix(&*self.prefix) {
+            // Of other methods, we answer requests for the path itself: a redirect would repeat them.
+            Some("") if self.prefix.is_empty() || !is_retrieval(request.method()) => Place::Inside,
             Some("") => Place::Root,
             Some(rest) if rest.starts_with('/') => Place::Inside,
             // `OPTIONS *` is about the server as a whole.
@@ -77,9 +96,14 @@ impl Mount {
     }
 }
 
+/// Returns `true` for the methods that a redirect is for.
+fn is_retrieval(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
 /// Where a path is, relative to a mount.
 enum Place {
-    /// It is the path of the mount, without a slash.
+    /// It is the path of the mount, without a slash, and is redirected.
     Root,
     Inside,
     Outside,

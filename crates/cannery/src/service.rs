@@ -17,6 +17,21 @@ pub struct Service {
 
 impl Site {
     /// Returns the site as a service of tower or hyper, for example for `fallback_service` of axum's router.
+    ///
+    /// ```
+    /// # use cannery_archiver::{Options, compile};
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("index.html"), "<title>Hello</title>")?;
+    /// # let archive = dir.path().join("site.cdb");
+    /// # compile(&Options::new(dir.path(), &archive), &())?;
+    /// use axum::{Router, routing::get};
+    ///
+    /// let site = cannery::Site::open(&archive)?;
+    /// let app: Router = Router::new()
+    ///     .route("/api/hello", get(|| async { "Hello" }))
+    ///     .fallback_service(site.service());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn service(&self) -> Service {
         self.at("").service()

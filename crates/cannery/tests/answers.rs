@@ -5,12 +5,16 @@
 
 mod support;
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use cannery::Site;
 use cannery_archive::{Archive, Loading};
 use cannery_site::{Method, Request, Scratch, Single, Values, VirtualHosts};
 use cannery_wire::{ArchiveRef, Output, Response, ServerFields, h1};
 use http::header;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 fn request(method: &str, target: &str, fields: &[(&str, &str)]) -> http::Request<()> {
     let mut request = http::Request::builder().method(method).uri(target);
@@ -149,6 +153,24 @@ fn mounted_site_stays_below_its_path() {
 }
 
 #[test]
+fn only_retrievals_of_a_mount_are_redirected() {
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap().at("/help");
+    let status = |method| {
+        let request = request(method, "/help?a", &[]);
+        let tried = site.try_answer(&request).unwrap();
+        let answered = site.answer(&request);
+        assert_eq!(tried.status(), answered.status(), "{method}");
+        assert_eq!(tried.headers().get(header::ALLOW), answered.headers().get(header::ALLOW), "{method}");
+        (answered.status().as_u16(), answered.headers().contains_key(header::ALLOW))
+    };
+    assert_eq!(status("GET"), (308, false));
+    assert_eq!(status("HEAD"), (308, false));
+    assert_eq!(status("POST"), (405, true));
+    assert_eq!(status("OPTIONS"), (204, true));
+}
+
+#[test]
 fn replaced_archive_answers_the_next_request() {
     let fixture = support::site();
     let site = Site::open(&fixture.archive).unwrap();
@@ -208,6 +230,61 @@ fn other_files_are_refused() {
     assert!(cannery_archive::has_schema_version(&bytes));
     bytes.pop();
     assert!(Site::from_bytes(bytes.clone()).unwrap_err().to_string().contains("truncated"));
+    let prefix = &bytes[..cannery_archive::SCHEMA_PREFIX_BYTES];
+    assert!(cannery_archive::has_schema_version(prefix));
     assert!(!cannery_archive::has_schema_version(&bytes[..2048]));
     assert!(!cannery_archive::has_schema_version(&vec![0; 8192]));
+}
+
+/// Returns a request from arbitrary parts, or `None` if the `http` crate has no such request.
+fn arbitrary_request(method: &str, target: &str, fields: &[(usize, Vec<u8>)]) -> Option<http::Request<()>> {
+    const NAMES: [&str; 8] = [
+        "accept-encoding",
+        "range",
+        "if-none-match",
+        "if-match",
+        "if-modified-since",
+        "if-range",
+        "host",
+        "x",
+    ];
+    let mut request = http::Request::builder().method(method).uri(target);
+    for (name, value) in fields {
+        request = request.header(NAMES[name % NAMES.len()], value.as_slice());
+    }
+    request.body(()).ok()
+}
+
+proptest! {
+    #[test]
+    fn every_request_has_a_response(
+        method in "GET|HEAD|OPTIONS|POST|CONNECT|[!-~]{1,8}",
+        target in r"/[ -~]{0,40}|/(help|docs|page|app|%|\.|/|\?|0|f){0,12}|\*|[a-z.]{1,9}(:[0-9]{1,6})?|http://[a-z:]{1,9}/?[ -~]{0,9}",
+        fields in vec((0_usize..8, vec(any::<u8>(), 0..24)), 0..6),
+        values in vec((0_usize..8, r#"(bytes=|[0-9]{1,20}|-|,|"[a-z]*"|W/|\*|br|gzip|;q=0){0,6}"#), 0..3),
+    ) {
+        static FIXTURE: LazyLock<(support::Fixture, Site)> = LazyLock::new(|| {
+            let fixture = support::site();
+            let site = Site::open(&fixture.archive).unwrap();
+            (fixture, site)
+        });
+        let site = &FIXTURE.1;
+        let values = values.into_iter().map(|(name, value)| (name, value.into_bytes()));
+        let fields: Vec<_> = fields.into_iter().chain(values).collect();
+        if let Some(request) = arbitrary_request(&method, &target, &fields) {
+            let mount = site.at("/help");
+            for response in [site.answer(&request), mount.answer(&request)]
+                .into_iter()
+                .chain(site.try_answer(&request))
+                .chain(mount.try_answer(&request))
+            {
+                prop_assert!((200..600).contains(&response.status().as_u16()), "{}", response.status());
+                let length = response.headers().get(header::CONTENT_LENGTH).map(|value| value.to_str().unwrap().to_owned());
+                let body = Bytes::from(response.into_body());
+                if let Some(length) = length.filter(|_| !body.is_empty()) {
+                    prop_assert_eq!(length, body.len().to_string());
+                }
+            }
+        }
+    }
 }

@@ -170,6 +170,13 @@ fn requirements_of_the_conformance_page_have_tests() {
 }
 
 #[test]
+fn weather_example_is_short() {
+    let path = "crates/cannery/examples/weather.rs";
+    let lines = fs::read_to_string(root().join(path)).expect("the example exists").lines().count();
+    assert!(lines <= 40, "{path} has {lines} lines; at most 40 show that a server with a route is short");
+}
+
+#[test]
 fn every_limit_has_its_reason() {
     let read =
         |path: &str| fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
