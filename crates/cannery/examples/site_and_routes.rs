@@ -15,7 +15,7 @@ fn echo(request: &Request) -> Response {
     Response::bytes("application/octet-stream", request.content().to_vec())
 }
 
-fn print(addresses: &Addresses) {
+pub(crate) fn print(addresses: &Addresses) {
     for (kind, address) in &addresses.listeners {
         eprintln!("listening at {}://{address}/", kind.scheme());
     }

@@ -10,13 +10,15 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::num::NonZeroUsize;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cannery::{Request, Server};
 use cannery_testkit::{Response, http1};
 
 /// The variable that names the archive of [`program`].
@@ -33,6 +35,21 @@ fn program() {
     example::serve(&archive, "2".parse().ok()).unwrap();
 }
 
+/// As [`program`], with a handler that doesn't return.
+#[test]
+#[ignore = "it is started by other tests"]
+fn program_with_endless_handler() {
+    let archive = std::env::var(ARCHIVE_VARIABLE).unwrap();
+    let server = Server::new().site(archive).bind("127.0.0.1:0").processes(NonZeroUsize::MIN);
+    let server = server.configure(|config| config.drain = Duration::from_secs(1)).threads(NonZeroUsize::MIN);
+    let endless = |_: &Request<'_>| -> &'static str {
+        loop {
+            thread::park();
+        }
+    };
+    server.route("GET /endless", endless).run_with(example::print).unwrap();
+}
+
 /// A running supervisor. After a takeover, it is no child of this process.
 struct Supervisor {
     first: Child,
@@ -43,8 +60,12 @@ struct Supervisor {
 
 impl Supervisor {
     fn start(archive: &str) -> Supervisor {
+        Supervisor::start_program("program", archive)
+    }
+
+    fn start_program(name: &str, archive: &str) -> Supervisor {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "program", "--ignored", "--nocapture"]).env(ARCHIVE_VARIABLE, archive);
+        command.args(["--exact", name, "--ignored", "--nocapture"]).env(ARCHIVE_VARIABLE, archive);
         let mut first = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let stderr = BufReader::new(first.stderr.take().unwrap());
@@ -57,11 +78,16 @@ impl Supervisor {
 
     /// Waits until a supervisor has printed its address.
     fn await_address(&self) -> String {
+        self.await_line("http://").trim_end_matches('/').to_owned()
+    }
+
+    /// Waits for a line that contains a text, and returns the rest of the line.
+    fn await_line(&self, text: &str) -> String {
         let end = Instant::now() + TIMEOUT;
         loop {
             let line = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap();
-            if let Some((_, address)) = line.split_once("http://") {
-                return address.trim_end_matches('/').to_owned();
+            if let Some((_, rest)) = line.split_once(text) {
+                return rest.to_owned();
             }
         }
     }
@@ -147,4 +173,24 @@ fn new_program_takes_over() {
     supervisor.process = successor;
     assert!(supervisor.processes().is_disjoint(&before));
     supervisor.check();
+}
+
+#[test]
+fn takeover_does_not_wait_for_an_endless_handler() {
+    let site = support::site();
+    let mut supervisor =
+        Supervisor::start_program("program_with_endless_handler", site.archive.to_str().unwrap());
+    let before = supervisor.processes();
+    let mut stuck = TcpStream::connect(&supervisor.address).unwrap();
+    stuck.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    supervisor.await_line("GET /endless: this handler has not returned");
+
+    kill("USR2", supervisor.process);
+    wait_until("the new program to start", || supervisor.processes().len() == before.len() + 1);
+    let successor = *supervisor.processes().difference(&before).next().unwrap();
+    assert!(supervisor.first.wait().unwrap().success());
+
+    supervisor.process = successor;
+    let page = supervisor.request("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(page.body, b"<title>Home</title>");
 }

@@ -550,6 +550,139 @@ fn handlers_that_take_too_long_are_replaced() {
     assert_eq!(get(fixture.at, "/hello/you").0, 200);
 }
 
+fn never_returns(_: &Request<'_>) -> &'static str {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Stops a server, and waits until it has ended.
+fn stop(mut fixture: Fixture) {
+    let server = fixture.server.take().unwrap();
+    server.stop_handle().stop();
+    let (ended, end) = channel();
+    std::thread::spawn(move || {
+        server.wait();
+        ended.send(()).unwrap();
+    });
+    end.recv_timeout(Duration::from_secs(60)).expect("the server ends");
+}
+
+#[test]
+fn endless_handler_of_the_pool_is_reported_and_outlives_the_server() {
+    let fixture = Fixture::start_with(|server| {
+        let server = server.handler_threads(NonZeroUsize::new(2).unwrap());
+        server.blocking_route("GET /endless", never_returns).configure(|config| {
+            let timeouts = Timeouts { handler: Duration::from_secs(1), ..Timeouts::default() };
+            config.timeouts = Some(timeouts);
+            config.drain = Duration::from_secs(1);
+        })
+    });
+    let first = over_http1(fixture.at.plain, "GET", "/endless", &[], b"");
+    assert_eq!(first.status, 503);
+    let notices = Arc::clone(&fixture.notices);
+    await_condition(|| {
+        let notices = notices.lock().unwrap();
+        notices.iter().any(|notice| {
+            notice.starts_with("GET /endless: this handler has not returned")
+                && notice.ends_with("handlers occupy 1 of 2 threads")
+        })
+    });
+
+    // The other thread answers other requests. A busy machine may need several attempts within the timeout.
+    await_condition(|| over_http1(fixture.at.plain, "GET", "/thread", &[], b"").status == 200);
+    let mut waiting = TcpStream::connect(fixture.at.plain).unwrap();
+    waiting.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert_eq!(get(fixture.at, "/hello/you").0, 200);
+    stop(fixture);
+}
+
+#[test]
+fn endless_handler_of_a_worker_is_reported_and_outlives_the_server() {
+    let fixture = Fixture::start_with(|server| {
+        let server = server.threads(NonZeroUsize::new(2).unwrap());
+        server.route("GET /endless", never_returns).configure(|config| config.drain = Duration::from_secs(1))
+    });
+    let mut stuck = TcpStream::connect(fixture.at.plain).unwrap();
+    stuck.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let notices = Arc::clone(&fixture.notices);
+    let is_reported = |part: &str| notices.lock().unwrap().iter().any(|notice| notice.contains(part));
+    await_condition(|| is_reported("GET /endless: this handler has not returned"));
+
+    // Some connections may belong to the worker that is stuck; those of the other one are served.
+    let is_served = || {
+        let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        stream.write_all(b"GET /hello/you HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).is_ok() && start == *b"HTTP/1.1 200"
+    };
+    await_condition(is_served);
+    stop(fixture);
+    assert!(is_reported("a thread does not stop"), "{:?}", notices.lock().unwrap());
+}
+
+#[test]
+fn error_handler_makes_the_responses_of_every_version() {
+    let fixture = Fixture::start_with(|server| {
+        let server = server.on_error(|request: &Request<'_>, error: &Error| {
+            let text = format!("{} {} {}", error.status(), request.method(), request.path());
+            Response::text(text).with_status(error.status())
+        });
+        server.wrap(|request, next| match request.header("x-wrapped") {
+            Some("error") => Err(Error::new(403, "Not for you.")),
+            Some("other") => Ok(Response::text("from the middleware")),
+            _ => Ok(next(request)?.with_header("X-Seen", "yes")),
+        })
+    });
+    let body = |method: &str, target: &str, lines: Lines<'_>, content: &[u8]| {
+        let seen = request(fixture.at, method, target, lines, content);
+        (seen.status, String::from_utf8(seen.body).unwrap())
+    };
+    let expect = |status: u16, method: &str, target: &str| (status, format!("{status} {method} {target}"));
+
+    // Errors of handlers and of the middleware.
+    assert_eq!(body("GET", "/fail", &[], b""), expect(500, "GET", "/fail"));
+    assert_eq!(body("GET", "/panic", &[], b""), expect(500, "GET", "/panic"));
+    assert_eq!(body("GET", "/hello/x", &[("x-wrapped", "error")], b""), expect(403, "GET", "/hello/x"));
+    assert_eq!(body("GET", "/hello/x", &[("x-wrapped", "other")], b"").1, "from the middleware");
+    assert_eq!(body("GET", "/thread", &[("x-wrapped", "other")], b"").1, "from the middleware");
+
+    // Errors of the server, which the middleware doesn't see.
+    let lines: Lines<'_> = &[("x-wrapped", "other")];
+    assert_eq!(body("POST", "/hello/x", lines, b""), expect(405, "POST", "/hello/x"));
+    let too_long = vec![b'x'; CONTENT_BYTES_MAX as usize + 1];
+    for target in ["/echo", "/slow/echo"] {
+        assert_eq!(body("POST", target, lines, &too_long), expect(413, "POST", target));
+    }
+    let not_utf8 =
+        exchange(fixture.at.plain, b"GET /hello/\xff HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(not_utf8.starts_with("HTTP/1.1 400 ") && not_utf8.contains("\r\n\r\n400 GET"), "{not_utf8}");
+
+    // A path without a route is the site's.
+    assert_eq!(body("GET", "/nothing", &[], b"").1, "<title>Missing</title>");
+    let allowed =
+        exchange(fixture.at.plain, b"POST /hello/x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(allowed.contains("Allow: GET, HEAD\r\n"), "{allowed}");
+}
+
+#[test]
+fn error_handler_makes_the_response_for_a_slow_handler() {
+    let fixture = Fixture::start_with(|server| {
+        let server = server.on_error(|request: &Request<'_>, error: &Error| {
+            Response::text(format!("slow {}", request.path())).with_status(error.status())
+        });
+        server.configure(|config| {
+            let timeouts = Timeouts { handler: Duration::from_millis(1), ..Timeouts::default() };
+            config.timeouts = Some(timeouts);
+        })
+    });
+    assert_eq!(get(fixture.at, "/wait"), (503, "slow /wait".to_owned()));
+    for _ in 0..3 {
+        fixture.proceed.send(()).unwrap();
+    }
+}
+
 #[test]
 fn path_that_is_no_text_reaches_no_handler() {
     let fixture = Fixture::start();

@@ -30,9 +30,10 @@ pub struct BodyReader {
 }
 
 /// Whether more bytes of a body follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyProgress {
     /// They may.
+    #[default]
     Open,
     /// The body is complete.
     Complete,
@@ -50,8 +51,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     bytes: Vec<u8>,
-    is_complete: bool,
-    has_writer_ended: bool,
+    progress: BodyProgress,
     is_reader_dropped: bool,
     /// Wakes up the reader.
     waker: Option<Waker>,
@@ -105,8 +105,7 @@ impl BodyWriter {
     /// Completes the body.
     pub fn finish(self) {
         let mut state = self.shared.lock();
-        state.is_complete = true;
-        state.has_writer_ended = true;
+        state.progress = BodyProgress::Complete;
         state.wake();
     }
 }
@@ -130,7 +129,8 @@ impl io::Write for BodyWriter {
 impl Drop for BodyWriter {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        if !std::mem::replace(&mut state.has_writer_ended, true) {
+        if state.progress == BodyProgress::Open {
+            state.progress = BodyProgress::Broken;
             state.wake();
         }
     }
@@ -142,7 +142,7 @@ impl BodyReader {
         let mut state = self.shared.lock();
         state.waker = Some(waker);
         state.is_woken = false;
-        if !state.bytes.is_empty() || state.has_writer_ended {
+        if !state.bytes.is_empty() || state.progress != BodyProgress::Open {
             state.wake();
         }
     }
@@ -157,11 +157,7 @@ impl BodyReader {
             bytes.append(&mut state.bytes);
         }
         self.shared.taken.notify_one();
-        match (state.has_writer_ended, state.is_complete) {
-            (false, _) => BodyProgress::Open,
-            (true, true) => BodyProgress::Complete,
-            (true, false) => BodyProgress::Broken,
-        }
+        state.progress
     }
 }
 

@@ -45,9 +45,9 @@ pub enum HandlerThread {
     Pool,
 }
 
-/// The response to a request.
+/// The response to a request, from its handler or for an error.
 #[derive(Debug)]
-pub struct Answered {
+pub struct HandlerResponse {
     /// The response.
     pub response: Response,
     /// Why it is not the one that the handler should have made, for the operator.
@@ -121,7 +121,7 @@ impl Routes {
     }
 
     /// Finds the route of a request, and runs its handler. A request without a route gets a 404.
-    pub fn answer(&self, parts: Parts<'_>) -> Answered {
+    pub fn answer(&self, parts: Parts<'_>) -> HandlerResponse {
         match self.find(parts.method, parts.host, parts.path) {
             Lookup::Found(found) => self.run(&found, parts),
             Lookup::OtherMethods(_) | Lookup::Missing => {
@@ -131,7 +131,7 @@ impl Routes {
     }
 
     /// Runs the handler of a request after its route was found.
-    pub fn run(&self, found: &Match<'_, '_, Route>, parts: Parts<'_>) -> Answered {
+    pub fn run(&self, found: &Match<'_, '_, Route>, parts: Parts<'_>) -> HandlerResponse {
         let request = Request::new(parts, Some(found.captures));
         // We pass no data of ours that a panic could leave inconsistent.
         let ran = catch_unwind(AssertUnwindSafe(|| {
@@ -140,9 +140,25 @@ impl Routes {
             Ok(response)
         }));
         match ran.unwrap_or_else(|_| Err(Error::panicked())) {
-            Ok(response) => Answered { response, fault: None },
+            Ok(response) => HandlerResponse { response, fault: None },
             Err(error) => self.fail(&request, found.pattern, &error),
         }
+    }
+
+    /// Returns the response for an error that the server has found in a request, or in its own work, such as a 413. No handler runs,
+    /// and no middleware.
+    pub fn refuse(&self, parts: Parts<'_>, error: &Error) -> Response {
+        let captures = match self.find(parts.method, parts.host, parts.path) {
+            Lookup::Found(found) => Some(found.captures),
+            Lookup::OtherMethods(_) | Lookup::Missing => None,
+        };
+        self.fail(&Request::new(parts, captures), "", error).response
+    }
+
+    /// Returns the pattern with this number, in the order in which patterns were added.
+    #[must_use]
+    pub fn pattern(&self, number: usize) -> Option<&str> {
+        self.router.patterns().nth(number).map(|(pattern, _)| pattern)
     }
 
     /// Runs the next middleware, or the handler after the last one.
@@ -160,14 +176,14 @@ impl Routes {
 
     /// Returns the response for an error.
     #[cold]
-    fn fail(&self, request: &Request<'_>, pattern: &str, error: &Error) -> Answered {
+    fn fail(&self, request: &Request<'_>, pattern: &str, error: &Error) -> HandlerResponse {
         let fault = (error.status() >= 500).then(|| format!("{pattern}: {error}"));
         let made = self.on_error.as_ref().and_then(|on_error| {
             let made = catch_unwind(AssertUnwindSafe(|| on_error(request, error))).ok()?;
             made.check().is_ok().then_some(made)
         });
         let response = made.unwrap_or_else(|| default_response(error));
-        Answered { response, fault }
+        HandlerResponse { response, fault }
     }
 }
 
@@ -227,7 +243,7 @@ mod tests {
     }
 
     fn answer(routes: &Routes, path: &str) -> (u16, String, Option<String>) {
-        let Answered { mut response, fault } = routes.answer(parts(path));
+        let HandlerResponse { mut response, fault } = routes.answer(parts(path));
         let Body::Bytes(body) = response.take_body() else { panic!("a body of bytes") };
         (response.status(), String::from_utf8(body.into_owned()).unwrap(), fault)
     }
@@ -275,5 +291,27 @@ mod tests {
         assert_eq!(answer(&routes, "/failing").1, "<h1>Oh</h1>");
         routes.set_error_handler(Box::new(|_, _| panic!("an error handler may panic, too")));
         assert_eq!(answer(&routes, "/failing").0, 500);
+    }
+
+    #[test]
+    fn errors_of_the_server_reach_the_error_handler() {
+        let mut routes = routes();
+        let error = Error::new(413, "Too long.");
+        assert_eq!(routes.refuse(parts("/hello/a"), &error).status(), 413);
+        routes.set_error_handler(Box::new(|request, error| {
+            let text = format!("{} {} {}", error.status(), error.message(), request.param("name"));
+            Response::text(text).with_status(error.status())
+        }));
+        let mut response = routes.refuse(parts("/hello/a"), &error);
+        let Body::Bytes(body) = response.take_body() else { panic!("a body of bytes") };
+        assert_eq!((response.status(), &*body), (413, b"413 Too long. a".as_slice()));
+    }
+
+    #[test]
+    fn patterns_have_the_numbers_of_matches() {
+        let routes = routes();
+        let Lookup::Found(found) = routes.find(b"GET", None, b"/failing") else { panic!("a route") };
+        assert_eq!(routes.pattern(found.number), Some("GET /failing"));
+        assert_eq!(routes.pattern(99), None);
     }
 }

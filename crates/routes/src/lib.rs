@@ -71,7 +71,7 @@ pub use body::{BODY_BYTES_MAX, BodyProgress, BodyReader, BodyWriter, Waker, chan
 pub use captures::Captures;
 pub use conflict::Conflict;
 pub use error::Error;
-pub use handler::{Answered, ErrorHandler, Handler, HandlerThread, Middleware, Next, Route, Routes};
+pub use handler::{ErrorHandler, Handler, HandlerResponse, HandlerThread, Middleware, Next, Route, Routes};
 pub use pattern::{SEGMENTS_MAX, SyntaxError};
 pub use query::Query;
 pub use request::{Parts, Request};

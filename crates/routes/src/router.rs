@@ -74,6 +74,8 @@ pub enum Lookup<'r, 'p, T> {
 /// The most specific pattern that matches a request.
 #[derive(Debug)]
 pub struct Match<'r, 'p, T> {
+    /// The number of the pattern, in the order in which patterns were added, from 0 on.
+    pub number: usize,
     /// The value of the pattern.
     pub value: &'r T,
     /// The pattern as it was added.
@@ -134,9 +136,10 @@ impl<T> Router<T> {
             return Lookup::Missing;
         }
         match found {
-            Some(index) => {
-                let Route { pattern, value } = &self.routes[index];
-                Lookup::Found(Match { value, pattern: &pattern.text, captures: Captures::new(pattern, path) })
+            Some(number) => {
+                let Route { pattern, value } = &self.routes[number];
+                let captures = Captures::new(pattern, path);
+                Lookup::Found(Match { number, value, pattern: &pattern.text, captures })
             }
             None => Lookup::OtherMethods(self.methods(host, path)),
         }

@@ -144,6 +144,17 @@ impl Server {
 
     /// Calls a function for each request of a route. It may respond itself, or have `next` respond and change that response. Of
     /// several functions, the first one that was added is called first.
+    ///
+    /// ```
+    /// # use cannery_server::Server;
+    /// # use cannery_routes::{Request, Response};
+    /// let server = Server::new().route("GET /hello", |_: &Request<'_>| "Hello!").wrap(|request, next| {
+    ///     if request.cookie("session").is_none() {
+    ///         return Ok(Response::redirect(303, "/login"));
+    ///     }
+    ///     Ok(next(request)?.with_header("Cache-Control", "no-store"))
+    /// });
+    /// ```
     pub fn wrap(
         mut self,
         middleware: impl Fn(&Request<'_>, &Next<'_>) -> Result<Response, Error> + Send + Sync + 'static,
@@ -152,7 +163,18 @@ impl Server {
         self
     }
 
-    /// Makes the responses for errors of handlers. Without it, the client gets the error's message as text.
+    /// Makes the responses for errors of handlers, and for those that the server finds in requests of routes: 400, 405, 413 and 503.
+    /// Without it, the client gets the error's message as text.
+    ///
+    /// ```
+    /// # use cannery_server::Server;
+    /// # use cannery_routes::{Error, Request, Response};
+    /// let server = Server::new()
+    ///     .route("GET /city", |_: &Request<'_>| Err::<Response, _>(Error::new(404, "No such city.")))
+    ///     .on_error(|_, error| {
+    ///         Response::html(format!("<h1>{}</h1>", error.message())).with_status(error.status())
+    ///     });
+    /// ```
     pub fn on_error(
         mut self,
         respond: impl Fn(&Request<'_>, &Error) -> Response + Send + Sync + 'static,
@@ -215,6 +237,14 @@ impl Server {
     }
 
     /// Changes other settings.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cannery_server::Server;
+    /// let server = Server::new().configure(|config| {
+    ///     config.drain = Duration::from_secs(30);
+    /// });
+    /// ```
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Server {
         change(&mut self.config);
         self

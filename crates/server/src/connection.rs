@@ -55,7 +55,7 @@ use cannery_wire::Refusal;
 use cannery_wire::limits::HEAD_BYTES_MAX;
 
 use crate::config::ListenerKind;
-use crate::routes::Delivered;
+use crate::routes::DeliveryContent;
 use deadlines::{Processed, Wait};
 use flow::Flow;
 use pending_write::PendingWrite;
@@ -270,7 +270,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Takes what a handler has made, and sends it.
-    pub(crate) fn deliver(&mut self, delivered: Delivered, cx: &mut WorkerContext) -> Next {
+    pub(crate) fn deliver(&mut self, delivered: DeliveryContent, cx: &mut WorkerContext) -> Next {
         self.protocol.deliver(delivered);
         if self.is_sending() || self.phase != Phase::Open {
             // It follows what is being sent.

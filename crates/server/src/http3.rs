@@ -54,7 +54,7 @@ use self::timers::Timers;
 use crate::connection::WorkerContext;
 use crate::notice::Notice;
 use crate::observe::{CloseReason, Http3Metric};
-use crate::routes::Delivered;
+use crate::routes::DeliveryContent;
 
 /// Everything that a worker needs to serve HTTP/3.
 pub(crate) struct Http3Plan<D> {
@@ -263,7 +263,7 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     /// Passes what a handler has made to its connection.
-    pub(crate) fn deliver(&mut self, key: ConnectionKey, delivered: Delivered) {
+    pub(crate) fn deliver(&mut self, key: ConnectionKey, delivered: DeliveryContent) {
         if let Some(slot) = self.connections.get_mut(key) {
             slot.connection.deliver(delivered);
             self.mark(key);

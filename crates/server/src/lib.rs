@@ -66,9 +66,9 @@ pub mod sandbox;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use cannery_eventloop::Address;
 use cannery_eventloop::{Claim, Waker};
@@ -92,7 +92,10 @@ use crate::release_socket::ReleaseReceiver;
 use crate::reload::ReloadHandle;
 use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
 use crate::startup::{AdminServer, Resources, SignalHandler};
-use crate::worker::StopFlag;
+use crate::worker::{StopFlag, StopReport};
+
+/// How long a worker may take to end after the drain timeout. Only one whose handler doesn't return takes longer.
+const WORKER_END_MAX: Duration = Duration::from_secs(1);
 
 /// A running server.
 #[derive(Debug)]
@@ -115,8 +118,8 @@ pub struct RunningServer {
     on_notice: config::NoticeHandler,
     /// The releases that were served first.
     sites: Vec<SiteStatus>,
-    /// Receives from each worker that stops the number of connections that it drains.
-    draining: Receiver<usize>,
+    /// Receives the order to stop, and the progress of each worker.
+    stop_reports: Receiver<StopReport>,
     drain: Duration,
 }
 
@@ -126,6 +129,7 @@ pub struct StopHandle {
     flag: Arc<StopFlag>,
     wakers: Vec<Waker>,
     status: Arc<Status>,
+    reports: Sender<StopReport>,
 }
 
 impl StopHandle {
@@ -134,6 +138,8 @@ impl StopHandle {
     pub fn stop(&self) {
         self.status.set_draining();
         self.flag.set();
+        // No thread may wait for the end of the server.
+        let _ = self.reports.send(StopReport::Ordered);
         for waker in &self.wakers {
             waker.wake();
         }
@@ -251,15 +257,18 @@ impl RunningServer {
 
     /// Waits until every worker has stopped, because of a signal ([`RunningServer::handle_signals`]) or of
     /// [`StopHandle::stop`].
+    ///
+    /// A worker whose handler doesn't return cannot stop. When the drain timeout has passed, `wait` returns without it, and its
+    /// thread ends with the process.
     pub fn wait(self) {
-        // Each worker sends one number when it stops, so this blocks until then.
-        let connections: usize = self.draining.iter().sum();
-        if connections > 0 && !self.drain.is_zero() {
-            (self.on_notice.0)(&Notice::Draining { connections, within: self.drain });
-        }
-        for worker in self.workers {
-            // The panic hook has already reported a worker that panicked.
-            let _ = worker.join();
+        let stuck = self.await_workers();
+        if stuck > 0 {
+            (self.on_notice.0)(&Notice::WorkersStuck { threads: stuck });
+        } else {
+            for worker in self.workers {
+                // The panic hook has already reported a worker that panicked.
+                let _ = worker.join();
+            }
         }
         drop(self.report);
         // These stop last, so that operators can query them and workers can log until the end.
@@ -269,6 +278,38 @@ impl RunningServer {
         if let Some(log) = self.log {
             log.finish();
         }
+    }
+
+    /// Waits until the workers have ended, or the time for that has passed. Returns the number of those that have not.
+    fn await_workers(&self) -> usize {
+        let mut running = self.workers.len();
+        let mut accepting = running;
+        let mut connections = 0;
+        let mut end = None;
+        while running > 0 {
+            let report = match end {
+                None => self.stop_reports.recv().ok(),
+                Some(end) => {
+                    let rest: Duration = end - Instant::now().min(end);
+                    self.stop_reports.recv_timeout(rest).ok()
+                }
+            };
+            match report {
+                Some(StopReport::Ordered) => {
+                    end.get_or_insert_with(|| Instant::now() + self.drain + WORKER_END_MAX);
+                }
+                Some(StopReport::Draining { connections: more }) => {
+                    connections += more;
+                    accepting = accepting.saturating_sub(1);
+                    if accepting == 0 && connections > 0 && !self.drain.is_zero() {
+                        (self.on_notice.0)(&Notice::Draining { connections, within: self.drain });
+                    }
+                }
+                Some(StopReport::Ended) => running -= 1,
+                None => return running,
+            }
+        }
+        0
     }
 
     /// Installs signal handlers: SIGINT and SIGTERM stop the server gracefully, a second one ends it at once, and SIGHUP checks

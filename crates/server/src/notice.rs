@@ -83,6 +83,29 @@ pub enum Notice {
         /// The pattern of its route, and the error.
         why: String,
     },
+    /// A handler doesn't return, and the connections of its thread wait.
+    HandlerHoldsWorker {
+        /// The pattern of its route.
+        route: String,
+        /// How long it has run at least.
+        after: Duration,
+    },
+    /// A handler doesn't return, and occupies a thread of the pool.
+    HandlerLate {
+        /// The pattern of its route.
+        route: String,
+        /// How long it has run at least.
+        after: Duration,
+        /// The number of threads that handlers occupy.
+        occupied: u64,
+        /// The number of threads.
+        threads: usize,
+    },
+    /// Threads don't stop, because handlers don't return.
+    WorkersStuck {
+        /// The number of these threads.
+        threads: usize,
+    },
     /// A reload was requested, and no archive has changed.
     Unchanged,
     /// A process is about to modify an archive that is being served. Its bytes have been copied to memory.
@@ -270,6 +293,21 @@ impl fmt::Display for Notice {
             }
             Notice::SuccessorFailed { why } => {
                 write!(f, "the new program does not take over ({why}): this one continues")
+            }
+            Notice::HandlerHoldsWorker { route, after } => write!(
+                f,
+                "{route}: this handler has not returned for {:.1} s, and the connections of its thread wait: a handler \
+                 that may wait belongs to `blocking_route`",
+                after.as_secs_f64()
+            ),
+            Notice::HandlerLate { route, after, occupied, threads } => write!(
+                f,
+                "{route}: this handler has not returned for {:.1} s; handlers occupy {occupied} of {threads} threads",
+                after.as_secs_f64()
+            ),
+            Notice::WorkersStuck { threads } => {
+                let plural = if *threads == 1 { "a thread does" } else { "threads do" };
+                write!(f, "{plural} not stop, because a handler has not returned: the server ends without it")
             }
             Notice::Stats { open, rate, errors, p99 } => write!(
                 f,

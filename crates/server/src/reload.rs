@@ -91,6 +91,8 @@ pub(crate) struct Reloader {
     process: Option<ProcessSampler>,
     /// Notices of workers, which don't call a handler themselves.
     worker_notices: Option<Receiver<Notice>>,
+    /// Notices handlers that don't return, if the server has routes.
+    watchdog: Option<Watchdog>,
     /// Sites that are no longer served, until no worker refers to them.
     retired: Vec<Retired>,
     loading: Loading,
@@ -99,6 +101,9 @@ pub(crate) struct Reloader {
     on_notice: NoticeHandler,
     status: Option<Arc<Status>>,
 }
+
+/// Returns a notice for each handler that has run for too long at this time.
+pub(crate) type Watchdog = Box<dyn FnMut(Instant) -> Vec<Notice> + Send>;
 
 /// A site that is no longer served.
 struct Retired {
@@ -131,11 +136,13 @@ impl Served {
 
 impl Reloader {
     /// Records the current state of the files before they are opened, so that every later change is noticed. Returns
-    /// `None` if there is no file to replace, and operators cannot query the process.
+    /// `None` if there is no file to replace, no handler to watch, and operators cannot query the process.
     pub(crate) fn new(config: &Config) -> Option<Reloader> {
         let (archives, loading, watch) = match &config.content {
             config::Content::Archives { archives, loading, watch } => (archives.as_slice(), *loading, *watch),
-            config::Content::Dummy { .. } if config.has_tls() || config.samples_process() => {
+            config::Content::Dummy { .. }
+                if config.has_tls() || config.samples_process() || config.routes.is_some() =>
+            {
                 (&[][..], Loading::Mapped, false)
             }
             config::Content::Dummy { .. } => return None,
@@ -145,6 +152,7 @@ impl Reloader {
             certificates: None,
             process: None,
             worker_notices: None,
+            watchdog: None,
             retired: Vec::new(),
             loading,
             virtual_hosts: config.virtual_hosts,
@@ -167,6 +175,11 @@ impl Reloader {
     /// Returns a reloader that also passes on the notices of workers.
     pub(crate) fn with_worker_notices(self, notices: Receiver<Notice>) -> Reloader {
         Reloader { worker_notices: Some(notices), ..self }
+    }
+
+    /// Returns a reloader that also reports handlers that don't return.
+    pub(crate) fn with_watchdog(self, watchdog: Option<Watchdog>) -> Reloader {
+        Reloader { watchdog, ..self }
     }
 
     /// Starts the thread, which exits when all handles are dropped. `archives` has the resources of each watched archive.
@@ -196,6 +209,10 @@ impl Reloader {
             }
             for notice in self.worker_notices.iter().flat_map(Receiver::try_iter) {
                 self.notify(&notice);
+            }
+            let late = self.watchdog.as_mut().map(|check| check(Instant::now()));
+            for notice in late.iter().flatten() {
+                self.notify(notice);
             }
 
             match orders.recv_timeout(CHECK_INTERVAL) {

@@ -26,14 +26,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Event, EventLoop, Readiness, Token};
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 
 pub(crate) use self::accepting::ACCEPTED_MAX;
-pub(crate) use self::plan::{Plan, StopFlag};
+pub(crate) use self::plan::{Plan, StopFlag, StopReport, StopReporter};
 pub(crate) use self::start::start_all;
 
 use self::accepting::Backlog;
@@ -44,7 +43,7 @@ use crate::connection::{Connection, Next, ReadUntil, WorkerContext};
 use crate::http3::{Http3, Http3Plan};
 use crate::observe::CloseReason;
 use crate::process::Handover;
-use crate::routes::{ConnectionAddress, Delivered};
+use crate::routes::{ConnectionAddress, DeliveryContent};
 
 /// The interval between checks of deadlines. A peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
@@ -71,8 +70,7 @@ pub(crate) struct Worker<L: EventLoop> {
     can_wait: bool,
     /// How long connections may finish sending after the order to stop.
     drain: Duration,
-    /// Receives the number of connections that are open when the worker stops.
-    draining: Option<Sender<usize>>,
+    stop_reporter: Option<StopReporter>,
     next_tick: Instant,
     /// Connections that continue in the next iteration without an event, each once.
     deferred: Vec<Token>,
@@ -125,7 +123,7 @@ impl<L: EventLoop> Worker<L> {
             stop: plan.stop,
             can_wait: true,
             drain: plan.drain,
-            draining: plan.draining,
+            stop_reporter: plan.stop_reporter,
             next_tick: now.instant + TICK,
             deferred: Vec::new(),
             handshakes: VecDeque::new(),
@@ -148,9 +146,8 @@ impl<L: EventLoop> Worker<L> {
         }
 
         let end = self.begin_drain();
-        if let Some(draining) = self.draining.take() {
-            // Sending fails if the receiver was dropped, as in tests.
-            let _ = draining.send(self.open_connections());
+        if let Some(reporter) = &self.stop_reporter {
+            reporter.draining(self.open_connections());
         }
         while !self.is_idle() && self.can_wait && self.now() < end {
             self.run_guarded_iteration(Some(end));
@@ -400,7 +397,7 @@ impl<L: EventLoop> Worker<L> {
     }
 
     #[cold]
-    fn deliver(&mut self, token: Token, delivered: Delivered) {
+    fn deliver(&mut self, token: Token, delivered: DeliveryContent) {
         if self.connections.get_mut(token).is_some_and(|connection| connection.is_batched()) {
             // No later output may overtake the batched response.
             self.send_batch();

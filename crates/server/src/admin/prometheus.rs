@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_wire::Refusal;
 
-use super::stats::{ReleaseStats, Stats};
+use super::stats::{OccupiedThreads, ReleaseStats, Stats};
 use crate::observe::{Http3Metric, MethodKind, Snapshot};
 
 /// Upper bounds of the exported histogram buckets, in seconds.
@@ -54,6 +54,7 @@ pub(super) fn render(stats: &Stats) -> String {
     http3(&mut metrics, all);
     requests(&mut metrics, all);
     latency(&mut metrics, all);
+    handlers(&mut metrics, stats);
     releases(&mut metrics, stats);
     let uptime = stats.uptime_seconds;
     metrics.single("uptime_seconds", "gauge", "Time since the server started.", uptime);
@@ -162,6 +163,17 @@ fn requests(metrics: &mut Metrics, all: &Snapshot) {
         metrics.value("requests_refused_total", &[("reason", refusal.name())], count);
     }
     metrics.single("response_bytes_total", "counter", "Bytes of responses including their heads.", all.bytes);
+}
+
+fn handlers(metrics: &mut Metrics, stats: &Stats) {
+    let name = "handler_threads_occupied";
+    metrics.begin(name, "gauge", "Threads of the pools that run a handler or write a body.");
+    let OccupiedThreads { handlers, bodies } = stats.occupied_threads;
+    for (pool, count) in [("handler", handlers), ("body", bodies)] {
+        metrics.value(name, &[("pool", pool)], count);
+    }
+    let help = "Requests whose handler on the pool had no response in time.";
+    metrics.single("handlers_timed_out_total", "counter", help, stats.counted.handlers_timed_out);
 }
 
 fn latency(metrics: &mut Metrics, all: &Snapshot) {

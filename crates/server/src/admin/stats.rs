@@ -33,6 +33,15 @@ pub(super) struct Stats {
     /// The sites. A site is repeated if processes serve different releases of it.
     pub(super) sites: Vec<SiteStats>,
     pub(super) counted: Snapshot,
+    /// Threads of the pools that run a handler, or write a body.
+    pub(super) occupied_threads: OccupiedThreads,
+}
+
+/// Numbers of threads.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct OccupiedThreads {
+    pub(super) handlers: u64,
+    pub(super) bodies: u64,
 }
 
 /// Outcomes of reloads.
@@ -99,6 +108,10 @@ impl Stats {
             certificates: status.certificates().iter().map(CertificateStats::of).collect(),
             sites: status.sites().iter().map(SiteStats::of).collect(),
             counted,
+            occupied_threads: OccupiedThreads {
+                handlers: status.pool_threads.handlers.get(),
+                bodies: status.pool_threads.bodies.get(),
+            },
         }
     }
 
@@ -114,6 +127,9 @@ impl Stats {
         self.uptime_seconds = self.uptime_seconds.max(other.uptime_seconds);
         self.draining |= other.draining;
         self.process.add(&other.process);
+        let occupied = &mut self.occupied_threads;
+        occupied.handlers = occupied.handlers.saturating_add(other.occupied_threads.handlers);
+        occupied.bodies = occupied.bodies.saturating_add(other.occupied_threads.bodies);
         for listener in &other.listeners {
             if !self.listeners.contains(listener) {
                 self.listeners.push(listener.clone());

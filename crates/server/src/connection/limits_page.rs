@@ -58,6 +58,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("HANDSHAKE_SILENCE_MAX", HANDSHAKE_SILENCE_MAX),
         ("SHARED_SOCKETS_MAX", SHARED_SOCKETS_MAX),
         ("SILENCE_MIN", SILENCE_MIN),
+        ("WORKER_HANDLER_MAX", route_limits::WORKER_HANDLER_MAX),
     ];
     let times = times.map(|(name, time)| (name, time.as_secs().to_string()));
 

@@ -19,7 +19,7 @@ use super::context::{Policy, Responder, WorkerContext};
 use crate::config::ListenerKind;
 use crate::content::{Content, IncomingRequest, OnH1};
 use crate::observe::{Observer, RefusedRequest};
-use crate::routes::{ConnectionAddress, Delivered, Dispatch, RouteClient, WorkerRoutes};
+use crate::routes::{ConnectionAddress, DeliveryContent, Dispatch, RouteClient, WorkerRoutes};
 
 /// The protocol of a connection, and its state.
 #[derive(Debug)]
@@ -251,7 +251,7 @@ impl Protocol {
     }
 
     /// Takes what a handler has made. The next call of [`Protocol::respond`] writes it.
-    pub(super) fn deliver(&mut self, delivered: Delivered) {
+    pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
         match self {
             // The connection has ended the request already.
             Protocol::H1(_) => {}

@@ -84,6 +84,14 @@ impl Observer {
         }
     }
 
+    /// Records a request whose handler had no response in time.
+    #[cold]
+    pub(crate) fn handler_timed_out(&mut self) {
+        if let Some(counters) = &self.counters {
+            counters.handlers_timed_out.add(1);
+        }
+    }
+
     /// Records a connection without the PROXY header that it had to begin with.
     #[cold]
     pub(crate) fn bad_proxy_header(&mut self) {

@@ -3,7 +3,7 @@
 //! Only threads that serve no connections write it. The request path never accesses it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -28,6 +28,28 @@ pub(crate) struct Status {
     /// Number of access log lines that could not be written.
     log_lines_lost: AtomicU64,
     sites: Mutex<Vec<SiteStatus>>,
+    pub(crate) pool_threads: OccupiedThreads,
+}
+
+/// The number of threads of each pool that run a handler, or write a body.
+#[derive(Debug, Default)]
+pub(crate) struct OccupiedThreads {
+    pub(crate) handlers: ThreadCount,
+    pub(crate) bodies: ThreadCount,
+}
+
+/// A number of threads, which these threads change.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadCount(AtomicI64);
+
+impl ThreadCount {
+    pub(crate) fn change(&self, by: i64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or_default()
+    }
 }
 
 /// The releases of one site.
@@ -76,6 +98,7 @@ impl Status {
             refused: AtomicU64::new(0),
             log_lines_lost: AtomicU64::new(0),
             sites: Mutex::new(archives.map(site).collect()),
+            pool_threads: OccupiedThreads::default(),
         }
     }
 

@@ -1,7 +1,12 @@
 //! Limits on the requests that handlers answer, and on the bytes that are kept for them.
 
+use std::time::Duration;
+
 /// The content of a request for a handler, in bytes, unless the program sets another limit: a large form or JSON document.
 pub(crate) const HANDLER_CONTENT_BYTES_MAX: u32 = 1 << 20;
+
+/// How long a handler may keep a thread that serves connections before it is reported, because all of them wait meanwhile.
+pub(crate) const WORKER_HANDLER_MAX: Duration = Duration::from_secs(1);
 
 /// Requests that wait for a thread of the pool. More are refused with 503, because their clients would wait longer than people do.
 pub(crate) const HANDLERS_WAITING_MAX: usize = 1024;

@@ -4,18 +4,21 @@
 //! thread, and no other one. Bodies have a pool of their own, because a client that receives slowly occupies a thread of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::Builder;
+use std::time::Duration;
 
 use cannery_routes::{BodyWriter, Producer, Routes};
 use cannery_wire::StoredRequest;
 
 use super::limits::{HANDLERS_CONTENT_BYTES_MAX, HANDLERS_WAITING_MAX};
-use super::{ConnectionAddress, Delivered, Finished, Mailbox, RouteClient, Ticket, answer};
+use super::watch::{Watchdog, WatchedThread};
+use super::{ConnectionAddress, DeliveryContent, HandledRequest, Mailbox, RouteClient, Ticket, answer};
 use crate::error::StartError;
 use crate::notice::Notice;
+use crate::observe::{OccupiedThreads, Status, ThreadCount};
 
 /// The pools of a server.
 #[derive(Clone)]
@@ -27,12 +30,22 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// Starts the threads. They end when no worker is left.
+    /// Starts the threads, which count themselves in `status` while they work. They end when no worker is left.
+    ///
+    /// Also returns the watchdog of handlers, which should respond within `limit`.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn start(threads: usize) -> Result<Pools, StartError> {
-        Ok(Pools { handlers: Pool::start("handler", threads)?, producers: Pool::start("body", threads)? })
+    pub(crate) fn start(
+        threads: usize,
+        routes: &Arc<Routes>,
+        limit: Duration,
+        status: &Arc<Status>,
+    ) -> Result<(Pools, Watchdog), StartError> {
+        let (handlers, calls) = Pool::start("handler", threads, status, |occupied| &occupied.handlers)?;
+        let (producers, _) = Pool::start("body", threads, status, |occupied| &occupied.bodies)?;
+        let watchdog = Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit);
+        Ok((Pools { handlers, producers }, watchdog))
     }
 }
 
@@ -63,18 +76,28 @@ pub(super) enum Job {
 }
 
 impl Pool {
-    fn start(name: &str, threads: usize) -> Result<Pool, StartError> {
+    fn start(
+        name: &str,
+        threads: usize,
+        status: &Arc<Status>,
+        count: fn(&OccupiedThreads) -> &ThreadCount,
+    ) -> Result<(Pool, Vec<Arc<AtomicU64>>), StartError> {
         let content_bytes = Arc::new(AtomicUsize::new(0));
         let (jobs, waiting) = sync_channel(HANDLERS_WAITING_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
+        let mut calls = Vec::new();
         for number in 0..threads {
             let waiting = Arc::clone(&waiting);
             let content_bytes = Arc::clone(&content_bytes);
+            let status = Arc::clone(status);
+            let watched = WatchedThread::default();
+            calls.push(watched.call());
             // No sandbox: handlers may do anything that the program may.
             let thread = Builder::new().name(format!("{name}-{number}"));
-            thread.spawn(move || run(&waiting, &content_bytes)).map_err(StartError::Thread)?;
+            let run = move || run(&waiting, &content_bytes, count(&status.pool_threads), &watched);
+            thread.spawn(run).map_err(StartError::Thread)?;
         }
-        Ok(Pool { jobs, content_bytes })
+        Ok((Pool { jobs, content_bytes }, calls))
     }
 
     /// Hands over a job, or returns it if too many wait.
@@ -96,13 +119,20 @@ impl Pool {
 }
 
 /// Runs jobs until no worker is left.
-fn run(waiting: &Mutex<Receiver<Job>>, content_bytes: &AtomicUsize) {
+fn run(
+    waiting: &Mutex<Receiver<Job>>,
+    content_bytes: &AtomicUsize,
+    occupied: &ThreadCount,
+    watched: &WatchedThread,
+) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
             Ok(job) => {
                 let bytes = job.content_bytes();
-                job.run();
+                occupied.change(1);
+                job.run(watched);
+                occupied.change(-1);
                 content_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
             Err(_) => return,
@@ -119,15 +149,15 @@ impl Job {
         }
     }
 
-    fn run(self) {
+    fn run(self, watched: &WatchedThread) {
         match self {
             Job::Answer { routes, request, client, address, ticket, is_wanted, mailbox, notices } => {
                 if is_wanted.strong_count() == 0 {
                     return;
                 }
-                let response = answer(&routes, &request, client, &notices);
-                let finished = Box::new(Finished { request, response });
-                mailbox.deliver(address, Delivered::Response(ticket, finished));
+                let response = answer(&routes, &request, client, watched, &notices);
+                let finished = Box::new(HandledRequest { request, response: Some(response) });
+                mailbox.deliver(address, DeliveryContent::Response(ticket, finished));
             }
             Job::Produce { produce, mut writer, notices } => {
                 let produced = catch_unwind(AssertUnwindSafe(|| produce(&mut writer)));

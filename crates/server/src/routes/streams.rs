@@ -9,8 +9,8 @@ use cannery_wire::{BodyFollows, Multiplexed, Output, RequestHead, ServerFields, 
 
 use super::encode::with_head;
 use super::{
-    ConnectionAddress, Delivered, Expected, Finished, PreparedBody, RouteClient, Treatment, WorkerRoutes,
-    content_too_long, too_slow,
+    ConnectionAddress, DeliveryContent, Expectation, HandledRequest, PreparedBody, RouteClient, Treatment,
+    WorkerRoutes,
 };
 use crate::observe::{LoggedRequest, LoggedResponse, Observer};
 
@@ -20,7 +20,7 @@ pub(crate) struct StreamRoutes<S> {
     /// Requests with handlers that run on the pool.
     running: Vec<Running<S>>,
     /// Responses that are to be written.
-    finished: VecDeque<(S, Box<Finished>)>,
+    finished: VecDeque<(S, Box<HandledRequest>)>,
     /// Bodies that are being written.
     pub(crate) bodies: Vec<(S, BodyReader)>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct StreamRoutes<S> {
 #[derive(Debug)]
 struct Running<S> {
     stream: S,
-    expected: Expected,
+    expected: Expectation,
     since: Instant,
     /// The request without its content, for the response if the handler takes too long.
     request: StoredRequest,
@@ -45,6 +45,18 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) fields: &'a ServerFields,
     pub(crate) output: &'a mut Output,
     pub(crate) observer: &'a mut Observer,
+}
+
+impl Dispatch<'_> {
+    /// Returns a request and the response to it: a 503 if its handler has taken too long.
+    pub(crate) fn complete(&mut self, handled: HandledRequest) -> (StoredRequest, Response) {
+        let HandledRequest { request, response } = handled;
+        let response = response.unwrap_or_else(|| {
+            self.observer.handler_timed_out();
+            self.routes.too_slow(&request.head(), self.client)
+        });
+        (request, response)
+    }
 }
 
 /// The outcome of routing a request.
@@ -78,7 +90,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         head: &RequestHead<'_>,
         dispatch: &mut Dispatch<'_>,
     ) -> StreamOutcome {
-        match dispatch.routes.treat(head, http.awaits_content(stream)) {
+        match dispatch.routes.treat(head, http.awaits_content(stream), dispatch.client) {
             Treatment::Site => StreamOutcome::Site,
             Treatment::Receive { bytes_max } => {
                 http.receive_content(stream, StoredRequest::new(head), bytes_max as usize);
@@ -107,8 +119,8 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     ) -> StreamOutcome {
         let Some(request) = http.take_received(stream) else { return StreamOutcome::Later };
         let head = request.head();
-        let response = match dispatch.routes.treat(&head, false) {
-            _ if !is_whole => content_too_long(),
+        let response = match dispatch.routes.treat(&head, false, dispatch.client) {
+            _ if !is_whole => dispatch.routes.content_too_long(&head, dispatch.client),
             Treatment::Run(route) => dispatch.routes.run(&route, &head, request.content(), dispatch.client),
             Treatment::Respond(response) => response,
             // The route was found when the head arrived.
@@ -135,7 +147,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 StreamOutcome::Later
             }
             Err(refused) => {
-                let Finished { request, response } = *refused;
+                let (request, response) = dispatch.complete(*refused);
                 self.respond(http, stream, &request.head(), response, dispatch);
                 StreamOutcome::Answered
             }
@@ -143,8 +155,8 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     }
 
     /// Takes what a handler has made.
-    pub(crate) fn deliver(&mut self, delivered: Delivered) {
-        if let Delivered::Response(ticket, finished) = delivered
+    pub(crate) fn deliver(&mut self, delivered: DeliveryContent) {
+        if let DeliveryContent::Response(ticket, finished) = delivered
             && let Some(index) = self.running.iter().position(|running| running.expected.is_for(ticket))
         {
             let running = self.running.swap_remove(index);
@@ -166,7 +178,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     pub(crate) fn give_up(&mut self, now: Instant, timeout: Duration) {
         while let Some(index) = self.running.iter().position(|running| running.since + timeout <= now) {
             let Running { stream, request, .. } = self.running.swap_remove(index);
-            self.finished.push_back((stream, Box::new(Finished { request, response: too_slow() })));
+            self.finished.push_back((stream, Box::new(HandledRequest { request, response: None })));
         }
     }
 
@@ -179,7 +191,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         while let Some((stream, finished)) = self.finished.pop_front() {
             // The client may have cancelled it.
             if http.resume(stream) {
-                let Finished { request, response } = *finished;
+                let (request, response) = dispatch.complete(*finished);
                 self.respond(http, stream, &request.head(), response, dispatch);
                 return Some(stream);
             }
@@ -196,7 +208,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         dispatch: &mut Dispatch<'_>,
     ) {
         let length_before = dispatch.output.length();
-        let body = dispatch.routes.take_body(&mut response, dispatch.address);
+        let body = dispatch.routes.take_body(&mut response, head, dispatch.client, dispatch.address);
         let output = &mut *dispatch.output;
         let content_bytes = match body {
             PreparedBody::Bytes(bytes) => {

@@ -2,6 +2,7 @@
 //!
 //! Its sandbox allows no file. It inherits its listener and sockets to the serving processes.
 
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use super::admin_server::{AdminListener, AdminServer};
@@ -47,8 +48,13 @@ impl AdminProcess {
     /// The signals cannot be registered.
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         let (flag, waker) = self.admin.stop_flag();
-        let stop =
-            StopHandle { flag, wakers: vec![waker], status: Arc::new(Status::new(std::iter::empty())) };
+        let stop = StopHandle {
+            flag,
+            wakers: vec![waker],
+            status: Arc::new(Status::new(std::iter::empty())),
+            // The thread that waits for the process joins its only worker.
+            reports: channel().0,
+        };
         let on_notice = self.on_notice.clone();
         SignalHandler { stop, reload: None, reopen: None, notify, on_notice }.start(&self.sandbox)
     }

@@ -19,10 +19,10 @@ use crate::error::StartError;
 use crate::observe::{Counters, LogFile, ProcessSampler, Report};
 use crate::pages::challenges::{self, Webroot};
 use crate::process::{DownProcesses, Handover, Listening};
-use crate::reload::{Current, Reloader, Served, WatchedCertificates};
+use crate::reload::{self, Current, Reloader, Served, WatchedCertificates};
 use crate::routes::Pools;
 use crate::sandbox::{self, Sandbox, SandboxReport};
-use crate::worker::{self, BackendChoice, StopFlag};
+use crate::worker::{self, BackendChoice, StopFlag, StopReporter};
 use crate::{RunningServer, StopHandle};
 
 /// The open resources of a server.
@@ -202,14 +202,16 @@ impl Resources {
         status.set_certificates(summaries.unwrap_or_default());
 
         // The threads for handlers that wait, and HTTP/3.
-        let pools = config.routes.as_ref().map(|_| Pools::start(config.handler_threads.get())).transpose()?;
+        let handler_limit = config.timeouts.unwrap_or_default().handler;
+        let start_pools = |routes| Pools::start(config.handler_threads.get(), routes, handler_limit, &status);
+        let (pools, mut watchdog) = config.routes.as_ref().map(start_pools).transpose()?.unzip();
         let quic_addresses = http3.as_ref().map(|http3| http3.addresses().to_vec()).unwrap_or_default();
         let (notices, worker_notices) = channel();
         let mut http3 = http3.map(|http3| http3.into_plans(&notices)).transpose()?;
 
         // The workers.
         let stop_flag = Arc::new(StopFlag::default());
-        let (drains, draining) = channel();
+        let (stop_reporter, stop_reports) = channel();
         let plans = WorkerPlans {
             config,
             current: Arc::clone(&current),
@@ -221,7 +223,8 @@ impl Resources {
             https_port: config.https_redirect.map(|redirect| redirect.port(&addresses)),
             memory_bytes_max,
             pools,
-            drains,
+            watchdog: watchdog.as_mut(),
+            stop_reporter: stop_reporter.clone(),
             notices,
         };
 
@@ -237,7 +240,12 @@ impl Resources {
         });
         let plans = plans.into_plans(own);
 
-        let stop = StopHandle { flag: stop_flag, wakers: wakers.clone(), status: Arc::clone(&status) };
+        let stop = StopHandle {
+            flag: stop_flag,
+            wakers: wakers.clone(),
+            status: Arc::clone(&status),
+            reports: stop_reporter,
+        };
         // If one worker cannot start, the others are stopped.
         let workers = worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.stop())?;
 
@@ -248,7 +256,9 @@ impl Resources {
         let process = process.map(|process| process.with_workers(counters.clone()));
         let reloader = reloader.map(|reloader| {
             let reloader = reloader.with_certificates(certificates).with_process(process);
-            reloader.with_worker_notices(worker_notices)
+            let check =
+                watchdog.map(|mut watchdog| -> reload::Watchdog { Box::new(move |now| watchdog.check(now)) });
+            reloader.with_worker_notices(worker_notices).with_watchdog(check)
         });
 
         let sites = status.sites();
@@ -277,7 +287,7 @@ impl Resources {
             io,
             on_notice: config.on_notice.clone(),
             sites,
-            draining,
+            stop_reports,
             drain: config.drain,
         })
     }

@@ -12,8 +12,8 @@ use crate::notice::Notice;
 use crate::observe::{Counters, LogWriter, Observer};
 use crate::process::{DownProcesses, Handover};
 use crate::reload::Current;
-use crate::routes::{Pools, WorkerRoutes};
-use crate::worker::{Plan, StopFlag};
+use crate::routes::{Pools, Watchdog, WorkerRoutes};
+use crate::worker::{Plan, StopFlag, StopReport, StopReporter};
 
 /// The parts of the plans that all workers share.
 pub(super) struct WorkerPlans<'a> {
@@ -28,7 +28,9 @@ pub(super) struct WorkerPlans<'a> {
     pub(super) memory_bytes_max: u64,
     /// The threads for handlers, if the server has routes.
     pub(super) pools: Option<Pools>,
-    pub(super) drains: Sender<usize>,
+    /// The watchdog of handlers, if the server has routes.
+    pub(super) watchdog: Option<&'a mut Watchdog>,
+    pub(super) stop_reporter: Sender<StopReport>,
     pub(super) notices: Sender<Notice>,
 }
 
@@ -46,19 +48,21 @@ pub(super) struct OwnParts {
 impl WorkerPlans<'_> {
     /// Returns the plan of each worker, with the waker of its event loop.
     ///
-    /// This drops the senders: only the workers have some then, so that their receivers notice when the last worker ends.
-    pub(super) fn into_plans(self, workers: impl Iterator<Item = OwnParts>) -> Vec<(Plan, Waker)> {
+    /// This drops the sender of notices and the pools: only the workers have some then, so that the threads at the other ends
+    /// notice when the last worker ends.
+    pub(super) fn into_plans(mut self, workers: impl Iterator<Item = OwnParts>) -> Vec<(Plan, Waker)> {
         workers.map(|own| self.plan(own)).collect()
     }
 
-    fn plan(&self, own: OwnParts) -> (Plan, Waker) {
+    fn plan(&mut self, own: OwnParts) -> (Plan, Waker) {
         let OwnParts { counters, listeners, waker, balancer, standby, http3 } = own;
         let counted = self.config.counts().then_some(counters);
         let observer = Observer::new(counted, self.log.map(LogWriter::buffer));
 
-        let new_routes =
-            |(routes, pools)| WorkerRoutes::new(routes, pools, waker.clone(), self.notices.clone());
-        let routes = self.config.routes.clone().zip(self.pools.clone()).map(new_routes);
+        let routes = self.config.routes.clone().zip(self.pools.clone()).zip(self.watchdog.as_deref_mut());
+        let routes = routes.map(|((routes, pools), watchdog)| {
+            WorkerRoutes::new(routes, pools, waker.clone(), self.notices.clone(), watchdog)
+        });
 
         let plan =
             Plan::new(self.config, listeners, Arc::clone(&self.current), Arc::clone(&self.stop), observer);
@@ -68,7 +72,7 @@ impl WorkerPlans<'_> {
             .with_https_port(self.https_port)
             .with_tls(self.tls.clone())
             .with_memory_bytes_max(self.memory_bytes_max)
-            .with_drain_report(self.drains.clone())
+            .with_stop_reporter(StopReporter::new(self.stop_reporter.clone()))
             .with_routes(routes);
         let plan = match http3 {
             Some((http3, alt_svc)) => plan.with_http3(http3, alt_svc).with_handover(self.handover.clone()),

@@ -32,6 +32,40 @@ impl StopFlag {
     }
 }
 
+/// The progress of a shutdown, for the thread that waits for the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopReport {
+    /// The workers are ordered to stop.
+    Ordered,
+    /// A worker has stopped accepting, and has this many connections.
+    Draining { connections: usize },
+    /// A worker has ended.
+    Ended,
+}
+
+/// Reports the progress of one worker. Its end is reported when this is dropped, also by a panic.
+#[derive(Debug)]
+pub(crate) struct StopReporter(Sender<StopReport>);
+
+impl StopReporter {
+    pub(crate) fn new(reports: Sender<StopReport>) -> StopReporter {
+        StopReporter(reports)
+    }
+
+    /// Reports the number of connections that are open when the worker stops.
+    pub(super) fn draining(&self, connections: usize) {
+        // The receiver may have been dropped, as in tests.
+        let _ = self.0.send(StopReport::Draining { connections });
+    }
+}
+
+impl Drop for StopReporter {
+    fn drop(&mut self) {
+        // As above.
+        let _ = self.0.send(StopReport::Ended);
+    }
+}
+
 /// Everything that a worker needs to start.
 pub(crate) struct Plan<L = Listener, D = UdpSocket> {
     pub(super) policy: Policy,
@@ -48,8 +82,7 @@ pub(crate) struct Plan<L = Listener, D = UdpSocket> {
     pub(super) owns_descriptors: bool,
     pub(super) observer: Observer,
     pub(super) balancer: Option<Balancer>,
-    /// Receives the number of connections that are open when the worker stops.
-    pub(super) draining: Option<Sender<usize>>,
+    pub(super) stop_reporter: Option<StopReporter>,
     /// The routes of the server, if it has any.
     pub(super) routes: Option<WorkerRoutes>,
     /// Listeners of other processes.
@@ -99,7 +132,7 @@ impl<L, D> Plan<L, D> {
             owns_descriptors: config.profiler_file.is_none(),
             observer,
             balancer: None,
-            draining: None,
+            stop_reporter: None,
             routes: None,
             standby: Vec::new(),
             down_processes: DownProcesses::default(),
@@ -127,9 +160,9 @@ impl<L, D> Plan<L, D> {
         Plan { policy: Policy { https_port, ..self.policy }, ..self }
     }
 
-    /// Reports the number of connections that are open when the worker stops.
-    pub(crate) fn with_drain_report(self, draining: Sender<usize>) -> Plan<L, D> {
-        Plan { draining: Some(draining), ..self }
+    /// Reports when the worker stops.
+    pub(crate) fn with_stop_reporter(self, stop_reporter: StopReporter) -> Plan<L, D> {
+        Plan { stop_reporter: Some(stop_reporter), ..self }
     }
 
     /// Serves HTTP/3, unless the worker has no socket for it, and refers clients to it by `alt_svc`.

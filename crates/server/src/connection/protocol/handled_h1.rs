@@ -17,8 +17,8 @@ use super::{Awaits, CONTENT_BLOCK_BYTES, Client, Progress, refuse_h1};
 use crate::connection::context::{Responder, WorkerContext};
 use crate::observe::{LoggedRequest, LoggedResponse};
 use crate::routes::{
-    BodyFraming, Delivered, Dispatch, Expected, Finished, PreparedBody, Treatment, content_too_long,
-    put_chunk, put_h1_head, too_slow,
+    BodyFraming, DeliveryContent, Dispatch, Expectation, HandledRequest, PreparedBody, Treatment, put_chunk,
+    put_h1_head,
 };
 
 /// HTTP/1 while a handler makes the response to a request.
@@ -46,7 +46,7 @@ enum Stage {
     /// The handler runs on the pool.
     Running(Running),
     /// The response is to be written.
-    Finished(Box<Finished>),
+    Finished(Box<HandledRequest>),
     /// The body is written while it is sent.
     Streaming { body: BodyReader, framing: BodyFraming },
     /// The response is complete.
@@ -56,7 +56,7 @@ enum Stage {
 /// A request with a handler that runs on the pool.
 #[derive(Debug)]
 struct Running {
-    expected: Expected,
+    expected: Expectation,
     since: Instant,
     /// The request without its content, for the response if the handler takes too long.
     request: StoredRequest,
@@ -129,7 +129,7 @@ fn route(
     let is_redirected = cx.policy.https_port.is_some() && !client.has_tls;
     let dispatch = dispatch(client, cx).filter(|_| !is_redirected);
     let treatment = dispatch.as_ref().map_or(Treatment::Site, |dispatch| {
-        dispatch.routes.treat(&head.common, head.framing != Framing::Length(0))
+        dispatch.routes.treat(&head.common, head.framing != Framing::Length(0), dispatch.client)
     });
 
     let content_bytes = match treatment {
@@ -144,7 +144,7 @@ fn route(
         Treatment::Respond(response) => response,
         Treatment::Run(route) => dispatch.routes.run(&route, &head.common, b"", dispatch.client),
         Treatment::Send => match send(StoredRequest::new(&head.common), &mut dispatch) {
-            Stage::Finished(refused) => refused.response,
+            Stage::Finished(refused) => dispatch.complete(*refused).1,
             stage => return Ok((content_bytes, HandledH1::begin(http, line, stage))),
         },
         Treatment::Receive { bytes_max } => match http.receive_content(head, bytes_max, dispatch.output) {
@@ -153,7 +153,7 @@ fn route(
                 let stage = Stage::Receiving { request, bytes_max };
                 return Ok((content_bytes, HandledH1::begin(http, line, stage)));
             }
-            Err(ContentTooLong) => content_too_long(),
+            Err(ContentTooLong) => dispatch.routes.content_too_long(&head.common, dispatch.client),
         },
     };
 
@@ -189,7 +189,7 @@ fn respond(
     dispatch: &mut Dispatch<'_>,
 ) -> Stage {
     let length_before = dispatch.output.length();
-    let body = dispatch.routes.take_body(&mut response, dispatch.address);
+    let body = dispatch.routes.take_body(&mut response, head, dispatch.client, dispatch.address);
     let framing = match (&body, line.version) {
         (PreparedBody::Bytes(bytes), _) => BodyFraming::Length(bytes.len()),
         (PreparedBody::Stream(_), Version::Http10) => BodyFraming::Close,
@@ -262,8 +262,9 @@ impl HandledH1 {
     }
 
     /// Takes what a handler has made.
-    pub(super) fn deliver(&mut self, delivered: Delivered) {
-        if let (Stage::Running(running), Delivered::Response(ticket, finished)) = (&self.stage, delivered)
+    pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
+        if let (Stage::Running(running), DeliveryContent::Response(ticket, finished)) =
+            (&self.stage, delivered)
             && running.expected.is_for(ticket)
         {
             self.stage = Stage::Finished(finished);
@@ -275,7 +276,7 @@ impl HandledH1 {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Running(Running { request, .. }) => {
                 self.http.close_after_next();
-                Stage::Finished(Box::new(Finished { request, response: too_slow() }))
+                Stage::Finished(Box::new(HandledRequest { request, response: None }))
             }
             stage => stage,
         };
@@ -310,7 +311,7 @@ impl HandledH1 {
                     return Progress::Complete;
                 }
                 Stage::Finished(finished) => {
-                    let Finished { request, response } = *finished;
+                    let (request, response) = dispatch.complete(*finished);
                     respond(&mut self.http, self.line, &request.head(), response, &mut dispatch)
                 }
                 Stage::Streaming { body, framing } => {
@@ -348,11 +349,9 @@ impl HandledH1 {
     ) -> Stage {
         let head = request.head();
         let response = match read {
-            Err(ContentError::TooLong) => content_too_long(),
-            Err(ContentError::Invalid) => {
-                Response::text("The content of the request is invalid.\n").with_status(400)
-            }
-            Ok(()) => match dispatch.routes.treat(&head, false) {
+            Err(ContentError::TooLong) => dispatch.routes.content_too_long(&head, dispatch.client),
+            Err(ContentError::Invalid) => dispatch.routes.content_invalid(&head, dispatch.client),
+            Ok(()) => match dispatch.routes.treat(&head, false, dispatch.client) {
                 Treatment::Run(route) => {
                     dispatch.routes.run(&route, &head, request.content(), dispatch.client)
                 }

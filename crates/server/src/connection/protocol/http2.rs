@@ -10,7 +10,7 @@ use super::{Client, Progress};
 use crate::connection::context::{Responder, WorkerContext};
 use crate::content::{Content, IncomingRequest, OnStream};
 use crate::routes::limits::HANDLER_BODY_PENDING_BYTES;
-use crate::routes::{Delivered, StreamOutcome, StreamRoutes};
+use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
 
 /// HTTP/2 on a connection.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ impl Http2 {
     }
 
     /// Takes what a handler has made.
-    pub(super) fn deliver(&mut self, delivered: Delivered) {
+    pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
         self.handled.deliver(delivered);
     }
 }

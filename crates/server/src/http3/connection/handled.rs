@@ -9,11 +9,11 @@ use cannery_wire::h3::{self, ErrorCode};
 use super::{Connection, SendTime};
 use crate::connection::WorkerContext;
 use crate::http3::bodies::Bodies;
-use crate::routes::{Delivered, StreamOutcome, StreamRoutes};
+use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
 
 impl Connection {
     /// Takes what a handler has made. The connection writes it when it runs.
-    pub(in crate::http3) fn deliver(&mut self, delivered: Delivered) {
+    pub(in crate::http3) fn deliver(&mut self, delivered: DeliveryContent) {
         self.handled.deliver(delivered);
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Counters {
     pub(crate) tls_failures: Counter,
     pub(crate) bytes: Counter,
     pub(crate) log_lines_dropped: Counter,
+    /// Requests whose handler on the pool had no response in time.
+    pub(crate) handlers_timed_out: Counter,
     pub(crate) methods: [Counter; MethodKind::ALL.len()],
     pub(crate) refusals: [Counter; Refusal::ALL.len()],
     pub(crate) http3: [Counter; Http3Metric::ALL.len()],
@@ -78,6 +80,7 @@ impl Default for Counters {
             tls_failures: Counter::default(),
             bytes: Counter::default(),
             log_lines_dropped: Counter::default(),
+            handlers_timed_out: Counter::default(),
             methods: std::array::from_fn(|_| Counter::default()),
             refusals: std::array::from_fn(|_| Counter::default()),
             http3: std::array::from_fn(|_| Counter::default()),

@@ -23,6 +23,7 @@ pub(crate) struct Snapshot {
     pub(crate) tls_failures: u64,
     pub(crate) bytes: u64,
     pub(crate) log_lines_dropped: u64,
+    pub(crate) handlers_timed_out: u64,
     pub(crate) methods: [u64; MethodKind::ALL.len()],
     pub(crate) refusals: [u64; Refusal::ALL.len()],
     pub(crate) http3: [u64; Http3Metric::ALL.len()],
@@ -57,6 +58,7 @@ impl Snapshot {
         self.tls_failures += counters.tls_failures.get();
         self.bytes += counters.bytes.get();
         self.log_lines_dropped += counters.log_lines_dropped.get();
+        self.handlers_timed_out += counters.handlers_timed_out.get();
 
         for (sum, counter) in self.methods.iter_mut().zip(&counters.methods) {
             *sum += counter.get();
@@ -89,6 +91,7 @@ impl Snapshot {
             (&mut self.tls_failures, &other.tls_failures),
             (&mut self.bytes, &other.bytes),
             (&mut self.log_lines_dropped, &other.log_lines_dropped),
+            (&mut self.handlers_timed_out, &other.handlers_timed_out),
             (&mut self.latency_nanoseconds, &other.latency_nanoseconds),
         ];
         for (sum, more) in pairs {
