@@ -374,7 +374,12 @@ impl<S: BuildSink> Updater<S> {
     }
 
     /// Serves a build that differs from the served one in `changes`, and notifies the sink.
-    fn publish(&mut self, build: &Build, changes: &[Change], effort: Effort) -> Result<PublishOutcome, Failure> {
+    fn publish(
+        &mut self,
+        build: &Build,
+        changes: &[Change],
+        effort: Effort,
+    ) -> Result<PublishOutcome, Failure> {
         let outcome = self.serve(build)?;
         if outcome == PublishOutcome::Served {
             self.sink.served(changes, &build.report.diagnostics, effort);

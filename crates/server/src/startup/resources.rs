@@ -22,7 +22,7 @@ use crate::process::{DownProcesses, Handover, Listening};
 use crate::reload::{self, Current, Reloader, Served, WatchedCertificates};
 use crate::routes::Pools;
 use crate::sandbox::{self, Sandbox, SandboxReport};
-use crate::worker::{self, BackendChoice, StopFlag, StopReporter};
+use crate::worker::{self, BackendChoice, StopFlag};
 use crate::{RunningServer, StopHandle};
 
 /// The open resources of a server.
