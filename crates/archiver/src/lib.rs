@@ -1,8 +1,8 @@
 //! Compiles a source folder into an archive.
 //!
 //! [`compile`] builds once, into a file; a [`Compiler`] builds again and again, into memory, or on disk if the archive is
-//! large. Both run the same pipeline, one step per line. It never prints, and the archive doesn't depend on threads, clocks or
-//! the order of directory entries.
+//! large. Both run the same pipeline, in which we give each step a line. It never prints, and the archive doesn't depend on
+//! threads, clocks or the order of directory entries.
 
 #![forbid(unsafe_code)]
 

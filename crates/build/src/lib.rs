@@ -220,7 +220,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Removes the files of an earlier build whose archive was linked. The macro doesn't include them.
+    /// Removes the files of an earlier build that linked the archive. The macro doesn't include them.
     fn remove(&self) {
         self.remove_last_library("");
         for part in PARTS {
@@ -244,7 +244,7 @@ impl Parts<'_> {
 
 /// Removes a file of an earlier build, if it exists.
 fn remove_unused(path: &Path) {
-    // Nothing uses the file, so an error costs only space.
+    // The file is unused, so an error costs only space.
     let _ = fs::remove_file(path);
 }
 

@@ -23,7 +23,7 @@ fn await_condition(description: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the embedded site of a fixture, whose build had these options.
+/// Returns the embedded site of a fixture that was built with these options.
 fn embedded(fixture: &support::Fixture, options: &str) -> &'static Embedded {
     let archive: &'static [u8] = fs::read(&fixture.archive).unwrap().leak();
     let folder = fixture.directory.path().join("site");

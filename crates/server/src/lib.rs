@@ -94,7 +94,7 @@ use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
 use crate::startup::{AdminServer, Resources, SignalHandler};
 use crate::worker::{StopFlag, StopReport};
 
-/// How long a worker may take to end after the drain timeout. Only one whose handler doesn't return takes longer.
+/// How long a worker may take to end after the drain timeout. Only one with a handler that doesn't return takes longer.
 const WORKER_END_MAX: Duration = Duration::from_secs(1);
 
 /// A running server.
@@ -258,7 +258,7 @@ impl RunningServer {
     /// Waits until every worker has stopped, because of a signal ([`RunningServer::handle_signals`]) or of
     /// [`StopHandle::stop`].
     ///
-    /// A worker whose handler doesn't return cannot stop. When the drain timeout has passed, `wait` returns without it, and its
+    /// A worker with a handler that doesn't return cannot stop. When the drain timeout has passed, `wait` returns without it, and its
     /// thread ends with the process.
     pub fn wait(self) {
         let stuck = self.await_workers();

@@ -305,7 +305,7 @@ impl WorkerRoutes {
         self.refuse(head, client, &Error::new(413, "The content of the request is too long."))
     }
 
-    /// Returns the response to a request whose content has an invalid framing.
+    /// Returns the response to a request with an invalid framing of its content.
     pub(crate) fn content_invalid(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
         self.refuse(head, client, &Error::new(400, "The content of the request is invalid."))
     }

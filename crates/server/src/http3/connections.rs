@@ -41,7 +41,7 @@ impl Connections {
         self.0.get_mut(key.index())?.as_mut()
     }
 
-    /// Returns the connection whose key has this index.
+    /// Returns the connection with a key of this index.
     #[inline]
     pub(super) fn at_index(&mut self, index: usize) -> Option<&mut Connection> {
         Some(&mut self.0.get_mut(index)?.as_mut()?.connection)

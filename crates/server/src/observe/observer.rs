@@ -84,7 +84,7 @@ impl Observer {
         }
     }
 
-    /// Records a request whose handler had no response in time.
+    /// Records a request for which a handler had no response in time.
     #[cold]
     pub(crate) fn handler_timed_out(&mut self) {
         if let Some(counters) = &self.counters {

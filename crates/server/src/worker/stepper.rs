@@ -19,6 +19,7 @@ use crate::content::Content;
 use crate::error::StartError;
 use crate::observe::{Counters, LogFile, LogWriter, Observer, Status};
 use crate::reload::Current;
+use crate::routes::WorkerRoutes;
 use crate::sandbox::Sandbox;
 
 /// A worker with one connection, on which the client sends requests in every iteration.
@@ -47,8 +48,18 @@ impl Stepper {
     /// # Errors
     /// Returns an error if the content or the access log cannot be opened.
     pub fn new(content: config::Content, instrumentation: Instrumentation) -> Result<Stepper, StartError> {
+        Stepper::with_routes(content, instrumentation, |_| Ok(None))
+    }
+
+    /// Does the same for a worker with the routes that `routes` returns.
+    fn with_routes(
+        content: config::Content,
+        instrumentation: Instrumentation,
+        routes: impl FnOnce(&Arc<Status>) -> Result<Option<WorkerRoutes>, StartError>,
+    ) -> Result<Stepper, StartError> {
         let log = instrumentation.log.as_ref().map(LogFile::open).transpose()?;
         let status = Arc::new(Status::new(std::iter::empty()));
+        let routes = routes(&status)?;
         let start = |log: LogFile| log.start(1, status, config::NoticeHandler::ignore(), &Sandbox::default());
         let log = log.map(start).transpose()?;
         let counters = instrumentation.metrics.then(|| Arc::new(Counters::default()));
@@ -58,7 +69,8 @@ impl Stepper {
         let current = Arc::new(Current::new(Arc::new(content)));
         let stop = Arc::new(StopFlag::default());
         let client = Client::new();
-        let plan = Plan::new(&config, [(ListenerKind::Plain, ())], current, stop, observer);
+        let plan =
+            Plan::new(&config, [(ListenerKind::Plain, ())], current, stop, observer).with_routes(routes);
         let worker =
             Worker::new(SingleClientLoop::new(Rc::clone(&client)), plan).map_err(StartError::EventLoop)?;
         let mut stepper = Stepper { worker, client };

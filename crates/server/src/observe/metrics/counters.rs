@@ -32,7 +32,7 @@ pub(crate) struct Counters {
     pub(crate) tls_failures: Counter,
     pub(crate) bytes: Counter,
     pub(crate) log_lines_dropped: Counter,
-    /// Requests whose handler on the pool had no response in time.
+    /// Requests for which a handler on the pool had no response in time.
     pub(crate) handlers_timed_out: Counter,
     pub(crate) methods: [Counter; MethodKind::ALL.len()],
     pub(crate) refusals: [Counter; Refusal::ALL.len()],

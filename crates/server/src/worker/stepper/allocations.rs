@@ -2,10 +2,17 @@
 //! and access log.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use cannery_archive::Loading;
+use cannery_eventloop::Waker;
+use cannery_routes::{HandlerThread, Request, Route, Routes};
 
 use crate::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarget, NamedArchive};
+use crate::error::StartError;
+use crate::routes::{Pools, WorkerRoutes};
 use crate::worker::simulation::archive;
 use crate::worker::stepper::{Instrumentation, Stepper};
 
@@ -64,6 +71,29 @@ fn check(instrumentation: &Instrumentation) {
 #[test]
 fn request_does_not_allocate() {
     check(&Instrumentation::NONE);
+}
+
+#[test]
+fn static_request_beside_routes_does_not_allocate() {
+    let mut routes = Routes::default();
+    for pattern in ["GET /hello/{name}", "/api/{path...}", "GET /small/{$}", "GET other.example/small"] {
+        routes.add(pattern, Route::new(|_: &Request<'_>| "", HandlerThread::Pool, 0)).unwrap();
+    }
+    let routes = Arc::new(routes);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&archive("release")).unwrap();
+    let mut stepper = Stepper::with_routes(content(&file), Instrumentation::NONE, |status| {
+        let (pools, mut watchdog) = Pools::start(1, &routes, Duration::MAX, status)?;
+        let waker = Waker::new().map_err(StartError::EventLoop)?;
+        Ok(Some(WorkerRoutes::new(routes, pools, waker, channel().0, &mut watchdog)))
+    })
+    .unwrap();
+    for (request, start) in REQUESTS {
+        stepper.set_requests(request.as_bytes());
+        assert!(stepper.step() > start.len(), "{request}");
+        assert_eq!(stepper.response_start(), start, "{request}");
+        assert_eq!(allocations(&mut stepper), 0, "{request}");
+    }
 }
 
 #[test]
