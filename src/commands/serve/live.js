@@ -18,7 +18,7 @@
   // The warnings that the user has hidden.
   const HIDDEN = "cannery-hidden-warnings";
   const LOOK = {
-    position: "fixed", "z-index": "2147483647", overflow: "auto", background: "rgb(20 20 24 / 95%)", color: "#eee",
+    position: "fixed", "z-index": "2147483647", overflow: "auto", background: "rgb(20 20 24)", color: "#eee",
     font: "16px/1.5 ui-monospace, monospace", "text-align": "left", display: "block",
   };
 
