@@ -23,6 +23,10 @@ const newContext = () => browser.newContext({ viewport: { width: 800, height: 60
 const open = async (context, path) => {
   const tab = await context.newPage();
   tab.on("pageerror", (error) => { throw error; });
+  tab.on("request", (request) => {
+    if (request.isNavigationRequest()) tab.isFollowing = false;
+    else if (request.url().includes("/__/cannery/live?")) tab.isFollowing = !request.url().endsWith("-first");
+  });
   await tab.goto(at(path), { waitUntil: "load" });
   return tab;
 };
@@ -30,6 +34,10 @@ const until = (tab, condition, argument = null) => tab.waitForFunction(condition
 const heading = (tab, text) => until(tab, (text) => document.querySelector("h1")?.textContent === text, text);
 const shade = (tab, shade) => until(tab,
   (color) => getComputedStyle(document.querySelector("h1")).color === color, `rgb(${shade}, ${shade}, ${shade})`);
+// Waits until the script has compared the page with the folder. It reloads the page for a change that comes earlier.
+const follows = async (tab) => {
+  while (!tab.isFollowing) await tab.waitForEvent("request", { timeout: 15000 });
+};
 const notice = (tab, name, text) => until(tab,
   ([name, text]) => (document.querySelector(name)?.textContent ?? "").includes(text), [name, text]);
 const noNotice = (tab, name) => until(tab, (name) => !document.querySelector(name), name);
@@ -84,6 +92,7 @@ try {
 
   // Style sheets are exchanged without a reload.
   async function exchangesStyles() {
+    await each(follows);
     await each(mark);
     save("a.css", style(2));
     await each((tab) => shade(tab, 2));

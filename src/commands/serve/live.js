@@ -68,16 +68,18 @@
     return { ...change, action: "reload" };
   }
 
+  // Returns false if the page is reloaded.
   function apply(change) {
     const canExchange = () => change.styles.every((path) => isExchangeable(`/${path}`));
     if (change.action === "reload" || isStale || (change.action === "styles" && !canExchange())) {
       location.reload();
-      return;
+      return false;
     }
     for (const path of change.styles) exchangeStyle(`/${path}`, change.state);
     state = change.state;
     suffix = "";
     showRemarks(change);
+    return true;
   }
 
   // Returns the decoded path of a URL of this site, or null for that of another one.
@@ -273,7 +275,8 @@
         retry = RETRY_MS;
         if (change) {
           wait = PAUSE_MS;
-          apply(change);
+          // The new page follows instead. If the user refuses to leave this one, it stays as it is.
+          if (!apply(change)) return;
         } else {
           await pause(wait);
           wait = Math.min(wait * 1.5, PAUSE_MAX_MS);
