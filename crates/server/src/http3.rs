@@ -28,6 +28,9 @@ mod send_order;
 mod limits;
 
 #[cfg(test)]
+pub(crate) mod fault;
+
+#[cfg(test)]
 pub(crate) use self::limits::{HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
 
 use std::collections::VecDeque;
@@ -105,8 +108,10 @@ pub(crate) struct Http3<D> {
     open: usize,
     /// How many may be open.
     open_max: usize,
-    /// Connections that run in this iteration, each once.
+    /// Connections that have something to do, each once.
     changed: Vec<ConnectionKey>,
+    /// Connections that run in this iteration. After a panic, the next iteration continues.
+    running_next: VecDeque<ConnectionKey>,
     /// Sockets with more datagrams than one iteration receives, by number.
     backlogged: Vec<usize>,
     /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
@@ -159,6 +164,7 @@ impl<D: DatagramSocket> Http3<D> {
             open: 0,
             open_max: usize::MAX,
             changed: Vec::new(),
+            running_next: VecDeque::new(),
             backlogged: Vec::new(),
             incoming: VecDeque::new(),
             timers: Timers::default(),
@@ -215,7 +221,8 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Returns `true` if there is work that no event announces.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.changed.is_empty() || !self.backlogged.is_empty() || !self.incoming.is_empty()
+        let has_connections = !self.changed.is_empty() || !self.running_next.is_empty();
+        has_connections || !self.backlogged.is_empty() || !self.incoming.is_empty()
     }
 
     /// Returns when the next timer expires.
@@ -249,11 +256,12 @@ impl<D: DatagramSocket> Http3<D> {
             self.accept(incoming, number, cx);
         }
 
-        if cx.policy.live_folder.is_some() && !self.changed.is_empty() {
+        // A connection that has used up its budget is marked again, for the next iteration.
+        self.running_next.extend(self.changed.drain(..));
+        if cx.policy.live_folder.is_some() && !self.running_next.is_empty() {
             cx.refresh_folder();
         }
-        // A connection that has used up its budget is marked again, for the next iteration.
-        for key in std::mem::take(&mut self.changed) {
+        while let Some(key) = self.running_next.pop_front() {
             self.run_connection(key, cx);
         }
         for (number, outlet) in (0..).zip(&mut self.outlets) {
@@ -292,6 +300,9 @@ impl<D: DatagramSocket> Http3<D> {
                 }
             }
         }
+        // Datagrams may have been taken from it, or left in a socket. No event announces the latter.
+        self.batch = ReceiveBatch::new();
+        self.backlogged = (0..self.outlets.len()).collect();
     }
 
     /// Begins the graceful shutdown of all connections.
@@ -434,6 +445,8 @@ impl<D: DatagramSocket> Http3<D> {
             Received::Connection(key, event) => {
                 self.running = Running::Connection(key);
                 if let Some(slot) = self.connections.get_mut(key) {
+                    #[cfg(test)]
+                    fault::strike(fault::Place::Receive, key);
                     slot.connection.receive(event, number);
                 }
                 self.running = Running::Nothing;
@@ -543,6 +556,8 @@ impl<D: DatagramSocket> Http3<D> {
         *is_marked = false;
         let memory_before = connection.memory();
 
+        #[cfg(test)]
+        fault::strike(fault::Place::Run, key);
         connection.run(cx, &mut self.bodies);
         self.endpoint.maintain(connection.quic());
         let sending = send(connection, &mut self.outlets, &mut self.train, cx.clock.now);

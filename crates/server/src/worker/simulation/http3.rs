@@ -19,6 +19,7 @@ use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version
 use super::run_seeds;
 use super::site::Releases;
 use crate::config::{self, Config, ListenerKind};
+use crate::http3::fault::{self, Place};
 use crate::http3::{HANDSHAKE_SILENCE_MAX, Http3Plan};
 use crate::observe::Observer;
 use crate::reload::Current;
@@ -79,6 +80,41 @@ fn shutdown_waits_briefly_for_half_open_connections() {
     }
     // Deadlines are checked once a second.
     assert_eq!((worker.now() - start).as_secs(), HANDSHAKE_SILENCE_MAX.as_secs());
+}
+
+/// The others get all datagrams and all responses.
+#[test]
+fn panic_ends_one_connection() {
+    let releases = Releases::build();
+    for place in [Place::Receive, Place::Run] {
+        let mut random = Random::new(1);
+        let network = Network::new(1);
+        let current = Arc::new(Current::new(Arc::clone(&releases.first)));
+        let mut worker = worker(&network, &current, None, &mut random);
+        // Datagrams of all clients arrive in the same iterations.
+        let path = Path::PERFECT;
+        let clients: Vec<_> = (0..3)
+            .map(|number| {
+                let client = Rc::new(RefCell::new(Client::new(&mut random)));
+                network.add_datagram_peer(address(number, 0), Rc::clone(&client) as _, path);
+                client
+            })
+            .collect();
+
+        while !clients.iter().all(|client| client.borrow().is_confirmed()) {
+            worker.run_guarded_iteration(None);
+        }
+        fault::arm(place, 0);
+        while clients.iter().any(|client| !client.borrow().is_done()) {
+            assert!(network.elapsed() < Duration::from_secs(120), "{place:?}: a client waits");
+            worker.run_guarded_iteration(None);
+        }
+        assert!(fault::is_over(), "{place:?}: no panic");
+        let outcomes: Vec<_> = clients.iter().map(|client| client.borrow().outcome()).collect();
+        let lost = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Lost(_))).count();
+        let complete = outcomes.iter().filter(|outcome| **outcome == Outcome::Complete).count();
+        assert_eq!((lost, complete), (1, 2), "{place:?}: {outcomes:?}");
+    }
 }
 
 /// Runs the scenario of a seed: up to three clients, one worker, sometimes a new release or a shutdown.
