@@ -35,19 +35,18 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("h2spec", outside::install_h2spec);
         steps.run("quic-go", outside::install_quic_go);
     }
+    let packages = packages_of(extent);
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
-    let clippy = format!("clippy --workspace {WITHOUT_BENCHMARKS} --all-targets -- -D warnings");
+    let clippy = format!("clippy {packages} --all-targets -- -D warnings");
     steps.run("clippy", || project::run(&mut cargo(&clippy)));
     if extent != Extent::Fast {
         steps.run("tidy", tidy::check);
         deny(&mut steps, extent);
-        packages(&mut steps, extent);
+        pack(&mut steps, extent);
         count(&mut steps, extent);
-        benchmarks(&mut steps, extent);
     }
-    let test = format!("test --workspace {WITHOUT_BENCHMARKS}");
+    let test = format!("test {packages}");
     steps.run("cargo test", || project::run(&mut tests(&test, extent)));
-    // Of the same packages: Cargo would compile libraries once more with the features that a single package enables.
     let black_box = format!("{test} --test it");
 
     // A program that contains the server, and has routes, must respond to all other requests in the same way.
@@ -66,7 +65,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     }
 
     if extent != Extent::Fast {
-        portable(&mut steps, extent);
+        portable(&mut steps, packages, extent);
     }
     steps.finish()
 }
@@ -96,19 +95,19 @@ fn tests(words: &str, extent: Extent) -> Command {
     command
 }
 
-/// Checks the portable build on Linux: unit tests of the crates that have portable modules, and the black box tests that use
-/// these modules most. Also checks that the event loop compiles for a system with kqueue, and the follower for one with `FSEvents`.
-fn portable(steps: &mut Steps, extent: Extent) {
-    const CRATES: &str = "--package cannery-eventloop --package cannery-archive --package cannery-server";
-    const FEATURE: &str = "--features portable";
-    const MODULES: &str = "admin:: get:: hostile:: http3:: processes:: range:: reload:: tls:: workers::";
+/// Checks the portable build on Linux: the unit tests, and the black box tests that use its modules most. Also checks that the
+/// event loop compiles for a system with kqueue, and the follower for one with `FSEvents`.
+fn portable(steps: &mut Steps, packages: &str, extent: Extent) {
+    const FEATURE: &str = "--features cannery-cli/portable";
+    const MODULES: &str =
+        "admin:: get:: hostile:: http3:: processes:: range:: reload:: tls:: workers:: --skip live_reload::";
     const LOOP: &str = "the loop for FreeBSD";
     const FOLLOWER: &str = "following on macOS";
-    let clippy = format!("clippy {CRATES} --package cannery-cli --all-targets {FEATURE} -- -D warnings");
+    let clippy = format!("clippy {packages} --all-targets {FEATURE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
-    let unit = format!("test {CRATES} {FEATURE}");
+    let unit = format!("test {packages} --lib {FEATURE}");
     steps.run("portable units", || project::run(&mut tests(&unit, extent)));
-    let black_box = format!("test --package cannery-cli --test it {FEATURE} -- {MODULES}");
+    let black_box = format!("test {packages} --test it {FEATURE} -- {MODULES}");
     steps.run("portable it", || project::run(&mut tests(&black_box, extent)));
 
     for (name, package, target) in [(LOOP, "eventloop", FREEBSD), (FOLLOWER, "follow", MACOS)] {
@@ -182,23 +181,18 @@ fn can_reach(repository: &str) -> bool {
 /// The release of cargo deny that `deny.toml` is written for.
 const DENY_VERSION: &str = "0.20.2";
 
-/// The benchmarks depend on libraries that no other package needs, so only continuous integration compiles them.
-const WITHOUT_BENCHMARKS: &str = "--exclude cannery-bench";
-
-/// Runs clippy and the unit tests of the benchmarks. One test compares docs/benchmarks.md with the tables of results.
-fn benchmarks(steps: &mut Steps, extent: Extent) {
-    const BENCHMARKS: &str = "benchmarks";
-    if extent == Extent::Usual {
-        return steps.skip(BENCHMARKS, "`cargo xtask ci` checks them, or `cargo test -p cannery-bench`");
+/// Returns the packages that cargo compiles. All steps select the same ones: for others, cargo would compile libraries once more,
+/// with the features that those enable.
+fn packages_of(extent: Extent) -> &'static str {
+    match extent {
+        // The benchmarks depend on libraries that no other package needs.
+        Extent::Fast | Extent::Usual => "--workspace --exclude cannery-bench",
+        Extent::Integration | Extent::Slow => "--workspace",
     }
-    steps.run(BENCHMARKS, || {
-        project::run(&mut cargo("clippy --package cannery-bench --all-targets -- -D warnings"))?;
-        project::run(&mut cargo("test --quiet --package cannery-bench"))
-    });
 }
 
 /// Packs the crates as for crates.io, without building the packages.
-fn packages(steps: &mut Steps, extent: Extent) {
+fn pack(steps: &mut Steps, extent: Extent) {
     const PACKAGES: &str = "packages";
     if extent == Extent::Usual {
         return steps.skip(PACKAGES, "`cargo xtask ci` checks them; it asks crates.io for each dependency");
