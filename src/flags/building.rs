@@ -13,6 +13,9 @@ use clap::Args;
 use super::one_of;
 use crate::output::Failure;
 
+/// The codings of `--compress`, if it is not given.
+pub(super) const DEFAULT_CODINGS: &str = "identity,gzip,brotli";
+
 #[derive(Debug, Args)]
 pub(super) struct StorageFlags {
     /// The content codings to store, separated by commas: identity, gzip, zopfli, brotli or zstd; `none`, `gz` and `br`
@@ -21,7 +24,7 @@ pub(super) struct StorageFlags {
         long,
         value_name = "CODINGS",
         value_delimiter = ',',
-        default_value = "identity,gzip,brotli",
+        default_value = DEFAULT_CODINGS,
         value_parser = parse_encoder
     )]
     compress: Vec<Encoder>,
@@ -235,7 +238,7 @@ impl CacheFlags {
 }
 
 /// Parses an encoder's own name, its content coding, or kawipiko's name of it. The empty string is `identity`.
-fn parse_encoder(text: &str) -> Result<Encoder, String> {
+pub(super) fn parse_encoder(text: &str) -> Result<Encoder, String> {
     match text.trim() {
         "" | "none" => Ok(Encoder::Identity),
         "gz" => Ok(Encoder::Gzip),

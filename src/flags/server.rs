@@ -65,6 +65,8 @@ pub struct ServerOptions {
     pub own_archive: Option<PathBuf>,
     /// The indices of the archives that a process of its own compiles from folders.
     pub folders: Vec<usize>,
+    /// The codings of these archives, in the form that the archiver takes, if they are not its default.
+    pub folder_codings: Option<String>,
     /// The user to change to, as on the command line.
     pub user: Option<String>,
     /// Flags on the command line that are accepted without an effect.
@@ -154,6 +156,10 @@ struct ContentFlags {
     /// all CPUs too.
     #[arg(long, value_name = "[HOST=]DIR", value_parser = parse_named_archive, conflicts_with = "processes")]
     folder: Vec<NamedArchive>,
+
+    /// The content codings of folders, separated by commas, as for `cannery-archiver`: identity, gzip, zopfli, brotli or zstd.
+    #[arg(long, value_name = "CODINGS", requires = "folder")]
+    folder_compress: Option<String>,
 
     /// Look for new archives and certificates only at SIGHUP, not twice a second.
     #[arg(long)]
@@ -429,6 +435,7 @@ impl Flags {
             profile_mem: self.monitoring.profile_mem.clone(),
             own_archive: own.clone(),
             folders: (archives..archives + self.content.folder.len()).collect(),
+            folder_codings: self.content.folder_compress.clone(),
             user: self.sandbox.user.clone(),
             processes: self.listening.processes.map(usize::from).and_then(NonZeroUsize::new),
             descriptors_max: self.listening.limit_descriptors,

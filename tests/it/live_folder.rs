@@ -372,13 +372,14 @@ fn production_responses_are_those_of_a_deployed_archive() {
         ("_redirects", "/old / 301\n"),
         ("404.html", "not here"),
     ];
-    let live = Live::start(&files, &["--production"]);
+    let codings = ["--compress", "identity,gzip,brotli,zstd"];
+    let live = Live::start(&files, &[&["--production"][..], &codings].concat());
     live.event("compressed");
     let archive = live.folder.path().join("site.cdb");
-    compile(&live.root, &archive, &[]);
+    compile(&live.root, &archive, &codings);
     let deployed = Server::start(&["--archive", archive.to_str().unwrap()]);
     for target in ["/", "/a.css", "/docs/", "/docs/b.txt", "/old", "/none"] {
-        for fields in ["", "Accept-Encoding: br, gzip\r\n"] {
+        for fields in ["", "Accept-Encoding: br, gzip\r\n", "Accept-Encoding: zstd\r\n"] {
             let head = |response: &Response| {
                 let fields = response.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("date"));
                 fields.cloned().collect::<Vec<_>>()

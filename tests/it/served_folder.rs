@@ -86,6 +86,20 @@ fn without_date(response: &Response) -> (u16, Vec<(String, String)>, &[u8]) {
 }
 
 #[test]
+fn codings_can_be_chosen() {
+    let (_folder, root) = site();
+    let server = serve(&root, &["--folder-compress", "zstd"]);
+    await_coding(&server, "/", "zstd");
+    let response = request_at(&server.address, "GET", "/", "Accept-Encoding: br, gzip\r\n");
+    assert_eq!((response.status, response.field("Content-Encoding")), (200, None));
+
+    let output =
+        server_command().arg("--folder").arg(&root).args(["--folder-compress", "lzma"]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("lzma") && error.contains("zstd"), "{error}");
+}
+
+#[test]
 fn responses_are_those_of_a_deployed_archive() {
     let (folder, root) = site();
     let server = Server::start_on_all_transports(&["--folder", root.to_str().unwrap()]);

@@ -327,9 +327,11 @@ impl<S: BuildSink> Updater<S> {
             // This fails only if the updates have ended.
             let _ = sender.send(Message::Compressed(result, started.elapsed()));
         };
-        // Without a thread, the site is served uncompressed.
-        if thread::Builder::new().name("compress".into()).spawn(run).is_ok() {
-            self.background = Some(Background { plan, cancel, relevance: Relevance::Newest });
+        match thread::Builder::new().name("compress".into()).spawn(run) {
+            Ok(_) => self.background = Some(Background { plan, cancel, relevance: Relevance::Newest }),
+            Err(error) => self.log.hint(&format!(
+                "cannot start the thread that compresses: {error}; until the next change, new contents are served uncompressed"
+            )),
         }
     }
 
