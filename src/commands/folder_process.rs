@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use cannery_archiver::{CancelFlag, Compiler, Effort, Error, TemporaryDirectory};
 use cannery_follow::{Inspector, Mode};
-use cannery_server::release_socket::ReleaseSender;
+use cannery_server::process::release_socket::ReleaseSender;
 use cannery_server::sandbox::{Plan, Requirement, Sandbox};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};

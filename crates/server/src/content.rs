@@ -18,11 +18,11 @@ use cannery_secure::Version;
 use cannery_site::{Answer, Method, PLAIN_HTTP, Reason, Scratch, Site, Target, https_redirect};
 use cannery_wire::{ArchiveRef, Multiplexed, Output, Refusal, RequestLine, Response, ServerFields};
 
-use crate::admin::Admin;
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{LoggedRequest, LoggedResponse, Observer, RefusedRequest, Status};
+use crate::pages::admin::Admin;
 use crate::pages::{BuiltinPages, Challenges, Page};
 use dummy::Dummy;
 use exchange::Exchange;

@@ -7,10 +7,7 @@
 
 // From the whole to its parts: we let a module import only modules that are listed after it.
 
-// The server as a library: what it serves, where, and with which routes.
-mod builder;
-
-// Opens files and sockets, starts the threads, handles signals.
+// Builds and starts a server: opens files and sockets, starts the threads, handles signals.
 mod startup;
 
 // One serving thread: its event loop, its listeners, its connections.
@@ -31,26 +28,17 @@ mod reload;
 // Selects the site of a request, and the archive or page for the response.
 mod content;
 
-// Pages and metrics for operators.
-mod admin;
+// Pages of the server itself: admin pages, `/__/`, ACME challenges.
+mod pages;
 
 // Counters, the access log, and the state of the server as a whole.
 mod observe;
 
-// Built-in pages: `/__/` and ACME challenges.
-mod pages;
-
-// Several processes: listening sockets, supervisor, takeover, service manager.
+// Several processes: listening sockets, supervisor, takeover, messages between them and to the service manager.
 pub mod process;
 
 // Foundations of all of the above: threads in the sandbox.
 mod thread;
-
-// Releases of a process that compiles them.
-pub mod release_socket;
-
-// Open files over Unix sockets.
-pub mod file_socket;
 
 // Errors of starting a server.
 mod error;
@@ -73,13 +61,12 @@ use std::time::{Duration, Instant};
 pub use cannery_eventloop::Address;
 use cannery_eventloop::{Claim, Waker};
 
-pub use crate::builder::{EmbeddedArchive, FolderReleases, Server};
 pub use crate::config::Config;
 pub use crate::error::StartError;
 pub use crate::notice::Notice;
 pub use crate::process::Addresses;
 pub use crate::reload::{PublishError, Publisher};
-pub use crate::startup::AdminProcess;
+pub use crate::startup::{AdminProcess, EmbeddedArchive, FolderReleases, Server};
 #[cfg(any(test, feature = "stepper"))]
 pub use crate::worker::stepper;
 pub use crate::worker::{Backend, BackendChoice};
@@ -87,8 +74,8 @@ pub use crate::worker::{Backend, BackendChoice};
 use crate::config::ListenerKind;
 use crate::observe::{LogWriter, Report, SiteStatus, Status};
 use crate::process::notify::Notify;
+use crate::process::release_socket::ReleaseReceiver;
 use crate::process::{DownProcesses, Handover};
-use crate::release_socket::ReleaseReceiver;
 use crate::reload::ReloadHandle;
 use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
 use crate::startup::{AdminServer, Resources, SignalHandler};

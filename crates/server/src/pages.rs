@@ -1,10 +1,19 @@
-//! Pages that belong to no site: built-in pages below `/__/`, and ACME challenges.
+//! Pages of the server itself: built-in pages below `/__/`, ACME challenges, and the admin pages.
 //!
-//! Paths of the site take precedence.
+//! Built-in pages and challenges share the addresses of sites, and paths of the site take precedence. The admin pages have
+//! a listener of their own.
 
+// Metrics and statistics for programs, a page for operators.
+pub(crate) mod admin;
+
+// The pages below `/__/`: information about the server, and the state of a folder that is edited.
 mod builtin;
-pub(crate) mod challenges;
 mod live;
+
+// Files that prove to a certificate authority who controls a host.
+pub(crate) mod challenges;
+
+// One page: status, fields and body.
 mod page;
 
 pub(crate) use challenges::Challenges;

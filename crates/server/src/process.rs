@@ -20,6 +20,10 @@ mod inherited;
 mod down_processes;
 mod handover;
 
+// Open files, and releases as such files, sent to another process.
+pub mod file_socket;
+pub mod release_socket;
+
 // Messages to the service manager.
 pub mod notify;
 

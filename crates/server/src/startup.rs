@@ -1,4 +1,7 @@
-//! Start and shutdown of a server: opens its resources, starts its threads, handles signals.
+//! Start and shutdown of a server: builds it, opens its resources, starts its threads, handles signals.
+
+// The server as a library: what it serves, where, and with which routes.
+mod builder;
 
 // Everything that must be open before the sandbox is entered, and the start of all threads.
 mod resources;
@@ -16,5 +19,6 @@ mod signals;
 
 pub use admin_process::AdminProcess;
 pub(crate) use admin_server::AdminServer;
+pub use builder::{EmbeddedArchive, FolderReleases, Server};
 pub(crate) use resources::Resources;
 pub(crate) use signals::SignalHandler;

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_archiver::TemporaryDirectory;
-use cannery_server::file_socket;
+use cannery_server::process::file_socket;
 
 /// Reports that the folder is compiled.
 const COMPILED: u8 = b'c';

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use cannery_server::config::{Content, NamedArchive, Requirement, SandboxPolicy};
-use cannery_server::release_socket::{self, ReleaseReceiver};
+use cannery_server::process::release_socket::{self, ReleaseReceiver};
 use cannery_server::{Config, RunningServer};
 
 use super::start_failure;

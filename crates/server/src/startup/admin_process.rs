@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use super::admin_server::{AdminListener, AdminServer};
 use super::signals::SignalHandler;
 use crate::StopHandle;
-use crate::admin::{Admin, Collector, Source};
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::observe::Status;
+use crate::pages::admin::{Admin, Collector, Source};
 use crate::process::notify::Notify;
 use crate::sandbox::{self, Sandbox};
 

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cannery_site::{Method, Target};
 use cannery_wire::RequestHead;
 
+use super::Page;
 use crate::config::HostPattern;
 use crate::observe::{Counters, Status};
-use crate::pages::Page;
 use stats::Stats;
 
 /// The page for people, a single file without external resources.

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use crate::file_socket;
+use super::file_socket;
 
 /// The content of each message, because the kernel sends no descriptor without a byte.
 const MESSAGE: [u8; 1] = [1];
