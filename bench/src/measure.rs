@@ -70,7 +70,10 @@ impl<'a> Context<'a> {
             for _ in 0..rounds {
                 // A server with an error isn't measured again at this step.
                 contenders.retain(|(spec, step)| {
-                    samples.record(&self.scenario.label(step), spec.name, measure(spec, step))
+                    let result = measure(spec, step);
+                    let has_values = result.is_ok();
+                    samples.record(&self.scenario.label(step), spec.name, result);
+                    has_values
                 });
             }
         }

@@ -39,9 +39,8 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Prints the values of one round, or the error, and adds them. Returns `true` if there are values.
-    pub(crate) fn record(&mut self, step: &str, series: &str, result: Result<Sample>) -> bool {
-        let has_values = result.is_ok();
+    /// Prints the values of one round, or the error, and adds them.
+    pub(crate) fn record(&mut self, step: &str, series: &str, result: Result<Sample>) {
         match result {
             Ok(sample) => {
                 let shown =
@@ -55,7 +54,6 @@ impl Samples {
                 self.fail(step, series);
             }
         }
-        has_values
     }
 
     /// Adds the values of one round.

@@ -16,7 +16,8 @@ use cannery_testkit::http2::{
 use cannery_wire::h2::{Connection, ReceivedContent, Step, StreamId};
 use cannery_wire::limits::STREAMS_MAX;
 use cannery_wire::{
-    ArchiveRef, HeadStore, Multiplexed, Output, OwnHead, RequestHead, Response, ServerFields, StoredRequest,
+    ArchiveRef, HeadStore, Multiplexed, Output, OwnHead, RequestHead, Response, Resumption, ServerFields,
+    StoredRequest,
 };
 
 use crate::interop::choices::Choices;
@@ -298,7 +299,7 @@ impl End for Peer {
                     ReceivedContent::TooLong => b"413",
                 };
                 self.connection.postpone(stream);
-                assert!(self.connection.resume(stream));
+                assert_eq!(self.connection.resume(stream), Resumption::Ready);
                 let fields = [(":status", status)];
                 self.connection.respond_with_head(
                     stream,

@@ -127,7 +127,7 @@ fn plain_block(header: &[u8]) -> Option<Source> {
         _ => return None,
     }
     let address_bytes = [0, 12, 36, 216][usize::from(family)];
-    if header.len() < 16 + address_bytes || !plain_extensions(header, 16 + address_bytes) {
+    if header.len() < 16 + address_bytes || !has_valid_extensions(header, 16 + address_bytes) {
         return None;
     }
     let port = |position: usize| u16::from(header[position]) * 256 + u16::from(header[position + 1]);
@@ -146,7 +146,7 @@ fn plain_block(header: &[u8]) -> Option<Source> {
 
 /// Returns `true` if a list of type, length and value fills the rest of a header, with at most one checksum,
 /// which is correct.
-fn plain_extensions(header: &[u8], mut position: usize) -> bool {
+fn has_valid_extensions(header: &[u8], mut position: usize) -> bool {
     let mut sums = Vec::new();
     while position < header.len() {
         if position + 3 > header.len() {

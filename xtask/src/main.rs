@@ -58,7 +58,7 @@ fn run(mut words: Words) -> Result<(), Error> {
     let task = words.next().ok_or(Error::Usage { problem: "no task was named".into() })?;
     match task.as_str() {
         "test" => {
-            let extent = match (words.flag("--fast"), words.flag("--slow")) {
+            let extent = match (words.take("--fast").is_some(), words.take("--slow").is_some()) {
                 (false, false) => Extent::Usual,
                 (true, false) => Extent::Fast,
                 (false, true) => Extent::Slow,
@@ -73,7 +73,7 @@ fn run(mut words: Words) -> Result<(), Error> {
         "tidy" => words.finish().and_then(|()| checks::check_texts()),
         "bench" => bench(words),
         "counts" => {
-            let accept = words.flag("--accept");
+            let accept = words.take("--accept").is_some();
             words.finish()?;
             counts::run(accept)
         }

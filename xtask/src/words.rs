@@ -17,10 +17,10 @@ impl Words {
         if self.left.is_empty() { None } else { Some(self.left.remove(0)) }
     }
 
-    /// Removes a flag, wherever it is. Returns `true` if it was present.
-    pub(crate) fn flag(&mut self, name: &str) -> bool {
-        let position = self.left.iter().position(|word| word == name);
-        position.map(|position| self.left.remove(position)).is_some()
+    /// Removes and returns a flag, wherever it is.
+    pub(crate) fn take(&mut self, flag: &str) -> Option<String> {
+        let position = self.left.iter().position(|word| word == flag)?;
+        Some(self.left.remove(position))
     }
 
     /// Returns the number after a flag, or `default` if the flag is absent.

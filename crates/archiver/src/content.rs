@@ -30,7 +30,7 @@ pub(crate) struct Content {
     /// `true` if a source with this content is stored.
     pub(crate) wanted: bool,
     /// `true` if a source with this content has a compressible type.
-    pub(crate) to_encode: bool,
+    pub(crate) should_encode: bool,
     /// The stored codings; sorted by size once all are stored.
     pub(crate) forms: Vec<Form>,
 }
@@ -67,7 +67,7 @@ impl Contents {
                 length,
                 first: source,
                 wanted: false,
-                to_encode: false,
+                should_encode: false,
                 forms: Vec::new(),
             });
         }

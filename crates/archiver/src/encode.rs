@@ -90,7 +90,7 @@ impl Encoding<'_> {
         if self.encoders().next().is_none() {
             return 0;
         }
-        contents.all.iter().filter(|content| content.to_encode).map(|content| content.length).sum()
+        contents.all.iter().filter(|content| content.should_encode).map(|content| content.length).sum()
     }
 
     /// Compresses contents, and stores those uncompressed that no coding makes smaller.
@@ -194,7 +194,7 @@ impl Encoding<'_> {
     fn jobs(&self, contents: &Contents) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (id, content) in (0..).zip(&contents.all) {
-            if content.to_encode {
+            if content.should_encode {
                 jobs.extend(self.encoders().map(|encoder| Job {
                     content: id,
                     digest: content.digest,

@@ -93,7 +93,7 @@ impl Staging {
 
             // Another build may have removed the file before it was locked.
             let is_ours =
-                file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| same_file(&found, &file));
+                file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| is_same_file(&found, &file));
             if is_ours {
                 self.temporary.push(temporary);
                 return Ok(file);
@@ -170,7 +170,7 @@ fn is_temporary_name(name: &OsStr) -> bool {
     parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number) && parts.next().is_some()
 }
 
-fn same_file(found: &fs::Metadata, file: &File) -> bool {
+fn is_same_file(found: &fs::Metadata, file: &File) -> bool {
     file.metadata().is_ok_and(|opened| (opened.dev(), opened.ino()) == (found.dev(), found.ino()))
 }
 

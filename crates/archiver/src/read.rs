@@ -193,7 +193,7 @@ impl Reading<'_> {
                 return Ok(ReadSource { facts, stamp, body: BodySource::LastBuild(extent) });
             }
             // The bytes are needed only to store them uncompressed, and only for the first source with this content.
-            let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
+            let is_stored = self.stores_identity() || !self.should_encode(id, &facts);
             let is_first =
                 is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
             let is_small = stamp.version.size <= HELD_SOURCE_BYTES_MAX;
@@ -223,7 +223,7 @@ impl Reading<'_> {
             // Another build may have set the same.
             let _ = generated.page.facts.set(facts);
         }
-        let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
+        let is_stored = self.stores_identity() || !self.should_encode(id, &facts);
         let is_first =
             is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
         let body = if is_first { BodySource::Memory(bytes) } else { BodySource::File };
@@ -240,7 +240,7 @@ impl Reading<'_> {
         (!lacks_probe).then_some((stamp, facts))
     }
 
-    fn to_encode(&self, id: SourceId, facts: &SourceFacts) -> bool {
+    fn should_encode(&self, id: SourceId, facts: &SourceFacts) -> bool {
         match self.compression(id) {
             Compression::Always => true,
             Compression::Never => false,
@@ -257,14 +257,14 @@ impl Reading<'_> {
     ) -> Result<(), Error> {
         let SourceFacts { digest, utf8, fingerprinted, .. } = read.facts;
         let is_control = self.control.binary_search(&id).is_ok();
-        let to_encode = !is_control && self.to_encode(id, &read.facts);
+        let should_encode = !is_control && self.should_encode(id, &read.facts);
         let (number, content) =
             contents.find_or_add(digest, self.sources.content_length(id, &read.stamp), id);
         let wanted = !(is_control && self.options.exclude_file_listing);
         content.wanted |= wanted;
-        content.to_encode |= to_encode;
+        content.should_encode |= should_encode;
 
-        if wanted && content.forms.is_empty() && (self.stores_identity() || !to_encode) {
+        if wanted && content.forms.is_empty() && (self.stores_identity() || !should_encode) {
             store_body(content, id, &read.body, self.sources, store)?;
         }
 

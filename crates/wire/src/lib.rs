@@ -46,7 +46,7 @@ mod scan;
 
 pub use archive_ref::ArchiveRef;
 pub use head_store::{HeadStore, KeptLines};
-pub use multiplexed::{BodyFollows, Multiplexed, OwnHead};
+pub use multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
 pub use output::{Output, Segment};
 pub use priority::Priority;
 pub use refusal::Refusal;

@@ -49,8 +49,8 @@ pub trait Multiplexed {
     /// Returns `true` if a request was postponed, and neither answered nor cancelled since.
     fn is_postponed(&mut self, stream: Self::StreamId) -> bool;
 
-    /// Prepares the response to a request that was postponed. Returns `false` if the client has cancelled it.
-    fn resume(&mut self, stream: Self::StreamId) -> bool;
+    /// Prepares the response to a request that was postponed.
+    fn resume(&mut self, stream: Self::StreamId) -> Resumption;
 }
 
 /// The head of a response that is not in an archive: of the server itself, or of a handler.
@@ -68,6 +68,16 @@ impl<'a> OwnHead<'a> {
     pub fn new(fields: &'a [(&'a str, &'a [u8])]) -> OwnHead<'a> {
         OwnHead { fields, server_fields: None }
     }
+}
+
+/// The state of a request after [`Multiplexed::resume`].
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumption {
+    /// It must be answered before the connection reads the next one.
+    Ready,
+    /// The client has cancelled it, or it was answered before.
+    Gone,
 }
 
 /// Whether a body follows the head of a response.

@@ -78,6 +78,15 @@ struct SiteState {
     warnings: Vec<Diagnostic>,
 }
 
+/// The effect of a build on the state.
+#[derive(Debug, PartialEq, Eq)]
+enum StateChange {
+    /// Pages show the current state already.
+    None,
+    /// Pages have something to do.
+    New,
+}
+
 /// A style sheet that has changed.
 struct ChangedStyle {
     path: String,
@@ -143,7 +152,8 @@ impl Live {
 
     /// Notifies pages that a build with these changes and remarks is served.
     pub(super) fn served(&self, changes: &[Change], diagnostics: &[Diagnostic], effort: Effort) {
-        if self.state().serve(changes, diagnostics, effort) {
+        let change = self.state().serve(changes, diagnostics, effort);
+        if change == StateChange::New {
             self.wake();
         }
     }
@@ -287,8 +297,8 @@ impl SiteState {
         }
     }
 
-    /// Records that a build is served. Returns `true` if pages have something to do.
-    fn serve(&mut self, changes: &[Change], diagnostics: &[Diagnostic], effort: Effort) -> bool {
+    /// Records that a build is served.
+    fn serve(&mut self, changes: &[Change], diagnostics: &[Diagnostic], effort: Effort) -> StateChange {
         let mut warnings: Vec<Diagnostic> =
             diagnostics.iter().filter(|found| is_warning(found)).cloned().collect();
         if effort == Effort::Quick {
@@ -298,7 +308,7 @@ impl SiteState {
         }
         let has_failed = self.failure.take().is_some();
         if changes.is_empty() && !has_failed && warnings == self.warnings {
-            return false;
+            return StateChange::None;
         }
 
         self.number += 1;
@@ -316,7 +326,7 @@ impl SiteState {
         if self.styles.len() > STYLES_MAX {
             self.reload();
         }
-        true
+        StateChange::New
     }
 
     /// Reloads the pages that show an earlier state.
@@ -432,7 +442,7 @@ mod tests {
                 .iter()
                 .map(|paths| {
                     let name = state.name();
-                    assert!(state.serve(&changed(paths), &[], Effort::Quick));
+                    assert_eq!(state.serve(&changed(paths), &[], Effort::Quick), StateChange::New);
                     if paths.contains(&"a.css") {
                         assert_eq!(state.instruction(name.as_bytes()).styles, ["a.css"]);
                     }
@@ -465,13 +475,14 @@ mod tests {
         let link = Diagnostic::warning(b"a.html", "broken-link", "is broken");
         let rule = Diagnostic::warning(b"_redirects", "unknown-code", "is not supported");
         let note = Diagnostic::note(b".", "archive-skipped", "is left out");
-        assert!(state.serve(&[], &[rule.clone(), link.clone(), note], Effort::Full));
+        let found = [rule.clone(), link.clone(), note];
+        assert_eq!(state.serve(&[], &found, Effort::Full), StateChange::New);
         assert_eq!(state.warnings, [rule.clone(), link.clone()]);
-        assert!(state.serve(&[], &[], Effort::Quick));
+        assert_eq!(state.serve(&[], &[], Effort::Quick), StateChange::New);
         assert_eq!(state.warnings, [link]);
-        assert!(state.serve(&[], &[], Effort::Full));
+        assert_eq!(state.serve(&[], &[], Effort::Full), StateChange::New);
         assert!(state.warnings.is_empty());
-        assert!(!state.serve(&[], &[], Effort::Full), "nothing is new");
+        assert_eq!(state.serve(&[], &[], Effort::Full), StateChange::None, "nothing is new");
 
         let many = vec![rule; WARNINGS_MAX + 1];
         state.serve(&[], &many, Effort::Quick);

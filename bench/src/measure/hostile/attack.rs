@@ -117,7 +117,7 @@ impl Attack {
 
     /// Continues a connection, and opens it again if the server has closed it.
     fn advance(&self, held: &mut Held) {
-        if held.advance(self.kind).is_ok_and(|is_open| is_open) {
+        if held.advance(self.kind).is_ok() {
             return;
         }
         if held.stream.take().is_some() {
@@ -150,9 +150,9 @@ impl Held {
         Ok(())
     }
 
-    /// Sends or reads a byte if it is time. Returns `true` if the connection is still open.
-    fn advance(&mut self, kind: Kind) -> io::Result<bool> {
-        let Some(stream) = &mut self.stream else { return Ok(false) };
+    /// Sends or reads a byte if it is time. Returns an error if the connection is closed.
+    fn advance(&mut self, kind: Kind) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Err(ErrorKind::NotConnected.into()) };
         let is_time = Instant::now() >= self.next_byte;
         if is_time {
             self.next_byte += BYTE_EVERY;
@@ -160,17 +160,18 @@ impl Held {
         if kind == Kind::SlowHead && is_time {
             let byte = SLOW_HEAD.get(self.sent).copied().unwrap_or(b'x');
             self.sent += 1;
-            return stream.write_all(&[byte]).map(|()| true);
+            return stream.write_all(&[byte]);
         }
         let received = match kind {
             Kind::SlowReader if is_time => stream.read(&mut [0; 1]),
             // Without reading, only a reset is visible.
-            Kind::SlowReader => return Ok(stream.take_error()?.is_none()),
+            Kind::SlowReader => return stream.take_error()?.map_or(Ok(()), Err),
             _ => stream.read(&mut [0; 4096]),
         };
         match received {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
-            received => Ok(received? > 0),
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 }

@@ -11,8 +11,8 @@ fn two_balancers() -> (Balancer, Balancer) {
     (balancers.next().unwrap(), balancers.next().unwrap())
 }
 
-/// Returns `true` if a duplicate of `socket` was transferred.
-fn try_transfer(from: &Balancer, socket: &UnixStream, tag: u32) -> bool {
+/// Returns `true` if a duplicate of `socket` is transferred.
+fn transfers_duplicate(from: &Balancer, socket: &UnixStream, tag: u32) -> bool {
     let socket = socket.try_clone().unwrap();
     from.transfer(Accepted { socket, peer: None }, tag).is_none()
 }
@@ -37,17 +37,17 @@ fn loop_that_left_receives_only_what_was_queued() {
     let (one, other) = two_balancers();
     let (_client, socket) = UnixStream::pair().unwrap();
     one.set_load(9);
-    assert!(try_transfer(&one, &socket, 7));
+    assert!(transfers_duplicate(&one, &socket, 7));
     other.leave();
     other.set_load(0);
-    assert!(!try_transfer(&one, &socket, 7));
+    assert!(!transfers_duplicate(&one, &socket, 7));
     // A loop that read the load before that is refused by the kernel.
     assert!(send(&one.loops[other.own].sender, socket.as_fd(), 7).is_err());
     assert_eq!(other.next_transferred().map(|(tag, _)| tag), Some(7));
     assert!(other.next_transferred().is_none());
     // It no longer transfers connections that it accepts.
     one.set_load(0);
-    assert!(!try_transfer(&other, &socket, 7));
+    assert!(!transfers_duplicate(&other, &socket, 7));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn small_imbalance_is_tolerated() {
     for (load, other_load, is_transferred) in few.into_iter().chain(many) {
         one.set_load(load);
         other.set_load(other_load);
-        assert_eq!(try_transfer(&one, &socket, 0), is_transferred, "{load} and {other_load}");
+        assert_eq!(transfers_duplicate(&one, &socket, 0), is_transferred, "{load} and {other_load}");
         while other.next_transferred().is_some() {}
     }
 }
@@ -72,7 +72,7 @@ fn lost_connection_is_no_longer_counted() {
     // The kernel delivers such a message if the receiver has no descriptor left.
     one.loops[other.own].queued.fetch_add(1, Ordering::Relaxed);
     one.loops[other.own].sender.send(&7u32.to_ne_bytes()).unwrap();
-    assert!(try_transfer(&one, &socket, 8));
+    assert!(transfers_duplicate(&one, &socket, 8));
     assert_eq!(other.next_transferred().map(|(tag, _)| tag), Some(8));
     assert_eq!(one.loops[other.own].total(), 0);
 }
@@ -104,7 +104,7 @@ fn queued_connections_count_as_load() {
     let (one, other) = two_balancers();
     let (_client, socket) = UnixStream::pair().unwrap();
     one.set_load(4);
-    let transferred = (0..10).filter(|_| try_transfer(&one, &socket, 0)).count();
+    let transferred = (0..10).filter(|_| transfers_duplicate(&one, &socket, 0)).count();
     assert_eq!(transferred, 4);
     assert!(other.next_transferred().is_some());
 }

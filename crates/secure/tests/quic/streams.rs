@@ -33,24 +33,24 @@ fn write_in_client(
     id
 }
 
-/// Appends the data that has arrived at the client; returns `true` at the end of the stream.
+/// Appends the data that has arrived at the client.
 fn read_in_client(
     network: &mut Network,
     handle: ConnectionHandle,
     id: quinn_proto::StreamId,
     data: &mut Vec<u8>,
-) -> bool {
+) -> ReadOutcome {
     let mut stream = network.remote(handle).connection.recv_stream(id);
-    let Ok(mut chunks) = stream.read(true) else { return true };
-    let is_finished = loop {
+    let Ok(mut chunks) = stream.read(true) else { return ReadOutcome::Closed };
+    let outcome = loop {
         match chunks.next(usize::MAX) {
             Ok(Some(chunk)) => data.extend_from_slice(&chunk.bytes),
-            Ok(None) => break true,
-            Err(_) => break false,
+            Ok(None) => break ReadOutcome::Finished,
+            Err(_) => break ReadOutcome::Blocked,
         }
     };
     let _ = chunks.finalize();
-    is_finished
+    outcome
 }
 
 fn read(connection: &mut Connection, id: StreamId) -> (Vec<u8>, ReadOutcome) {
@@ -123,8 +123,9 @@ fn echo(
                 }
             }
             let before = received[index].len();
-            let is_finished = read_in_client(network, handle, *id, &mut received[index]);
-            finished += usize::from(is_finished && (before < length || length == 0));
+            let outcome = read_in_client(network, handle, *id, &mut received[index]);
+            let is_new = before < length || length == 0;
+            finished += usize::from(outcome == ReadOutcome::Finished && is_new);
         }
     });
     for data in &received {
@@ -170,7 +171,7 @@ fn client_with_one_stream_at_a_time_may_open_few() {
         assert_eq!(read(connection, stream), (b"request".to_vec(), ReadOutcome::Finished));
         connection.finish(stream).unwrap();
         network.run(SECOND);
-        assert!(read_in_client(&mut network, handle, id, &mut Vec::new()));
+        assert_eq!(read_in_client(&mut network, handle, id, &mut Vec::new()), ReadOutcome::Finished);
     }
     network.run(SECOND);
     // A few are permitted again later, together with others.
@@ -227,7 +228,7 @@ fn partial_write_leaves_the_rest() {
     let mut received = Vec::new();
     let mut is_finished = false;
     network.run_with(60 * SECOND, |network| {
-        is_finished |= read_in_client(network, handle, id, &mut received);
+        is_finished |= read_in_client(network, handle, id, &mut received) == ReadOutcome::Finished;
         let Some(served) = network.server.connections.values_mut().next() else { return };
         if served.events.contains(&Event::Writable(stream)) {
             served.events.clear();
@@ -288,7 +289,7 @@ fn unidirectional_streams_carry_data_one_way() {
     network.run(SECOND);
     let id = network.remote(handle).connection.streams().accept(Dir::Uni).unwrap();
     let mut received = Vec::new();
-    assert!(read_in_client(&mut network, handle, id, &mut received));
+    assert_eq!(read_in_client(&mut network, handle, id, &mut received), ReadOutcome::Finished);
     assert_eq!(received, b"ours");
     network.run(SECOND);
     assert!(network.server.only().events.contains(&Event::Finished(own)));

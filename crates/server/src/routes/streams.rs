@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cannery_routes::{BodyReader, Response};
 use cannery_secure::Version;
-use cannery_wire::{BodyFollows, Multiplexed, Output, RequestHead, ServerFields, StoredRequest};
+use cannery_wire::{BodyFollows, Multiplexed, Output, RequestHead, Resumption, ServerFields, StoredRequest};
 
 use super::encode::with_head;
 use super::{
@@ -190,7 +190,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     ) -> Option<S> {
         while let Some((stream, finished)) = self.finished.pop_front() {
             // The client may have cancelled it.
-            if http.resume(stream) {
+            if http.resume(stream) == Resumption::Ready {
                 let (request, response) = dispatch.complete(*finished);
                 self.respond(http, stream, &request.head(), response, dispatch);
                 return Some(stream);

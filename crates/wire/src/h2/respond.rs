@@ -12,7 +12,7 @@ use super::kept_request::KeptRequest;
 use super::stream::Content;
 use crate::archive_ref::{ArchiveRef, slice};
 use crate::limits::COPIED_BODY_BYTES_MAX;
-use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead};
+use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
 use crate::output::Output;
 use crate::response::Response;
 use crate::response_fields::{field_section, field_section_of};
@@ -98,8 +98,11 @@ impl Multiplexed for Connection {
         self.streams.find(stream.number()).is_some_and(|stream| stream.request.is_some())
     }
 
-    fn resume(&mut self, stream: StreamId) -> bool {
-        self.resume_kept(stream).is_some()
+    fn resume(&mut self, stream: StreamId) -> Resumption {
+        match self.resume_kept(stream) {
+            Some(_) => Resumption::Ready,
+            None => Resumption::Gone,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::encode::{HeadersFrame, put_data_head};
 use super::stream_id::StreamId;
 use crate::archive_ref::{ArchiveRef, slice};
 use crate::limits::STREAM_BODY_COPIED_BYTES_MAX;
-use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead};
+use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
 use crate::output::Output;
 use crate::response::Response;
 use crate::response_fields::{field_section, field_section_of};
@@ -89,12 +89,12 @@ impl Multiplexed for Connection {
         self.postponed.iter().any(|request| request.stream == stream)
     }
 
-    fn resume(&mut self, stream: StreamId) -> bool {
+    fn resume(&mut self, stream: StreamId) -> Resumption {
         let Some(index) = self.postponed.iter().position(|request| request.stream == stream) else {
-            return false;
+            return Resumption::Gone;
         };
         self.pending_request = Some(self.postponed.swap_remove(index));
-        true
+        Resumption::Ready
     }
 }
 

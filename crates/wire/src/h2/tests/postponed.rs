@@ -4,7 +4,7 @@ use cannery_testkit::http2::{END_STREAM, data, reset};
 
 use super::super::flow::Window;
 use super::peer::{Content, Frame, Peer, RECEIVED_BYTES_MAX, get, post};
-use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead};
+use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
 use crate::server_fields::ServerFields;
 
 const CONTENT_LENGTH: &str = "content-length";
@@ -75,9 +75,9 @@ fn postponed_request_is_answered_unless_it_is_reset() {
     assert_eq!(peer.send(&[get(1, "/later"), get(3, "/later")].concat()), []);
     let [first, second] = peer.postponed[..] else { panic!("two requests") };
     peer.send(&reset(1));
-    assert!(!peer.connection.resume(first));
+    assert_eq!(peer.connection.resume(first), Resumption::Gone);
 
-    assert!(peer.connection.resume(second));
+    assert_eq!(peer.connection.resume(second), Resumption::Ready);
     peer.connection.respond_with_head(
         second,
         &OwnHead::new(&[(":status", b"200")]),
@@ -85,7 +85,7 @@ fn postponed_request_is_answered_unless_it_is_reset() {
         &mut peer.output,
     );
     assert_eq!(response(&peer.drain(), 3), (Some(200), b"late".to_vec()));
-    assert!(!peer.connection.resume(second), "it is answered once");
+    assert_eq!(peer.connection.resume(second), Resumption::Gone, "it is answered once");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn body_follows_its_head_in_parts() {
     let mut peer = Peer::open();
     peer.send(&get(1, "/later"));
     let stream = peer.postponed[0];
-    assert!(peer.connection.resume(stream));
+    assert_eq!(peer.connection.resume(stream), Resumption::Ready);
     let fields: [(&str, &[u8]); 1] = [(":status", b"200")];
     let server_fields = ServerFields::new(&[], 0);
     let head = OwnHead { fields: &fields, server_fields: Some((&server_fields, 0)) };

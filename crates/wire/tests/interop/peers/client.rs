@@ -226,8 +226,8 @@ impl Conversation {
         self.in_flight.drain(..bytes);
     }
 
-    /// Delivers all bytes in flight, in both directions. Returns `false` if there were none.
-    fn deliver_all(&mut self) -> bool {
+    /// Delivers all bytes in flight, in both directions, and returns their number.
+    fn deliver_all(&mut self) -> usize {
         self.ours.wait();
         self.poll();
         let written = self.queues.borrow().from_peer.len();
@@ -236,7 +236,7 @@ impl Conversation {
         self.take_written();
         let moved = written + self.in_flight.len();
         self.deliver(usize::MAX);
-        moved > 0
+        moved
     }
 
     /// Completes all requests.
@@ -248,7 +248,7 @@ impl Conversation {
                 request.read(usize::MAX);
                 request.release(u32::MAX);
             }
-            if !self.deliver_all() && (self.is_over || self.queues.borrow().to_peer.is_empty()) {
+            if self.deliver_all() == 0 && (self.is_over || self.queues.borrow().to_peer.is_empty()) {
                 return;
             }
         }

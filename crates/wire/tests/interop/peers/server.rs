@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -155,7 +156,7 @@ pub fn server(data: &[u8]) {
     let mut both = Both::begin();
     while let Some(operation) = choices.byte() {
         let bytes = both.next(operation, &mut choices);
-        if !both.compare(&bytes) {
+        if both.compare(&bytes).is_break() {
             return;
         }
     }
@@ -339,8 +340,8 @@ impl Both {
         frame(CONTINUATION, END_HEADERS, stream, rest)
     }
 
-    /// Sends bytes to both servers, and compares their verdicts. Returns `false` if the run ends here.
-    fn compare(&mut self, bytes: &[u8]) -> bool {
+    /// Sends bytes to both servers, and compares their verdicts. Breaks if the run ends here.
+    fn compare(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let (kind, flags) = (bytes[3], bytes[4]);
         let stream = u32::from_be_bytes(*bytes[5..].first_chunk().expect("it has a head")) & 0x7fff_ffff;
         let before = self.before.get(&stream).copied().unwrap_or(Idle);
@@ -366,7 +367,7 @@ impl Both {
             assert!(ours.eq(theirs), "different streams were answered: {:x?}", &bytes[..bytes.len().min(64)]);
         }
         // After a GOAWAY the other closes as soon as it can; ours stays open until the peer closes.
-        agree && !ends && kind != GOAWAY
+        if agree && !ends && kind != GOAWAY { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     fn ours_of(&mut self, bytes: &[u8]) -> Verdict {
