@@ -52,7 +52,7 @@ pub use layout::record::{
 pub use layout::rule_index::{AFFIX_BYTES_MAX, Candidates, INDEX_RULES_MAX, PATTERN_SEGMENTS_MAX};
 pub use layout::scope::{NewRule, NewScope, Rule, RuleFilter, Scope, ScopeEntry};
 pub use layout::{RecordKind, name, split_host};
-pub use lease::{Lease, is_open_for_writing};
+pub use lease::{Lease, Writers, writers};
 pub use map::Loading;
 pub use program::{archive_position, program_bytes};
 pub use reader::{Archive, Entries};

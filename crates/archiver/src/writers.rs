@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cannery_archive::is_open_for_writing;
+use cannery_archive::{Writers, writers};
 use cannery_base::FileStamp;
 
 /// A file that hasn't changed for this long is complete, even if a process keeps it open, and its stamp is unique: the
@@ -32,13 +32,14 @@ pub(crate) fn is_half_written(file: &File, stamp: &FileStamp) -> bool {
     if age >= SETTLED_AFTER {
         return false;
     }
-    match is_open_for_writing(file) {
+    let is_empty = stamp.version.size == 0;
+    match writers(file) {
         // Network file systems deny leases for other reasons too.
-        Some(true) if is_on_network(file) => age < QUIET_AFTER,
-        Some(false) if stamp.version.size == 0 => age < QUIET_AFTER,
-        Some(is_open) => is_open,
-        None if stamp.version.size == 0 => age < EMPTY_QUIET_AFTER,
-        None => age < QUIET_AFTER,
+        Writers::Present if is_on_network(file) => age < QUIET_AFTER,
+        Writers::Present => true,
+        Writers::Absent => is_empty && age < QUIET_AFTER,
+        Writers::Unknown if is_empty => age < EMPTY_QUIET_AFTER,
+        Writers::Unknown => age < QUIET_AFTER,
     }
 }
 

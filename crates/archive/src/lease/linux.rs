@@ -14,6 +14,8 @@ use std::ptr;
 
 use memmap2::{Advice, Mmap, MmapMut};
 
+use super::Writers;
+
 /// The `fcntl(2)` command that chooses the signal of a lease. Missing in `libc`; 10 on all architectures except SPARC.
 const F_SETSIG: libc::c_int = 10;
 
@@ -74,15 +76,13 @@ fn replace_piece(piece: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `true` if a process has `file`, which must be open for reading only, open for writing.
-///
-/// Returns `None` if that is unknown: the file belongs to another user, or its file system has no leases.
+/// Returns whether a process has `file`, which must be open for reading only, open for writing.
 #[must_use]
-pub fn is_open_for_writing(file: &File) -> Option<bool> {
+pub fn writers(file: &File) -> Writers {
     match file.try_clone().and_then(Lease::on) {
-        Ok(_lease) => Some(false),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Some(true),
-        Err(_) => None,
+        Ok(_lease) => Writers::Absent,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Writers::Present,
+        Err(_) => Writers::Unknown,
     }
 }
 

@@ -8,6 +8,8 @@ use std::io;
 
 use memmap2::{Mmap, MmapMut};
 
+use super::Writers;
+
 /// Does nothing: the system chooses the page size.
 pub(crate) fn prefer_huge_pages(_map: &MmapMut) {}
 
@@ -16,10 +18,10 @@ pub(crate) fn replace_with_copy(_map: &Mmap) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns `None`: it is unknown whether a process has a file open for writing.
+/// Returns [`Writers::Unknown`].
 #[must_use]
-pub fn is_open_for_writing(_file: &File) -> Option<bool> {
-    None
+pub fn writers(_file: &File) -> Writers {
+    Writers::Unknown
 }
 
 /// A lease on a file. No value of this type exists.

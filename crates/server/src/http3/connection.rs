@@ -280,13 +280,16 @@ impl Connection {
     ) -> Result<(), ErrorCode> {
         let id = http_id(stream);
         let key = self.quic.key();
+
+        // Only handlers and some observers need the client's address.
         let needs_address = cx.observer.needs_peer_addresses() || cx.routes.is_some();
         let client = needs_address.then(|| self.quic.remote_address());
         let is_early = self.quic.is_handshaking();
         let http = &mut self.http;
         let handled = &mut self.handled;
 
-        // Responses go to the worker's output. They are written after the closure, which borrows the connection.
+        // Read the frames that have arrived. The closure borrows the connection, so the response goes to the worker's output,
+        // and the rest is done after it.
         let mut progress = Ok(RequestProgress::Continues);
         let mut urgency = None;
         let mut is_answered = false;
@@ -295,6 +298,8 @@ impl Connection {
             while progress == Ok(RequestProgress::Continues) {
                 match http.next_request(id, &mut bytes, cx.http3().heads) {
                     Ok(Step::More) => return,
+
+                    // The head is complete: the response is made by a handler or by the site, now or later.
                     Ok(Step::Request(priority)) => {
                         if is_early {
                             sending = SendTime::from_early_request(cx);
@@ -314,11 +319,15 @@ impl Connection {
                         is_answered = true;
                         urgency = Some(priority);
                     }
+
+                    // The content for a handler is too long, so the response needs no more of the stream.
                     Ok(Step::TooLong) => {
                         handled::finish_content(http, id, key, &client, false, handled, cx);
                         is_answered = true;
                         progress = Ok(RequestProgress::Stopped);
                     }
+
+                    // The rest isn't worth reading, or an error ends the stream or the connection.
                     Ok(Step::Stop) => progress = Ok(RequestProgress::Stopped),
                     Ok(Step::Reset(code)) => progress = Ok(RequestProgress::Reset(code)),
                     Err(code) => progress = Err(code),
@@ -335,6 +344,7 @@ impl Connection {
             self.write_response(stream, sending, cx, bodies);
         }
 
+        // End the request if its frames say so, otherwise if its stream has ended.
         match progress? {
             RequestProgress::Continues => {}
             RequestProgress::Stopped => {
