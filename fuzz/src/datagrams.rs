@@ -18,12 +18,11 @@ use cannery_secure::quic::{
     Arrival, Connection, Context, EarlyData, Endpoint, Generation, Received, Transmit,
 };
 use cannery_secure::{Certificates, Protocol, SelfSigned, Settings, Version};
+use cannery_testkit::Choices;
 use cannery_testkit::tls::ClientOptions;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::ServerName;
 use rustls::quic::{ClientConnection, Version as QuicVersion};
-
-use crate::interop::choices::Choices;
 
 /// The connection IDs of the client.
 const DESTINATION: [u8; 8] = [0xd0, 1, 2, 3, 4, 5, 6, 7];
@@ -73,7 +72,7 @@ pub fn datagrams(data: &[u8]) {
     let mut server = Server::new();
     let mut choices = Choices::new(data);
     for number in 0..DATAGRAMS_MAX {
-        let Some(operation) = choices.byte() else { break };
+        let Some(operation) = choices.operation() else { break };
         let number = u16::try_from(number).expect("there are few datagrams");
         let source = address(operation >> 6);
         match operation % 8 {
@@ -89,10 +88,10 @@ pub fn datagrams(data: &[u8]) {
                 datagram.resize(DATAGRAM_BYTES, 0);
                 server.receive(source, &datagram);
             }
-            3 => server.pass(Duration::from_millis(u64::from(choices.next()) * 20)),
+            3 => server.pass(Duration::from_millis(u64::from(choices.byte()) * 20)),
             4 | 5 => server.receive(source, &initial(number, choices.bytes())),
             _ => {
-                let part = usize::from(choices.next());
+                let part = usize::from(choices.byte());
                 server.receive(source, &initial(number, &hello_part(part)));
             }
         }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Reason};
+use cannery_testkit::Choices;
 use cannery_testkit::http2::{
     ACK, CONTINUATION, DATA, Decoder, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADER_TABLE_SIZE, HEADERS,
     INITIAL_WINDOW_SIZE, PING, PREFACE, PRIORITY_UPDATE, RST_STREAM, SETTINGS, WINDOW_UPDATE, data,
@@ -20,8 +21,7 @@ use cannery_wire::{
     StoredRequest,
 };
 
-use crate::interop::choices::Choices;
-use crate::interop::end::{End, take_bytes};
+use crate::interop::peers::end::{End, take_bytes};
 
 /// Lengths of requested bodies, in bytes.
 const BODIES: [u64; 8] = [0, 1, 13, 8192, 8193, 16_384, 100_000, 1_000_000];
@@ -33,7 +33,7 @@ pub fn frames(bytes: &[u8]) {
     let mut peer = Peer::new();
     peer.send(&[PREFACE, &settings(&[])].concat());
     let mut choices = Choices::new(bytes);
-    while let Some(operation) = choices.byte() {
+    while let Some(operation) = choices.operation() {
         if peer.is_over {
             break;
         }
@@ -87,13 +87,13 @@ impl Peer {
     }
 
     fn act(&mut self, operation: u8, choices: &mut Choices<'_>) {
-        let stream = |choices: &mut Choices<'_>| u32::from(choices.next()) * 2 + 1;
+        let stream = |choices: &mut Choices<'_>| u32::from(choices.byte()) * 2 + 1;
         match operation % 14 {
             0 | 1 => self.request(true, choices),
             2 => self.request(false, choices),
             3 => {
                 let stream = stream(choices);
-                let flags = choices.next() & END_STREAM;
+                let flags = choices.byte() & END_STREAM;
                 self.send(&data(stream, flags, choices.bytes()));
             }
             4 => {
@@ -127,7 +127,7 @@ impl Peer {
                 let table_bytes = choices.number();
                 self.send(&settings(&[(HEADER_TABLE_SIZE, table_bytes)]));
             }
-            9 => self.send(&frame(PING, choices.next() & ACK, 0, &[b'p'; 8])),
+            9 => self.send(&frame(PING, choices.byte() & ACK, 0, &[b'p'; 8])),
             10 => {
                 let payload = [&stream(choices).to_be_bytes()[..], choices.bytes()].concat();
                 self.send(&frame(PRIORITY_UPDATE, 0, 0, &payload));
@@ -135,7 +135,7 @@ impl Peer {
             11 => self.fill(),
             12 => {
                 self.is_arbitrary = true;
-                let (kind, flags, stream) = (choices.next() % 18, choices.next(), choices.next().into());
+                let (kind, flags, stream) = (choices.byte() % 18, choices.byte(), choices.byte().into());
                 self.send(&frame(kind, flags, stream, choices.bytes()));
             }
             _ => {
@@ -147,7 +147,7 @@ impl Peer {
 
     /// Requests a body, in one frame or two.
     fn request(&mut self, is_last: bool, choices: &mut Choices<'_>) {
-        let (body, priority, cut) = (choices.next(), choices.next(), choices.next());
+        let (body, priority, cut) = (choices.byte(), choices.byte(), choices.byte());
         let path = format!("/{}", BODIES[usize::from(body) % BODIES.len()]);
         let priority = format!("u={}{}", priority % 9, if priority < 128 { ", i" } else { "" });
         let block = field_block(&[

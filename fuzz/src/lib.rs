@@ -8,12 +8,14 @@
 mod archives;
 mod choices;
 mod datagrams;
-// The tests of `wire` run the same code from seeds.
 mod frames;
 mod hpack;
 mod import;
-#[path = "../../crates/wire/tests/interop/peers/mod.rs"]
-mod interop;
+// The tests of `wire` run the same code from seeds.
+#[path = "../../crates/wire/tests/interop"]
+mod interop {
+    pub(crate) mod peers;
+}
 mod proxied;
 mod qpack;
 mod reference;
@@ -28,7 +30,7 @@ pub use datagrams::datagrams;
 pub use frames::frames;
 pub use hpack::{hpack, hpack_encoder};
 pub use import::import;
-pub use interop::{client as interop_client, server as interop_server};
+pub use interop::peers::{client as interop_client, server as interop_server};
 pub use proxied::proxy_header;
 pub use qpack::{qpack, qpack_encoder};
 pub use requests::requests;

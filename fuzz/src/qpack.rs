@@ -7,10 +7,9 @@
 //! Both sides are ours, so that a misreading of RFC 9204 in both would pass. `fuzz/tests/ls_qpack.rs` compares each with ls-qpack.
 
 use cannery_archive::{NO_LINE_ID, NewQpackLine};
+use cannery_testkit::Choices;
 use cannery_wire::hpack::{Field, List};
 use cannery_wire::qpack::{Decoder, EncoderTable, Error, FieldSection, encode_line, put_field};
-
-use crate::interop::choices::Choices;
 
 /// Fields as names and values.
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
@@ -20,7 +19,7 @@ pub fn qpack(data: &[u8]) {
     let (mut whole, mut pieced) = (Decoder::new(), Decoder::new());
     let mut strings = Vec::new();
     let mut choices = Choices::new(data);
-    while let Some(kind) = choices.byte() {
+    while let Some(kind) = choices.operation() {
         let bytes = choices.bytes();
         if kind % 2 == 0 {
             let read = whole.read_encoder_stream(bytes, &mut strings);
@@ -70,20 +69,20 @@ pub fn qpack_encoder(data: &[u8]) {
     let mut instructions = Vec::new();
     let mut acknowledgments = Vec::new();
     let mut choices = Choices::new(data);
-    table.set_peer_settings(u64::from(choices.next()) * 20);
-    while let Some(operation) = choices.byte() {
+    table.set_peer_settings(u64::from(choices.byte()) * 20);
+    while let Some(operation) = choices.operation() {
         match operation % 4 {
             0 => {
-                let arrived: Vec<u8> = take(&mut instructions, choices.next());
+                let arrived: Vec<u8> = take(&mut instructions, choices.byte());
                 peer.read_encoder_stream(&arrived, &mut Vec::new()).expect("our instructions are valid");
                 peer.acknowledge_insertions(&mut acknowledgments);
             }
             1 => {
-                let arrived: Vec<u8> = take(&mut acknowledgments, choices.next());
+                let arrived: Vec<u8> = take(&mut acknowledgments, choices.byte());
                 table.read_decoder_stream(&arrived).expect("the peer's acknowledgments are valid");
             }
             _ => {
-                let [archive, id] = [choices.next(), choices.next()];
+                let [archive, id] = [choices.byte(), choices.byte()];
                 let (section, expected) = encode(&mut table, archive, id);
                 instructions.extend(table.take_encoder_stream());
                 let (decoded, fields) = decode(&peer, &section);

@@ -4,14 +4,14 @@
 //! of complete frames, with fields that a decoder of QPACK gets; after the server's last GOAWAY no request is answered; and the
 //! memory of a connection is bounded.
 
+use cannery_testkit::Choices;
 use cannery_wire::h3::{Connection, ErrorCode, RequestEnd, Step, StreamId};
 use cannery_wire::hpack::Field;
 use cannery_wire::limits::{CONTROL_FRAME_BYTES_MAX, FIELD_SECTION_BYTES_MAX};
 use cannery_wire::qpack::{Decoder, put_field};
 use cannery_wire::{HeadStore, Multiplexed, Output, OwnHead, Refusal, StoredRequest};
 
-use crate::interop::choices::Choices;
-use crate::interop::end::take_bytes;
+use crate::interop::peers::end::take_bytes;
 
 // Types of frames (RFC 9114 §7.2).
 const DATA: u64 = 0;
@@ -29,8 +29,8 @@ pub fn streams(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let mut next_stream = 0;
     let mut next_unidirectional = 2;
-    while let Some(operation) = choices.byte() {
-        let stream = u64::from(choices.next()) * STEP;
+    while let Some(operation) = choices.operation() {
+        let stream = u64::from(choices.byte()) * STEP;
         let action = match operation % 8 {
             0 | 1 if next_stream / STEP < STREAMS_MAX => {
                 next_stream += STEP;

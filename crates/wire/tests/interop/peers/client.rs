@@ -8,11 +8,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use cannery_testkit::Choices;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 
-use super::choices::Choices;
 use super::ours::{CONTENT, Ours};
 use super::pipe::{End, Queues, pipe};
 
@@ -29,7 +29,7 @@ const SIZES: [u32; 10] = [1, 9, 100, 1_000, 16_384, 16_393, 65_535, 100_000, 1_0
 pub fn client(data: &[u8]) {
     let mut choices = Choices::new(data);
     let mut talk = Conversation::begin(&mut choices);
-    while let Some(operation) = choices.byte() {
+    while let Some(operation) = choices.operation() {
         talk.act(operation, &mut choices);
     }
     talk.finish();
@@ -113,7 +113,7 @@ impl Conversation {
             5 | 6 => self.with_one(choices, |request, choices| request.upload(choices.one_of(&SIZES))),
             7 => self.with_one(choices, |request, _| request.reset()),
             8 => self.with_one(choices, |request, _| request.drop_handles()),
-            9 | 10 => self.with_one(choices, |request, choices| request.read(choices.next().into())),
+            9 | 10 => self.with_one(choices, |request, choices| request.read(choices.byte().into())),
             11 => self.with_one(choices, |request, choices| request.release(choices.one_of(&SIZES))),
             // One change has to be acknowledged before the next.
             12 => _ = self.connection.set_initial_window_size(choices.one_of(&SIZES)),
@@ -138,8 +138,8 @@ impl Conversation {
     /// Sends a request for a body, if the client can send one now.
     fn request(&mut self, has_content: bool, choices: &mut Choices<'_>) {
         let length = choices.one_of(&BODIES);
-        let kind = choices.next();
-        let options = choices.next();
+        let kind = choices.byte();
+        let options = choices.byte();
         if !matches!(self.sender.poll_ready(&mut context()), Poll::Ready(Ok(()))) {
             return;
         }
@@ -180,7 +180,7 @@ impl Conversation {
         choices: &mut Choices<'_>,
         act: impl FnOnce(&mut ClientRequest, &mut Choices<'_>),
     ) {
-        let place = usize::from(choices.next());
+        let place = usize::from(choices.byte());
         if !self.requests.is_empty() {
             let count = self.requests.len();
             act(&mut self.requests[place % count], choices);

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use cannery_testkit::Choices;
 use cannery_testkit::http2::{
     ACK, COMPRESSION_ERROR as COMPRESSION, CONTINUATION, DATA, ENABLE_PUSH, END_HEADERS, END_STREAM,
     FLOW_CONTROL_ERROR as FLOW_CONTROL, FRAME_SIZE_ERROR as FRAME_SIZE, Frame, GOAWAY, HEADER_TABLE_SIZE,
@@ -21,7 +22,6 @@ use h2::RecvStream;
 use h2::server::{Builder, Connection};
 use http::Response;
 
-use super::choices::Choices;
 use super::ours::{CONTENT, Ours};
 use super::pipe::{End, Queues, pipe};
 
@@ -154,7 +154,7 @@ const DIFFERENCES: &[Difference] = &[
 pub fn server(data: &[u8]) {
     let mut choices = Choices::new(data);
     let mut both = Both::begin();
-    while let Some(operation) = choices.byte() {
+    while let Some(operation) = choices.operation() {
         let bytes = both.next(operation, &mut choices);
         if both.compare(&bytes).is_break() {
             return;
@@ -207,9 +207,9 @@ impl Both {
                 frame(DATA, flags, stream, &CONTENT[..length])
             }
             14 => {
-                let padding = choices.next();
+                let padding = choices.byte();
                 let payload = [&[padding], &CONTENT[..choices.one_of(&[0, 1, 10, 300])]].concat();
-                frame(DATA, PADDED | choices.next() & END_STREAM, stream, &payload)
+                frame(DATA, PADDED | choices.byte() & END_STREAM, stream, &payload)
             }
             15 => frame(HEADERS, END_STREAM | END_HEADERS, stream, &field_block(&[("x-end", "1")])),
             16 | 17 => frame(RST_STREAM, 0, stream, &choices.number().to_be_bytes()),
@@ -228,7 +228,7 @@ impl Both {
                     (INITIAL_WINDOW_SIZE, 65_535),
                     (INITIAL_WINDOW_SIZE, 1_000_000),
                     (HEADER_TABLE_SIZE, choices.number() & 0xffff),
-                    (ENABLE_PUSH, (choices.next() & 1).into()),
+                    (ENABLE_PUSH, (choices.byte() & 1).into()),
                     (MAX_CONCURRENT_STREAMS, choices.number()),
                     (MAX_FRAME_SIZE, 16_384 + (choices.number() & 0xffff)),
                     (MAX_HEADER_LIST_SIZE, choices.number()),
@@ -236,24 +236,24 @@ impl Both {
                 let others: [(u16, u32); 5] = [
                     (INITIAL_WINDOW_SIZE, 0x7fff_ffff),
                     (INITIAL_WINDOW_SIZE, 0x8000_0000),
-                    (ENABLE_PUSH, choices.next().into()),
+                    (ENABLE_PUSH, choices.byte().into()),
                     (MAX_FRAME_SIZE, choices.number() & 0x1ff_ffff),
-                    (u16::from(choices.next()) + 10, choices.number()),
+                    (u16::from(choices.byte()) + 10, choices.number()),
                 ];
                 let mut one =
                     || if choices.once_in(12) { choices.one_of(&others) } else { choices.one_of(&common) };
                 settings(&[one(), one()])
             }
-            23 => frame(PING, choices.next() & ACK, 0, &[choices.next(); 8]),
-            24 => frame(PRIORITY, 0, stream, &[0, 0, 0, choices.next() & 7, 1]),
+            23 => frame(PING, choices.byte() & ACK, 0, &[choices.byte(); 8]),
+            24 => frame(PRIORITY, 0, stream, &[0, 0, 0, choices.byte() & 7, 1]),
             25 if choices.once_in(16) => {
                 frame(GOAWAY, 0, 0, &[&choices.number().to_be_bytes()[..], &[0; 4], choices.bytes()].concat())
             }
-            25 | 26 => frame(choices.next() | 32, choices.next(), stream, choices.bytes()),
+            25 | 26 => frame(choices.byte() | 32, choices.byte(), stream, choices.bytes()),
             27 | 28 => self.malformed_request(choices),
             29 if choices.once_in(3) => {
                 // A frame of any type and size.
-                let (kind, flags) = (choices.next() % 11, choices.next());
+                let (kind, flags) = (choices.byte() % 11, choices.byte());
                 let stream = if choices.once_in(3) { 0 } else { stream };
                 frame(kind, flags, stream, choices.bytes())
             }
@@ -264,7 +264,7 @@ impl Both {
 
     /// Returns a stream: an old one, a new one, or an invalid one.
     fn stream(&self, choices: &mut Choices<'_>) -> u32 {
-        let (place, kind) = (u32::from(choices.next()), choices.next());
+        let (place, kind) = (u32::from(choices.byte()), choices.byte());
         match kind {
             0..=3 => place,
             4..=140 => self.next_stream.saturating_sub(2 + 2 * (place % 4)).max(1),
@@ -301,27 +301,27 @@ impl Both {
             ("cookie", "a=b"),
             ("upgrade", "h2c"),
         ];
-        match choices.next() % 4 {
-            0 => _ = fields.remove(usize::from(choices.next() % 4)),
-            1 => fields.insert(usize::from(choices.next() % 5), choices.one_of(&invalid)),
+        match choices.byte() % 4 {
+            0 => _ = fields.remove(usize::from(choices.byte() % 4)),
+            1 => fields.insert(usize::from(choices.byte() % 5), choices.one_of(&invalid)),
             2 => fields.push(choices.one_of(&invalid)),
             _ => fields[3].1 = choices.one_of(&["", "*", "no/slash", "/a b", "/?q"]),
         }
-        self.open(choices.next() & END_STREAM, &field_block(&fields), choices)
+        self.open(choices.byte() & END_STREAM, &field_block(&fields), choices)
     }
 
     fn open(&mut self, flags: u8, block: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
         let stream = self.next_stream;
         self.next_stream += choices.one_of(&[2, 2, 2, 2, 2, 4, 8]);
-        match choices.next() % 8 {
+        match choices.byte() % 8 {
             0 => {
-                let (begun, rest) = block.split_at(usize::from(choices.next()).min(block.len()));
+                let (begun, rest) = block.split_at(usize::from(choices.byte()).min(block.len()));
                 self.unfinished = Some((stream, rest.to_vec()));
                 frame(HEADERS, flags, stream, begun)
             }
             1 => {
                 // With a priority as in RFC 7540, and padding.
-                let [p0, p1, p2, p3] = u32::from(choices.next() & 7).to_be_bytes();
+                let [p0, p1, p2, p3] = u32::from(choices.byte() & 7).to_be_bytes();
                 let payload = [&[2, p0, p1, p2, p3, 9], block, &[0, 0]].concat();
                 frame(HEADERS, flags | END_HEADERS | PADDED | PRIORITY_FLAG, stream, &payload)
             }
@@ -331,7 +331,7 @@ impl Both {
 
     /// Returns the next frame of an incomplete header block.
     fn continuation(&mut self, stream: u32, rest: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
-        let length = usize::from(choices.next());
+        let length = usize::from(choices.byte());
         if choices.once_in(2) && length < rest.len() {
             let (fragment, after) = rest.split_at(length);
             self.unfinished = Some((stream, after.to_vec()));

@@ -2,10 +2,7 @@
 //!
 //! Both are plain functions from bytes, for seeds and for fuzz targets. They panic on a difference. There is
 //! no runtime, no clock and no socket: the two sides are polled in turn.
-//!
-//! This file is `mod.rs`, because the fuzz targets include it by its path.
 
-pub(crate) mod choices;
 mod client;
 pub(crate) mod end;
 mod ours;
