@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::certificates;
 use crate::forecast;
-use crate::http::value_of;
+use crate::http::field_value;
 use crate::project;
 use crate::scenario::{Load, Scenario, Wire};
 use crate::site::Site;
@@ -25,7 +25,7 @@ pub(crate) enum Content {
 
 impl Content {
     /// Returns the content of a target that a scenario expects.
-    pub(crate) fn of_site(scenario: &Scenario, site: &Site, target: &str) -> Result<Content> {
+    pub(crate) fn from_site(scenario: &Scenario, site: &Site, target: &str) -> Result<Content> {
         let content = match scenario.status {
             304 => Vec::new(),
             404 => site.content("/404.html")?,
@@ -81,7 +81,8 @@ pub(crate) fn check(
     let summary = project::output(&mut curl)?;
     let lines: Vec<_> = summary.lines().collect();
     ensure!(lines.len() == expected.len(), "{} responses for {} requests", lines.len(), expected.len());
-    let accepted = headers.iter().find_map(|header| value_of(header, "accept-encoding")).unwrap_or_default();
+    let accepted =
+        headers.iter().find_map(|header| field_value(header, "accept-encoding")).unwrap_or_default();
     let mut sizes = Vec::new();
     for (number, (line, (target, content))) in lines.into_iter().zip(expected).enumerate() {
         let words: Vec<_> = line.splitn(4, ' ').collect();

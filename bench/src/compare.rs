@@ -80,7 +80,7 @@ impl<'a> Comparison<'a> {
         if let Load::Loadgen { at_half_load, .. } = context.scenario.load {
             load::build_loadgen()?;
             if at_half_load {
-                comparison.requests_per_s = Some(comparison.half_of_maximum()?);
+                comparison.requests_per_s = Some(comparison.half_maximum()?);
             }
         }
         Ok(comparison)
@@ -154,7 +154,7 @@ impl<'a> Comparison<'a> {
         let expected = targets.into_iter().map(|target| {
             let content = match (scenario.forecasts && !spec.is_floor(), knows_content) {
                 (true, _) => Content::Forecast,
-                (false, true) => Content::of_site(scenario, site, target)?,
+                (false, true) => Content::from_site(scenario, site, target)?,
                 (false, false) => Content::Any,
             };
             Ok((target.as_str(), content))
@@ -210,7 +210,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Returns half the requests per second that nginx reaches on one processor, or Cannery if nginx is missing.
-    fn half_of_maximum(&self) -> Result<f64> {
+    fn half_maximum(&self) -> Result<f64> {
         let Context { servers, present, .. } = self.context;
         let step = &self.context.scenario.steps[0];
         let placement = machine::placement(step.threads)?;

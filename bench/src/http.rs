@@ -100,7 +100,7 @@ impl Response {
 
     /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.header_section().lines().find_map(|line| value_of(line, name))
+        self.header_section().lines().find_map(|line| field_value(line, name))
     }
 
     fn header_section(&self) -> &str {
@@ -125,7 +125,7 @@ impl Response {
 }
 
 /// Returns the value of a header line if it has this name.
-pub(crate) fn value_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (other, value) = line.split_once(':')?;
     other.eq_ignore_ascii_case(name).then(|| value.trim())
 }

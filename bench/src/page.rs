@@ -37,7 +37,7 @@ pub(crate) fn write(scenarios: &Scenarios, results: &Path, docs: &Path) -> Resul
 /// Returns the page and its charts, with their paths.
 fn files(scenarios: &Scenarios, results: &Path) -> Result<Vec<(String, String)>> {
     let all = read_all(scenarios, results)?;
-    let charts = all.iter().filter_map(|(scenario, results)| chart_of(scenario, results));
+    let charts = all.iter().filter_map(|(scenario, results)| scenario_chart(scenario, results));
     let mut files = vec![("benchmarks.md".to_owned(), page(&all))];
     for chart in charts.chain([ratio_chart(&ratios(&all))]) {
         files.push((format!("{CHARTS}/{}.svg", chart.name), chart.draw()?));
@@ -181,7 +181,7 @@ fn section(scenario: &Scenario, results: &Results) -> String {
         about.trim_end()
     );
 
-    if let Some(Chart { name, title, .. }) = chart_of(scenario, results) {
+    if let Some(Chart { name, title, .. }) = scenario_chart(scenario, results) {
         let label = title.split(", by").next().unwrap_or_default();
         text.push_str(&format!("\n![{label}]({CHARTS}/{name}.svg)\n"));
     }
@@ -254,7 +254,7 @@ fn step_label(scenario: &Scenario, step: &str) -> String {
 }
 
 /// Returns the chart of a scenario, if it has one: latency by percentile, or CPU time by step.
-fn chart_of(scenario: &Scenario, results: &Results) -> Option<Chart> {
+fn scenario_chart(scenario: &Scenario, results: &Results) -> Option<Chart> {
     let steps = results.steps();
     let series = |values: &dyn Fn(&str) -> Vec<Option<f64>>| {
         let series = results.series().into_iter();

@@ -99,29 +99,29 @@ impl Promise {
 
     /// Returns the deciding value, and whether it is within the bound, or `None` if a value is missing.
     fn compare(&self, results: &Results) -> Option<(f64, bool)> {
-        let value_of = |step: &str, series: &str| results.get(step, series, self.metric);
-        let ours = value_of(&self.step, &self.series)?;
+        let value = |step: &str, series: &str| results.get(step, series, self.metric);
+        let ours = value(&self.step, &self.series)?;
         Some(match &self.bound {
             Bound::AtMost { times, of } => {
-                let ratio = ours / value_of(&self.step, of)?;
+                let ratio = ours / value(&self.step, of)?;
                 (ratio, ratio <= *times)
             }
             Bound::Better { times, than } => {
-                let ratio = value_of(&self.step, than)? / ours;
+                let ratio = value(&self.step, than)? / ours;
                 (ratio, ratio >= *times)
             }
             Bound::BetterThanAll(servers) => {
-                let values = servers.iter().filter_map(|server| value_of(&self.step, server));
+                let values = servers.iter().filter_map(|server| value(&self.step, server));
                 let least = values.min_by(f64::total_cmp)?;
                 (least / ours, least > ours)
             }
             Bound::Below(bound) => (ours, ours <= *bound),
             Bound::Above { step, by } => {
-                let difference = ours - value_of(step, &self.series)?;
+                let difference = ours - value(step, &self.series)?;
                 (difference, difference <= *by)
             }
             Bound::Linear(share) => {
-                let ratio = ours / value_of(ONE_THREAD, &self.series)?;
+                let ratio = ours / value(ONE_THREAD, &self.series)?;
                 (ratio, ratio <= 1.0 / share)
             }
             Bound::NoErrors => (0.0, true),

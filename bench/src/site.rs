@@ -47,7 +47,7 @@ impl Site {
     }
 
     /// Returns a site that is served from its files.
-    pub(crate) fn of_files(sources: PathBuf, targets: Vec<String>) -> Site {
+    pub(crate) fn from_files(sources: PathBuf, targets: Vec<String>) -> Site {
         Site { with_siblings: sources.clone(), archive: PathBuf::new(), sources, targets }
     }
 

@@ -159,7 +159,7 @@ fn explain(
         step => {
             let refusal = if let Step::Refused(refusal) = step { refusal } else { Refusal::RequestLine };
             let answer = site.refusal(refusal.status());
-            let files = SourceFiles::of(site.archive())?;
+            let files = SourceFiles::read(site.archive())?;
             let mut reasons =
                 vec!["The request is malformed, so the server would close the connection.".to_owned()];
             reasons.extend(describe_body(&files, &answer, None, None, debug));
@@ -183,7 +183,7 @@ fn explain(
 
     let key = target.and_then(|target| Key::from_target(target.path, &mut buffer).ok());
     let host = target.and_then(|target| target.host(head.common.request.host));
-    let files = SourceFiles::of(site.archive())?;
+    let files = SourceFiles::read(site.archive())?;
     let mut reasons = describe_reasons(site, &files, &head.common, &answer, key)?;
     if let Some(b"/__/cannery/version" | b"/__/cannery/sbom") = target.map(|target| target.path) {
         reasons.push("With `--special-pages-version`, the server has a built-in page here.".to_owned());
@@ -228,7 +228,7 @@ fn describe_source(
     answer: &Answer<'_>,
 ) -> Result<String, Corrupt> {
     let reason = answer.reason;
-    let record = record_of(archive, host, key)?;
+    let record = find_record(archive, host, key)?;
     let resource = match &record {
         Some((_, Record::Resource(resource))) => Some(resource),
         _ => None,
@@ -241,7 +241,7 @@ fn describe_source(
             Some(format!("The file `{}` has this path.", display_name(&name)))
         }
         Reason::Path(Origin::Alias) => resource.and_then(|resource| {
-            let name = files.of_alias(site, key.bytes(), resource)?;
+            let name = files.find_alias(site, key.bytes(), resource)?;
             let name = display_name(name);
             Some(if key.is_directory() {
                 format!("The file `{name}` answers: it is the index page of this folder.")
@@ -267,7 +267,7 @@ fn describe_source(
 type SiteRecord<'a> = (Option<&'a [u8]>, Record<'a>);
 
 /// Returns the record with exactly this path, from the first site of the host that has one.
-fn record_of<'a>(
+fn find_record<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'_>,

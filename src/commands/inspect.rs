@@ -129,14 +129,14 @@ fn listed(archive: &Archive) -> Result<Vec<Listed>, Corrupt> {
     for entry in archive.entries() {
         let entry = entry?;
         if let RecordKind::Path(key) = entry.kind() {
-            list.push(Listed::of(archive, key, &archive.decode_path(&entry)?)?);
+            list.push(Listed::new(archive, key, &archive.decode_path(&entry)?)?);
         }
     }
     Ok(list)
 }
 
 impl Listed {
-    fn of(archive: &Archive, key: &[u8], record: &Record<'_>) -> Result<Listed, Corrupt> {
+    fn new(archive: &Archive, key: &[u8], record: &Record<'_>) -> Result<Listed, Corrupt> {
         let path = key_display::display(key);
         Ok(match record {
             Record::Resource(resource) => Listed {
@@ -244,9 +244,9 @@ fn inspect_path(flags: &Inspect, archive: &Archive, path: &str) -> Result<(), Fa
             .hint("`cannery inspect --list` lists every path; `cannery explain` explains the response for any other")
     })?;
     if flags.json {
-        return output::print_json(&Detailed::of(archive, key, &record).map_err(corrupt)?);
+        return output::print_json(&Detailed::new(archive, key, &record).map_err(corrupt)?);
     }
-    output::print(Detailed::of(archive, key, &record).map_err(corrupt)?.render(Paint::for_results()))
+    output::print(Detailed::new(archive, key, &record).map_err(corrupt)?.render(Paint::for_results()))
 }
 
 /// Everything about one path.
@@ -271,12 +271,12 @@ struct DetailedRepresentation {
 }
 
 impl Detailed {
-    fn of(archive: &Archive, key: Key<'_>, record: &Record<'_>) -> Result<Detailed, Corrupt> {
-        let listed = Listed::of(archive, key.bytes(), record)?;
+    fn new(archive: &Archive, key: Key<'_>, record: &Record<'_>) -> Result<Detailed, Corrupt> {
+        let listed = Listed::new(archive, key.bytes(), record)?;
         let representations = match record {
             Record::Resource(resource) => {
                 let details =
-                    resource.representations().map(|found| DetailedRepresentation::of(archive, &found?));
+                    resource.representations().map(|found| DetailedRepresentation::new(archive, &found?));
                 details.collect::<Result<_, _>>()?
             }
             Record::Redirect(_) | Record::Rewrite(_) => Vec::new(),
@@ -297,7 +297,7 @@ impl Detailed {
 }
 
 impl DetailedRepresentation {
-    fn of(archive: &Archive, found: &Representation<'_>) -> Result<DetailedRepresentation, Corrupt> {
+    fn new(archive: &Archive, found: &Representation<'_>) -> Result<DetailedRepresentation, Corrupt> {
         let head = archive.head(found.head)?;
         archive.body(found.body)?;
         Ok(DetailedRepresentation {

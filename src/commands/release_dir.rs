@@ -86,7 +86,7 @@ impl ReleaseDir {
     }
 
     /// Returns the path of a release.
-    pub(super) fn path_of(&self, name: &OsStr) -> PathBuf {
+    pub(super) fn release_path(&self, name: &OsStr) -> PathBuf {
         self.path.join(name)
     }
 
@@ -95,13 +95,13 @@ impl ReleaseDir {
     /// # Errors
     /// `AlreadyExists` if `current` is a file and no symbolic link.
     pub(super) fn set_current(&self, name: &OsStr) -> io::Result<()> {
-        let link = self.path_of(OsStr::new(CURRENT));
+        let link = self.release_path(OsStr::new(CURRENT));
         let is_file = fs::symlink_metadata(&link).is_ok_and(|found| !found.is_symlink());
         if is_file {
             // The rename would delete it, and it may be an archive without another name.
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let next = self.path_of(OsStr::new(&format!(".{CURRENT}.{}.tmp", std::process::id())));
+        let next = self.release_path(OsStr::new(&format!(".{CURRENT}.{}.tmp", std::process::id())));
         // A process with this ID that was killed may have left it.
         let _ = fs::remove_file(&next);
         symlink(name, &next)?;
@@ -115,7 +115,7 @@ impl Release {
     /// Reads the archive of this name. Returns `None` if the file is not an archive and does not have the suffix of one.
     fn read(directory: &Path, name: OsString) -> Option<Release> {
         let path = directory.join(&name);
-        let label = Archive::open(&path, Loading::Mapped).and_then(|archive| Label::of(&archive));
+        let label = Archive::open(&path, Loading::Mapped).and_then(|archive| Label::read(&archive));
         let is_foreign = matches!(
             label,
             Err(OpenError::Foreign | OpenError::TooShort { .. } | OpenError::NotRegular { .. })
@@ -142,7 +142,7 @@ impl Release {
 }
 
 impl Label {
-    fn of(archive: &Archive) -> Result<Label, OpenError> {
+    fn read(archive: &Archive) -> Result<Label, OpenError> {
         let facts = archive.facts();
         let manifest = archive.manifest()?.and_then(|json| Manifest::parse(json).ok()).unwrap_or_default();
         Ok(Label {

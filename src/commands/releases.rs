@@ -28,7 +28,7 @@ pub fn run(flags: &Releases) -> Result<(), Failure> {
     let mut directory = read_directory(flags)?;
     if let Some(wanted) = &flags.selected {
         let name = find(&directory, wanted)?.name.clone();
-        verify::whole(&directory.path_of(&name))?;
+        verify::whole(&directory.release_path(&name))?;
         let warning = lost_paths(&directory, &name)?;
         directory.set_current(&name).map_err(|error| switch_failure(&directory, &error))?;
         directory = read_directory(flags)?;
@@ -54,8 +54,8 @@ fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Fa
     let Some(current) = directory.current.as_ref().filter(|current| *current != name) else {
         return Ok(None);
     };
-    let from = directory.path_of(current);
-    let to = directory.path_of(name);
+    let from = directory.release_path(current);
+    let to = directory.release_path(name);
 
     // If the current release is damaged, we do not know its paths. That is no reason to keep it current.
     let Ok(before) = open::open(&from) else { return Ok(None) };
@@ -132,7 +132,7 @@ fn find<'a>(directory: &'a ReleaseDir, wanted: &str) -> Result<&'a Release, Fail
 fn openable<'a>(directory: &ReleaseDir, release: &'a Release) -> Result<&'a Release, Failure> {
     match &release.label {
         Ok(_) => Ok(release),
-        Err(error) => Err(open::failure(&directory.path_of(&release.name), error)),
+        Err(error) => Err(open::failure(&directory.release_path(&release.name), error)),
     }
 }
 
@@ -145,7 +145,7 @@ fn no_previous(directory: &ReleaseDir) -> Failure {
 }
 
 fn switch_failure(directory: &ReleaseDir, error: &io::Error) -> Failure {
-    let link = directory.path_of(OsStr::new(CURRENT));
+    let link = directory.release_path(OsStr::new(CURRENT));
     if error.kind() == io::ErrorKind::AlreadyExists {
         return Failure::output(format!("{} is not a symbolic link, so it was not replaced", link.display()))
             .hint("rename that file; then `--use` creates the link");

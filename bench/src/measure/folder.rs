@@ -70,7 +70,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
 
 /// Measures how long the Python documentation at `sources` is served uncompressed.
 fn compress(context: &Context<'_>, cannery: &Spec<'_>, sources: PathBuf) -> Result<Sample> {
-    let server = start(context, cannery, &Site::of_files(sources, vec!["/index.html".into()]))?;
+    let server = start(context, cannery, &Site::from_files(sources, vec!["/index.html".into()]))?;
     await_compressed(&server)?;
     let peak = mebibytes(server.peak_bytes()?);
     Ok(vec![(Metric::BuildS, server.age().as_secs_f64()), (Metric::PeakMib, peak)])
@@ -100,7 +100,7 @@ impl Folder<'_> {
     fn create<'a>(context: &'a Context<'a>, pages: u32) -> Result<Folder<'a>> {
         // The start page is one of them.
         let targets: Vec<_> = ["/index.html".into()].into_iter().chain((1..pages).map(target)).collect();
-        let site = Site::of_files(project::empty_folder("running/site")?, targets);
+        let site = Site::from_files(project::empty_folder("running/site")?, targets);
         for (number, target) in (0..).zip(&site.targets) {
             let path = site.file(target);
             fs::create_dir_all(path.parent().expect("each page is in a folder"))?;

@@ -17,7 +17,7 @@ struct SourceFile {
 
 impl SourceFiles {
     /// Reads the records of the archive. The files are sorted by name.
-    pub(super) fn of(archive: &Archive) -> Result<SourceFiles, Corrupt> {
+    pub(super) fn read(archive: &Archive) -> Result<SourceFiles, Corrupt> {
         let mut files = Vec::new();
         for entry in archive.entries() {
             let entry = entry?;
@@ -43,10 +43,15 @@ impl SourceFiles {
 
     /// Returns the file of an alias: an index page, or a page without its suffix. If several files have the content, it
     /// is the one that the archiver prefers, which is the first by name.
-    pub(super) fn of_alias(&self, site: Option<&[u8]>, key: &[u8], resource: &Resource<'_>) -> Option<&[u8]> {
+    pub(super) fn find_alias(
+        &self,
+        site: Option<&[u8]>,
+        key: &[u8],
+        resource: &Resource<'_>,
+    ) -> Option<&[u8]> {
         let bodies = bodies(resource).ok()?;
         let path = source_path(site, key);
-        let is_name_of_alias = |name: &[u8]| {
+        let is_alias_name = |name: &[u8]| {
             let Some(rest) = name.strip_prefix(path.as_slice()) else { return false };
             let suffix = if key.ends_with(b"/") {
                 rest.strip_prefix(b"_").unwrap_or(rest).strip_prefix(b"index")
@@ -56,7 +61,7 @@ impl SourceFiles {
             suffix.is_some_and(|suffix| suffix.starts_with(b".") && !suffix.contains(&b'/'))
         };
         let file = self.0.iter().find(|file| {
-            is_name_of_alias(&file.name) && file.bodies.iter().any(|extent| bodies.contains(extent))
+            is_alias_name(&file.name) && file.bodies.iter().any(|extent| bodies.contains(extent))
         });
         file.map(|file| file.name.as_slice())
     }

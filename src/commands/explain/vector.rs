@@ -41,8 +41,8 @@ pub(super) enum Part {
     Text { text: String },
 }
 
-impl Part {
-    fn of(extent: Extent) -> Part {
+impl From<Extent> for Part {
+    fn from(extent: Extent) -> Part {
         Part::Archive { position: extent.position, bytes: extent.length }
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn split_output<'o>(
     let mut parts = Vec::new();
     match answer.body {
         Body::Empty => {}
-        Body::Archive(extent) => parts.push(Part::of(extent)),
+        Body::Archive(extent) => parts.push(extent.into()),
         Body::BuiltIn(_) => parts.push(Part::Text { text: decode(text) }),
         Body::Multipart(multipart) => {
             let mut between = String::new();
@@ -88,7 +88,7 @@ pub(super) fn split_output<'o>(
                 MultipartPiece::Number(number) => between.push_str(&number.to_string()),
                 MultipartPiece::Archive(extent) => {
                     parts.push(Part::Text { text: std::mem::take(&mut between) });
-                    parts.push(Part::of(extent));
+                    parts.push(extent.into());
                 }
             });
             parts.push(Part::Text { text: between });

@@ -8,7 +8,7 @@ fn extract(sample: &Sample, directory: &Path, force: bool) -> Result<(), Failure
     run(&Extract { archive: sample.archive.clone(), directory: directory.to_owned(), force, quiet: true })
 }
 
-fn exit_of(result: &Result<(), Failure>) -> Exit {
+fn exit(result: &Result<(), Failure>) -> Exit {
     let Err(Failure::Message { exit, .. }) = result else { panic!("no failure: {result:?}") };
     *exit
 }
@@ -37,7 +37,7 @@ fn only_force_writes_to_a_directory_with_files() {
     let out = sample.folder().join("out");
     fs::create_dir(&out).unwrap();
     fs::write(out.join("index.html"), "old").unwrap();
-    assert_eq!(exit_of(&extract(&sample, &out, false)), Exit::Output);
+    assert_eq!(exit(&extract(&sample, &out, false)), Exit::Output);
     assert_eq!(fs::read(out.join("index.html")).unwrap(), b"old");
     extract(&sample, &out, true).unwrap();
     assert_eq!(fs::read(out.join("index.html")).unwrap(), INDEX);
@@ -52,7 +52,7 @@ fn symbolic_links_are_not_followed() {
     fs::write(elsewhere.join("file"), "kept").unwrap();
     std::os::unix::fs::symlink(elsewhere.join("file"), out.join("index.html")).unwrap();
     std::os::unix::fs::symlink(&elsewhere, out.join("a")).unwrap();
-    assert_eq!(exit_of(&extract(&sample, &out, true)), Exit::Output);
+    assert_eq!(exit(&extract(&sample, &out, true)), Exit::Output);
     assert_eq!(fs::read(elsewhere.join("file")).unwrap(), b"kept");
     assert!(!elsewhere.join("coded only.txt").exists());
 }

@@ -156,7 +156,7 @@ impl EventLog {
             bytes: report.bytes_in,
             digest: &report.digest,
             milliseconds: took.as_secs_f64() * 1000.0,
-            changes: changes.iter().map(ChangeEvent::of).collect(),
+            changes: changes.iter().map(ChangeEvent::from).collect(),
             diagnostics: &report.diagnostics,
         };
         self.event(&event)?;
@@ -250,8 +250,8 @@ impl EventLog {
     }
 }
 
-impl ChangeEvent<'_> {
-    fn of(change: &Change) -> ChangeEvent<'_> {
+impl<'a> From<&'a Change> for ChangeEvent<'a> {
+    fn from(change: &'a Change) -> ChangeEvent<'a> {
         ChangeEvent { path: &change.path, bytes_before: change.bytes_before, bytes_after: change.bytes_after }
     }
 }

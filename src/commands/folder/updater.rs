@@ -285,7 +285,7 @@ impl<S: BuildSink> Updater<S> {
 
     /// Returns `true` if the served build has the files that a scan has found.
     fn serves(&self, found: &ScanResult) -> bool {
-        found.state.is_some_and(|state| state == state_of(&self.current.files))
+        found.state.is_some_and(|state| state == files_state(&self.current.files))
     }
 
     /// Returns `true` if the last quick build began after this time, so that it has found all changes before.
@@ -438,7 +438,7 @@ impl PlannedBuild {
 }
 
 /// Returns the state that a scan finds if the folder has these files and no others.
-fn state_of(files: &BuiltFiles) -> FilesState {
+fn files_state(files: &BuiltFiles) -> FilesState {
     let mut state = FilesState::default();
     for (path, stamp) in files.stamps() {
         let metadata = FileMetadata {

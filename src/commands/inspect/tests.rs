@@ -31,7 +31,7 @@ fn a_path_is_shown_in_full() {
     let mut buffer = KeyBuffer::new();
     let key = Key::from_target(b"/a/coded%20only.txt", &mut buffer).unwrap();
     let record = archive.path(None, key).unwrap().unwrap();
-    let text = Detailed::of(&archive, key, &record).unwrap().render(Paint::none());
+    let text = Detailed::new(&archive, key, &record).unwrap().render(Paint::none());
     assert!(text.starts_with("/a/coded%20only.txt  file, status 200\n"), "{text}");
     assert!(text.contains("      Content-Encoding: gzip\n"), "{text}");
 }

@@ -109,7 +109,7 @@ impl Updater<Recorder> {
 #[test]
 fn scan_of_what_is_served_causes_no_build() {
     let (_folder, mut updater) = serving();
-    let state = state_of(&updater.current.files);
+    let state = files_state(&updater.current.files);
     assert!(updater.after_scan(Instant::now(), Some(state)).is_empty());
     assert_eq!(updater.last_build, None);
     // The scan has found directories, or a file that could have changed once more.
@@ -269,7 +269,7 @@ fn scan_of_a_change_causes_one_build() {
     let other = FilesState::default();
     assert_eq!(updater.after_scan(scanned, Some(other)), ["published", "served"]);
     assert!(updater.after_scan(scanned, Some(other)).is_empty(), "the build has begun since");
-    let state = state_of(&updater.current.files);
+    let state = files_state(&updater.current.files);
     assert!(updater.after_scan(Instant::now(), Some(state)).is_empty());
     assert!(!updater.scans_first);
 }
