@@ -132,15 +132,3 @@ pub(crate) fn validators(
     ensure!(!validators.is_empty(), "the response for {target} has no validator");
     Ok(validators)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_coding_must_be_acceptable() {
-        assert!(is_acceptable("br", "gzip, br;q=0.5"));
-        assert!(!is_acceptable("br", "gzip") && !is_acceptable("br", ""));
-        assert!(is_acceptable("", ""));
-    }
-}

@@ -76,11 +76,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Reads a response with a Content-Length, or without content.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the connection ends early or the response has another framing.
+    /// Reads a response with a Content-Length, or without content. Any other framing is an error.
     fn read(stream: &mut impl BufRead) -> Result<Response> {
         let mut bytes = Vec::new();
         while !bytes.ends_with(b"\r\n\r\n") {
@@ -98,7 +94,6 @@ impl Response {
         Ok(response)
     }
 
-    /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.header_section().lines().find_map(|line| field_value(line, name))
     }

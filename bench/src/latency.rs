@@ -29,7 +29,6 @@ impl Latencies {
         Latencies { all, by_second }
     }
 
-    /// Returns the number of requests.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }

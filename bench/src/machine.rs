@@ -50,11 +50,8 @@ pub(crate) fn pin_thread(processors: &str) -> Result<()> {
     rustix::thread::sched_setaffinity(None, &set).context("sched_setaffinity")
 }
 
-/// Calls `run` for each task in a thread of its own, all at the same time. Returns the results in the order of the tasks.
-///
-/// # Errors
-///
-/// Fails with the first error after all threads have ended.
+/// Calls `run` for each task in a thread of its own, all at the same time. Returns the results in the order of the tasks, or
+/// the first error after all threads have ended.
 pub(crate) fn in_threads<Task: Send, T: Send>(
     tasks: impl IntoIterator<Item = Task>,
     run: impl Fn(Task) -> Result<T> + Sync,
@@ -66,11 +63,7 @@ pub(crate) fn in_threads<Task: Send, T: Send>(
     })
 }
 
-/// Calls `run` while `background` runs in another thread, until the flag is set.
-///
-/// # Errors
-///
-/// Fails after both have ended, if one of them did.
+/// Calls `run` while `background` runs in another thread, until the flag is set. Returns after both have ended.
 pub(crate) fn during<T, B: Send>(
     background: impl FnOnce(&AtomicBool) -> Result<B> + Send,
     run: impl FnOnce() -> Result<T>,
@@ -122,7 +115,6 @@ pub(crate) fn raise_descriptor_limit() {
     }
 }
 
-/// Returns the descriptor limit of this process.
 pub(crate) fn descriptor_limit() -> u64 {
     rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -27,7 +27,6 @@ mod site;
 
 // Measuring: checks, load, rounds.
 mod check;
-mod compare;
 mod forecast;
 mod http;
 mod latency;
@@ -47,7 +46,7 @@ use clap::{Parser, ValueEnum};
 use time::OffsetDateTime;
 
 use crate::measure::Context;
-use crate::plan::{Options, Plan};
+use crate::plan::Plan;
 use crate::results::Results;
 use crate::scenario::{Group, Scenario, Scenarios};
 use crate::servers::{Servers, Spec};
@@ -63,7 +62,7 @@ struct Arguments {
     /// HTTP/3; `weather` or `library` for all with other libraries; `cannery` for all measurements of Cannery alone; `page` to write the page without measuring
     name: Option<String>,
     #[command(flatten)]
-    options: Options,
+    plan: Plan,
 }
 
 fn main() -> ExitCode {
@@ -79,7 +78,7 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<()> {
     let scenarios = Scenarios::load()?;
     let servers = Servers::load()?;
-    let options = arguments.options;
+    let plan = arguments.plan;
     let mut failures = 0;
     if arguments.name.as_deref() != Some("page") {
         programs::install_tools(&servers.tools)?;
@@ -95,7 +94,6 @@ fn run(arguments: &Arguments) -> Result<()> {
                 continue;
             }
             println!("==> {}: {}", scenario.name, scenario.title);
-            let plan = Plan::new(scenario, options);
             let site = scenarios.sites.get(&scenario.site);
             let site = site.map(|spec| Site::prepare(&scenario.site, spec, plan.is_quick)).transpose()?;
             let context = Context {
@@ -108,12 +106,12 @@ fn run(arguments: &Arguments) -> Result<()> {
             };
             let rows = measure::run(&context)?.into_rows();
             let results = Results { conditions: conditions(&context, &missing)?, rows };
-            results.write(&options.folder("bench/results")?.join(format!("{}.tsv", scenario.name)))?;
+            results.write(&plan.folder("bench/results")?.join(format!("{}.tsv", scenario.name)))?;
             failures += results.failures();
         }
     }
 
-    page::write(&scenarios, &options.folder("bench/results")?, &options.folder("docs")?)?;
+    page::write(&scenarios, &plan.folder("bench/results")?, &plan.folder("docs")?)?;
     ensure!(failures == 0, "{failures} failures; the lines above have the servers and the reasons");
     Ok(())
 }

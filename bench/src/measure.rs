@@ -1,9 +1,10 @@
-//! Measurements, one module each; load scenarios are in `compare`.
+//! Measurements, one module each.
 
 mod adverse;
 mod build;
 mod calls;
 mod cold_start;
+mod compare;
 mod folder;
 mod header_bytes;
 mod hostile;
@@ -11,19 +12,20 @@ mod idle_memory;
 mod observe;
 mod reload;
 
+use std::time::Duration;
+
 use anyhow::{Result, bail};
 
-use crate::compare;
 use crate::load::Job;
 use crate::machine;
 use crate::plan::Plan;
 use crate::process::Server;
+use crate::promise::OURS;
 use crate::results::{Sample, Samples};
 use crate::scenario::{Kind, Scenario, Scenarios, Step};
 use crate::servers::{Launch, Servers, Spec};
 use crate::site::Site;
 
-/// The context of a measurement.
 pub(crate) struct Context<'a> {
     pub(crate) scenarios: &'a Scenarios,
     pub(crate) scenario: &'a Scenario,
@@ -35,24 +37,34 @@ pub(crate) struct Context<'a> {
 
 /// Runs the measurement of a scenario.
 pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
+    let rounds = context.plan.rounds();
+    let each = |rounds, measure: fn(&Context<'_>, &Spec<'_>, &Step) -> Result<Sample>| {
+        let measure = |spec: &Spec<'_>, step: &Step| measure(context, spec, step);
+        Ok(context.each_server(&context.scenario.steps, rounds, 1, measure))
+    };
     match context.scenario.measures {
-        Kind::Adverse => adverse::run(context),
+        Kind::Load => compare::run(context),
         Kind::Build => build::run(context),
-        Kind::Calls => Ok(calls::run(context)),
-        Kind::ColdStart => Ok(cold_start::run(context)),
         Kind::Folder => folder::run(context),
-        Kind::HeaderBytes => header_bytes::run(context),
-        Kind::Hostile => hostile::run(context),
-        Kind::IdleMemory => Ok(idle_memory::run(context)),
         Kind::Observe => observe::run(context),
         Kind::Reload => reload::run(context),
-        Kind::Load => compare::run(context),
+        Kind::Adverse => context.each_step(adverse::measure),
+        Kind::Hostile => context.each_step(hostile::measure),
+        // The same in each round.
+        Kind::Calls => each(1, calls::measure),
+        Kind::HeaderBytes => each(1, header_bytes::measure),
+        Kind::ColdStart => each(rounds, cold_start::measure),
+        // The same in every round except for some pages.
+        Kind::IdleMemory => each(rounds.min(3), idle_memory::measure),
     }
 }
 
+/// Rows of a table, by the names of their series.
+type Rows = Vec<(String, Sample)>;
+
 impl<'a> Context<'a> {
     /// Measures every server that can serve this many files at these steps, in turn within each round.
-    pub(crate) fn each_server(
+    fn each_server(
         &self,
         steps: &[Step],
         rounds: u64,
@@ -80,6 +92,23 @@ impl<'a> Context<'a> {
         samples
     }
 
+    /// Measures Cannery at every step, which has rows of its own. An error ends the benchmark.
+    fn each_step(&self, measure: impl Fn(&Context<'_>, &Step) -> Result<Rows>) -> Result<Samples> {
+        let mut samples = Samples::default();
+        for step in &self.scenario.steps {
+            let label = self.scenario.label(step);
+            for (series, sample) in measure(self, step)? {
+                samples.record(&label, &series, Ok(sample));
+            }
+        }
+        Ok(samples)
+    }
+
+    /// Starts Cannery for a step, on the first processor.
+    fn start_cannery(&self, step: &Step) -> Result<Server> {
+        self.servers.get(OURS)?.start(&self.launch(step), "0")
+    }
+
     /// Returns the processors of well-behaved clients. With fewer than four processors, server, attackers and clients
     /// would measure each other, so only quick runs are possible.
     fn client_processors(&self) -> Result<&'static str> {
@@ -90,7 +119,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub(crate) fn site(&self) -> &'a Site {
+    /// Returns the duration of the load in one run.
+    fn duration(&self) -> Duration {
+        self.plan.duration(self.scenario)
+    }
+
+    fn site(&self) -> &'a Site {
         self.site.expect("only builds have no site")
     }
 
@@ -100,14 +134,14 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the load of a step on a server.
-    pub(crate) fn job<'j>(&self, server: &Server, step: &Step, processors: &'j str) -> Job<'j>
+    fn job<'j>(&self, server: &Server, step: &Step, processors: &'j str) -> Job<'j>
     where
         'a: 'j,
     {
         Job {
             address: server.address(),
             connections: step.connections,
-            duration: self.plan.duration,
+            duration: self.duration(),
             processors,
             wire: self.scenario.wire(step),
             targets: &self.site().targets,
@@ -118,7 +152,7 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the configuration of a server for a step.
-    pub(crate) fn launch<'l>(&'l self, step: &'l Step) -> Launch<'l> {
+    fn launch<'l>(&'l self, step: &'l Step) -> Launch<'l> {
         Launch { scenario: self.scenario, step, site: self.site(), has_large_responses: false }
     }
 }

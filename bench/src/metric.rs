@@ -13,8 +13,6 @@ macro_rules! metrics {
         }
 
         impl Metric {
-            const ALL: &[Metric] = &[$(Metric::$metric,)*];
-
             /// Returns the column name in the tables.
             pub(crate) fn name(self) -> &'static str {
                 match self { $(Metric::$metric => $name,)* }
@@ -95,11 +93,6 @@ use Metric::*;
 pub(crate) const PERCENTILES: [Metric; 5] = [P50Us, P90Us, P99Us, P999Us, LongestUs];
 
 impl Metric {
-    /// Returns the metric of a column, or `None` if there is none of this name.
-    pub(crate) fn named(name: &str) -> Option<Metric> {
-        Metric::ALL.iter().copied().find(|metric| metric.name() == name)
-    }
-
     /// Formats a value for the page.
     pub(crate) fn format(self, value: f64) -> String {
         match self {
@@ -145,11 +138,6 @@ pub(crate) fn with_commas(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_metric_has_a_name_of_its_own() {
-        assert!(Metric::ALL.iter().all(|metric| Metric::named(metric.name()) == Some(*metric)));
-    }
 
     #[test]
     fn values_have_three_significant_digits() {

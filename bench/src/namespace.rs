@@ -21,11 +21,7 @@ pub(crate) fn is_inside() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
-/// Measures a scenario with these options in a new namespace.
-///
-/// # Errors
-///
-/// Fails if the namespace can't be created, which needs root, or the program fails there.
+/// Measures a scenario with these options in a new namespace, which only root can create.
 pub(crate) fn run(scenario: &str, options: impl Iterator<Item = String>) -> Result<()> {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", SCRIPT, "sh"]).arg(env::current_exe()?).arg(scenario).args(options);

@@ -23,7 +23,6 @@ const TEMPLATE: &str = include_str!("../page.md");
 /// The scenarios that have results.
 type All<'a> = Vec<(&'a Scenario, Results)>;
 
-/// Prints the page and its charts.
 pub(crate) fn write(scenarios: &Scenarios, results: &Path, docs: &Path) -> Result<()> {
     fs::create_dir_all(docs.join(CHARTS))?;
     for (name, content) in files(scenarios, results)? {
@@ -45,7 +44,6 @@ fn files(scenarios: &Scenarios, results: &Path) -> Result<Vec<(String, String)>>
     Ok(files)
 }
 
-/// Reads the tables that exist.
 fn read_all<'a>(scenarios: &'a Scenarios, folder: &Path) -> Result<All<'a>> {
     let tables =
         scenarios.all.iter().map(|scenario| (scenario, folder.join(format!("{}.tsv", scenario.name))));

@@ -9,12 +9,9 @@ use clap::Args;
 use crate::project;
 use crate::scenario::{Scenario, Step};
 
-/// The duration of quick runs, in which even a busy machine makes some handshakes.
-const QUICK: Duration = Duration::from_secs(1);
-
 /// How often and how long to measure, as the command line has it.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Options {
+pub(crate) struct Plan {
     /// Runs of each server; the median counts [default: 5]
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
@@ -25,45 +22,23 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     step: Option<u32>,
     /// One short run each, which only shows that everything works
-    #[arg(long)]
-    quick: bool,
-}
-
-impl Options {
-    /// Returns the folder for files of `bench/results` or `docs`. Parts of a scenario mean little and aren't stored with
-    /// complete tables.
-    pub(crate) fn folder(self, name: &str) -> Result<PathBuf> {
-        let is_whole = self.step.is_none() && !self.quick;
-        if is_whole { Ok(project::root().join(name)) } else { project::scratch(&format!("part/{name}")) }
-    }
-}
-
-/// How often and how long to measure a scenario.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
-    pub(crate) rounds: u64,
-    /// Load of one run.
-    pub(crate) duration: Duration,
+    #[arg(long = "quick")]
     pub(crate) is_quick: bool,
-    /// The only step to measure.
-    step: Option<u32>,
 }
 
 impl Plan {
-    /// Returns the plan for a scenario, with its own duration unless the options have one.
-    pub(crate) fn new(scenario: &Scenario, options: Options) -> Plan {
-        let Options { rounds, seconds, step, quick: is_quick } = options;
-        let seconds = Duration::from_secs(seconds.unwrap_or(scenario.seconds).max(1));
-        Plan {
-            rounds: rounds.unwrap_or(if is_quick { 1 } else { 5 }).max(1),
-            duration: if is_quick { QUICK } else { seconds },
-            is_quick,
-            step,
-        }
+    pub(crate) fn rounds(self) -> u64 {
+        self.rounds.unwrap_or(if self.is_quick { 1 } else { 5 }).max(1)
+    }
+
+    /// Returns the duration of the load in one run. Even a busy machine makes some handshakes in a second.
+    pub(crate) fn duration(self, scenario: &Scenario) -> Duration {
+        let seconds = if self.is_quick { 1 } else { self.seconds.unwrap_or(scenario.seconds) };
+        Duration::from_secs(seconds.max(1))
     }
 
     /// Returns the steps to measure: the one of this number, or in a quick run the usual one, or all.
-    pub(crate) fn steps(&self, scenario: &Scenario) -> Result<Vec<Step>> {
+    pub(crate) fn steps(self, scenario: &Scenario) -> Result<Vec<Step>> {
         let Some(number) = self.step else {
             let usual = scenario.usual_step().clone();
             return Ok(if self.is_quick { vec![usual] } else { scenario.steps.clone() });
@@ -73,13 +48,20 @@ impl Plan {
     }
 
     /// Returns the command that repeats the run.
-    pub(crate) fn command(&self, scenario: &Scenario) -> String {
+    pub(crate) fn command(self, scenario: &Scenario) -> String {
         let step = self.step.map_or(String::new(), |step| format!(" --step {step}"));
         let extent = if self.is_quick {
             " --quick".to_owned()
         } else {
-            format!(" --rounds {} --seconds {}", self.rounds, self.duration.as_secs())
+            format!(" --rounds {} --seconds {}", self.rounds(), self.duration(scenario).as_secs())
         };
         format!("cargo xtask bench {}{step}{extent}", scenario.name)
+    }
+
+    /// Returns the folder for files of `bench/results` or `docs`. Parts of a scenario mean little and aren't stored with
+    /// complete tables.
+    pub(crate) fn folder(self, name: &str) -> Result<PathBuf> {
+        let is_whole = self.step.is_none() && !self.is_quick;
+        if is_whole { Ok(project::root().join(name)) } else { project::scratch(&format!("part/{name}")) }
     }
 }

@@ -12,6 +12,8 @@ use rustix::process::{Pid, Signal};
 use wait4::Wait4;
 
 use crate::machine::wait_until;
+use crate::metric::{Metric, mebibytes};
+use crate::results::Sample;
 
 /// Limit for a server's start and for its end.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,12 +57,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a program on the given processors and waits until it accepts connections. Its error output goes to a
-    /// file.
-    ///
-    /// # Errors
-    ///
-    /// Fails with the error output if the program ends or doesn't accept connections in time.
+    /// Starts a program on the given processors and waits until it accepts connections. Its error output goes to a file, and
+    /// is part of the error if it ends or doesn't accept connections in time.
     pub(crate) fn start(
         program: &Command,
         processors: &str,
@@ -98,7 +96,6 @@ impl Server {
         self.address
     }
 
-    /// Returns the time since the start.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
     }
@@ -109,22 +106,18 @@ impl Server {
     }
 }
 
-/// Resources that a finished process has used.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Usage {
-    pub(crate) wall: Duration,
-    /// User and system time of all its threads and of the children it waited for.
-    pub(crate) cpu: Duration,
-    /// Peak resident memory in bytes. At least this program's own, because a new process starts as a copy of it.
-    pub(crate) peak_bytes: u64,
-}
-
-/// Runs a program to its end and returns the resources that it used. Fails if it exits with a failure.
-pub(crate) fn measure(command: &mut Command) -> Result<Usage> {
+/// Runs a build to its end and returns the resources that it used. Fails if it exits with a failure.
+pub(crate) fn measure_build(command: &mut Command) -> Result<Sample> {
     let started = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let ended = command.spawn().with_context(|| format!("cannot start {command:?}"))?.wait4()?;
     ensure!(ended.status.success(), "{command:?} failed: {}", ended.status);
     let usage = ended.rusage;
-    Ok(Usage { wall: started.elapsed(), cpu: usage.utime + usage.stime, peak_bytes: usage.maxrss })
+    Ok(vec![
+        (Metric::BuildS, started.elapsed().as_secs_f64()),
+        // Of all its threads, and of the children it waited for.
+        (Metric::BuildCpuS, (usage.utime + usage.stime).as_secs_f64()),
+        // At least this program's own memory, because a new process starts as a copy of it.
+        (Metric::PeakMib, mebibytes(usage.maxrss)),
+    ])
 }

@@ -47,11 +47,7 @@ pub(crate) fn install_peer(program: &str, packages: &[String]) -> Result<()> {
     find(program).context("it is not in its package").map(drop)
 }
 
-/// Installs packages of Debian.
-///
-/// # Errors
-///
-/// Fails if a package can't be installed; the error has the command to install it by hand.
+/// Installs packages of Debian. The error has the command to install them by hand.
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
     let list = packages.join(" ");
     println!("installing from Debian: {list}");

@@ -7,12 +7,10 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
 
-/// Returns the folder of the benchmarks.
 pub(crate) fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the root of the workspace.
 pub(crate) fn root() -> &'static Path {
     folder().parent().expect("the benchmarks are one folder below the root")
 }

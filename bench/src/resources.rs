@@ -11,6 +11,19 @@ use crate::metric::Metric;
 use crate::process::Server;
 use crate::results::Sample;
 
+/// Counts of a server's work, beyond CPU time.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Clock ticks in user mode and in the kernel.
+    user_ticks: u64,
+    kernel_ticks: u64,
+    /// Page faults.
+    faults: u64,
+    /// Context switches because a thread waited, and because its time slice had ended.
+    waits: u64,
+    slices: u64,
+}
+
 impl Server {
     /// Returns user and system time of all threads and descendants since their start. The time of a thread that has ended
     /// is missing, so a later value may be smaller.
@@ -64,47 +77,36 @@ impl Server {
         self.processes().iter().flat_map(|process| threads(process)).collect()
     }
 
-    /// Returns the counts since the start of all threads and descendants.
+    /// Returns counts since the start of all threads and descendants.
     pub(crate) fn counts(&self) -> Result<Counts> {
         let mut counts = Counts::default();
         for process in self.processes() {
             let stat = fs::read_to_string(process.join("stat"))?;
             let [minor, major, user, kernel] = accounts(&stat).with_context(|| format!("stat: {stat}"))?;
-            counts.page_faults += minor + major;
             counts.user_ticks += user;
             counts.kernel_ticks += kernel;
+            counts.faults += minor + major;
         }
         let threads = self.threads();
-        counts.voluntary = sum(&threads, "status", "voluntary_ctxt_switches:")?;
-        counts.involuntary = sum(&threads, "status", "nonvoluntary_ctxt_switches:")?;
+        counts.waits = sum(&threads, "status", "voluntary_ctxt_switches:")?;
+        counts.slices = sum(&threads, "status", "nonvoluntary_ctxt_switches:")?;
         Ok(counts)
     }
-}
 
-/// Counts of a server's work, beyond CPU time.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    /// Clock ticks in user mode and in the kernel.
-    user_ticks: u64,
-    kernel_ticks: u64,
-    page_faults: u64,
-    /// Context switches because a thread waited, and because its time slice had ended.
-    voluntary: u64,
-    involuntary: u64,
-}
-
-impl Counts {
-    /// Returns shares, and counts per thousand requests, since `before`. The switches of a thread that has ended are missing.
-    pub(crate) fn sample_since(&self, before: &Counts, requests: f64) -> Sample {
-        let since = |count: fn(&Counts) -> u64| count(self).saturating_sub(count(before)) as f64;
-        let [user, kernel] = [since(|counts| counts.user_ticks), since(|counts| counts.kernel_ticks)];
-        let [waits, slices] = [since(|counts| counts.voluntary), since(|counts| counts.involuntary)];
-        vec![
+    /// Returns shares, and counts per thousand requests, since [`Server::counts`] was `before`. The switches of a thread that
+    /// has ended are missing.
+    pub(crate) fn counted_since(&self, before: &Counts, requests: f64) -> Result<Sample> {
+        let now = self.counts()?;
+        let since = |count: fn(&Counts) -> u64| count(&now).saturating_sub(count(before)) as f64;
+        let (user, kernel) = (since(|counts| counts.user_ticks), since(|counts| counts.kernel_ticks));
+        let (waits, slices) = (since(|counts| counts.waits), since(|counts| counts.slices));
+        let faults = since(|counts| counts.faults);
+        Ok(vec![
             (Metric::KernelShare, kernel / (kernel + user).max(1.0)),
-            (Metric::Faults, since(|counts| counts.page_faults) * 1000.0 / requests),
+            (Metric::Faults, faults * 1000.0 / requests),
             (Metric::Switches, (waits + slices) * 1000.0 / requests),
             (Metric::VoluntaryShare, waits / (waits + slices).max(1.0)),
-        ]
+        ])
     }
 }
 

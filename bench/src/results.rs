@@ -8,6 +8,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value;
 
 use crate::metric::Metric;
 
@@ -56,7 +59,6 @@ impl Samples {
         }
     }
 
-    /// Adds the values of one round.
     pub(crate) fn add(&mut self, step: &str, series: &str, sample: Sample) {
         let known = self.groups.iter_mut().find(|(other, name, _)| other == step && name == series);
         match known {
@@ -131,12 +133,10 @@ impl Results {
         found.unwrap_or_default()
     }
 
-    /// Returns the number of failures.
     pub(crate) fn failures(&self) -> usize {
         self.rows.iter().filter(|row| row.values.contains_key(&Metric::Errors)).count()
     }
 
-    /// Reads a table.
     pub(crate) fn read(path: &Path) -> Result<Results> {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         Results::parse(&text).with_context(|| path.display().to_string())
@@ -147,8 +147,8 @@ impl Results {
         let conditions = comments.iter().map(|line| line[2..].to_owned()).collect();
         let (header, rows) = table.split_first().context("no header line")?;
         let names = header.strip_prefix("step\tseries\trounds\t").context("another header line")?;
-        let metric = |name| Metric::named(name).with_context(|| format!("there is no metric `{name}`"));
-        let metrics = names.split('\t').map(metric).collect::<Result<Vec<_>>>()?;
+        let metrics = names.split('\t').map(|name| Metric::deserialize(name.into_deserializer()));
+        let metrics = metrics.collect::<Result<Vec<_>, value::Error>>()?;
         let rows = rows.iter().map(|line| parse_row(line, &metrics).with_context(|| format!("row `{line}`")));
         Ok(Results { conditions, rows: rows.collect::<Result<_>>()? })
     }

@@ -100,7 +100,7 @@ pub(crate) enum Group {
     Cannery,
 }
 
-/// The measurement of a scenario; each is a module in `measure`, except load, which is in `compare`.
+/// The measurement of a scenario, each a module in `measure`; load is in `compare`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
@@ -189,7 +189,6 @@ pub(crate) enum Distribution {
     Across,
 }
 
-/// Transport and protocol.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Wire {
@@ -305,35 +304,19 @@ pub(crate) enum Generated {
     Tiles,
 }
 
-/// The content of a file.
+/// The content of a file. Pseudorandom ones have a length and a seed, and are the same on every machine.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Content {
-    Text {
-        text: String,
-    },
-    /// Pseudorandom letters, the same on every machine.
-    Letters {
-        letters: usize,
-    },
-    Repeat {
-        repeat: String,
-        times: usize,
-    },
-    /// Pseudorandom words with the frequencies of a text.
-    Words {
-        words: usize,
-        seed: u64,
-    },
-    /// Pseudorandom bytes.
-    Noise {
-        noise: usize,
-        seed: u64,
-    },
+    Text(String),
+    /// A text that is repeated.
+    Repeat(String, usize),
     /// The content of another file.
-    Copy {
-        copy: PathBuf,
-    },
+    Copy(PathBuf),
+    Letters(usize),
+    /// Words with the frequencies of a text.
+    Words(usize, u64),
+    Noise(usize, u64),
 }
 
 fn cannery() -> String {
@@ -381,7 +364,6 @@ impl Scenarios {
 }
 
 impl Scenario {
-    /// Returns a step's wire.
     pub(crate) fn wire(&self, step: &Step) -> Wire {
         step.wire.unwrap_or(self.wire)
     }
@@ -413,7 +395,6 @@ impl Scenario {
 }
 
 impl Wire {
-    /// Returns the scheme of URLs.
     pub(crate) fn scheme(self) -> &'static str {
         if self.has_tls() { "https" } else { "http" }
     }

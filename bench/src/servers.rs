@@ -24,12 +24,6 @@ use crate::site::Site;
 /// Descriptors that a server needs in addition to those of connections.
 const EXTRA_DESCRIPTORS: u64 = 500;
 
-/// Bounds of Apache's threads, one for each busy connection. With fewer than there are connections, Apache closes kept
-/// connections as soon as all threads are busy.
-const POOL_EXTRA: u32 = 32;
-const POOL_MIN: u32 = 64;
-const POOL_MAX: u32 = 1100;
-
 /// setpriv's arguments for a peer that refuses to run as root: another user, with the right to read all files, because
 /// the sites may be below a folder of root.
 const UNPRIVILEGED: &str =
@@ -133,12 +127,10 @@ pub(crate) struct Launch<'a> {
 }
 
 impl Servers {
-    /// Reads `servers.toml`.
     pub(crate) fn load() -> Result<Servers> {
         project::parse("servers.toml")
     }
 
-    /// Returns a server.
     pub(crate) fn get(&self, name: &str) -> Result<Spec<'_>> {
         let (key, kind) = self.server.get_key_value(name).with_context(|| format!("no server `{name}`"))?;
         Ok(Spec { key, name: kind.series.as_ref().unwrap_or(key), kind })
@@ -296,7 +288,9 @@ impl Spec<'_> {
         let wire = scenario.wire(launch.step);
         let certificate = certificates::folder(wire)?;
         let descriptors = machine::descriptor_limit();
-        let pool = (connections + POOL_EXTRA).clamp(POOL_MIN, POOL_MAX);
+        // Threads of Apache, one for each busy connection. With fewer than there are connections, it closes kept connections
+        // as soon as all threads are busy.
+        let pool = (connections + 32).clamp(64, 1100);
         Ok(vec![
             ("@LISTEN_OPTIONS@", if wire.has_tls() { "ssl http2" } else { "" }.into()),
             ("@SCHEME@", wire.scheme().into()),

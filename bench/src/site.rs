@@ -10,9 +10,10 @@ use anyhow::{Context, Result};
 use cannery_testkit::tiles::{COUNT, Pyramid, SEED};
 
 use crate::contents;
-use crate::process::{self, Usage};
+use crate::process;
 use crate::programs::{self, PYTHON_DOCS};
 use crate::project::{self, files_below};
+use crate::results::Sample;
 use crate::scenario::{Content, Generated, SiteSpec};
 
 /// The number of tiles in quick runs.
@@ -81,12 +82,12 @@ pub(crate) fn sources(name: &str, spec: &SiteSpec, is_quick: bool) -> Result<Pat
 
 fn bytes(content: &Content) -> Result<Vec<u8>> {
     Ok(match content {
-        Content::Text { text } => text.clone().into_bytes(),
-        Content::Letters { letters } => contents::letters(*letters),
-        Content::Repeat { repeat, times } => repeat.repeat(*times).into_bytes(),
-        Content::Words { words, seed } => contents::words(*seed, *words),
-        Content::Noise { noise, seed } => contents::noise(*seed, *noise),
-        Content::Copy { copy } => fs::read(copy).with_context(|| copy.display().to_string())?,
+        Content::Text(text) => text.clone().into_bytes(),
+        Content::Repeat(text, times) => text.repeat(*times).into_bytes(),
+        Content::Copy(path) => fs::read(path).with_context(|| path.display().to_string())?,
+        Content::Letters(length) => contents::letters(*length),
+        Content::Words(length, seed) => contents::words(*seed, *length),
+        Content::Noise(length, seed) => contents::noise(*seed, *length),
     })
 }
 
@@ -130,14 +131,14 @@ fn is_newer(file: &Path, other: &Path) -> bool {
 }
 
 /// Builds an archive. Returns the resources that the archiver used.
-pub(crate) fn build(sources: &Path, archive: &Path, compress: Option<&str>) -> Result<Usage> {
+pub(crate) fn build(sources: &Path, archive: &Path, compress: Option<&str>) -> Result<Sample> {
     let mut archiver = Command::new(programs::cannery("cannery-archiver"));
     // Some scenarios have no page for `/`.
     archiver.arg("--sources").arg(sources).arg("--archive").arg(archive).arg("--allow-empty");
     if let Some(codings) = compress {
         archiver.args(["--compress", codings]);
     }
-    process::measure(&mut archiver)
+    process::measure_build(&mut archiver)
 }
 
 /// Compresses the texts below the current folder; publishers don't compress pictures and fonts.

@@ -24,7 +24,6 @@ use crate::scenario::Distribution;
 
 const PROGRAM: &str = "loadgen";
 
-/// Compiles the generator.
 pub(crate) fn build() -> Result<()> {
     let program = project::scratch(PROGRAM)?;
     let source = project::folder().join("loadgen.c");
@@ -32,11 +31,8 @@ pub(crate) fn build() -> Result<()> {
 }
 
 /// Sends the request for the job's first target on every connection, with a process on each processor. With a rate, also
-/// measures latency.
-///
-/// # Errors
-///
-/// Fails if a response differs from the first one or a connection ends, or if the server doesn't keep up with the rate.
+/// measures latency. Fails if a response differs from the first one or a connection ends, or if the server doesn't keep up
+/// with the rate.
 pub(crate) fn run(job: &Job<'_>, distribution: Distribution, requests_per_s: Option<f64>) -> Result<Report> {
     let request = http::request("1.1", job.address, &job.targets[0], job.headers);
     let response = http::get(job.address, &job.targets[0], job.headers)?.bytes;

@@ -10,12 +10,8 @@ use crate::certificates;
 use crate::machine;
 use crate::project;
 
-/// Runs a process for each of the job's connections. Each makes a full handshake at first and resumes its session then.
-///
-/// # Errors
-///
-/// Fails if a process can't connect, has a full handshake in place of a resumed one, or gets less than `response_bytes` for
-/// a request.
+/// Runs a process for each of the job's connections. Each makes a full handshake at first and resumes its session then. Fails
+/// if a process makes another full handshake, or gets less than `response_bytes` for a request.
 pub(crate) fn run(job: &Job<'_>, response_bytes: f64) -> Result<Report> {
     // s_time writes the path between `GET ` and ` HTTP/1.0`, and some servers have no content without a Host.
     let path = format!("{} HTTP/1.0\r\nHost: {}\r\nX-Version:", job.targets[0], job.address);

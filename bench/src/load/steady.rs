@@ -38,11 +38,7 @@ impl Steady {
         Ok(Steady { address: server.address(), target: target.to_owned(), content: site.content(target)? })
     }
 
-    /// Sends requests for some time. Returns the latencies on kept and on new connections.
-    ///
-    /// # Errors
-    ///
-    /// Fails at the first wrong response.
+    /// Sends requests for some time. Returns the latencies on kept and on new connections. Fails at the first wrong response.
     pub(crate) fn run(&self, duration: Duration, processors: &str) -> Result<[Timings; 2]> {
         let mut latencies = machine::in_threads(0..=KEPT_CONNECTIONS, |number| {
             machine::pin_thread(processors)?;

@@ -14,14 +14,15 @@ use cannery_testkit::http3::{Client, Options, initial_datagrams};
 use cannery_testkit::tls::{self, ClientOptions};
 use cannery_testkit::{Ended, http1};
 
-use super::Context;
+use super::{Context, Rows};
 use crate::latency::Latencies;
 use crate::load::at_rate;
 use crate::machine;
 use crate::metric::{Metric, mebibytes};
 use crate::process::Running;
 use crate::project;
-use crate::results::{Sample, Samples};
+use crate::promise::OURS;
+use crate::results::Sample;
 use crate::scenario::Step;
 
 /// Loss in each direction, in percent, and half of the round trip, in milliseconds.
@@ -42,28 +43,17 @@ const REQUESTS_PER_S: u32 = 800;
 const WINDOW: u32 = 16 * 1024;
 const THREADS: u32 = 10;
 
-pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
-    let mut samples = Samples::default();
-    for step in &context.scenario.steps {
-        let label = context.scenario.label(step);
-        let rows = match label.as_str() {
-            "loss" => loss(context, step)?,
-            "flood" => flood(context, step)?,
-            "rebind" => rebind(context, step)?,
-            _ => bail!("no such conditions: {label}"),
-        };
-        for (series, sample) in rows {
-            samples.record(&label, series, Ok(sample));
-        }
+pub(super) fn measure(context: &Context<'_>, step: &Step) -> Result<Rows> {
+    match context.scenario.label(step).as_str() {
+        "loss" => loss(context, step),
+        "flood" => flood(context, step),
+        "rebind" => rebind(context, step),
+        other => bail!("no such conditions: {other}"),
     }
-    Ok(samples)
 }
 
 /// Receives a target over a path with loss.
 type Transfer = fn(&str) -> Result<Vec<u8>>;
-
-/// Rows of a table.
-type Rows = Vec<(&'static str, Sample)>;
 
 /// Measures the goodput of parallel transfers over a path with loss.
 fn loss(context: &Context<'_>, step: &Step) -> Result<Rows> {
@@ -72,7 +62,7 @@ fn loss(context: &Context<'_>, step: &Step) -> Result<Rows> {
     let mut path = Running::start(&mut python)?;
     let mut ready = String::new();
     BufReader::new(path.0.stdout.take().expect("a pipe")).read_line(&mut ready)?;
-    let _server = context.servers.get("cannery")?.start(&context.launch(step), "0")?;
+    let _server = context.start_cannery(step)?;
     let target = context.site().targets[0].as_str();
     let content = context.site().content(target)?;
 
@@ -85,7 +75,8 @@ fn loss(context: &Context<'_>, step: &Step) -> Result<Rows> {
         ensure!(received.iter().all(|body| *body == content), "{series}: a response differs from the file");
         let bytes: usize = received.iter().map(Vec::len).sum();
         let rate = bytes as f64 * 8.0 / 1e6 / seconds;
-        rows.push((series, vec![(Metric::GoodputMbit, rate), (Metric::Requests, received.len() as f64)]));
+        let sample = vec![(Metric::GoodputMbit, rate), (Metric::Requests, received.len() as f64)];
+        rows.push((series.to_owned(), sample));
     }
     Ok(rows)
 }
@@ -106,19 +97,20 @@ fn over_tls(target: &str) -> Result<Vec<u8>> {
 /// Measures latencies of a client, and memory of the server, before and during a flood of Initial packets.
 fn flood(context: &Context<'_>, step: &Step) -> Result<Rows> {
     let processors = context.client_processors()?;
-    let server = context.servers.get("cannery")?.start(&context.launch(step), "0")?;
+    let server = context.start_cannery(step)?;
     let address = server.address().into();
     let target = context.site().targets[0].as_str();
     let sample = || {
         machine::pin_thread(processors)?;
-        let mut sample = latencies(address, target, context.plan.duration)?;
+        let mut sample = latencies(address, target, context.duration())?;
         sample.push((Metric::PrivateMib, mebibytes(server.anonymous_bytes()?)));
         anyhow::Ok(sample)
     };
 
     let before = sample()?;
     let (during, sent) = machine::during(|should_stop| send_initials(address, should_stop), sample)?;
-    Ok(vec![("before", before), ("during", during), ("flood", vec![(Metric::RequestsPerS, sent)])])
+    let flood = vec![(Metric::RequestsPerS, sent)];
+    Ok(vec![("before".into(), before), ("during".into(), during), ("flood".into(), flood)])
 }
 
 /// Requests a target at a constant rate on one connection.
@@ -154,7 +146,7 @@ fn send_initials(server: SocketAddr, should_stop: &AtomicBool) -> Result<f64> {
 
 /// Counts the transfers that are complete although the client's port has changed.
 fn rebind(context: &Context<'_>, step: &Step) -> Result<Rows> {
-    let server = context.servers.get("cannery")?.start(&context.launch(step), "0")?;
+    let server = context.start_cannery(step)?;
     let address = server.address().into();
     let target = context.site().targets[0].as_str();
     let content = context.site().content(target)?;
@@ -179,7 +171,7 @@ fn rebind(context: &Context<'_>, step: &Step) -> Result<Rows> {
     })?;
     let opened = f64::from(connections * THREADS);
     let complete: usize = complete.into_iter().sum();
-    Ok(vec![("cannery", vec![(Metric::Opened, opened), (Metric::Requests, complete as f64)])])
+    Ok(vec![(OURS.into(), vec![(Metric::Opened, opened), (Metric::Requests, complete as f64)])])
 }
 
 fn fields(target: &str) -> [(&str, &str); 4] {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::{Context, cold_start};
-use crate::metric::{Metric, mebibytes};
+use crate::metric::Metric;
 use crate::project::{self, files_below};
 use crate::results::{Sample, Samples};
 use crate::scenario::{Build, Step};
@@ -31,7 +31,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
         let codings = if context.plan.is_quick { &compress[..1] } else { compress };
         for coding in codings {
             let started = Instant::now();
-            for round in 0..context.plan.rounds {
+            for round in 0..context.plan.rounds() {
                 if round == 0 || started.elapsed() < ENOUGH {
                     samples.record(site, coding, measure(&sources, coding));
                 }
@@ -41,8 +41,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
             let prepared = Site::prepare(site, spec, context.plan.is_quick)?;
             let context = Context { site: Some(&prepared), ..*context };
             let server = context.servers.get("cannery")?;
-            for _ in 0..context.plan.rounds {
-                let sample = cold_start::first_response(&context, &server, &Step::default());
+            for _ in 0..context.plan.rounds() {
+                let sample = cold_start::measure(&context, &server, &Step::default());
                 samples.record(site, "first response of cannery", sample);
             }
         }
@@ -53,11 +53,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
 /// Builds an archive with some coding, or with the flags that the archiver has by default.
 pub(super) fn measure(sources: &Path, coding: &str) -> Result<Sample> {
     let archive = project::scratch("running/archive.cdb")?;
-    let used = site::build(sources, &archive, (coding != "default").then_some(coding))?;
-    Ok(vec![
-        (Metric::ArchiveBytes, fs::metadata(&archive)?.len() as f64),
-        (Metric::BuildS, used.wall.as_secs_f64()),
-        (Metric::BuildCpuS, used.cpu.as_secs_f64()),
-        (Metric::PeakMib, mebibytes(used.peak_bytes)),
-    ])
+    let mut sample = site::build(sources, &archive, (coding != "default").then_some(coding))?;
+    sample.insert(0, (Metric::ArchiveBytes, fs::metadata(&archive)?.len() as f64));
+    Ok(sample)
 }

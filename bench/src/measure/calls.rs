@@ -14,17 +14,13 @@ use crate::load;
 use crate::metric::Metric;
 use crate::process::{Running, Server};
 use crate::project;
-use crate::results::{Sample, Samples};
+use crate::results::Sample;
 use crate::scenario::{Count, Step};
 use crate::servers::Spec;
 
 const REQUESTS: usize = 100_000;
 
-pub(super) fn run(context: &Context<'_>) -> Samples {
-    context.each_server(&context.scenario.steps, 1, 1, |spec, step| calls_per_request(context, spec, step))
-}
-
-fn calls_per_request(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
+pub(super) fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
     let server = spec.start(&context.launch(step), "0")?;
     let requests = if context.plan.is_quick { REQUESTS / 10 } else { REQUESTS };
     let job = context.job(&server, step, "1");

@@ -5,18 +5,12 @@ use anyhow::{Result, ensure};
 use super::Context;
 use crate::http;
 use crate::metric::{Metric, mebibytes};
-use crate::results::{Sample, Samples};
+use crate::results::Sample;
 use crate::scenario::Step;
 use crate::servers::Spec;
 
-pub(super) fn run(context: &Context<'_>) -> Samples {
-    context.each_server(&context.scenario.steps, context.plan.rounds, 1, |spec, step| {
-        first_response(context, spec, step)
-    })
-}
-
 /// Starts a server, requests its last target, and checks the response.
-pub(super) fn first_response(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
+pub(super) fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
     let target = context.site().targets.last().expect("the site has files");
     let server = spec.start(&context.launch(step), "0")?;
     let response = http::get(server.address(), target, &context.scenario.headers)?;

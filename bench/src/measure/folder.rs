@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Context, build};
 use crate::contents;
@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
         }
 
         let folder = Folder::create(context, context.connections(step))?;
-        for _ in 0..context.plan.rounds {
+        for _ in 0..context.plan.rounds() {
             samples.record(&label, "cold", folder.cold(&cannery));
         }
         for (series, spec) in [("idle", &cannery), ("polling", &polling)] {
@@ -187,13 +187,6 @@ enum Reload {
     Script { state: String },
 }
 
-/// The response to a request of Cannery's script.
-#[derive(Deserialize)]
-struct Change {
-    state: String,
-    action: Option<String>,
-}
-
 impl Browser<'_> {
     fn open<'a>(server: &'a Server, name: &str) -> Result<Browser<'a>> {
         // vite listens for a moment to find out whether the port is free.
@@ -269,9 +262,10 @@ impl Browser<'_> {
     fn await_change(&mut self) -> Result<()> {
         loop {
             let response = self.connection.receive()?.text();
-            let change: Change = serde_json::from_str(&response).context(response)?;
-            self.reload = Reload::Script { state: change.state };
-            if change.action.as_deref() == Some("reload") {
+            let change: Value = serde_json::from_str(&response)?;
+            let state = change["state"].as_str().context(response)?.to_owned();
+            self.reload = Reload::Script { state };
+            if change["action"] == "reload" {
                 return Ok(());
             }
             self.poll()?;

@@ -6,24 +6,13 @@ use super::Context;
 use crate::check;
 use crate::load::{self, Job};
 use crate::metric::Metric;
-use crate::process::Server;
-use crate::results::{Sample, Samples};
+use crate::results::Sample;
 use crate::scenario::{Count, Step};
+use crate::servers::Spec;
 
-pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
-    let mut samples = Samples::default();
-    for spec in context.present {
-        let server = spec.start(&context.launch(&context.scenario.steps[0]), "0")?;
-        for step in &context.scenario.steps {
-            // The sizes are the same in each round, so one is enough.
-            samples.record(&context.scenario.label(step), spec.name, measure(context, &server, step));
-        }
-    }
-    Ok(samples)
-}
-
-fn measure(context: &Context<'_>, server: &Server, step: &Step) -> Result<Sample> {
-    let job = context.job(server, step, "1");
+pub(super) fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
+    let server = spec.start(&context.launch(step), "0")?;
+    let job = context.job(&server, step, "1");
     let mut headers = step.headers.clone();
     if step.conditional {
         headers.extend(check::validators(job.wire, job.address, &step.targets[0], &headers)?);

@@ -10,18 +10,17 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use self::attack::Attack;
-use super::Context;
+use super::{Context, Rows};
 use crate::latency::Latencies;
 use crate::load::Steady;
 use crate::machine::wait_until;
 use crate::metric::{Metric, mebibytes};
 use crate::process::Server;
 use crate::resources;
-use crate::results::{Sample, Samples};
+use crate::results::Sample;
 use crate::scenario::Step;
 
-/// Processors of the server and of the attackers.
-const SERVER: &str = "0";
+/// The processor of the attackers.
 const ATTACKERS: &str = "1";
 
 /// Time without an attack before each attack.
@@ -30,30 +29,22 @@ const BEFORE_MAX: Duration = Duration::from_secs(15);
 /// Limit for closing the attackers' connections; the server lingers for some seconds if the client sees no end.
 const CLOSING_MAX: Duration = Duration::from_secs(15);
 
-pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
-    let mut samples = Samples::default();
-    for step in &context.scenario.steps {
-        measure(context, step, &mut samples)?;
-    }
-    Ok(samples)
-}
-
-fn measure(context: &Context<'_>, step: &Step, samples: &mut Samples) -> Result<()> {
+pub(super) fn measure(context: &Context<'_>, step: &Step) -> Result<Rows> {
     let label = context.scenario.label(step);
     let processors = context.client_processors()?;
     let connections = context.connections(step);
     println!("{label}, {connections} connections");
-    let server = context.servers.get("cannery")?.start(&context.launch(step), SERVER)?;
+    let server = context.start_cannery(step)?;
     let attack = Attack::named(&label, server.address(), connections)?;
     let clients = Steady::new(&server, context.site(), "/")?;
 
     let quiet = usage(&server)?;
     let descriptors = server.descriptors();
-    let before = clients.run(context.plan.duration.min(BEFORE_MAX), processors)?;
+    let before = clients.run(context.duration().min(BEFORE_MAX), processors)?;
     let (during, attacked) = attack.during(ATTACKERS, || {
         let cpu = server.cpu_time()?;
         let started = Instant::now();
-        let during = clients.run(context.plan.duration, processors)?;
+        let during = clients.run(context.duration(), processors)?;
         let busy = server.cpu_seconds_since(cpu)? / started.elapsed().as_secs_f64();
         let mut attacked = usage(&server)?;
         attacked.push((Metric::Busy, busy));
@@ -64,19 +55,19 @@ fn measure(context: &Context<'_>, step: &Step, samples: &mut Samples) -> Result<
     // Those that remain are in the last row.
     let _ = wait_until(CLOSING_MAX, Duration::from_millis(50), || Ok(server.descriptors() <= descriptors));
 
+    let mut rows = Rows::new();
     for (when, timings) in [("before", before), ("during", during)] {
         for (kind, timings) in ["kept connections", "new connections"].into_iter().zip(timings) {
             let latencies = Latencies::new(timings);
             let mut sample = latencies.sample();
             sample.push((Metric::SecondP99Us, latencies.p99_of_median_second()));
             sample.push((Metric::Requests, latencies.len() as f64));
-            samples.record(&label, &format!("{kind}, {when}"), Ok(sample));
+            rows.push((format!("{kind}, {when}"), sample));
         }
     }
-    for (when, sample) in [("before", quiet), ("during", attacked), ("after", usage(&server)?)] {
-        samples.record(&label, &format!("server, {when}"), Ok(sample));
-    }
-    Ok(())
+    let usages = [("before", quiet), ("during", attacked), ("after", usage(&server)?)];
+    rows.extend(usages.map(|(when, sample)| (format!("server, {when}"), sample)));
+    Ok(rows)
 }
 
 /// Returns descriptors and memory of the server, and the kernel's memory for sockets.

@@ -11,12 +11,9 @@ use crate::load::{self, Job};
 use crate::machine::{self, wait_until};
 use crate::metric::Metric;
 use crate::process::Server;
-use crate::results::{Sample, Samples};
+use crate::results::Sample;
 use crate::scenario::{Step, Wire};
 use crate::servers::Spec;
-
-/// The same in every round except for some pages.
-const ROUNDS_MAX: u64 = 3;
 
 /// Limit for opening all connections.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -27,12 +24,7 @@ const QUIET: Duration = Duration::from_millis(300);
 /// No server needs less CPU time for a handshake over QUIC.
 const HANDSHAKE_MIN: Duration = Duration::from_micros(100);
 
-pub(super) fn run(context: &Context<'_>) -> Samples {
-    let rounds = context.plan.rounds.min(ROUNDS_MAX);
-    context.each_server(&context.scenario.steps, rounds, 1, |spec, step| measure(context, spec, step))
-}
-
-fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
+pub(super) fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
     let server = spec.start(&context.launch(step), "0")?;
     let connections = context.connections(step);
     let last = (machine::processors() - 1).to_string();

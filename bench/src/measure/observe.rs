@@ -25,7 +25,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let plain = context.servers.get("cannery")?;
     // Each starts first as often as the other.
     let mut plain_place = 1;
-    Ok(context.each_server(&context.scenario.steps[..1], context.plan.rounds, 1, |spec, _| {
+    Ok(context.each_server(&context.scenario.steps[..1], context.plan.rounds(), 1, |spec, _| {
         plain_place = 1 - plain_place;
         let mut pair = [spec; 2];
         pair[plain_place] = &plain;
@@ -51,7 +51,7 @@ fn measure(context: &Context<'_>, step: &Step, pair: [&Spec<'_>; 2]) -> Result<[
 
     load(WARM_UP)?;
     let before = [servers[0].cpu_time()?, servers[1].cpu_time()?];
-    let requests = load(context.plan.duration)?;
+    let requests = load(context.duration())?;
     let cpu_us = |place: usize| -> Result<f64> {
         Ok(servers[place].cpu_seconds_since(before[place])? * 1e6 / requests[place])
     };

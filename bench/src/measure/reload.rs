@@ -67,10 +67,10 @@ fn measure(
     let client_processors = context.client_processors()?;
     let window = |release: Option<usize>| {
         let before = server.cpu_time()?;
-        let clients = |_: &_| clients.run(context.plan.duration, client_processors);
+        let clients = |_: &_| clients.run(context.duration(), client_processors);
         let ((), latencies) = machine::during(clients, || {
             if let Some(number) = release {
-                thread::sleep(RELOAD_AFTER.min(context.plan.duration / 2));
+                thread::sleep(RELOAD_AFTER.min(context.duration() / 2));
                 releases.switch_to(number)?;
                 server.signal(Signal::HUP)?;
             }
@@ -84,7 +84,7 @@ fn measure(
         sample.push((Metric::CpuMs, server.cpu_seconds_since(before)? * 1e3));
         anyhow::Ok(sample)
     };
-    for round in 1..=context.plan.rounds {
+    for round in 1..=context.plan.rounds() {
         samples.record(step, "quiet", Ok(window(None)?));
         let number = usize::from(round % 2 == 1);
         samples.record(step, "reload", Ok(window(Some(number))?));

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use super::Context;
 use crate::check::{self, Content};
 use crate::http::{self, Connection};
 use crate::load::{self, Job, Report};
 use crate::machine;
-use crate::measure::Context;
 use crate::metric::{Metric, mebibytes};
 use crate::process::Server;
 use crate::results::{Sample, Samples};
@@ -50,7 +50,6 @@ struct Comparison<'a> {
     requests_per_s: Option<f64>,
 }
 
-/// Measures a scenario.
 pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
     let comparison = Comparison::prepare(context)?;
     let mut steps = context.plan.steps(context.scenario)?;
@@ -62,7 +61,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
         placement.is_ok()
     });
     let files = context.site().targets.len();
-    Ok(context.each_server(&steps, context.plan.rounds, files, |spec, step| comparison.measure(spec, step)))
+    Ok(context.each_server(&steps, context.plan.rounds(), files, |spec, step| comparison.measure(spec, step)))
 }
 
 impl<'a> Comparison<'a> {
@@ -108,7 +107,7 @@ impl<'a> Comparison<'a> {
         let before = server.cpu_time()?;
         let report = self.load(&job, response_bytes)?;
         let cpu = server.cpu_seconds_since(before)?;
-        let since = server.counts()?.sample_since(&counts, report.requests);
+        let counted = server.counted_since(&counts, report.requests)?;
 
         let wall = report.requests / report.requests_per_s * step.threads as f64;
         let mut sample = vec![
@@ -123,7 +122,7 @@ impl<'a> Comparison<'a> {
         ];
         if scenario.resources {
             sample.push((Metric::PeakMib, mebibytes(server.peak_bytes()?)));
-            sample.extend(since);
+            sample.extend(counted);
         }
         sample.extend(report.percentiles);
         Ok(sample)
