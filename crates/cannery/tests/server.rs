@@ -622,6 +622,86 @@ fn endless_handler_of_a_worker_is_reported_and_outlives_the_server() {
     assert!(is_reported("a thread does not stop"), "{:?}", notices.lock().unwrap());
 }
 
+/// Opens the admin listener.
+fn with_admin(server: Server) -> Server {
+    server.configure(|config| config.admin = Some("127.0.0.1:0".parse().unwrap()))
+}
+
+/// Waits until the admin page has a metric with this value.
+fn await_metric(fixture: &Fixture, metric: &str, value: u64) {
+    let addresses = fixture.server.as_ref().unwrap().addresses();
+    let Some(cannery::config::Address::Internet(admin)) = addresses.admin else { panic!("{addresses:?}") };
+    let line = format!("\n{metric} {value}\n");
+    await_condition(|| {
+        let request = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+        exchange(admin, request).contains(&line)
+    });
+}
+
+#[test]
+fn metrics_count_requests_of_handlers() {
+    let fixture = Fixture::start_with(with_admin);
+    assert_eq!(get(fixture.at, "/hello/you").0, 200);
+    assert_eq!(get(fixture.at, "/panic").0, 500);
+    assert_eq!(request(fixture.at, "POST", "/echo", &[], b"content").status, 200);
+    assert_eq!(request(fixture.at, "POST", "/slow/echo", &[], b"content").status, 200);
+    // One for each version of HTTP.
+    await_metric(&fixture, "cannery_requests_total{method=\"GET\"}", 6);
+    await_metric(&fixture, "cannery_requests_total{method=\"other\"}", 6);
+    await_metric(&fixture, "cannery_responses_total{status=\"200\"}", 9);
+    await_metric(&fixture, "cannery_responses_total{status=\"500\"}", 3);
+    await_metric(&fixture, "cannery_request_duration_seconds_count", 12);
+}
+
+#[test]
+fn metrics_count_threads_that_handlers_occupy() {
+    let fixture = Fixture::start_with(|server| {
+        with_admin(server).route("GET /endless", |_: &Request<'_>| {
+            Response::stream("text/plain", |body| {
+                loop {
+                    body.write_all(&[b'x'; 1024])?;
+                }
+            })
+        })
+    });
+    let handlers = "cannery_handler_threads_occupied{pool=\"handler\"}";
+    let bodies = "cannery_handler_threads_occupied{pool=\"body\"}";
+    let send = |target: &str| {
+        let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+        write!(stream, "GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        stream
+    };
+    let _waiting = [send("/wait"), send("/wait")];
+    await_metric(&fixture, handlers, 2);
+    // The client doesn't receive it.
+    let endless = send("/endless");
+    await_metric(&fixture, bodies, 1);
+
+    drop(endless);
+    await_metric(&fixture, bodies, 0);
+    await_metric(&fixture, handlers, 2);
+    fixture.proceed.send(()).unwrap();
+    await_metric(&fixture, handlers, 1);
+    fixture.proceed.send(()).unwrap();
+    await_metric(&fixture, handlers, 0);
+}
+
+#[test]
+fn metrics_count_handlers_that_take_too_long() {
+    let fixture = Fixture::start_with(|server| {
+        with_admin(server).configure(|config| {
+            let timeouts = Timeouts { handler: Duration::from_millis(1), ..Timeouts::default() };
+            config.timeouts = Some(timeouts);
+        })
+    });
+    assert_eq!(get(fixture.at, "/wait").0, 503);
+    await_metric(&fixture, "cannery_handlers_timed_out_total", 3);
+    await_metric(&fixture, "cannery_responses_total{status=\"503\"}", 3);
+    for _ in 0..3 {
+        fixture.proceed.send(()).unwrap();
+    }
+}
+
 #[test]
 fn error_handler_makes_the_responses_of_every_version() {
     let fixture = Fixture::start_with(|server| {
