@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use cannery_site::{Answer, Body as AnswerBody, Full, Method, MultipartPiece, Reason, Request, Scratch};
+use cannery_site::{Answer, Body as AnswerBody, Method, MultipartPiece, Reason, Request, Scratch};
 use cannery_wire::{ArchiveRef, Output, Response, ServerFields, h1};
 use http::{Response as HttpResponse, StatusCode, header};
 
@@ -44,8 +44,8 @@ impl Site {
     /// Answers a request, whatever it is.
     ///
     /// The answer is that of `cannery-server` for the same archive: also to a path that the site doesn't have, to a method that
-    /// isn't allowed and to a condition or range that doesn't hold. It never fails, and doesn't look at the request's body.
-    /// `Date` is left to the server.
+    /// isn't allowed, to a condition or range that doesn't hold, and to an invalid or repeated `Host`, which some HTTP libraries
+    /// accept. It never fails, and doesn't look at the request's body. `Date` is left to the server.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -160,7 +160,7 @@ impl Buffers {
         site_request.host = request.uri().authority().map(|authority| authority.as_str().as_bytes());
         let answer = match fields::read(request.headers(), &mut site_request) {
             Ok(()) => release.answers.answer(&site_request, &mut self.scratch),
-            Err(Full) => release.answers.refusal(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.as_u16()),
+            Err(refusal) => release.answers.refusal(refusal.status()),
         };
         (answer, encoder)
     }

@@ -1,27 +1,38 @@
 //! Fields of requests and responses, between the types of `http` and ours.
 
 use bytes::Bytes;
-use cannery_site::{Conditions, Full, Request, Single};
+use cannery_site::{Conditions, Full, Request, Single, Values};
+use cannery_wire::{Refusal, is_host};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// Capacity of a response's field map. Nearly all heads fit into the map's first two allocations.
 const FIELDS_EXPECTED: usize = 12;
 
-/// Copies the fields that can change the answer into `request`.
+/// Copies the fields that can change the answer into `request`, which has the host of the target already, if that has one.
 ///
 /// # Errors
 ///
-/// Returns [`Full`] if a list-based field has too many field lines.
-pub(crate) fn read<'a>(fields: &'a HeaderMap, request: &mut Request<'a>) -> Result<(), Full> {
+/// Returns a [`Refusal`] if a host is invalid or repeated, or if a list-based field has too many field lines.
+pub(crate) fn read<'a>(fields: &'a HeaderMap, request: &mut Request<'a>) -> Result<(), Refusal> {
+    if request.host.is_some_and(|authority| !is_host(authority) || authority.starts_with(b":")) {
+        return Err(Refusal::RequestLine);
+    }
+    let mut has_host = false;
     // One pass over the few fields of a request costs less than a lookup for each of these names.
     for (name, value) in fields {
         let value = value.as_bytes();
         let conditions = &mut request.conditions;
         match name.as_str() {
-            "host" if request.host.is_none() => request.host = Some(value),
-            "accept-encoding" => request.accept_encoding.push(value)?,
-            "if-match" => conditions.if_match.push(value)?,
-            "if-none-match" => conditions.if_none_match.push(value)?,
+            "host" => {
+                if has_host || !is_host(value) {
+                    return Err(Refusal::Host);
+                }
+                has_host = true;
+                request.host.get_or_insert(value);
+            }
+            "accept-encoding" => push(&mut request.accept_encoding, value)?,
+            "if-match" => push(&mut conditions.if_match, value)?,
+            "if-none-match" => push(&mut conditions.if_none_match, value)?,
             "if-modified-since" => conditions.if_modified_since.push(value),
             "if-unmodified-since" => conditions.if_unmodified_since.push(value),
             "if-range" => conditions.if_range.push(value),
@@ -38,6 +49,11 @@ pub(crate) fn read<'a>(fields: &'a HeaderMap, request: &mut Request<'a>) -> Resu
             .iter()
             .any(|field| *field != Single::Absent);
     Ok(())
+}
+
+/// Adds a field line of a list-based field.
+fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
+    values.push(value).map_err(|Full| Refusal::HeadTooLarge)
 }
 
 /// Returns the fields of a head in the syntax of HTTP/1, except `Date`, which servers add themselves.

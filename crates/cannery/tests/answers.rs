@@ -113,6 +113,24 @@ fn several_ranges_are_one_body() {
 }
 
 #[test]
+fn invalid_hosts_are_refused() {
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let status = |target, fields: &[_]| site.answer(&request("GET", target, fields)).status().as_u16();
+    for host in ["a b", "a/b", "user@a", "a:x", "[::1"] {
+        assert_eq!(status("/page", &[("host", host)]), 400, "{host}");
+        assert_eq!(status("http://a/page", &[("host", host)]), 400, "{host}");
+    }
+    assert_eq!(status("/page", &[("host", "a"), ("host", "a")]), 400);
+    assert_eq!(status("http://user@a/page", &[]), 400);
+    for host in ["", "a:80", "[::1]:80", "%61"] {
+        assert_eq!(status("/page", &[("host", host)]), 200, "{host}");
+    }
+    assert_eq!(status("http://a/page", &[("host", "b")]), 200);
+    assert_eq!(status("/page", &[]), 200);
+}
+
+#[test]
 fn missing_pages_are_left_to_others() {
     let fixture = support::site();
     let site = Site::open(&fixture.archive).unwrap();

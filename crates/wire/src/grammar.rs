@@ -21,7 +21,8 @@ pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
 
 /// Returns `true` if a value is a valid `Host` (RFC 9110 §7.2): a host (RFC 3986 §3.2.2) with an optional
 /// port. It may be empty, for targets without an authority.
-pub(crate) fn is_host(value: &[u8]) -> bool {
+#[must_use]
+pub fn is_host(value: &[u8]) -> bool {
     let rest = &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..];
     match rest {
         [] => true,

@@ -45,6 +45,7 @@ pub mod limits;
 mod scan;
 
 pub use archive_ref::ArchiveRef;
+pub use grammar::is_host;
 pub use head_store::{HeadStore, KeptLines};
 pub use multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
 pub use output::{Output, Segment};
