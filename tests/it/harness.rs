@@ -92,10 +92,19 @@ pub(crate) fn pages(files: &[(&'static str, &'static str)]) -> Vec<(&'static [u8
     files.iter().map(|(name, content)| (name.as_bytes(), content.as_bytes())).collect()
 }
 
-/// Returns the command of another server, which `CANNERY_TEST_PROGRAM` names: a program that contains the library, takes an archive
-/// as its only argument, and prints the addresses of all transports like `cannery-server`.
+/// Names another server: a program that contains the library, takes an archive as its only argument, and prints the addresses of
+/// all transports like `cannery-server`.
+pub(crate) const OTHER_SERVER: &str = "CANNERY_TEST_PROGRAM";
+
+/// If set, the other server has no other transport than HTTP/1.1 over TCP.
+pub(crate) const ONE_TRANSPORT: &str = "CANNERY_TEST_ONE_TRANSPORT";
+
+/// Seconds instead of [`TIMEOUT`] for which a test waits for bytes of a response.
+pub(crate) const TIMEOUT_S: &str = "CANNERY_TEST_TIMEOUT_S";
+
+/// Returns the command of another server, if the environment names one.
 fn other_server(arguments: &[&str]) -> Option<Command> {
-    let mut command = Command::new(std::env::var_os("CANNERY_TEST_PROGRAM")?);
+    let mut command = Command::new(std::env::var_os(OTHER_SERVER)?);
     let archive = arguments.iter().skip_while(|flag| **flag != "--archive").nth(1);
     command.arg(archive.expect("tests that run with another server serve an archive"));
     Some(command)
@@ -129,6 +138,9 @@ impl Server {
     /// each request over all transports and compare the responses.
     pub(crate) fn start_on_all_transports(arguments: &[&str]) -> Server {
         let mut server = Server::start(&[arguments, &TLS_FLAGS, &QUIC_FLAGS].concat());
+        if std::env::var_os(ONE_TRANSPORT).is_some() {
+            return server;
+        }
         let tls = server.read_tls_address();
         let quic = server.read_quic_address();
         server.transports = Some(Transports::new(&server.address, &tls, quic));
@@ -211,8 +223,10 @@ impl Server {
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
+        let timeout = std::env::var(TIMEOUT_S);
+        let timeout = timeout.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.parse().unwrap()));
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_read_timeout(Some(timeout)).unwrap();
         stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream
     }

@@ -12,6 +12,7 @@ mod conditional;
 mod conformance;
 mod deviations;
 mod error_pages;
+mod frameworks;
 mod get;
 mod hosts;
 mod negotiate;

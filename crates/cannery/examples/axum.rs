@@ -1,5 +1,5 @@
 //! A site and a dynamic route, with axum:
-//! `cargo run -p cannery --example axum --features tower -- site.cdb 127.0.0.1:8000`.
+//! `cargo run -p cannery --example axum --features tower -- site.cdb 127.0.0.1:8000`. Without an address, it takes a free port.
 
 use std::net::TcpListener;
 
@@ -9,10 +9,10 @@ use cannery::Site;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
-    let (Some(archive), Some(address)) = (words.next(), words.next()) else {
-        return Err("usage: axum ARCHIVE ADDRESS:PORT".into());
-    };
-    serve(&Site::open(archive)?, TcpListener::bind(address)?)
+    let site = Site::open(words.next().ok_or("usage: axum ARCHIVE [ADDRESS:PORT]")?)?;
+    let listener = TcpListener::bind(words.next().unwrap_or_else(|| "127.0.0.1:0".to_owned()))?;
+    eprintln!("listening at http://{}/", listener.local_addr()?);
+    serve(&site, listener)
 }
 
 /// Serves the site until the process ends.

@@ -1,4 +1,5 @@
-//! A site with hyper: `cargo run -p cannery --example hyper --features hyper -- site.cdb 127.0.0.1:8000`.
+//! A site with hyper: `cargo run -p cannery --example hyper --features hyper -- site.cdb 127.0.0.1:8000`. Without an address, it
+//! takes a free port.
 
 use std::net::TcpListener;
 
@@ -8,10 +9,10 @@ use hyper_util::rt::TokioIo;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
-    let (Some(archive), Some(address)) = (words.next(), words.next()) else {
-        return Err("usage: hyper ARCHIVE ADDRESS:PORT".into());
-    };
-    serve(&Site::open(archive)?, TcpListener::bind(address)?)
+    let site = Site::open(words.next().ok_or("usage: hyper ARCHIVE [ADDRESS:PORT]")?)?;
+    let listener = TcpListener::bind(words.next().unwrap_or_else(|| "127.0.0.1:0".to_owned()))?;
+    eprintln!("listening at http://{}/", listener.local_addr()?);
+    serve(&site, listener)
 }
 
 /// Serves the site until the process ends.

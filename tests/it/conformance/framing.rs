@@ -167,7 +167,11 @@ fn connections_persist_by_default() {
     let responses =
         exchange(&server, b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\nGET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n", 2);
     assert!(responses.iter().all(|response| response.field("Connection").is_none()));
-    // HTTP/1.0 needs an explicit keep-alive.
+}
+
+#[test]
+fn http_1_0_connections_persist_on_request() {
+    let server = site();
     let responses = exchange(&server, b"GET /a.txt HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", 1);
     assert_eq!(responses[0].field("Connection"), Some("keep-alive"));
     assert_eq!(statuses(&server, b"GET /a.txt HTTP/1.0\r\n\r\nGET /a.txt HTTP/1.0\r\n\r\n"), [200]);

@@ -14,8 +14,8 @@ fn methods_are_case_sensitive() {
         assert_eq!(response.status, status, "{method}");
         assert_eq!(response.field("Allow"), Some("GET, HEAD, OPTIONS"), "{method}");
     }
-    let long = "A".repeat(20_000);
-    assert_eq!(statuses(&server, format!("{long} /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()), [501]);
+    let long = format!("{} /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "A".repeat(20_000));
+    assert_eq!(statuses(&server, long.as_bytes()), [501]);
 }
 
 #[test]
@@ -43,7 +43,11 @@ fn head_equals_get_without_content() {
             let get = server.request("GET", target, line);
             assert_eq!(head.status, get.status, "{target} {line:?}");
             let without_date = |fields: &[(String, String)]| -> Vec<_> {
-                fields.iter().filter(|(name, _)| name != "Date").cloned().collect()
+                let kept = fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("Date"));
+                // Some frameworks move `Content-Length`, and the order has no meaning (RFC 9110 §5.3).
+                let mut kept: Vec<_> = kept.cloned().collect();
+                kept.sort();
+                kept
             };
             assert_eq!(without_date(&head.fields), without_date(&get.fields), "{target} {line:?}");
         }
