@@ -59,6 +59,12 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     with_frameworks.env("CANNERY_TEST_FRAMEWORKS", project::target().join("debug/examples"));
     steps.run("frameworks", || project::run(&mut with_frameworks));
 
+    if extent != Extent::Fast {
+        // Builds a package of its own: a minute and a half of CPU time at first, and seconds later.
+        let embedding = format!("{test} --test embedding -- --ignored");
+        steps.run("embedding", || project::run(&mut tests(&embedding, extent)));
+    }
+
     // Responses must not depend on the event loop, so the black box tests run on both.
     const ON_IO_URING: &str = "io_uring";
     if has_io_uring() {
