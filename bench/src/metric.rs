@@ -60,6 +60,8 @@ metrics! {
     IdleBytes => ("idle_bytes", "B per idle connection"),
     FirstResponseMs => ("first_response_ms", "first response ms"),
     ArchiveBytes => ("archive_bytes", "bytes"),
+    /// Size of an executable beyond those of the server and the archive in it.
+    ExtraBytes => ("extra_bytes", "extra B"),
     BuildS => ("build_s", "build s"),
     BuildCpuS => ("build_cpu_s", "build CPU s"),
     PeakMib => ("peak_mib", "peak MiB"),

@@ -37,6 +37,8 @@ enum Bound {
     Below(f64),
     /// At most `by` above Cannery's value at another step.
     Above { step: String, by: f64 },
+    /// At most `by` above another server's value.
+    AboveOther { than: String, by: f64 },
     /// Several threads reach at least this share of linear scaling; for scenarios with steps that differ by threads.
     Linear(f64),
     /// Cannery was measured without an error.
@@ -120,6 +122,10 @@ impl Promise {
                 let difference = ours - value(step, &self.series)?;
                 (difference, difference <= *by)
             }
+            Bound::AboveOther { than, by } => {
+                let difference = ours - value(&self.step, than)?;
+                (difference, difference <= *by)
+            }
             Bound::Linear(share) => {
                 let ratio = ours / value(ONE_THREAD, &self.series)?;
                 (ratio, ratio <= 1.0 / share)
@@ -133,7 +139,9 @@ impl Promise {
         let shown = precise(value);
         match &self.bound {
             Bound::NoErrors => "0 errors".into(),
-            Bound::Below(_) | Bound::Above { .. } => format!("{shown} {}", self.metric.label()),
+            Bound::Below(_) | Bound::Above { .. } | Bound::AboveOther { .. } => {
+                format!("{shown} {}", self.metric.label())
+            }
             Bound::AtMost { .. } | Bound::Better { .. } | Bound::BetterThanAll(_) => format!("{shown} times"),
             Bound::Linear(_) => {
                 let floor = |step: &str| results.get(step, FLOOR, self.metric);
@@ -176,6 +184,10 @@ mod tests {
             ("{ better_than_all = ['nginx', 'absent'] }", "{ better_than_all = ['nginx', 'floor'] }"),
             ("{ below = 4.0 }", "{ below = 3.9 }"),
             ("{ above = { step = '32', by = 1.0 } }", "{ above = { step = '32', by = 0.5 } }"),
+            (
+                "{ above_other = { than = 'floor', by = 2.0 } }",
+                "{ above_other = { than = 'floor', by = 1.5 } }",
+            ),
         ] {
             assert_eq!((verdict(kept, &values), verdict(missed, &values)), (Verdict::Kept, Verdict::Missed));
         }

@@ -103,6 +103,8 @@ enum Serves {
     Site,
     /// The scenario's site. Cannery has its folder.
     Folder,
+    /// The scenario's site. Its archive is part of Cannery's executable.
+    Bundle,
     /// Responses that another server sent.
     RecordedResponses,
     OwnContent,
@@ -168,7 +170,17 @@ impl Spec<'_> {
 
     /// Returns `true` if the responses depend on the site.
     pub(crate) fn serves_site(&self) -> bool {
-        matches!(self.kind.serves, Serves::Site | Serves::Folder)
+        matches!(self.kind.serves, Serves::Site | Serves::Folder | Serves::Bundle)
+    }
+
+    /// Returns the size of an executable in bytes beyond those of the server and the archive in it.
+    pub(crate) fn extra_bytes(&self, site: &Site) -> Result<Option<u64>> {
+        if self.kind.serves != Serves::Bundle {
+            return Ok(None);
+        }
+        let bytes = |path: &Path| Ok::<_, std::io::Error>(fs::metadata(path)?.len());
+        let parts = bytes(&programs::cannery("cannery-server"))? + bytes(&site.archive)?;
+        Ok(Some(bytes(&site.bundle()?)?.saturating_sub(parts)))
     }
 
     /// Returns `true` if the server can hold this many connections and serve this many files on this machine.
@@ -239,7 +251,8 @@ impl Spec<'_> {
             fs::write(folder.join("configuration"), fill(&configuration))?;
         }
 
-        let mut command = self.program()?;
+        let mut command =
+            if self.kind.serves == Serves::Bundle { Command::new(site.bundle()?) } else { self.program()? };
         if self.kind.refuses_root && rustix::process::geteuid().is_root() {
             let program = command.get_program().to_owned();
             command = Command::new("setpriv");
@@ -258,7 +271,7 @@ impl Spec<'_> {
             match self.kind.serves {
                 Serves::Site => command.arg("--archive").arg(&site.archive).args(&scenario.flags),
                 Serves::Folder => command.arg("--folder").arg(&site.sources),
-                Serves::RecordedResponses | Serves::OwnContent => &mut command,
+                Serves::Bundle | Serves::RecordedResponses | Serves::OwnContent => &mut command,
             };
         }
         command.args(self.kind.arguments.iter().map(|argument| fill(argument)));

@@ -52,6 +52,18 @@ impl Site {
         Site { with_siblings: sources.clone(), archive: PathBuf::new(), sources, targets }
     }
 
+    /// Returns the executable with Cannery's server and the archive, after creating it if one of them is newer.
+    pub(crate) fn bundle(&self) -> Result<PathBuf> {
+        let bundle = self.archive.with_extension("bundle");
+        let server = programs::cannery("cannery-server");
+        if !is_newer(&bundle, &self.archive) || !is_newer(&bundle, &server) {
+            let mut command = Command::new(programs::cannery("cannery"));
+            command.args(["bundle", "--quiet", "--server"]).arg(server).arg("--output").arg(&bundle);
+            project::run(command.arg(&self.archive))?;
+        }
+        Ok(bundle)
+    }
+
     /// Returns the content of a target.
     pub(crate) fn content(&self, target: &str) -> Result<Vec<u8>> {
         let path = self.file(target);

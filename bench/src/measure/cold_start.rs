@@ -18,5 +18,8 @@ pub(super) fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Re
 
     let is_right = !spec.serves_site() || response.content() == context.site().content(target)?;
     ensure!(response.status == 200 && is_right, "a wrong response for {target}");
-    Ok(vec![(Metric::FirstResponseMs, milliseconds), (Metric::PeakMib, mebibytes(server.peak_bytes()?))])
+    let mut sample =
+        vec![(Metric::FirstResponseMs, milliseconds), (Metric::PeakMib, mebibytes(server.peak_bytes()?))];
+    sample.extend(spec.extra_bytes(context.site())?.map(|bytes| (Metric::ExtraBytes, bytes as f64)));
+    Ok(sample)
 }
