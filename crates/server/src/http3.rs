@@ -28,9 +28,6 @@ mod send_order;
 mod limits;
 
 #[cfg(test)]
-pub(crate) mod fault;
-
-#[cfg(test)]
 pub(crate) use self::limits::{HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
 
 use std::collections::VecDeque;
@@ -55,6 +52,8 @@ use self::outlet::Outlet;
 use self::routing::{Peers, Route, Router};
 use self::timers::Timers;
 use crate::connection::WorkerContext;
+#[cfg(test)]
+use crate::fault;
 use crate::notice::Notice;
 use crate::observe::{CloseReason, Http3Metric};
 use crate::routes::DeliveryContent;
@@ -112,7 +111,7 @@ pub(crate) struct Http3<D> {
     changed: Vec<ConnectionKey>,
     /// Connections that run in this iteration. After a panic, the next iteration continues.
     running_next: VecDeque<ConnectionKey>,
-    /// Sockets with more datagrams than one iteration receives, by number.
+    /// Sockets with more datagrams than one iteration receives, by number in the event loop.
     backlogged: Vec<usize>,
     /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
     incoming: VecDeque<(Incoming, usize)>,
@@ -202,7 +201,6 @@ impl<D: DatagramSocket> Http3<D> {
             return;
         }
         self.receiving = Receiving::HandedOver;
-        self.backlogged.clear();
         for (number, outlet) in (0..).zip(&self.outlets) {
             // If this fails, the socket was not watched.
             let _ = events.remove_datagrams(outlet.socket(), number);
@@ -247,7 +245,11 @@ impl<D: DatagramSocket> Http3<D> {
     /// attempts for which there is budget.
     pub(crate) fn run<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L, cx: &mut WorkerContext) {
         for number in std::mem::take(&mut self.backlogged) {
-            self.receive(number, cx);
+            if number < self.outlets.len() {
+                self.receive(number, cx);
+            } else {
+                self.receive_forwarded(cx);
+            }
         }
         self.expire_timers(cx.clock.now);
         while cx.budget.handshakes > 0
@@ -256,11 +258,11 @@ impl<D: DatagramSocket> Http3<D> {
             self.accept(incoming, number, cx);
         }
 
-        // A connection that has used up its budget is marked again, for the next iteration.
         self.running_next.extend(self.changed.drain(..));
         if cx.policy.live_folder.is_some() && !self.running_next.is_empty() {
             cx.refresh_folder();
         }
+        // A connection that has used up its budget is marked again, for the next iteration.
         while let Some(key) = self.running_next.pop_front() {
             self.run_connection(key, cx);
         }
@@ -283,12 +285,13 @@ impl<D: DatagramSocket> Http3<D> {
         self.running != Running::Nothing
     }
 
-    /// Ends the connection that has panicked.
+    /// Ends the connection that has panicked, and restores what was taken out of the worker.
     pub(crate) fn recover(&mut self, cx: &mut WorkerContext) {
         match std::mem::replace(&mut self.running, Running::Nothing) {
             Running::Nothing => {}
             Running::Endpoint => self.endpoint.recover(),
             Running::Connection(key) => {
+                self.changed.retain(|other| *other != key);
                 if let Some(Slot { connection, is_counted, mut timer, .. }) = self.connections.remove(key) {
                     self.timers.disarm(key, &mut timer);
                     if is_counted {
@@ -300,9 +303,9 @@ impl<D: DatagramSocket> Http3<D> {
                 }
             }
         }
-        // Datagrams may have been taken from it, or left in a socket. No event announces the latter.
+        // The batch was taken out while its datagrams were passed on. No event announces further datagrams of the sockets.
         self.batch = ReceiveBatch::new();
-        self.backlogged = (0..self.outlets.len()).collect();
+        self.backlogged = (0..=self.outlets.len()).collect();
     }
 
     /// Begins the graceful shutdown of all connections.
@@ -419,9 +422,19 @@ impl<D: DatagramSocket> Http3<D> {
     #[cold]
     fn receive_forwarded(&mut self, cx: &mut WorkerContext) {
         let mut batch = std::mem::take(&mut self.batch);
+        let backlog = self.pass_forwarded(&mut batch, cx);
+        self.batch = batch;
+        if backlog == Backlog::Possible {
+            self.backlogged.push(self.outlets.len());
+        }
+    }
+
+    /// Passes forwarded datagrams to their connections, until none is left or the budget of an iteration is used up.
+    fn pass_forwarded(&mut self, batch: &mut ReceiveBatch, cx: &mut WorkerContext) -> Backlog {
         for _ in 0..BATCHES_PER_ITERATION_MAX {
-            let Some(socket) = self.router.socket() else { break };
-            let Ok(backlog) = socket.receive(&mut batch) else { break };
+            // Without memory the kernel may refuse; an event follows the next datagram.
+            let received = self.router.socket().map(|socket| socket.receive(batch));
+            let Some(Ok(backlog)) = received else { return Backlog::Empty };
             for datagram in batch.datagrams() {
                 if let Some((number, arrival)) = self.router.parse(datagram.bytes)
                     && number < self.outlets.len()
@@ -430,10 +443,10 @@ impl<D: DatagramSocket> Http3<D> {
                 }
             }
             if backlog == Backlog::Empty {
-                break;
+                return backlog;
             }
         }
-        self.batch = batch;
+        Backlog::Possible
     }
 
     /// Passes a datagram to its connection, or to the endpoint if it has none.
@@ -446,7 +459,7 @@ impl<D: DatagramSocket> Http3<D> {
                 self.running = Running::Connection(key);
                 if let Some(slot) = self.connections.get_mut(key) {
                     #[cfg(test)]
-                    fault::strike(fault::Place::Receive, key);
+                    fault::check(fault::Place::Datagram, key.index());
                     slot.connection.receive(event, number);
                 }
                 self.running = Running::Nothing;
@@ -557,7 +570,7 @@ impl<D: DatagramSocket> Http3<D> {
         let memory_before = connection.memory();
 
         #[cfg(test)]
-        fault::strike(fault::Place::Run, key);
+        fault::check(fault::Place::Run, key.index());
         connection.run(cx, &mut self.bodies);
         self.endpoint.maintain(connection.quic());
         let sending = send(connection, &mut self.outlets, &mut self.train, cx.clock.now);

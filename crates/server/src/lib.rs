@@ -40,6 +40,10 @@ pub mod process;
 // Foundations of all of the above: threads in the sandbox.
 mod thread;
 
+// Panics of connections, for tests.
+#[cfg(test)]
+mod fault;
+
 // Errors of starting a server.
 mod error;
 

@@ -40,6 +40,8 @@ use self::slab::Slab;
 use self::standby::Standbys;
 use crate::config::{ListenerKind, Standby};
 use crate::connection::{Connection, Next, ReadUntil, WorkerContext};
+#[cfg(test)]
+use crate::fault;
 use crate::http3::{Http3, Http3Plan};
 use crate::observe::CloseReason;
 use crate::process::Handover;
@@ -68,6 +70,8 @@ pub(crate) struct Worker<L: EventLoop> {
     stop: Arc<StopFlag>,
     /// `false` after waiting for events has failed.
     can_wait: bool,
+    /// Whether events of the last wait may not be handled yet. A panic interrupts an iteration, and no event is reported twice.
+    has_events: bool,
     /// How long connections may finish sending after the order to stop.
     drain: Duration,
     stop_reporter: Option<StopReporter>,
@@ -122,6 +126,7 @@ impl<L: EventLoop> Worker<L> {
             cx,
             stop: plan.stop,
             can_wait: true,
+            has_events: false,
             drain: plan.drain,
             stop_reporter: plan.stop_reporter,
             next_tick: now.instant + TICK,
@@ -244,7 +249,7 @@ impl<L: EventLoop> Worker<L> {
         let has_datagrams = self.http3.as_ref().is_some_and(Http3::is_busy);
         let is_busy =
             accepts_more || deferred > 0 || has_handshakes || has_datagrams || self.next_check.is_some();
-        if self.wait(is_busy, end).is_err() {
+        if !self.has_events && self.wait(is_busy, end).is_err() {
             // Only a fault of ours makes waiting fail, and it would fail again.
             self.can_wait = false;
             self.stop.set();
@@ -255,6 +260,7 @@ impl<L: EventLoop> Worker<L> {
         // Handshakes that wait since an earlier iteration precede new ones.
         self.cx.budget.handshakes = if has_handshakes { 0 } else { HANDSHAKES_PER_ITERATION_MAX };
 
+        self.has_events = true;
         while let Some(event) = self.events.next_event() {
             match event {
                 Event::Ready(token, readiness) => self.resume(token, readiness),
@@ -281,6 +287,7 @@ impl<L: EventLoop> Worker<L> {
                 }
             }
         }
+        self.has_events = false;
         self.send_batch();
 
         // Only connections that were deferred before this iteration, so that the new events come first.
@@ -464,6 +471,8 @@ impl<L: EventLoop> Worker<L> {
             return self.resume_after_batch(token, readiness);
         }
         self.cx.current = Some(token);
+        #[cfg(test)]
+        fault::check(fault::Place::Event, token.slot as usize);
         if readiness.failed {
             return self.end(token, CloseReason::Broken);
         }

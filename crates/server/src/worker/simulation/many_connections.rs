@@ -1,7 +1,8 @@
 //! Limits of one loop iteration, and of memory, when many connections need attention at the same time.
 //!
-//! The test of `accept` uses the kernel's loopback network, because its queue takes connections while the worker is idle.
+//! Tests of `accept` and of events use the kernel's loopback network, because its queue takes connections while the worker is idle.
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use cannery_eventloop::simulated::{
 use cannery_eventloop::{Address, Claim, Waker};
 
 use super::{ITERATIONS_MAX, plan, worker};
+use crate::fault::{self, Place};
 use crate::worker::{ACCEPTED_MAX, DefaultLoop, LATE_CONNECTIONS_MAX, Worker};
 
 #[test]
@@ -47,6 +49,32 @@ fn iteration_times_out_a_limited_number() {
         }
     }
     panic!("{ended} of {PEERS} ended: {network:?}");
+}
+
+/// The kernel reports each event once.
+#[test]
+fn panic_loses_no_event_of_other_connections() {
+    let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let Address::Internet(address) = claim.address() else { panic!("a local address") };
+    let mut worker = worker(DefaultLoop::new(Waker::new().unwrap(), None).unwrap(), claim.listen().unwrap());
+    let mut peers = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+    while worker.connections() < peers.len() {
+        worker.run_guarded_iteration(None);
+    }
+
+    for peer in &mut peers {
+        peer.write_all(b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    }
+    fault::arm(Place::Event, 0);
+    worker.run_guarded_iteration(None);
+    assert!(fault::has_fired());
+    worker.run_guarded_iteration(None);
+    for peer in &mut peers[1..] {
+        peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut start = [0; 12];
+        peer.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200");
+    }
 }
 
 #[test]
