@@ -151,13 +151,14 @@ struct ContentFlags {
     releases_kept: u16,
 
     /// Serve a folder that need not be compiled: `cannery-archiver`, which must be next to this program, compiles it with its
-    /// default flags, and again after each change. Contents are served uncompressed until they have been compressed in the
+    /// default flags except for `--folder-compress`, and again after each change. Contents are served uncompressed until they have been compressed in the
     /// background. Repeatable, with hosts as for `--archive`. Not with `--processes`: one process with `--threads` serves on
     /// all CPUs too.
     #[arg(long, value_name = "[HOST=]DIR", value_parser = parse_named_archive, conflicts_with = "processes")]
     folder: Vec<NamedArchive>,
 
-    /// The content codings of folders, separated by commas, as for `cannery-archiver`: identity, gzip, zopfli, brotli or zstd.
+    /// The content codings of folders, separated by commas: identity, gzip, zopfli, brotli or zstd. The default is that of
+    /// `cannery-archiver`: `identity,gzip,brotli`.
     #[arg(long, value_name = "CODINGS", requires = "folder")]
     folder_compress: Option<String>,
 

@@ -45,6 +45,9 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         pack(&mut steps, extent);
         count(&mut steps, extent);
     }
+    if extent == Extent::Usual {
+        steps.skip("benchmarks", "`cargo xtask ci` checks them, or `cargo test -p cannery-bench`");
+    }
     let test = format!("test {packages}");
     steps.run("cargo test", || project::run(&mut tests(&test, extent)));
     let black_box = format!("{test} --test it");
@@ -110,13 +113,17 @@ fn tests(words: &str, extent: Extent) -> Command {
 /// event loop compiles for a system with kqueue, and the follower for one with `FSEvents`.
 fn portable(steps: &mut Steps, packages: &str, extent: Extent) {
     const FEATURE: &str = "--features cannery-cli/portable";
+    // The tests of the crates that have portable modules.
+    const TESTS: &str = "--test container --test hostile --test in_place --test inside --test program";
+    // Without leases, nothing shows that a file is being written.
+    const LEASES: &str = "--skip compiler::tests::half_written";
     const MODULES: &str =
         "admin:: get:: hostile:: http3:: processes:: range:: reload:: tls:: workers:: --skip live_reload::";
     const LOOP: &str = "the loop for FreeBSD";
     const FOLLOWER: &str = "following on macOS";
     let clippy = format!("clippy {packages} --all-targets {FEATURE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
-    let unit = format!("test {packages} --lib {FEATURE}");
+    let unit = format!("test {packages} --lib {TESTS} {FEATURE} -- {LEASES}");
     steps.run("portable units", || project::run(&mut tests(&unit, extent)));
     let black_box = format!("test {packages} --test it {FEATURE} -- {MODULES}");
     steps.run("portable it", || project::run(&mut tests(&black_box, extent)));

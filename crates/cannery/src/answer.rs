@@ -69,7 +69,8 @@ impl Site {
     /// Answers a request, or returns `None` if the site has no answer of its own for the path, so that another handler can answer.
     ///
     /// Methods other than `GET`, `HEAD` and `OPTIONS` are refused (405) where the site has a page, and left to others elsewhere.
-    /// A fallback page, as single-page applications have it, answers every path below its folder.
+    /// A fallback page, as single-page applications have it, answers every path below its folder. An invalid or repeated `Host`
+    /// is a bad request (400) at every path.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};

@@ -147,6 +147,10 @@ fn missing_pages_are_left_to_others() {
     assert_eq!(status("OPTIONS", "/api/forecast"), None);
     assert_eq!(status("GET", "/app/missing.js"), None);
     assert_eq!(status("GET", "/%00"), None);
+    for target in ["/page", "/api/forecast"] {
+        let response = site.try_answer(&request("GET", target, &[("host", "a b")]));
+        assert_eq!(response.map(|response| response.status().as_u16()), Some(400), "{target}");
+    }
 }
 
 #[test]

@@ -68,18 +68,16 @@
     return { ...change, action: "reload" };
   }
 
-  // Returns false if the page is reloaded.
-  function apply(change) {
+  function needsReload(change) {
     const canExchange = () => change.styles.every((path) => isExchangeable(`/${path}`));
-    if (change.action === "reload" || isStale || (change.action === "styles" && !canExchange())) {
-      location.reload();
-      return false;
-    }
+    return change.action === "reload" || isStale || (change.action === "styles" && !canExchange());
+  }
+
+  function apply(change) {
     for (const path of change.styles) exchangeStyle(`/${path}`, change.state);
     state = change.state;
     suffix = "";
     showRemarks(change);
-    return true;
   }
 
   // Returns the decoded path of a URL of this site, or null for that of another one.
@@ -275,8 +273,12 @@
         retry = RETRY_MS;
         if (change) {
           wait = PAUSE_MS;
-          // The new page follows instead. If the user refuses to leave this one, it stays as it is.
-          if (!apply(change)) return;
+          if (needsReload(change)) {
+            // The new page has a script of its own. If the user refuses to leave this one, it no longer follows the folder.
+            location.reload();
+            return;
+          }
+          apply(change);
         } else {
           await pause(wait);
           wait = Math.min(wait * 1.5, PAUSE_MAX_MS);
