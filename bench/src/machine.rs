@@ -63,7 +63,8 @@ pub(crate) fn in_threads<Task: Send, T: Send>(
     })
 }
 
-/// Calls `run` while `background` runs in another thread, until the flag is set. Returns after both have ended.
+/// Calls `run` and, in another thread, `background`, which ends once its flag is set. The flag is set when `run` returns. Fails
+/// if one of them does.
 pub(crate) fn during<T, B: Send>(
     background: impl FnOnce(&AtomicBool) -> Result<B> + Send,
     run: impl FnOnce() -> Result<T>,

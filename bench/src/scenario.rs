@@ -304,7 +304,7 @@ pub(crate) enum Generated {
     Tiles,
 }
 
-/// The content of a file. Pseudorandom ones have a length and a seed, and are the same on every machine.
+/// The content of a file. Letters, words and noise are pseudorandom, and the same on every machine.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Content {
@@ -313,9 +313,11 @@ pub(crate) enum Content {
     Repeat(String, usize),
     /// The content of another file.
     Copy(PathBuf),
+    /// Their number.
     Letters(usize),
-    /// Words with the frequencies of a text.
+    /// Words with the frequencies of a text: their length in bytes, and a seed.
     Words(usize, u64),
+    /// Its length in bytes, and a seed.
     Noise(usize, u64),
 }
 

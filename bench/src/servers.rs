@@ -180,7 +180,8 @@ impl Spec<'_> {
         }
         let bytes = |path: &Path| Ok::<_, std::io::Error>(fs::metadata(path)?.len());
         let parts = bytes(&programs::cannery("cannery-server"))? + bytes(&site.archive)?;
-        Ok(Some(bytes(&site.bundle()?)?.saturating_sub(parts)))
+        let bundle = bytes(&site.bundle()?)?;
+        Ok(Some(bundle.checked_sub(parts).context("the bundle is smaller than its parts")?))
     }
 
     /// Returns `true` if the server can hold this many connections and serve this many files on this machine.
