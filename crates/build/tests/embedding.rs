@@ -2,7 +2,7 @@
 //!
 //! The package is not part of our workspace, where other packages enable the feature `follow` of `cannery`: its program serves
 //! the bytes that are part of it, also in debug builds. The first build compiles the archiver and its libraries once more, and a
-//! later one only what has changed.
+//! later one only the changed files.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -96,7 +96,7 @@ impl Fixture {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Runs the program, and returns what its archives have at a path.
+    /// Runs the program, and returns the contents that its archives have at a path.
     fn run(&self, path: &str) -> [String; 4] {
         let output = Command::new(self.builds().join("embedding-fixture")).arg(path).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -108,7 +108,7 @@ impl Fixture {
         contents
     }
 
-    /// Returns the files that the build script has written for an archive, besides the archive, sorted.
+    /// Returns the files that the build script has written for an archive, except the archive itself, sorted.
     fn parts(&self, archive: &str) -> Vec<String> {
         let builds = fs::read_dir(self.builds().join("build")).unwrap();
         let outputs = builds
