@@ -13,21 +13,31 @@ use clap::Args;
 use super::one_of;
 use crate::output::Failure;
 
-/// The codings of `--compress`, if it is not given.
-pub(super) const DEFAULT_CODINGS: &str = "identity,gzip,brotli";
-
+/// The codings of an archive.
 #[derive(Debug, Args)]
-pub(super) struct StorageFlags {
+pub(super) struct CodingFlags {
     /// The content codings to store, separated by commas: identity, gzip, zopfli, brotli or zstd; `none`, `gz` and `br`
     /// are short forms. Each client gets one that it accepts.
     #[arg(
         long,
         value_name = "CODINGS",
         value_delimiter = ',',
-        default_value = DEFAULT_CODINGS,
+        default_value = "identity,gzip,brotli",
         value_parser = parse_encoder
     )]
     compress: Vec<Encoder>,
+}
+
+impl CodingFlags {
+    pub(super) fn encoders(&self) -> BTreeSet<Encoder> {
+        self.compress.iter().copied().collect()
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StorageFlags {
+    #[command(flatten)]
+    codings: CodingFlags,
 
     /// One level for all encoders in use, or a list such as `brotli=11,gzip=12`. -1 is an encoder's default, -2 its
     /// highest level.
@@ -56,7 +66,7 @@ impl StorageFlags {
     /// # Errors
     /// A level is none of its encoder's, or a media type is malformed.
     pub(super) fn apply(self, options: &mut Options) -> Result<(), Failure> {
-        options.encoders = self.compress.into_iter().collect();
+        options.encoders = self.codings.encoders();
         if let Some(levels) = &self.compress_level {
             options.levels = parse_levels(levels, &options.encoders)?;
         }
@@ -238,7 +248,7 @@ impl CacheFlags {
 }
 
 /// Parses an encoder's own name, its content coding, or kawipiko's name of it. The empty string is `identity`.
-pub(super) fn parse_encoder(text: &str) -> Result<Encoder, String> {
+fn parse_encoder(text: &str) -> Result<Encoder, String> {
     match text.trim() {
         "" | "none" => Ok(Encoder::Identity),
         "gz" => Ok(Encoder::Gzip),

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use cannery_archiver::{Encoder, Options};
+use cannery_archiver::Options;
 use cannery_server::Config;
 use cannery_server::config::{
     AccessLog, Address, Content, Loading, LogFormat, LogTarget, NamedArchive, SelfSigned, Tls,
 };
 use clap::{Parser, value_parser};
 
-use super::building::{DEFAULT_CODINGS, parse_encoder};
+use super::building::CodingFlags;
 use super::{examples, server};
 
 /// Serves a folder while you edit it.
@@ -61,16 +61,8 @@ pub struct Serve {
     #[arg(long, overrides_with = "listing")]
     no_listing: bool,
 
-    /// The content codings, separated by commas, as for `cannery-archiver`: identity, gzip, zopfli, brotli or zstd. Contents are
-    /// served uncompressed until they have been compressed in the background.
-    #[arg(
-        long,
-        value_name = "CODINGS",
-        value_delimiter = ',',
-        default_value = DEFAULT_CODINGS,
-        value_parser = parse_encoder
-    )]
-    compress: Vec<Encoder>,
+    #[command(flatten)]
+    codings: CodingFlags,
 
     /// The number of threads that serve. The default is the number of CPUs.
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
@@ -130,7 +122,7 @@ impl Serve {
     #[must_use]
     pub fn options(&self) -> Options {
         let mut options = Options::new(self.folder.clone(), "");
-        options.encoders = self.compress.iter().copied().collect();
+        options.encoders = self.codings.encoders();
         options.preview = !self.production;
         options.include_folder_listing = if self.production { self.listing } else { !self.no_listing };
         // A site that is being written may not have a page yet.
