@@ -5,6 +5,8 @@
 //!
 //! The file is incomplete until [`Writer::finish`] returns. The caller renames it to its final name afterwards.
 
+mod output;
+
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -23,6 +25,7 @@ use crate::layout::record::{BodyId, Extent, HeadId, NewRecord, Positions};
 use crate::layout::scope::NewScope;
 use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key, plain_head_key};
 use crate::reader::Archive;
+use crate::writer::output::{Output, Piece};
 
 /// Fits into the second-level cache, because the bytes are hashed and then written.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -30,24 +33,22 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// A shorter run of copied bodies goes through the buffer, because a system call costs as much as copying it.
 const RUN_BYTES_MIN: u64 = 32 << 10;
 
-/// A longer run is hashed by another thread while it is written.
-const PARALLEL_BYTES_MIN: u64 = 1 << 20;
+/// A longer run is written without waiting for its end.
+const RUN_BYTES_MAX: u64 = 1 << 20;
 
 /// Writes an archive.
 pub struct Writer {
-    file: File,
+    output: Output,
     /// The archive that bodies are copied from.
     source: Option<Arc<Archive>>,
-    /// Consecutive records of `source` that come after the buffer, and are neither hashed nor written yet.
+    /// Consecutive records of `source` that come after the buffer, and aren't put out yet.
     run: Range<u64>,
-    /// Bytes that are neither hashed nor written yet. Hashing many at a time is several times faster.
+    /// Bytes that aren't put out yet. Hashing many at a time is several times faster.
     buffer: Vec<u8>,
     format: Format,
     /// Position of the next byte.
     position: u64,
     slots: Vec<Slot>,
-    /// The digest of the bytes after the facts.
-    hasher: blake3::Hasher,
     positions: PositionTable,
     padding: PaddingTotals,
     facts: Facts,
@@ -112,26 +113,24 @@ impl Writer {
             digest: Digest([0; Digest::BYTES]),
         };
 
-        let mut writer = Writer {
-            file,
+        // The facts are known at the end. The digest covers what comes after them first.
+        let facts_position = format.header_bytes();
+        let position =
+            facts_position + format.record_header_bytes() + name::FACTS.len() as u64 + FACTS_BYTES as u64;
+        let facts_slot = Slot { hash: format.stored_hash(Hash::of(name::FACTS)), position: facts_position };
+
+        Ok(Writer {
+            output: Output::new(file, position)?,
             source: None,
             run: 0..0,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             format,
-            position: format.header_bytes(),
-            slots: Vec::new(),
-            hasher: blake3::Hasher::new(),
+            position,
+            slots: vec![facts_slot],
             positions: PositionTable::default(),
             padding: PaddingTotals::default(),
             facts,
-        };
-
-        // A placeholder: the facts are known, and hashed, at the end.
-        writer.file.seek(SeekFrom::Start(writer.position))?;
-        writer.record(name::FACTS, &[0; FACTS_BYTES])?;
-        writer.flush()?;
-        writer.hasher = blake3::Hasher::new();
-        Ok(writer)
+        })
     }
 
     /// Sets the archive that [`Writer::copied_body`] copies from. It must have the same format.
@@ -166,20 +165,10 @@ impl Writer {
     ///
     /// # Errors
     /// Returns [`WriteError::Io`] if one of the files cannot be read or written. Writing has ended then.
-    pub fn move_to(&mut self, mut file: File) -> Result<(), WriteError> {
+    pub fn move_to(&mut self, file: File) -> Result<(), WriteError> {
         self.end_run()?;
         self.flush()?;
-        self.file.seek(SeekFrom::Start(0))?;
-        let mut chunk = vec![0; BUFFER_BYTES];
-        let mut remaining = self.position;
-        while remaining > 0 {
-            let chunk = &mut chunk[..bounded(remaining, BUFFER_BYTES)];
-            self.file.read_exact(chunk)?;
-            file.write_all(chunk)?;
-            remaining -= chunk.len() as u64;
-        }
-        self.file = file;
-        Ok(())
+        Ok(self.output.move_to(file)?)
     }
 
     /// Writes a body of `length` bytes from `content`. A large body gets padding before it.
@@ -230,6 +219,9 @@ impl Writer {
         self.position += bytes_before_data;
         let position = self.position;
         self.position += extent.length;
+        if self.run.end - self.run.start >= RUN_BYTES_MAX {
+            self.end_run()?;
+        }
         self.add_body(Extent { position, length: extent.length })
     }
 
@@ -369,7 +361,8 @@ impl Writer {
         let key_position = |body: &Extent| body.position - BODY_KEY_BYTES as u64;
         self.end_run()?;
         self.flush()?;
-        let mut source = BufReader::with_capacity(BUFFER_BYTES, self.file);
+        let file = self.output.finish()?.into_file();
+        let mut source = BufReader::with_capacity(BUFFER_BYTES, file);
         for body in &self.positions.bodies {
             source.seek(SeekFrom::Start(key_position(body)))?;
             let mut key = [0; BODY_KEY_BYTES];
@@ -413,14 +406,14 @@ impl Writer {
         format.put(&mut head, FACTS_BYTES as u64);
         head.extend_from_slice(name::FACTS);
         head.extend_from_slice(&self.facts.encode());
-        self.hasher.update(&head);
-        self.facts.digest = Digest(*self.hasher.finalize().as_bytes());
+        let (digest, mut file) = self.output.finish()?.into_digest(&head);
+        self.facts.digest = digest;
         let digest_at = head.len() - FACTS_BYTES + DIGEST_AT;
         head[digest_at..].copy_from_slice(&self.facts.digest.0);
 
-        self.file.seek(SeekFrom::Start(0))?;
-        self.file.write_all(&head)?;
-        Ok((self.file, WriteReport { format, facts: self.facts, padding_bytes: self.padding.bytes }))
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&head)?;
+        Ok((file, WriteReport { format, facts: self.facts, padding_bytes: self.padding.bytes }))
     }
 
     /// Adds a host to the facts.
@@ -477,7 +470,7 @@ impl Writer {
         self.put(bytes)
     }
 
-    /// Hashes and writes the run.
+    /// Puts the run out.
     fn end_run(&mut self) -> Result<(), WriteError> {
         if self.run.is_empty() {
             return Ok(());
@@ -485,58 +478,31 @@ impl Writer {
         let run = std::mem::take(&mut self.run);
         let source = self.source.clone().expect("a run is of a source");
         let extent = Extent { position: run.start, length: run.end - run.start };
-        let bytes = source.body(extent).expect("the source has the body");
         if extent.length < RUN_BYTES_MIN {
-            return self.put(bytes);
+            return self.put(source.body(extent).expect("the source has the body"));
         }
         self.flush()?;
-        if extent.length >= PARALLEL_BYTES_MIN {
-            return self.put_in_parallel(bytes);
-        }
-        for chunk in bytes.chunks(BUFFER_BYTES) {
-            self.hasher.update(chunk);
-            self.file.write_all(chunk)?;
-        }
-        Ok(())
-    }
-
-    /// Hashes bytes in another thread while this one writes them.
-    fn put_in_parallel(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        let Writer { hasher, file, .. } = self;
-        let written = std::thread::scope(|scope| {
-            let hash = || {
-                hasher.update(bytes);
-            };
-            std::thread::Builder::new().spawn_scoped(scope, hash).map(|_| file.write_all(bytes))
-        });
-        match written {
-            Ok(written) => written?,
-            Err(_) => {
-                self.hasher.update(bytes);
-                self.file.write_all(bytes)?;
-            }
-        }
-        Ok(())
+        Ok(self.output.put(Piece::Copy(source, extent))?)
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
-            self.flush()?;
+        // In pieces, so that only a few of them are in memory.
+        for chunk in bytes.chunks(BUFFER_BYTES) {
+            if self.buffer.len() + chunk.len() > BUFFER_BYTES {
+                self.flush()?;
+            }
+            self.buffer.extend_from_slice(chunk);
         }
-        if bytes.len() < BUFFER_BYTES {
-            self.buffer.extend_from_slice(bytes);
-            return Ok(());
-        }
-        self.hasher.update(bytes);
-        Ok(self.file.write_all(bytes)?)
+        Ok(())
     }
 
-    /// Hashes and writes the buffer.
+    /// Puts the buffer out.
     fn flush(&mut self) -> Result<(), WriteError> {
-        self.hasher.update(&self.buffer);
-        self.file.write_all(&self.buffer)?;
-        self.buffer.clear();
-        Ok(())
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let next = Vec::with_capacity(BUFFER_BYTES);
+        Ok(self.output.put(Piece::Bytes(std::mem::replace(&mut self.buffer, next)))?)
     }
 
     /// Reads `length` bytes of `content` into the buffer.
