@@ -1,15 +1,14 @@
 //! Files that differ between two builds of a compiler.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use cannery_base::FileStamp;
 
-use crate::snapshot::KnownFile;
+use crate::snapshot::{KnownFile, KnownFiles};
 
 /// The files of a build in memory, for comparisons with other builds. Clones share their memory.
 #[derive(Clone)]
-pub struct BuiltFiles(pub(crate) Arc<HashMap<Box<[u8]>, KnownFile>>);
+pub struct BuiltFiles(pub(crate) Arc<KnownFiles>);
 
 /// A file that differs between two builds.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use cannery_archive::{Archive, Loading, WriteError};
 
@@ -177,8 +177,9 @@ impl Compiler {
     ) -> Result<Build, Error> {
         let Built { file: archive, report, mut sources, known, bodies, deferred, routes } = built;
         let read_back = |source| Error::ReadBack { path: self.options.sources.clone(), source };
+        let now = SystemTime::now();
         let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
-            let is_settled = !writers::is_recent(&stamp);
+            let is_settled = !writers::is_recent(&stamp, now);
             (file.path.clone(), KnownFile { stamp, facts, is_settled })
         });
         let files = Arc::new(files.collect());
@@ -187,6 +188,7 @@ impl Compiler {
             files: Arc::clone(&files),
             archive: Arc::new(Archive::from_file(&archive, Loading::Mapped).map_err(read_back)?),
             bodies,
+            source_bytes: sources.bytes(),
         });
 
         let unsettled = std::mem::take(&mut sources.unsettled);

@@ -8,6 +8,7 @@
 //! a warning.
 
 use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,12 +53,19 @@ impl Outcome {
 }
 
 /// The key of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResultKey {
     /// Digest of the content.
     pub(crate) content: Digest,
     pub(crate) encoder: Encoder,
     pub(crate) level: i32,
+}
+
+/// The few results of a content are next to each other in a map, because they are looked up one after another.
+impl Hash for ResultKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.content.hash(state);
+    }
 }
 
 /// A directory of results.

@@ -19,9 +19,6 @@ use crate::render::{Heads, Look, RulePath, caching, is_unfit_for_preview, title_
 use crate::routes::{HostId, Routes, Scope, Target, site_index};
 use crate::source::{SourceId, Sources};
 
-/// Allowance for heads, the manifest and small records, when estimating whether 32-bit positions suffice.
-const SLACK_BYTES: u64 = 16 << 20;
-
 /// Writes all routes.
 pub(crate) struct Emission<'a> {
     options: &'a Options,
@@ -39,7 +36,7 @@ pub(crate) struct Emitted {
     pub(crate) heads: u64,
 }
 
-/// Returns upper bounds of the bytes and records that remain to be written.
+/// Returns upper bounds of the bytes and records that remain to be written, without heads, the manifest and small records.
 pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u64, u64) {
     // Per path: record header, host and key, then representations; all with 64-bit numbers.
     let representations = options.encoders.len() as u64 + 1;
@@ -49,7 +46,7 @@ pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u
     });
     let rule_bytes = routes.rules.iter().map(|rule| rule_bytes(rule) + representations * 41);
     let hidden_bytes = routes.hidden.iter().map(|id| sources.path(*id).len() as u64 + 40);
-    let bytes = path_bytes.chain(rule_bytes).chain(hidden_bytes).sum::<u64>() + SLACK_BYTES;
+    let bytes = path_bytes.chain(rule_bytes).chain(hidden_bytes).sum();
     (bytes, (routes.paths.len() + routes.scopes.len() + routes.hidden.len()) as u64 + 65_536)
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use cannery_archive::{Coding, HeadId, NewHead, WriteError, Writer};
 use cannery_wire::response_head::{override_bit, put_field, status_line};
 use cannery_wire::{hpack, qpack};
+use foldhash::fast::RandomState;
 
 use crate::caching::{cache_control, cache_kind};
 use crate::classify::MediaType;
@@ -54,9 +55,9 @@ pub(crate) struct Heads<'a> {
     merged: Merged,
     uses: Uses,
     /// Cache of heads without rules: a site has many representations with the same head.
-    looks_used: HashMap<Look<'a>, u64>,
+    looks_used: HashMap<Look<'a>, u64, RandomState>,
     line_ids: LineIds,
-    by_look: HashMap<Look<'a>, HeadId>,
+    by_look: HashMap<Look<'a>, HeadId, RandomState>,
     /// Heads with rules, together with the head without rules that each was made from.
     written: HashMap<(NewHead, Option<HeadId>), HeadId>,
 }
@@ -91,9 +92,9 @@ impl<'a> Heads<'a> {
             rules,
             merged: Merged::default(),
             uses: Uses::default(),
-            looks_used: HashMap::new(),
+            looks_used: HashMap::default(),
             line_ids: LineIds::default(),
-            by_look: HashMap::new(),
+            by_look: HashMap::default(),
             written: HashMap::new(),
         }
     }

@@ -5,19 +5,24 @@ use std::sync::Arc;
 
 use cannery_archive::{Archive, BodyId, Digest, Extent};
 use cannery_base::FileStamp;
+use foldhash::fast::RandomState;
 
 use crate::digest_map::DigestMap;
 use crate::source_facts::SourceFacts;
+
+/// Files by path, relative to the source folder. Each build looks up all of them several times, so their hash is a fast one.
+pub(crate) type KnownFiles = HashMap<Box<[u8]>, KnownFile, RandomState>;
 
 /// A finished build.
 pub(crate) struct Snapshot {
     /// Builds are numbered in the order in which they start.
     pub(crate) number: u64,
-    /// By path, relative to the source folder.
-    pub(crate) files: Arc<HashMap<Box<[u8]>, KnownFile>>,
+    pub(crate) files: Arc<KnownFiles>,
     /// Has the contents, because a build of this kind always stores them uncompressed too.
     pub(crate) archive: Arc<Archive>,
     pub(crate) bodies: Bodies,
+    /// Length of all sources, from which the length of the next archive is estimated.
+    pub(crate) source_bytes: u64,
 }
 
 /// The bodies of an archive by digest. Finding one here takes a fraction of the time that a lookup in the archive takes.
@@ -31,6 +36,11 @@ impl Bodies {
     /// `extents` are those of all IDs.
     pub(crate) fn new(ids: DigestMap<BodyId>, extents: &[Extent]) -> Bodies {
         Bodies { ids, extents: extents.to_vec() }
+    }
+
+    /// Returns the number of bodies.
+    pub(crate) fn len(&self) -> usize {
+        self.extents.len()
     }
 
     pub(crate) fn find(&self, digest: &Digest) -> Option<Extent> {
@@ -52,6 +62,13 @@ impl Snapshot {
     /// Returns a content, if it was part of the build.
     pub(crate) fn content(&self, digest: &Digest) -> Option<&[u8]> {
         self.archive.body(self.bodies.find(digest)?).ok()
+    }
+
+    /// Estimates the length of an archive of sources with this length: in proportion to this build's.
+    pub(crate) fn estimate_archive_bytes(&self, source_bytes: u64) -> u64 {
+        let archive_bytes = u128::from(self.archive.facts().file_bytes);
+        let estimate = archive_bytes * u128::from(source_bytes) / u128::from(self.source_bytes.max(1));
+        u64::try_from(estimate).unwrap_or(u64::MAX)
     }
 
     /// Returns `true` if a content was part of the build.

@@ -99,10 +99,11 @@ pub(crate) fn hold_back(
     session: &mut Session<'_>,
 ) -> BTreeSet<Box<[u8]>> {
     let began = Instant::now();
+    let now = SystemTime::now();
     let earlier = &mut session.earlier;
     let unreliable = session.unreliable;
     let may_be_half_written = |file: &SourceFile| {
-        writers::is_recent(&file.stamp)
+        writers::is_recent(&file.stamp, now)
             && earlier.unchanged(&file.path, &file.stamp).is_none()
             && !earlier.overdue.contains(&file.path)
             && !unreliable.contains(&file.path)

@@ -14,6 +14,9 @@ use crate::error::Error;
 use crate::options::FormatChoice;
 use crate::snapshot::Snapshot;
 
+/// Allowance for heads, the manifest and small records, when estimating whether 32-bit positions suffice.
+const SLACK_BYTES: u64 = 16 << 20;
+
 /// An archive that is being written.
 pub(crate) struct Store {
     destination: Destination,
@@ -40,10 +43,16 @@ impl Store {
             FormatChoice::Cdb => (Format::Cdb, false),
             FormatChoice::Cdb64 => (Format::Cdb64, false),
         };
-        let mut writer =
-            Writer::new(destination.create()?, width).map_err(Error::write(destination.path()))?;
+        let file = match earlier.as_ref().map(|earlier| earlier.estimate_archive_bytes(content_bytes)) {
+            // Moving it to disk later would cost more than the rest of a quick build.
+            Some(bytes) if destination.needs_disk(bytes) => destination.move_to_disk(bytes),
+            Some(_) | None => None,
+        };
+        let file = file.map_or_else(|| destination.create(), Ok)?;
+        let mut writer = Writer::new(file, width).map_err(Error::write(destination.path()))?;
         set_source(&mut writer, earlier.as_deref());
-        let bodies = DigestMap::default();
+        let expected = earlier.as_ref().map_or(0, |earlier| earlier.bodies.len());
+        let bodies = DigestMap::with_capacity_and_hasher(expected, Default::default());
         Ok(Store { destination, writer: Some(writer), may_widen, content_bytes, bodies, earlier })
     }
 
@@ -99,10 +108,10 @@ impl Store {
         Ok(body)
     }
 
-    /// Makes room for `bytes` bytes in `records` records that aren't bodies.
+    /// Makes room for `bytes` bytes in `records` records that aren't bodies, and for heads, the manifest and small records.
     pub(crate) fn require(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
         self.leave_memory_if_full(bytes)?;
-        let required = self.with_writer(|writer| writer.require(bytes, records));
+        let required = self.with_writer(|writer| writer.require(bytes.saturating_add(SLACK_BYTES), records));
         if self.is_to_widen(&required) {
             return self.widen();
         }

@@ -21,9 +21,9 @@ const QUIET_AFTER: Duration = Duration::from_millis(30);
 /// The same for an empty file, which may have been truncated to be written again.
 const EMPTY_QUIET_AFTER: Duration = Duration::from_millis(500);
 
-/// Returns `true` if the file was modified so recently that it could change once more without a new stamp.
-pub(crate) fn is_recent(stamp: &FileStamp) -> bool {
-    age(stamp) < SETTLED_AFTER
+/// Returns `true` if the file was modified so recently before `now` that it could change once more without a new stamp.
+pub(crate) fn is_recent(stamp: &FileStamp, now: SystemTime) -> bool {
+    age_at(stamp, now) < SETTLED_AFTER
 }
 
 /// Returns `true` if another process is writing the open file, which has this stamp.

@@ -348,12 +348,12 @@ fn short_lived_files_do_not_fail_builds() {
     });
 }
 
-/// Returns a compiler that puts every archive of more than 1,000 bytes into the directory `path`.
+/// Returns a compiler that puts every archive of more than 4,000 bytes into the directory `path`.
 fn compiler_on_disk(root: &Path, path: &Path) -> Compiler {
     let path = path.to_owned();
     let create = move || crate::temporary::create_unlinked(&path);
     let directory = TemporaryDirectory::from_environment().with_files_from(create);
-    Compiler { memory_archive_bytes_max: 1000, ..compiler(root).with_temporary_directory(directory) }
+    Compiler { memory_archive_bytes_max: 4000, ..compiler(root).with_temporary_directory(directory) }
 }
 
 #[test]
@@ -377,6 +377,12 @@ fn large_archive_is_on_disk_and_has_the_same_bytes() {
         age(&on_disk);
         age(&in_memory);
     }
+
+    // The next archive of a site that has become small is in memory at once.
+    fs::remove_file(root.join("video.mp4")).unwrap();
+    fs::write(root.join("index.html"), "a page").unwrap();
+    let build = build(&on_disk, Effort::Quick);
+    assert!(has(&build, "a page") && build.archive.metadata().unwrap().dev() != device);
 }
 
 #[test]
