@@ -29,6 +29,9 @@ const EDITS: u32 = 200;
 /// A file that was modified longer ago than this is recognized by its metadata.
 const SETTLED_AFTER: Duration = Duration::from_millis(2500);
 
+/// live-server misses edits until it watches every file, and doesn't report when that is.
+const WATCHED_AFTER: Duration = Duration::from_secs(5);
+
 /// The window in which the idle server is observed.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -214,7 +217,8 @@ impl Browser<'_> {
         self.poll()
     }
 
-    /// Opens a WebSocket as the script of live-server does, and waits until the server has accepted it (RFC 6455 §4.1).
+    /// Opens a WebSocket as the script of live-server does, and waits until the server has accepted it (RFC 6455 §4.1) and
+    /// watches the folder.
     fn open_socket(&mut self) -> Result<()> {
         let headers = [
             "Connection: Upgrade",
@@ -224,6 +228,7 @@ impl Browser<'_> {
         ];
         self.request("/ws", &headers.map(String::from))?;
         self.connection.skip_to(b"connected")?;
+        sleep(WATCHED_AFTER);
         self.reload = Reload::Socket;
         Ok(())
     }
