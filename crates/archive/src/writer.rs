@@ -25,7 +25,7 @@ use crate::layout::record::{BodyId, Extent, HeadId, NewRecord, Positions};
 use crate::layout::scope::NewScope;
 use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key, plain_head_key};
 use crate::reader::Archive;
-use crate::writer::output::{Output, Piece};
+use crate::writer::output::{Chunk, Output};
 
 /// Fits into the second-level cache, because the bytes are hashed and then written.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -33,17 +33,21 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// A shorter run of copied bodies goes through the buffer, because a system call costs as much as copying it.
 const RUN_BYTES_MIN: u64 = 32 << 10;
 
-/// A longer run is written without waiting for its end.
-const RUN_BYTES_MAX: u64 = 1 << 20;
+/// A run is passed to the output when it has this length, although the next body may continue it. A longer one, which ends with a
+/// large body, is passed in parts of this length.
+const RUN_PART_BYTES: u64 = 1 << 20;
 
 /// Writes an archive.
+///
+/// Another thread writes the file. So the error of a write is returned by the call that caused it or by a later one, at the latest by
+/// [`Writer::finish`]. A writer that is dropped before writes nothing more.
 pub struct Writer {
     output: Output,
     /// The archive that bodies are copied from.
     source: Option<Arc<Archive>>,
-    /// Consecutive records of `source` that come after the buffer, and aren't put out yet.
+    /// Consecutive records of `source` that come after the buffer, and aren't passed to the output yet.
     run: Range<u64>,
-    /// Bytes that aren't put out yet. Hashing many at a time is several times faster.
+    /// Bytes that aren't passed to the output yet. Hashing many at a time is several times faster.
     buffer: Vec<u8>,
     format: Format,
     /// Position of the next byte.
@@ -155,12 +159,6 @@ impl Writer {
         self.format
     }
 
-    /// Returns the position of the next byte, which is the number of bytes written.
-    #[must_use]
-    pub fn written_bytes(&self) -> u64 {
-        self.position
-    }
-
     /// Continues in `file`, which must be empty and open for reading and writing, with a copy of all bytes before.
     ///
     /// # Errors
@@ -203,6 +201,8 @@ impl Writer {
     /// # Panics
     /// If there is no source, or it has no such body.
     pub fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, WriteError> {
+        let source = self.source.as_ref().expect("there is a source");
+        assert!(source.body(extent).is_ok(), "the source has the body");
         self.pad_before_body(extent.length)?;
         let key = body_key(digest);
         let bytes_before_data = self.format.record_header_bytes() + key.len() as u64;
@@ -219,7 +219,7 @@ impl Writer {
         self.position += bytes_before_data;
         let position = self.position;
         self.position += extent.length;
-        if self.run.end - self.run.start >= RUN_BYTES_MAX {
+        if self.run.end - self.run.start >= RUN_PART_BYTES {
             self.end_run()?;
         }
         self.add_body(Extent { position, length: extent.length })
@@ -381,9 +381,17 @@ impl Writer {
     /// # Errors
     /// Returns [`WriteError::Full`] without any change if the 32-bit format has no room for them.
     pub fn require(&self, bytes: u64, records: u64) -> Result<(), WriteError> {
+        let length = self.length_with(bytes, records);
+        let fits = length.is_some_and(|length| length <= self.format.position_max());
+        if fits { Ok(()) } else { Err(WriteError::Full) }
+    }
+
+    /// Returns the length of the archive with `records` further records of `bytes` bytes in total, including the hash tables.
+    /// Returns `None` if it has more than 64 bits.
+    #[must_use]
+    pub fn length_with(&self, bytes: u64, records: u64) -> Option<u64> {
         let tables = index::tables_bytes(self.format, records.saturating_add(self.slots.len() as u64));
-        let end = self.position.checked_add(bytes).and_then(|end| end.checked_add(tables));
-        if end.is_some_and(|end| end <= self.format.position_max()) { Ok(()) } else { Err(WriteError::Full) }
+        self.position.checked_add(bytes)?.checked_add(tables)
     }
 
     /// Writes the hash tables, the header and the facts, and returns the file, flushed but not synced.
@@ -470,7 +478,7 @@ impl Writer {
         self.put(bytes)
     }
 
-    /// Puts the run out.
+    /// Passes the run to the output.
     fn end_run(&mut self) -> Result<(), WriteError> {
         if self.run.is_empty() {
             return Ok(());
@@ -482,11 +490,17 @@ impl Writer {
             return self.put(source.body(extent).expect("the source has the body"));
         }
         self.flush()?;
-        Ok(self.output.put(Piece::Copy(source, extent))?)
+        let mut position = run.start;
+        while position < run.end {
+            let part = Extent { position, length: (run.end - position).min(RUN_PART_BYTES) };
+            self.output.put(Chunk::Copy(Arc::clone(&source), part))?;
+            position += part.length;
+        }
+        Ok(())
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        // In pieces, so that only a few of them are in memory.
+        // In parts, so that only a few of them are in memory.
         for chunk in bytes.chunks(BUFFER_BYTES) {
             if self.buffer.len() + chunk.len() > BUFFER_BYTES {
                 self.flush()?;
@@ -496,13 +510,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts the buffer out.
+    /// Passes the buffer to the output.
     fn flush(&mut self) -> Result<(), WriteError> {
         if self.buffer.is_empty() {
             return Ok(());
         }
         let next = Vec::with_capacity(BUFFER_BYTES);
-        Ok(self.output.put(Piece::Bytes(std::mem::replace(&mut self.buffer, next)))?)
+        Ok(self.output.put(Chunk::Bytes(std::mem::replace(&mut self.buffer, next)))?)
     }
 
     /// Reads `length` bytes of `content` into the buffer.

@@ -51,6 +51,15 @@ impl Destination {
         matches!(self, Destination::Memory(space) if space.needs_disk(archive_bytes))
     }
 
+    /// Creates a file on disk for an archive that is likely to be too large for memory, with `content_bytes` bytes of contents.
+    /// Returns `None` if there can be none yet: there is another attempt if the archive is too large.
+    pub(crate) fn begin_on_disk(&mut self, content_bytes: u64) -> Option<File> {
+        let Destination::Memory(space) = self else { return None };
+        let file = space.create_on_disk(content_bytes).ok()?;
+        *self = Destination::Disk(space.clone());
+        Some(file)
+    }
+
     /// Creates a file on disk for an archive of this length, which is in memory so far. Returns `None` if there can be none:
     /// the archive stays in memory.
     pub(crate) fn move_to_disk(&mut self, archive_bytes: u64) -> Option<File> {

@@ -13,7 +13,7 @@ pub(crate) type DigestMap<V, K = Digest> = HashMap<K, V, BuildHasherDefault<Dige
 /// A set of digests.
 pub(crate) type DigestSet = HashSet<Digest, BuildHasherDefault<DigestHasher>>;
 
-/// Takes the first eight bytes of a digest as its hash. Numbers, such as the length of a slice, are mixed in.
+/// Hashes the first eight bytes of a digest, and numbers such as its length.
 #[derive(Debug, Default)]
 pub(crate) struct DigestHasher(u64);
 

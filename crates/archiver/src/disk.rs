@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 use crate::diagnostic::Diagnostic;
 
-/// A larger archive of a [`Compiler`](crate::Compiler) is a temporary file on disk. Up to four exist at a time: the served one,
-/// the one before it, and those of a quick and of a full build. So archives take at most 256 MiB of memory, and sites of text,
-/// which are edited most, are never written to disk.
+/// A larger archive of a [`Compiler`](crate::Compiler), not counting response heads, is a temporary file on disk. Up to four exist
+/// at a time: the served one, the one before it, and those of a quick and of a full build. So archives take about 256 MiB of memory
+/// at most, and sites of text, which are edited most, are hardly ever written to disk.
 pub const MEMORY_ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 
 /// The environment variables that name the directory, in order of precedence. `CACHE_DIRECTORY` has the directories of

@@ -36,7 +36,7 @@ pub(crate) struct Emitted {
     pub(crate) heads: u64,
 }
 
-/// Returns upper bounds of the bytes and records that remain to be written, without heads, the manifest and small records.
+/// Returns upper bounds of the bytes and records of paths, scopes and hidden files.
 pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u64, u64) {
     // Per path: record header, host and key, then representations; all with 64-bit numbers.
     let representations = options.encoders.len() as u64 + 1;
@@ -47,7 +47,7 @@ pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u
     let rule_bytes = routes.rules.iter().map(|rule| rule_bytes(rule) + representations * 41);
     let hidden_bytes = routes.hidden.iter().map(|id| sources.path(*id).len() as u64 + 40);
     let bytes = path_bytes.chain(rule_bytes).chain(hidden_bytes).sum();
-    (bytes, (routes.paths.len() + routes.scopes.len() + routes.hidden.len()) as u64 + 65_536)
+    (bytes, (routes.paths.len() + routes.scopes.len() + routes.hidden.len()) as u64)
 }
 
 /// Returns an upper bound of a rule's bytes.

@@ -83,7 +83,7 @@ pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error
 
     let answers = answers(&paths, &mut store, &mut report)?;
     let path_bytes: u64 = answers.iter().map(|answer| answer.path.len() as u64 * 2 + 512).sum();
-    store.require(path_bytes, answers.len() as u64 + 65_536)?;
+    store.require(path_bytes, answers.len() as u64)?;
     let (mut writer, destination, _) = store.into_parts()?;
 
     let mut heads = Heads::new(&options, &[]);

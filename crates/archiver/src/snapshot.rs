@@ -64,17 +64,25 @@ impl Snapshot {
         self.archive.body(self.bodies.find(digest)?).ok()
     }
 
-    /// Estimates the length of an archive of sources with this length: in proportion to this build's.
+    /// Estimates the length of an archive of sources with this length.
     pub(crate) fn estimate_archive_bytes(&self, source_bytes: u64) -> u64 {
-        let archive_bytes = u128::from(self.archive.facts().file_bytes);
-        let estimate = archive_bytes * u128::from(source_bytes) / u128::from(self.source_bytes.max(1));
-        u64::try_from(estimate).unwrap_or(u64::MAX)
+        estimate_archive_bytes(self.archive.facts().file_bytes, self.source_bytes, source_bytes)
     }
 
     /// Returns `true` if a content was part of the build.
     pub(crate) fn has(&self, digest: &Digest) -> bool {
         self.bodies.ids.contains_key(digest)
     }
+}
+
+/// Estimates the length of an archive of `source_bytes` bytes of sources, from that of another one: shorter in proportion, because
+/// the compressed contents shrink too, or longer by the new sources.
+fn estimate_archive_bytes(archive_before: u64, sources_before: u64, source_bytes: u64) -> u64 {
+    let Some(removed_bytes) = sources_before.checked_sub(source_bytes).filter(|removed| *removed > 0) else {
+        return archive_before.saturating_add(source_bytes - sources_before);
+    };
+    let removed = u128::from(archive_before) * u128::from(removed_bytes) / u128::from(sources_before);
+    archive_before.saturating_sub(u64::try_from(removed).unwrap_or(u64::MAX))
 }
 
 /// The last build, and the files for which the next one takes its version although they have changed.
@@ -133,5 +141,27 @@ impl Earlier {
 impl std::fmt::Debug for Earlier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Earlier").field("held_back", &self.held_back).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An archive of a few bytes has thousands for its tables. In proportion, a photo would have become a video.
+    #[test]
+    fn archive_that_grows_is_estimated_by_the_difference() {
+        assert_eq!(estimate_archive_bytes(2_300, 11, 400_011), 402_300);
+        assert_eq!(estimate_archive_bytes(2_300, 0, 400_000), 402_300);
+        assert_eq!(estimate_archive_bytes(2_300, 11, 11), 2_300);
+        assert_eq!(estimate_archive_bytes(2_300, 0, 0), 2_300);
+        assert_eq!(estimate_archive_bytes(u64::MAX, 1, 10), u64::MAX);
+    }
+
+    #[test]
+    fn archive_that_shrinks_is_estimated_in_proportion() {
+        assert_eq!(estimate_archive_bytes(100, 50, 25), 50);
+        assert_eq!(estimate_archive_bytes(100, 50, 0), 0);
+        assert_eq!(estimate_archive_bytes(u64::MAX, u64::MAX, 1), 1);
     }
 }

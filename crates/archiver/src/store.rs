@@ -16,6 +16,7 @@ use crate::snapshot::Snapshot;
 
 /// Allowance for heads, the manifest and small records, when estimating whether 32-bit positions suffice.
 const SLACK_BYTES: u64 = 16 << 20;
+const SLACK_RECORDS: u64 = 65_536;
 
 /// An archive that is being written.
 pub(crate) struct Store {
@@ -44,8 +45,8 @@ impl Store {
             FormatChoice::Cdb64 => (Format::Cdb64, false),
         };
         let file = match earlier.as_ref().map(|earlier| earlier.estimate_archive_bytes(content_bytes)) {
-            // Moving it to disk later would cost more than the rest of a quick build.
-            Some(bytes) if destination.needs_disk(bytes) => destination.move_to_disk(bytes),
+            // Moving it there later would take a quarter of a quick build.
+            Some(bytes) if destination.needs_disk(bytes) => destination.begin_on_disk(content_bytes),
             Some(_) | None => None,
         };
         let file = file.map_or_else(|| destination.create(), Ok)?;
@@ -97,7 +98,7 @@ impl Store {
         if let Some(body) = self.find(digest) {
             return Ok(body);
         }
-        self.leave_memory_if_full(length)?;
+        self.leave_memory_if_full(length, 1)?;
         let mut written = self.with_writer(&mut write);
         if self.is_to_widen(&written) {
             self.widen()?;
@@ -110,8 +111,10 @@ impl Store {
 
     /// Makes room for `bytes` bytes in `records` records that aren't bodies, and for heads, the manifest and small records.
     pub(crate) fn require(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
-        self.leave_memory_if_full(bytes)?;
-        let required = self.with_writer(|writer| writer.require(bytes.saturating_add(SLACK_BYTES), records));
+        self.leave_memory_if_full(bytes, records)?;
+        let required = self.with_writer(|writer| {
+            writer.require(bytes.saturating_add(SLACK_BYTES), records.saturating_add(SLACK_RECORDS))
+        });
         if self.is_to_widen(&required) {
             return self.widen();
         }
@@ -124,10 +127,10 @@ impl Store {
         Ok((writer, self.destination, self.bodies))
     }
 
-    /// Moves an archive in memory to disk if it is too large with `bytes` further bytes.
-    fn leave_memory_if_full(&mut self, bytes: u64) -> Result<(), Error> {
+    /// Moves an archive in memory to disk if it is too large with `records` further records of `bytes` bytes in total.
+    fn leave_memory_if_full(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        let archive_bytes = writer.written_bytes().saturating_add(bytes);
+        let archive_bytes = writer.length_with(bytes, records).unwrap_or(u64::MAX);
         if self.destination.needs_disk(archive_bytes)
             && let Some(file) = self.destination.move_to_disk(archive_bytes.max(self.content_bytes))
         {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
@@ -12,74 +13,85 @@ use crate::checksum::Digest;
 use crate::layout::record::Extent;
 use crate::reader::Archive;
 
-/// A shorter archive is written without a thread, because starting one costs as much.
+/// The caller writes the first bytes itself: starting a thread takes about as long as hashing and writing a part of them.
 const THREAD_BYTES_MIN: u64 = 1 << 20;
 
-/// Maximum number of pieces that wait for the thread. They bound the memory, and what an abandoned archive still writes.
-const WAITING_MAX: usize = 4;
+/// Maximum number of chunks that wait for the thread.
+const WAITING_CHUNKS_MAX: usize = 4;
 
-/// Consecutive bytes of the archive.
-pub(super) enum Piece {
+/// Consecutive bytes of the archive, about a mebibyte at most.
+pub(super) enum Chunk {
     /// In memory.
     Bytes(Vec<u8>),
     /// In another archive, which has this extent.
     Copy(Arc<Archive>, Extent),
 }
 
-impl Piece {
+impl Chunk {
     fn bytes(&self) -> &[u8] {
         match self {
-            Piece::Bytes(bytes) => bytes,
-            Piece::Copy(archive, extent) => archive.body(*extent).expect("the archive has the extent"),
+            Chunk::Bytes(bytes) => bytes,
+            Chunk::Copy(archive, extent) => archive.body(*extent).expect("the archive has the extent"),
         }
     }
 }
 
-/// Writes pieces in order.
+/// Writes chunks in order.
 pub(super) enum Output {
     /// The caller's thread writes.
     Direct(Sink),
-    /// Another thread writes. It ends when the sender is dropped, or after an error.
-    Threaded { pieces: SyncSender<Piece>, thread: JoinHandle<io::Result<Sink>> },
-    /// Writing has failed. The caller got the error.
-    Failed,
+    /// Another thread writes.
+    Threaded(SinkThread),
+    /// Writing has ended: it has failed, or the caller has the file.
+    Ended,
 }
 
-/// A file, and the digest of what was written to it.
+/// A file, and the digest of the bytes written to it.
 pub(super) struct Sink {
     file: File,
     hasher: blake3::Hasher,
     /// The position of the first byte.
     start: u64,
     written_bytes: u64,
+    /// A thread is started after this number of bytes.
+    thread_bytes_min: u64,
+}
+
+/// A thread that writes to a sink. It ends after an error, and at the latest when this is dropped: then it has not written all.
+pub(super) struct SinkThread {
+    /// `None` once there are no more chunks.
+    chunks: Option<SyncSender<Chunk>>,
+    /// `None` once it has ended.
+    thread: Option<JoinHandle<io::Result<Sink>>>,
+    should_stop: Arc<AtomicBool>,
 }
 
 impl Output {
     /// Starts to write at a position of the file.
     pub(super) fn new(mut file: File, start: u64) -> io::Result<Output> {
         file.seek(SeekFrom::Start(start))?;
-        Ok(Output::Direct(Sink { file, hasher: blake3::Hasher::new(), start, written_bytes: 0 }))
+        let hasher = blake3::Hasher::new();
+        Ok(Output::Direct(Sink { file, hasher, start, written_bytes: 0, thread_bytes_min: THREAD_BYTES_MIN }))
     }
 
-    /// Writes a piece, or lets the thread write it.
+    /// Writes a chunk, or lets the thread write it.
     ///
     /// # Errors
-    /// Returns the error of this piece or of an earlier one. Writing has ended then.
-    pub(super) fn put(&mut self, piece: Piece) -> io::Result<()> {
+    /// Returns the error of this chunk or of an earlier one. Writing has ended then.
+    pub(super) fn put(&mut self, chunk: Chunk) -> io::Result<()> {
         if let Output::Direct(sink) = self {
-            if sink.written_bytes < THREAD_BYTES_MIN {
-                return sink.write(&piece);
+            if sink.written_bytes < sink.thread_bytes_min {
+                return sink.write(&chunk);
             }
             *self = self.finish()?.into_threaded();
         }
         match self {
-            Output::Direct(sink) => sink.write(&piece),
-            Output::Threaded { pieces, .. } => match pieces.send(piece) {
+            Output::Direct(sink) => sink.write(&chunk),
+            Output::Threaded(thread) => match thread.put(chunk) {
                 Ok(()) => Ok(()),
-                // The thread has ended.
-                Err(_) => self.finish().map(|_| ()),
+                Err(_) => Err(self.finish().err().unwrap_or_else(ended)),
             },
-            Output::Failed => Err(io::Error::other("writing has failed before")),
+            Output::Ended => Err(ended()),
         }
     }
 
@@ -88,71 +100,76 @@ impl Output {
     /// # Errors
     /// Returns the error of the thread.
     pub(super) fn finish(&mut self) -> io::Result<Sink> {
-        match std::mem::replace(self, Output::Failed) {
+        match std::mem::replace(self, Output::Ended) {
             Output::Direct(sink) => Ok(sink),
-            Output::Threaded { pieces, thread } => {
-                drop(pieces);
-                thread.join().unwrap_or_else(|panic| resume_unwind(panic))
-            }
-            Output::Failed => Err(io::Error::other("writing has failed before")),
+            Output::Threaded(thread) => thread.finish(),
+            Output::Ended => Err(ended()),
         }
     }
 
     /// Continues in another file, with a copy of the bytes written so far.
     ///
     /// # Errors
-    /// Returns the error of a piece before, or that one of the files cannot be read or written.
+    /// Returns the error of an earlier chunk, or that one of the files cannot be read or written.
     pub(super) fn move_to(&mut self, mut file: File) -> io::Result<()> {
         let mut sink = self.finish()?;
         sink.file.seek(SeekFrom::Start(sink.start))?;
         file.seek(SeekFrom::Start(sink.start))?;
-        let mut chunk = vec![0; BUFFER_BYTES];
+        let mut buffer = vec![0; BUFFER_BYTES];
         let mut remaining = sink.written_bytes;
         while remaining > 0 {
-            let chunk = &mut chunk[..bounded(remaining, BUFFER_BYTES)];
-            sink.file.read_exact(chunk)?;
-            file.write_all(chunk)?;
-            remaining -= chunk.len() as u64;
+            let part = &mut buffer[..bounded(remaining, BUFFER_BYTES)];
+            sink.file.read_exact(part)?;
+            file.write_all(part)?;
+            remaining -= part.len() as u64;
         }
         *self = Output::Direct(Sink { file, ..sink });
         Ok(())
     }
 }
 
+/// Returns the error of writing after the end.
+fn ended() -> io::Error {
+    io::Error::other("writing has ended before")
+}
+
 impl Sink {
-    /// Hashes and writes a piece.
-    fn write(&mut self, piece: &Piece) -> io::Result<()> {
-        // A hashed chunk is still in the cache when it is written.
-        for chunk in piece.bytes().chunks(BUFFER_BYTES) {
-            self.hasher.update(chunk);
-            self.file.write_all(chunk)?;
-            self.written_bytes += chunk.len() as u64;
+    /// Hashes and writes a chunk.
+    fn write(&mut self, chunk: &Chunk) -> io::Result<()> {
+        // A hashed part is still in the cache when it is written.
+        for part in chunk.bytes().chunks(BUFFER_BYTES) {
+            self.hasher.update(part);
+            self.file.write_all(part)?;
+            self.written_bytes += part.len() as u64;
         }
         Ok(())
     }
 
-    fn write_all(mut self, pieces: &Receiver<Piece>) -> io::Result<Sink> {
-        for piece in pieces {
-            self.write(&piece)?;
+    /// Writes all chunks until the sender is dropped.
+    fn write_received(mut self, chunks: &Receiver<Chunk>, should_stop: &AtomicBool) -> io::Result<Sink> {
+        for chunk in chunks {
+            if should_stop.load(Ordering::Relaxed) {
+                return Err(ended());
+            }
+            self.write(&chunk)?;
         }
         Ok(self)
     }
 
     /// Lets another thread write, if one can be started.
     fn into_threaded(self) -> Output {
-        let (pieces, received) = sync_channel(WAITING_MAX);
-        // If the thread doesn't start, its closure is lost.
-        let (handover, sink) = channel::<Sink>();
-        let run = move || match sink.recv() {
-            Ok(sink) => sink.write_all(&received),
-            Err(_) => Err(io::Error::other("no file was passed to the thread")),
-        };
+        let (chunks, receiver) = sync_channel(WAITING_CHUNKS_MAX);
+        let should_stop = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&should_stop);
+        // The sink is sent to the thread: if that doesn't start, its closure is lost.
+        let (sinks, sink) = channel::<Sink>();
+        let run = move || sink.recv().map_err(|_| ended())?.write_received(&receiver, &stops);
         match thread::Builder::new().name("write".into()).spawn(run) {
             Ok(thread) => {
-                handover.send(self).expect("the thread receives it");
-                Output::Threaded { pieces, thread }
+                sinks.send(self).expect("the thread receives it");
+                Output::Threaded(SinkThread { chunks: Some(chunks), thread: Some(thread), should_stop })
             }
-            Err(_) => Output::Direct(self),
+            Err(_) => Output::Direct(Sink { thread_bytes_min: u64::MAX, ..self }),
         }
     }
 
@@ -168,38 +185,92 @@ impl Sink {
     }
 }
 
+impl SinkThread {
+    /// Sends a chunk to the thread. Fails if the thread has ended.
+    fn put(&self, chunk: Chunk) -> Result<(), Option<Chunk>> {
+        let chunks = self.chunks.as_ref().ok_or(None)?;
+        chunks.send(chunk).map_err(|error| Some(error.0))
+    }
+
+    /// Waits until the thread has written all chunks.
+    fn finish(mut self) -> io::Result<Sink> {
+        self.chunks = None;
+        let thread = self.thread.take().ok_or_else(ended)?;
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+impl Drop for SinkThread {
+    /// Ends the thread of an abandoned archive, after the chunk that it is writing.
+    fn drop(&mut self) {
+        self.should_stop.store(true, Ordering::Relaxed);
+        self.chunks = None;
+        if let Some(thread) = self.thread.take() {
+            // The panic hook has reported a panic.
+            let _ = thread.join();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The thread stops reading pieces after an error. The caller must get it, and must not wait.
+    fn bytes(number: u8) -> Chunk {
+        Chunk::Bytes(vec![number; 300_000])
+    }
+
+    /// Returns an output that uses its thread from the first chunk on.
+    fn threaded(file: File) -> Output {
+        let Ok(Output::Direct(sink)) = Output::new(file, 0) else { panic!("it is direct at first") };
+        let output = sink.into_threaded();
+        assert!(matches!(output, Output::Threaded(_)));
+        output
+    }
+
+    /// The thread stops receiving chunks after an error. The caller must get it, and must not wait.
     #[test]
     fn error_of_the_thread_is_returned() {
-        let full = File::options().read(true).write(true).open("/dev/full").unwrap();
-        let written_bytes = THREAD_BYTES_MIN;
-        let sink = Sink { file: full, hasher: blake3::Hasher::new(), start: 0, written_bytes };
-        let mut output = Output::Direct(sink);
-        let mut errors = (0..2 * WAITING_MAX).filter_map(|_| output.put(Piece::Bytes(vec![1; 10])).err());
+        let mut output = threaded(File::options().read(true).write(true).open("/dev/full").unwrap());
+        let mut errors = (0..2 * WAITING_CHUNKS_MAX).filter_map(|_| output.put(bytes(1)).err());
         assert_eq!(errors.next().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
         assert!(errors.next().is_some() && output.finish().is_err());
     }
 
     #[test]
-    fn pieces_are_written_in_order_by_any_thread() {
-        let pieces: Vec<Vec<u8>> = (0..10).map(|number| vec![number; 300_000]).collect();
+    fn error_of_the_thread_is_returned_at_the_end() {
+        let mut output = threaded(File::options().read(true).write(true).open("/dev/full").unwrap());
+        output.put(bytes(1)).unwrap();
+        assert_eq!(output.finish().err().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn chunks_are_written_in_order_by_any_thread() {
         let mut output = Output::new(tempfile::tempfile().unwrap(), 100).unwrap();
-        for piece in &pieces {
-            output.put(Piece::Bytes(piece.clone())).unwrap();
-        }
-        assert!(matches!(output, Output::Threaded { .. }));
+        (0..10).for_each(|number| output.put(bytes(number)).unwrap());
+        assert!(matches!(output, Output::Threaded(_)));
         output.move_to(tempfile::tempfile().unwrap()).unwrap();
-        output.put(Piece::Bytes(b"last".to_vec())).unwrap();
+        output.put(Chunk::Bytes(b"last".to_vec())).unwrap();
 
         let (digest, mut file) = output.finish().unwrap().into_digest(b"");
-        let expected = [pieces.concat().as_slice(), b"last"].concat();
+        let mut expected: Vec<u8> = (0..10).flat_map(|number| vec![number; 300_000]).collect();
+        expected.extend(b"last");
         let mut written = Vec::new();
         file.seek(SeekFrom::Start(100)).unwrap();
         file.read_to_end(&mut written).unwrap();
         assert!(written == expected && digest == Digest::of(&expected));
+    }
+
+    /// The thread of a canceled build went on writing, for as long as a large body took.
+    #[test]
+    fn abandoned_output_writes_nothing_more() {
+        let file = tempfile::tempfile().unwrap();
+        let mut output = threaded(file.try_clone().unwrap());
+        (0..20).for_each(|number| output.put(bytes(number)).unwrap());
+        drop(output);
+        let length = file.metadata().unwrap().len();
+        // Another thread would hold the file.
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(file.metadata().unwrap().len(), length);
     }
 }
