@@ -94,7 +94,8 @@ fn over_tls(target: &str) -> Result<Vec<u8>> {
     Ok(http1::Client::new(stream).request(request.as_bytes(), "GET")?.body)
 }
 
-/// Measures latencies of a client, and memory of the server, before and during a flood of Initial packets.
+/// Measures latencies of a client, and memory of the server: before a flood of Initial packets, while they go to a socket that
+/// no server reads, which shows the cost of the flood to the machine, and while they go to the server.
 fn flood(context: &Context<'_>, step: &Step) -> Result<Rows> {
     let processors = context.client_processors()?;
     let server = context.start_cannery(step)?;
@@ -108,9 +109,17 @@ fn flood(context: &Context<'_>, step: &Step) -> Result<Rows> {
     };
 
     let before = sample()?;
+    let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let unread_address = unread.local_addr()?;
+    let (elsewhere, _) = machine::during(|should_stop| send_initials(unread_address, should_stop), sample)?;
     let (during, sent) = machine::during(|should_stop| send_initials(address, should_stop), sample)?;
     let flood = vec![(Metric::RequestsPerS, sent)];
-    Ok(vec![("before".into(), before), ("during".into(), during), ("flood".into(), flood)])
+    Ok(vec![
+        ("before".into(), before),
+        ("elsewhere".into(), elsewhere),
+        ("during".into(), during),
+        ("flood".into(), flood),
+    ])
 }
 
 /// Requests a target at a constant rate on one connection.
@@ -124,10 +133,10 @@ fn latencies(address: SocketAddr, target: &str, duration: Duration) -> Result<Sa
     Ok(Latencies::new(timings).sample())
 }
 
-/// Sends Initial packets from many addresses until the end. Returns their rate.
-fn send_initials(server: SocketAddr, should_stop: &AtomicBool) -> Result<f64> {
+/// Sends Initial packets to a socket, from many addresses until the end. Returns their rate.
+fn send_initials(target: SocketAddr, should_stop: &AtomicBool) -> Result<f64> {
     machine::pin_thread("1")?;
-    let packets = initial_datagrams(server, FLOOD_PACKETS);
+    let packets = initial_datagrams(target, FLOOD_PACKETS);
     let bind = |source| UdpSocket::bind((Ipv4Addr::new(127, 0, 2, source), 0));
     let sockets = (1..=FLOOD_SOURCES).map(bind).collect::<Result<Vec<_>, _>>()?;
     let started = Instant::now();
@@ -135,8 +144,8 @@ fn send_initials(server: SocketAddr, should_stop: &AtomicBool) -> Result<f64> {
     while !should_stop.load(Ordering::Relaxed) {
         let scheduled = usize::try_from(started.elapsed().as_millis())? * FLOOD_PER_MS;
         while sent < scheduled {
-            // The server's receive buffer may be full.
-            let _ = sockets[sent % sockets.len()].send_to(&packets[sent % packets.len()], server);
+            // The receive buffer may be full.
+            let _ = sockets[sent % sockets.len()].send_to(&packets[sent % packets.len()], target);
             sent += 1;
         }
         thread::sleep(Duration::from_millis(1));
