@@ -367,10 +367,14 @@ fn compiler_is_sandboxed() {
     // All its threads have started when this is compressed.
     await_coding(&server, "/", "br");
     let (compiler, _) = compiler(&server);
+    let mut checked = 0;
     for task in fs::read_dir(format!("/proc/{compiler}/task")).unwrap() {
-        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        // Those that compress may end now.
+        let Ok(status) = fs::read_to_string(task.unwrap().path().join("status")) else { continue };
         assert!(status.contains("\nSeccomp:\t2\n") && status.contains("\nNoNewPrivs:\t1\n"), "{status}");
+        checked += 1;
     }
+    assert!(checked > 0, "the thread that started the process goes on");
 }
 
 #[test]
