@@ -89,7 +89,8 @@ impl Output {
             Output::Direct(sink) => sink.write(&chunk),
             Output::Threaded(thread) => match thread.put(chunk) {
                 Ok(()) => Ok(()),
-                Err(_) => Err(self.finish().err().unwrap_or_else(ended)),
+                // The thread has the reason.
+                Err(error) => Err(self.finish().err().unwrap_or(error)),
             },
             Output::Ended => Err(ended()),
         }
@@ -187,9 +188,9 @@ impl Sink {
 
 impl SinkThread {
     /// Sends a chunk to the thread. Fails if the thread has ended.
-    fn put(&self, chunk: Chunk) -> Result<(), Option<Chunk>> {
-        let chunks = self.chunks.as_ref().ok_or(None)?;
-        chunks.send(chunk).map_err(|error| Some(error.0))
+    fn put(&self, chunk: Chunk) -> io::Result<()> {
+        let sent = self.chunks.as_ref().and_then(|chunks| chunks.send(chunk).ok());
+        sent.ok_or_else(ended)
     }
 
     /// Waits until the thread has written all chunks.
