@@ -50,6 +50,13 @@ pub(crate) fn pin_thread(processors: &str) -> Result<()> {
     rustix::thread::sched_setaffinity(None, &set).context("sched_setaffinity")
 }
 
+/// Gives the calling thread the lowest priority of the scheduler.
+pub(crate) fn yield_to_others() -> Result<()> {
+    const LOWEST: i32 = 19;
+    rustix::process::nice(LOWEST).context("nice")?;
+    Ok(())
+}
+
 /// Calls `run` for each task in a thread of its own, all at the same time. Returns the results in the order of the tasks, or
 /// the first error after all threads have ended.
 pub(crate) fn in_threads<Task: Send, T: Send>(

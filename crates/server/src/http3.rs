@@ -8,6 +8,7 @@
 //! responses of an iteration share packets, and the packets of a connection leave with one call.
 
 // Datagrams: sockets, and the worker that each is for.
+mod attempts;
 mod forwarding;
 mod outlet;
 mod routing;
@@ -27,6 +28,7 @@ mod send_order;
 
 mod limits;
 
+pub(crate) use self::limits::ATTEMPTS_PER_ITERATION_MAX;
 #[cfg(test)]
 pub(crate) use self::limits::{HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
 
@@ -42,6 +44,7 @@ use cannery_secure::quic::{
     AcceptError, Arrival, ConnectionKey, Context, Endpoint, Generation, Incoming, Issuer, Received, Transmit,
 };
 
+use self::attempts::{Attempts, Full};
 use self::bodies::Bodies;
 use self::connection::{Connection, Late};
 use self::connections::{Connections, Slot};
@@ -113,6 +116,8 @@ pub(crate) struct Http3<D> {
     running_next: VecDeque<ConnectionKey>,
     /// Sockets with more datagrams than one iteration receives, by number in the event loop.
     backlogged: Vec<usize>,
+    /// Datagrams of connection attempts that wait for their turn.
+    attempts: Attempts,
     /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
     incoming: VecDeque<(Incoming, usize)>,
     timers: Timers,
@@ -165,6 +170,7 @@ impl<D: DatagramSocket> Http3<D> {
             changed: Vec::new(),
             running_next: VecDeque::new(),
             backlogged: Vec::new(),
+            attempts: Attempts::default(),
             incoming: VecDeque::new(),
             timers: Timers::default(),
             bodies: Bodies::default(),
@@ -220,7 +226,14 @@ impl<D: DatagramSocket> Http3<D> {
     /// Returns `true` if there is work that no event announces.
     pub(crate) fn is_busy(&self) -> bool {
         let has_connections = !self.changed.is_empty() || !self.running_next.is_empty();
-        has_connections || !self.backlogged.is_empty() || !self.incoming.is_empty()
+        let has_attempts = !self.attempts.is_empty() || !self.incoming.is_empty();
+        has_connections || has_attempts || !self.backlogged.is_empty()
+    }
+
+    /// Returns the number of datagrams of connection attempts that wait for further iterations.
+    #[cfg(test)]
+    pub(crate) fn waiting_attempts(&self) -> usize {
+        self.attempts.len()
     }
 
     /// Returns when the next timer expires.
@@ -241,7 +254,7 @@ impl<D: DatagramSocket> Http3<D> {
         self.receive(number, cx);
     }
 
-    /// Runs everything that is due in this iteration: connections that have received something, timers, and the connection
+    /// Runs everything that is due in this iteration: connections that have received something, timers, and then the connection
     /// attempts for which there is budget.
     pub(crate) fn run<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L, cx: &mut WorkerContext) {
         for number in std::mem::take(&mut self.backlogged) {
@@ -252,12 +265,6 @@ impl<D: DatagramSocket> Http3<D> {
             }
         }
         self.expire_timers(cx.clock.now);
-        while cx.budget.handshakes > 0
-            && let Some((incoming, number)) = self.incoming.pop_front()
-        {
-            self.accept(incoming, number, cx);
-        }
-
         self.running_next.extend(self.changed.drain(..));
         if cx.policy.live_folder.is_some() && !self.running_next.is_empty() {
             cx.refresh_folder();
@@ -266,9 +273,33 @@ impl<D: DatagramSocket> Http3<D> {
         while let Some(key) = self.running_next.pop_front() {
             self.run_connection(key, cx);
         }
+        self.flush();
+
+        self.process_attempts(cx);
+        self.flush();
         for (number, outlet) in (0..).zip(&mut self.outlets) {
-            outlet.flush();
             outlet.await_room(|socket| events.await_room(socket, number));
+        }
+    }
+
+    /// Processes connection attempts. Each takes longer than a response, so responses leave before. A new connection runs in the
+    /// next iteration.
+    fn process_attempts(&mut self, cx: &mut WorkerContext) {
+        for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
+            let Some(datagram) = self.attempts.pop() else { break };
+            self.pass(datagram.socket, &datagram.arrival(), cx);
+        }
+        while cx.budget.handshakes > 0
+            && let Some((incoming, number)) = self.incoming.pop_front()
+        {
+            self.accept(incoming, number, cx);
+        }
+    }
+
+    /// Sends the trains that were gathered.
+    fn flush(&mut self) {
+        for outlet in &mut self.outlets {
+            outlet.flush();
         }
     }
 
@@ -359,9 +390,7 @@ impl<D: DatagramSocket> Http3<D> {
                 self.run_connection(key, cx);
             }
         }
-        for outlet in &mut self.outlets {
-            outlet.flush();
-        }
+        self.flush();
     }
 
     /// Visits all connections. Those that `visit` changes run in the next iteration.
@@ -411,6 +440,11 @@ impl<D: DatagramSocket> Http3<D> {
             };
             match self.router.route(number, &arrival, cx.clock.now) {
                 Route::Own => self.pass(number, &arrival, cx),
+                Route::Unknown => {
+                    if let Err(Full) = self.attempts.push(number, &arrival) {
+                        cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
+                    }
+                }
                 Route::Forwarded => cx.observer.count_http3(Http3Metric::DatagramsForwarded, 1),
                 Route::Dropped => {}
             }
@@ -474,7 +508,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Accepts a connection attempt if there is budget, and otherwise keeps it for later iterations.
+    /// Keeps a connection attempt until there is budget to accept it, or answers it otherwise.
     fn admit(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
         let Some(incoming) = self.retry_during_takeover(incoming, number, cx) else { return };
         if cx.is_draining() {
@@ -483,11 +517,10 @@ impl<D: DatagramSocket> Http3<D> {
         } else if self.open >= self.open_max || cx.memory.is_tight() {
             let transmit = self.endpoint.refuse(incoming, &mut self.reply);
             self.reply(number, &transmit);
-        } else if cx.budget.handshakes > 0 && self.incoming.is_empty() {
-            self.accept(incoming, number, cx);
         } else if self.incoming.len() < INCOMING_WAITING_MAX {
             self.incoming.push_back((incoming, number));
         } else {
+            cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
             self.endpoint.ignore(incoming);
         }
     }

@@ -5,6 +5,13 @@ use std::time::Duration;
 /// Calls that receive datagrams from a socket in one iteration. Each returns up to sixteen messages of up to 64 KiB.
 pub(super) const BATCHES_PER_ITERATION_MAX: usize = 4;
 
+/// Datagrams of connection attempts in one iteration: the connections wait for them, about 80 microseconds.
+pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
+
+/// Memory of datagrams of connection attempts that wait for further iterations, in bytes: about 250 datagrams, which an attempt
+/// waits for up to three milliseconds. Clients repeat those that are dropped.
+pub(super) const ATTEMPT_BYTES_MAX: usize = 320 * 1024;
+
 /// Datagrams that a connection sends with one call. Linux splits up to 64; 44 of 1,472 bytes are as many as fit.
 pub(super) const TRAIN_SEGMENTS_MAX: usize = 44;
 

@@ -36,8 +36,10 @@ pub(super) struct Peers {
 /// Where a datagram goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// It is for this worker, or for none of this server.
+    /// It is for a connection of this worker, or of a process that has exited.
     Own,
+    /// No process of this server has issued its connection ID: it begins a connection, or belongs to another server.
+    Unknown,
     /// It was forwarded to the worker that has issued its connection ID.
     Forwarded,
     /// It is for a worker that isn't known, and the client sends it again. If the endpoint got it, it would end the connection
@@ -62,18 +64,21 @@ impl<D: DatagramSocket> Router<D> {
         self.forwarding.as_ref()?.parse(bytes)
     }
 
-    /// Forwards a datagram that arrived at the socket of this number, unless it is for this worker.
+    /// Forwards a datagram that arrived at the socket of this number, if it is for another worker.
     #[inline]
     pub(super) fn route(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
         match self.context.id_layout().named_issuer(arrival.bytes) {
-            Some(named) if named != self.issuer => self.forward(number, arrival, now),
-            _ => Route::Own,
+            // Without a check of the ID: if no connection has it, the datagram takes little time.
+            Some(named) if named == self.issuer && !has_long_header(arrival.bytes) => Route::Own,
+            _ => self.route_by_checked_id(number, arrival, now),
         }
     }
 
-    #[cold]
-    fn forward(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
-        let Some(issuer) = self.context.issuer_of(arrival.bytes) else { return Route::Own };
+    fn route_by_checked_id(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
+        let Some(issuer) = self.context.issuer_of(arrival.bytes) else { return Route::Unknown };
+        if issuer == self.issuer {
+            return Route::Own;
+        }
         let own = self.issuer.generation;
         let workers = if issuer.generation == own {
             &self.peers.workers
@@ -107,4 +112,9 @@ impl<D: DatagramSocket> Router<D> {
         }
         now < *self.predecessor_ends.get_or_insert(now + self.peers.drain + PREDECESSOR_GRACE)
     }
+}
+
+/// Returns `true` for a packet with a long header (RFC 9000 §17.2), as those of handshakes have it.
+fn has_long_header(datagram: &[u8]) -> bool {
+    datagram.first().is_some_and(|first| first & 0x80 != 0)
 }

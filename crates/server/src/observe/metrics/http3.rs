@@ -15,6 +15,8 @@ pub(crate) enum Http3Metric {
     Migrations,
     /// Retry packets, by which clients prove their addresses during a flood (RFC 9000 §8.1.2).
     Retries,
+    /// Datagrams of connection attempts that were dropped, because too many waited.
+    AttemptsDropped,
     /// Datagrams that the kernel discarded, because the receive buffer was full.
     DatagramsDiscarded,
     /// Datagrams that were forwarded to another worker, or to the program that this one takes over from.
@@ -24,13 +26,14 @@ pub(crate) enum Http3Metric {
 }
 
 impl Http3Metric {
-    pub(crate) const ALL: [Http3Metric; 9] = [
+    pub(crate) const ALL: [Http3Metric; 10] = [
         Http3Metric::Connections,
         Http3Metric::EarlyRequests,
         Http3Metric::PacketsSent,
         Http3Metric::PacketsLost,
         Http3Metric::Migrations,
         Http3Metric::Retries,
+        Http3Metric::AttemptsDropped,
         Http3Metric::DatagramsDiscarded,
         Http3Metric::DatagramsForwarded,
         Http3Metric::GsoFailures,
@@ -45,6 +48,7 @@ impl Http3Metric {
             Http3Metric::PacketsLost => "quic_packets_lost_total",
             Http3Metric::Migrations => "quic_migrations_total",
             Http3Metric::Retries => "quic_retries_total",
+            Http3Metric::AttemptsDropped => "quic_attempts_dropped_total",
             Http3Metric::DatagramsDiscarded => "quic_datagrams_discarded_total",
             Http3Metric::DatagramsForwarded => "quic_datagrams_forwarded_total",
             Http3Metric::GsoFailures => "quic_gso_failures_total",
@@ -60,6 +64,7 @@ impl Http3Metric {
             Http3Metric::PacketsLost => "QUIC packets declared lost.",
             Http3Metric::Migrations => "Changes of a QUIC client's address or port.",
             Http3Metric::Retries => "Retry packets, by which clients prove their addresses during a flood.",
+            Http3Metric::AttemptsDropped => "Datagrams of connection attempts dropped, because too many waited.",
             Http3Metric::DatagramsDiscarded => {
                 "Datagrams that the kernel discarded, because the receive buffer of a socket was full."
             }

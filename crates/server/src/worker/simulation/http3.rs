@@ -20,7 +20,7 @@ use super::run_seeds;
 use super::site::Releases;
 use crate::config::{self, Config, ListenerKind};
 use crate::fault::{self, Place};
-use crate::http3::{HANDSHAKE_SILENCE_MAX, Http3Plan};
+use crate::http3::{ATTEMPTS_PER_ITERATION_MAX, HANDSHAKE_SILENCE_MAX, Http3Plan};
 use crate::observe::Observer;
 use crate::reload::Current;
 use crate::worker::{Plan, StopFlag, Worker};
@@ -80,6 +80,48 @@ fn shutdown_waits_briefly_for_half_open_connections() {
     }
     // Deadlines are checked once a second.
     assert_eq!((worker.now() - start).as_secs(), HANDSHAKE_SILENCE_MAX.as_secs());
+}
+
+/// An iteration processes a few connection attempts, and they are answered in the end.
+#[test]
+fn connections_do_not_wait_for_a_flood() {
+    const ATTEMPTS: usize = 150;
+    let releases = Releases::build();
+    let mut random = Random::new(1);
+    let network = Network::new(1);
+    let current = Arc::new(Current::new(Arc::clone(&releases.first)));
+    let mut worker = worker(&network, &current, None, &mut random);
+    let client = Rc::new(RefCell::new(Client::new(&mut random)));
+    network.add_datagram_peer(address(0, 0), Rc::clone(&client) as _, Path::PERFECT);
+    while !client.borrow().is_confirmed() {
+        worker.run_iteration(None);
+    }
+
+    // All of them arrive at the same time.
+    let mut flood = Vec::new();
+    for port in 0..ATTEMPTS {
+        let vanishing = Rc::new(RefCell::new(Vanishing::new(&mut random)));
+        network.add_datagram_peer(address(1, port), Rc::clone(&vanishing) as _, Path::PERFECT);
+        flood.push(vanishing);
+    }
+    let waiting = |worker: &Worker<Simulated>| worker.http3.as_ref().expect("it serves").waiting_attempts();
+    let mut most = 0;
+    while !client.borrow().is_done() || waiting(&worker) > 0 {
+        let before = waiting(&worker);
+        worker.run_iteration(None);
+        most = most.max(waiting(&worker));
+        assert!(before <= waiting(&worker) + ATTEMPTS_PER_ITERATION_MAX, "{before} waited");
+    }
+    assert!(most > 2 * ATTEMPTS_PER_ITERATION_MAX, "{most} waited");
+    assert_eq!(client.borrow().outcome(), Outcome::Complete);
+
+    // A reply is lost if the socket has no room for it, and a client would repeat its attempt.
+    let end = worker.now() + Duration::from_secs(1);
+    while worker.now() < end {
+        worker.run_iteration(Some(end));
+    }
+    let answered = flood.iter().filter(|vanishing| vanishing.borrow().is_answered()).count();
+    assert!(answered > ATTEMPTS / 4 * 3, "{answered} were answered");
 }
 
 /// The others get all datagrams and all responses.

@@ -70,16 +70,24 @@ pub(super) enum Outcome {
 pub(super) struct Vanishing {
     client: Client,
     sends: bool,
+    is_answered: bool,
 }
 
 impl Vanishing {
     pub(super) fn new(random: &mut Random) -> Vanishing {
-        Vanishing { client: Client::new(random), sends: true }
+        Vanishing { client: Client::new(random), sends: true, is_answered: false }
+    }
+
+    /// Returns `true` once the server has sent a datagram.
+    pub(super) fn is_answered(&self) -> bool {
+        self.is_answered
     }
 }
 
 impl DatagramPeer for Vanishing {
-    fn receive(&mut self, _: Instant, _: Datagram<'_>) {}
+    fn receive(&mut self, _: Instant, _: Datagram<'_>) {
+        self.is_answered = true;
+    }
 
     fn transmit(&mut self, now: Instant) -> Option<Train<'_>> {
         std::mem::take(&mut self.sends).then(|| self.client.transmit(now)).flatten()
