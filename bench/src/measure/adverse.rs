@@ -16,7 +16,7 @@ use cannery_testkit::{Ended, http1};
 
 use super::{Context, Rows};
 use crate::latency::Latencies;
-use crate::load::at_rate;
+use crate::load::{Timings, at_rate};
 use crate::machine;
 use crate::metric::{Metric, mebibytes};
 use crate::process::Running;
@@ -36,8 +36,9 @@ const FLOOD_PER_MS: usize = 50;
 const FLOOD_PACKETS: usize = 2000;
 const FLOOD_SOURCES: u8 = 200;
 
-/// Requests of the client during the flood.
+/// Requests of the client during the flood, and of others that connect for each.
 const REQUESTS_PER_S: u32 = 800;
+const CONNECTIONS_PER_S: u32 = 50;
 
 /// The window of clients that change their ports: less than a response, which is then incomplete.
 const WINDOW: u32 = 16 * 1024;
@@ -94,46 +95,65 @@ fn over_tls(target: &str) -> Result<Vec<u8>> {
     Ok(http1::Client::new(stream).request(request.as_bytes(), "GET")?.body)
 }
 
-/// Measures latencies of a client, and memory of the server: before a flood of Initial packets, while they go to a socket that
+/// Measures latencies of a client and of new ones, and memory of the server: before a flood of Initial packets, while they go to a socket that
 /// no server reads, which shows the cost of the flood to the machine, and while they go to the server.
 fn flood(context: &Context<'_>, step: &Step) -> Result<Rows> {
     let placement = machine::placement(1)?;
     let server = context.start_cannery(step)?;
     let address = server.address().into();
     let target = context.site().targets[0].as_str();
-    let sample = || {
+    let samples = || {
         machine::pin_thread(&placement.generator)?;
-        let mut sample = latencies(address, target, context.duration())?;
-        sample.push((Metric::PrivateMib, mebibytes(server.anonymous_bytes()?)));
-        anyhow::Ok(sample)
+        let mut kept = on_one_connection(address, target, context.duration())?;
+        kept.push((Metric::PrivateMib, mebibytes(server.anonymous_bytes()?)));
+        let new = on_new_connections(address, target, context.duration())?;
+        anyhow::Ok([kept, new])
     };
 
-    let before = sample()?;
+    let before = samples()?;
     let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let unread_address = unread.local_addr()?;
-    let (elsewhere, _) = machine::during(|should_stop| send_initials(unread_address, should_stop), sample)?;
-    let (during, sent) = machine::during(|should_stop| send_initials(address, should_stop), sample)?;
-    let flood = vec![(Metric::RequestsPerS, sent)];
-    Ok(vec![
-        ("before".into(), before),
-        ("elsewhere".into(), elsewhere),
-        ("during".into(), during),
-        ("flood".into(), flood),
-    ])
+    let (elsewhere, _) = machine::during(|should_stop| send_initials(unread_address, should_stop), samples)?;
+    let (during, sent) = machine::during(|should_stop| send_initials(address, should_stop), samples)?;
+
+    let mut rows = Rows::new();
+    for (when, [kept, new]) in [("before", before), ("elsewhere", elsewhere), ("during", during)] {
+        rows.push((when.to_owned(), kept));
+        rows.push((format!("new connections, {when}"), new));
+    }
+    rows.push(("flood".to_owned(), vec![(Metric::RequestsPerS, sent)]));
+    Ok(rows)
 }
 
 /// Requests a target at a constant rate on one connection.
-fn latencies(address: SocketAddr, target: &str, duration: Duration) -> Result<Sample> {
+fn on_one_connection(address: SocketAddr, target: &str, duration: Duration) -> Result<Sample> {
     let mut client = Client::connect(address)?;
-    let timings = at_rate(REQUESTS_PER_S, duration, || {
-        let response = client.request(&fields(target))?;
-        ensure!(response.status == 200, "status {}", response.status);
+    let timings = at_rate(REQUESTS_PER_S, duration, || request(&mut client, target))?;
+    Ok(latencies(timings))
+}
+
+/// Requests a target at a constant rate, each time on a new connection, without a token of an earlier one.
+fn on_new_connections(address: SocketAddr, target: &str, duration: Duration) -> Result<Sample> {
+    let timings = at_rate(CONNECTIONS_PER_S, duration, || {
+        let mut client = Client::connect(address)?;
+        request(&mut client, target)?;
+        client.close();
         Ok(())
     })?;
+    Ok(latencies(timings))
+}
+
+fn request(client: &mut Client, target: &str) -> Result<()> {
+    let response = client.request(&fields(target))?;
+    ensure!(response.status == 200, "status {}", response.status);
+    Ok(())
+}
+
+fn latencies(timings: Timings) -> Sample {
     let latencies = Latencies::new(timings);
     let mut sample = latencies.sample();
     sample.push((Metric::SecondP99Us, latencies.p99_of_median_second()));
-    Ok(sample)
+    sample
 }
 
 /// Sends Initial packets to a socket, from many addresses until the end. Returns their rate.
