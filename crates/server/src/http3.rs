@@ -289,9 +289,9 @@ impl<D: DatagramSocket> Http3<D> {
             let Some(datagram) = self.attempts.pop() else { break };
             self.pass(datagram.socket, &datagram.arrival(), cx);
         }
-        while cx.budget.handshakes > 0
-            && let Some((incoming, number)) = self.incoming.pop_front()
-        {
+        // At least one, so that handshakes over TCP can't take the whole budget of every iteration.
+        for _ in 0..cx.budget.handshakes.max(1) {
+            let Some((incoming, number)) = self.incoming.pop_front() else { break };
             self.accept(incoming, number, cx);
         }
     }
@@ -514,7 +514,7 @@ impl<D: DatagramSocket> Http3<D> {
         if cx.is_draining() {
             // The client tries again, and a program that takes over gets it.
             self.endpoint.ignore(incoming);
-        } else if self.open >= self.open_max || cx.memory.is_tight() {
+        } else if self.open + self.incoming.len() >= self.open_max || cx.memory.is_tight() {
             let transmit = self.endpoint.refuse(incoming, &mut self.reply);
             self.reply(number, &transmit);
         } else if self.incoming.len() < INCOMING_WAITING_MAX {
@@ -553,7 +553,7 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn accept(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
-        cx.budget.handshakes -= 1;
+        cx.budget.handshakes = cx.budget.handshakes.saturating_sub(1);
         self.running = Running::Endpoint;
         let accepted = self.endpoint.accept(cx.clock.now, incoming, &mut self.reply);
         self.running = Running::Nothing;
