@@ -51,7 +51,7 @@ pub(crate) fn pin_thread(processors: &str) -> Result<()> {
 }
 
 /// Gives the calling thread the lowest priority of the scheduler.
-pub(crate) fn yield_to_others() -> Result<()> {
+pub(crate) fn lower_priority() -> Result<()> {
     const LOWEST: i32 = 19;
     rustix::process::nice(LOWEST).context("nice")?;
     Ok(())

@@ -160,7 +160,7 @@ fn latencies(timings: Timings) -> Sample {
 fn send_initials(target: SocketAddr, should_stop: &AtomicBool) -> Result<f64> {
     machine::pin_thread("1")?;
     // On two processors, the client has the same one, and must not wait for the flood.
-    machine::yield_to_others()?;
+    machine::lower_priority()?;
     let packets = initial_datagrams(target, FLOOD_PACKETS);
     let bind = |source| UdpSocket::bind((Ipv4Addr::new(127, 0, 2, source), 0));
     let sockets = (1..=FLOOD_SOURCES).map(bind).collect::<Result<Vec<_>, _>>()?;

@@ -11,6 +11,7 @@
 mod attempts;
 mod forwarding;
 mod outlet;
+mod packet_type;
 mod routing;
 
 // The connections of the worker, in a table, and their timers.
@@ -30,7 +31,7 @@ mod limits;
 
 pub(crate) use self::limits::ATTEMPTS_PER_ITERATION_MAX;
 #[cfg(test)]
-pub(crate) use self::limits::{HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
+pub(crate) use self::limits::{ATTEMPT_BYTES_MAX, HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
 
 use std::collections::VecDeque;
 use std::io;
@@ -52,6 +53,7 @@ use self::limits::{
     BATCHES_PER_ITERATION_MAX, INCOMING_WAITING_MAX, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX,
 };
 use self::outlet::Outlet;
+use self::packet_type::{is_initial, is_retry};
 use self::routing::{Peers, Route, Router};
 use self::timers::Timers;
 use crate::connection::WorkerContext;
@@ -116,8 +118,10 @@ pub(crate) struct Http3<D> {
     running_next: VecDeque<ConnectionKey>,
     /// Sockets with more datagrams than one iteration receives, by number in the event loop.
     backlogged: Vec<usize>,
-    /// Datagrams of connection attempts that wait for their turn.
+    /// Datagrams of connection attempts that wait for further iterations.
     attempts: Attempts,
+    /// The number of datagrams of connection attempts that were processed in this iteration.
+    attempts_processed: usize,
     /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
     incoming: VecDeque<(Incoming, usize)>,
     timers: Timers,
@@ -171,6 +175,7 @@ impl<D: DatagramSocket> Http3<D> {
             running_next: VecDeque::new(),
             backlogged: Vec::new(),
             attempts: Attempts::default(),
+            attempts_processed: 0,
             incoming: VecDeque::new(),
             timers: Timers::default(),
             bodies: Bodies::default(),
@@ -265,6 +270,7 @@ impl<D: DatagramSocket> Http3<D> {
             }
         }
         self.expire_timers(cx.clock.now);
+
         self.running_next.extend(self.changed.drain(..));
         if cx.policy.live_folder.is_some() && !self.running_next.is_empty() {
             cx.refresh_folder();
@@ -282,13 +288,14 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Processes connection attempts. Each takes longer than a response, so responses leave before. A new connection runs in the
+    /// Processes connection attempts. Each takes longer than a response, so responses leave first. A new connection runs in the
     /// next iteration.
     fn process_attempts(&mut self, cx: &mut WorkerContext) {
         for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
             let Some(datagram) = self.attempts.pop() else { break };
             self.pass(datagram.socket, &datagram.arrival(), cx);
         }
+        self.attempts_processed = 0;
         // At least one, so that handshakes over TCP can't take the whole budget of every iteration.
         for _ in 0..cx.budget.handshakes.max(1) {
             let Some((incoming, number)) = self.incoming.pop_front() else { break };
@@ -439,12 +446,8 @@ impl<D: DatagramSocket> Http3<D> {
                 bytes: datagram.bytes,
             };
             match self.router.route(number, &arrival, cx.clock.now) {
-                Route::Own => self.pass(number, &arrival, cx),
-                Route::Unknown => {
-                    if let Err(Full) = self.attempts.push(number, &arrival) {
-                        cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
-                    }
-                }
+                Route::Own => self.pass_or_keep(number, &arrival, cx),
+                Route::Attempt => self.keep(number, &arrival, cx),
                 Route::Forwarded => cx.observer.count_http3(Http3Metric::DatagramsForwarded, 1),
                 Route::Dropped => {}
             }
@@ -473,7 +476,7 @@ impl<D: DatagramSocket> Http3<D> {
                 if let Some((number, arrival)) = self.router.parse(datagram.bytes)
                     && number < self.outlets.len()
                 {
-                    self.pass(number, &arrival, cx);
+                    self.pass_or_keep(number, &arrival, cx);
                 }
             }
             if backlog == Backlog::Empty {
@@ -481,6 +484,25 @@ impl<D: DatagramSocket> Http3<D> {
             }
         }
         Backlog::Possible
+    }
+
+    /// Passes a datagram with a connection ID that we have issued to its connection.
+    ///
+    /// Clients that answer a Retry packet use such an ID, too, and an attacker can repeat one. If many of them have begun a
+    /// connection in this iteration, other Initial packets wait like those with an ID of the client's.
+    fn pass_or_keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
+        if self.attempts_processed >= ATTEMPTS_PER_ITERATION_MAX && is_initial(arrival.bytes) {
+            self.keep(number, arrival, cx);
+        } else {
+            self.pass(number, arrival, cx);
+        }
+    }
+
+    /// Keeps a datagram of a connection attempt until the connections have run.
+    fn keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
+        if let Err(Full) = self.attempts.push(number, arrival) {
+            cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
+        }
     }
 
     /// Passes a datagram to its connection, or to the endpoint if it has none.
@@ -499,8 +521,12 @@ impl<D: DatagramSocket> Http3<D> {
                 self.running = Running::Nothing;
                 self.mark(key);
             }
-            Received::Incoming(incoming) => self.admit(incoming, number, cx),
+            Received::Incoming(incoming) => {
+                self.attempts_processed += 1;
+                self.admit(incoming, number, cx);
+            }
             Received::Reply(transmit) => {
+                self.attempts_processed += 1;
                 cx.observer.count_http3(Http3Metric::Retries, is_retry(&self.reply).into());
                 self.reply(number, &transmit);
             }
@@ -514,9 +540,8 @@ impl<D: DatagramSocket> Http3<D> {
         if cx.is_draining() {
             // The client tries again, and a program that takes over gets it.
             self.endpoint.ignore(incoming);
-        } else if self.open + self.incoming.len() >= self.open_max || cx.memory.is_tight() {
-            let transmit = self.endpoint.refuse(incoming, &mut self.reply);
-            self.reply(number, &transmit);
+        } else if self.is_full(cx) {
+            self.refuse(incoming, number);
         } else if self.incoming.len() < INCOMING_WAITING_MAX {
             self.incoming.push_back((incoming, number));
         } else {
@@ -552,7 +577,21 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
+    /// Returns `true` if there is no room for another connection.
+    fn is_full(&self, cx: &WorkerContext) -> bool {
+        self.open >= self.open_max || cx.memory.is_tight()
+    }
+
+    fn refuse(&mut self, incoming: Incoming, number: usize) {
+        let transmit = self.endpoint.refuse(incoming, &mut self.reply);
+        self.reply(number, &transmit);
+    }
+
     fn accept(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
+        // Others may have been accepted since it was admitted.
+        if self.is_full(cx) {
+            return self.refuse(incoming, number);
+        }
         cx.budget.handshakes = cx.budget.handshakes.saturating_sub(1);
         self.running = Running::Endpoint;
         let accepted = self.endpoint.accept(cx.clock.now, incoming, &mut self.reply);
@@ -680,11 +719,6 @@ fn send<D: DatagramSocket>(
         outlet.send(&train(&transmit, buffer));
     }
     Sending::Continues
-}
-
-/// Returns `true` if a datagram is a Retry packet (RFC 9000 §17.2.5). Its version distinguishes it from version negotiation.
-fn is_retry(datagram: &[u8]) -> bool {
-    matches!(datagram, [first, version @ ..] if *first >= 0xf0 && !version.starts_with(&[0; 4]))
 }
 
 /// Returns the train for datagrams at the start of a buffer.

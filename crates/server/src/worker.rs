@@ -270,7 +270,6 @@ impl<L: EventLoop> Worker<L> {
                 }
                 Event::Datagrams(number) => {
                     if let Some(http3) = &mut self.http3 {
-                        http3.set_open_max(self.connections_max.saturating_sub(self.connections.len()));
                         http3.resume(number, &mut self.cx);
                     }
                 }
@@ -300,6 +299,7 @@ impl<L: EventLoop> Worker<L> {
         self.send_batch();
 
         if let Some(http3) = &mut self.http3 {
+            http3.set_open_max(self.connections_max.saturating_sub(self.connections.len()));
             http3.run(&mut self.events, &mut self.cx);
         }
 

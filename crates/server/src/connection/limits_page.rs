@@ -9,7 +9,9 @@ use cannery_wire::limits as http_limits;
 use super::LINGER;
 use super::context::DRAIN_GRACE;
 use crate::config::Timeouts;
-use crate::http3::{HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
+use crate::http3::{
+    ATTEMPT_BYTES_MAX, ATTEMPTS_PER_ITERATION_MAX, HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN,
+};
 use crate::routes::limits as route_limits;
 
 /// Lists constants of a module as pairs of name and value.
@@ -66,8 +68,19 @@ fn limits() -> BTreeMap<&'static str, String> {
         HANDLED_SEND_WINDOW_BYTES HANDLERS_CONTENT_BYTES_MAX HANDLERS_WAITING_MAX HANDLER_BODY_PENDING_BYTES
         HANDLER_CONTENT_BYTES_MAX
     );
+    let attempts = [
+        ("ATTEMPTS_PER_ITERATION_MAX", ATTEMPTS_PER_ITERATION_MAX.to_string()),
+        ("ATTEMPT_BYTES_MAX", ATTEMPT_BYTES_MAX.to_string()),
+    ];
     let body = [("BODY_BYTES_MAX", cannery_routes::BODY_BYTES_MAX.to_string())];
-    http_limits.into_iter().chain(tls_limits).chain(times).chain(route_limits).chain(body).collect()
+    http_limits
+        .into_iter()
+        .chain(tls_limits)
+        .chain(times)
+        .chain(attempts)
+        .chain(route_limits)
+        .chain(body)
+        .collect()
 }
 
 /// Returns the rows of the page: the name in the last column, and the number in the second.

@@ -1,4 +1,4 @@
-//! Datagrams whose connection ID no worker has issued: the first ones of connection attempts.
+//! Datagrams of connection attempts.
 //!
 //! Each takes several microseconds, for keys of its own and for a reply. In a flood, hundreds arrive between two datagrams of a
 //! connection. So they are kept, and an iteration processes a few of them, in order.
@@ -9,6 +9,9 @@ use std::net::{IpAddr, SocketAddr};
 use cannery_secure::quic::Arrival;
 
 use super::limits::ATTEMPT_BYTES_MAX;
+
+/// The least memory that a datagram counts for, in bytes, so that their number is limited too.
+const COUNTED_BYTES_MIN: usize = 1200;
 
 /// Datagrams that wait, oldest first.
 #[derive(Debug, Default)]
@@ -50,20 +53,19 @@ impl Attempts {
     /// Too many datagrams wait.
     pub(super) fn push(&mut self, socket: usize, arrival: &Arrival<'_>) -> Result<(), Full> {
         let &Arrival { source, destination, ecn, bytes } = arrival;
-        let datagram = KeptDatagram { socket, source, destination, ecn, bytes: bytes.into() };
-        let total = self.bytes + datagram.memory();
+        let total = self.bytes + memory(bytes);
         if total > ATTEMPT_BYTES_MAX {
             return Err(Full);
         }
         self.bytes = total;
-        self.queue.push_back(datagram);
+        self.queue.push_back(KeptDatagram { socket, source, destination, ecn, bytes: bytes.into() });
         Ok(())
     }
 
     /// Removes the oldest datagram.
     pub(super) fn pop(&mut self) -> Option<KeptDatagram> {
         let datagram = self.queue.pop_front()?;
-        self.bytes -= datagram.memory();
+        self.bytes -= memory(&datagram.bytes);
         Some(datagram)
     }
 }
@@ -73,11 +75,11 @@ impl KeptDatagram {
         let KeptDatagram { source, destination, ecn, ref bytes, .. } = *self;
         Arrival { source, destination, ecn, bytes }
     }
+}
 
-    /// Returns the memory of the datagram, in bytes.
-    fn memory(&self) -> usize {
-        size_of::<KeptDatagram>() + self.bytes.len()
-    }
+/// Returns the memory that a datagram with this content counts for, in bytes.
+fn memory(content: &[u8]) -> usize {
+    size_of::<KeptDatagram>() + content.len().max(COUNTED_BYTES_MIN)
 }
 
 #[cfg(test)]
@@ -109,6 +111,7 @@ mod tests {
             while attempts.push(0, &arrival(&bytes)).is_ok() {
                 assert!(attempts.bytes <= ATTEMPT_BYTES_MAX, "{length}");
             }
+            assert!(attempts.len() <= 256, "{length}");
             // There is room again.
             let is_kept = attempts.pop().is_some();
             assert_eq!(is_kept, length <= ATTEMPT_BYTES_MAX, "{length}");

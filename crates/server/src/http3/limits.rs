@@ -8,9 +8,9 @@ pub(super) const BATCHES_PER_ITERATION_MAX: usize = 4;
 /// Datagrams of connection attempts in one iteration: the connections wait for them, about 80 microseconds.
 pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
 
-/// Memory of datagrams of connection attempts that wait for further iterations, in bytes: about 250 datagrams, which an attempt
-/// waits for up to three milliseconds. Clients repeat those that are dropped.
-pub(super) const ATTEMPT_BYTES_MAX: usize = 320 * 1024;
+/// Memory of datagrams of connection attempts that wait for further iterations, in bytes: about 250. In a longer queue, they
+/// would wait until their clients have repeated them, as clients do with those that are dropped.
+pub(crate) const ATTEMPT_BYTES_MAX: usize = 320 * 1024;
 
 /// Datagrams that a connection sends with one call. Linux splits up to 64; 44 of 1,472 bytes are as many as fit.
 pub(super) const TRAIN_SEGMENTS_MAX: usize = 44;

@@ -9,6 +9,7 @@ use cannery_secure::quic::{Arrival, Context, Issuer};
 
 use super::forwarding::Forwarding;
 use super::limits::{PREDECESSOR_GRACE, SHARED_SOCKETS_MAX};
+use super::packet_type::{can_be_attempt, has_long_header};
 
 /// Routes the datagrams of a worker.
 pub(super) struct Router<D> {
@@ -36,14 +37,15 @@ pub(super) struct Peers {
 /// Where a datagram goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// It is for a connection of this worker, or of a process that has exited.
+    /// It has a connection ID of this worker or of a process that has exited: it belongs to a connection, or answers a Retry
+    /// packet.
     Own,
-    /// No process of this server has issued its connection ID: it begins a connection, or belongs to another server.
-    Unknown,
+    /// It has a connection ID that a client has chosen: it belongs to a connection attempt.
+    Attempt,
     /// It was forwarded to the worker that has issued its connection ID.
     Forwarded,
-    /// It is for a worker that isn't known, and the client sends it again. If the endpoint got it, it would end the connection
-    /// by a stateless reset.
+    /// It belongs to no connection. Or it is for a worker that isn't known, and the client sends it again: if the endpoint got it,
+    /// it would end the connection by a stateless reset.
     Dropped,
 }
 
@@ -75,7 +77,9 @@ impl<D: DatagramSocket> Router<D> {
     }
 
     fn route_by_checked_id(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
-        let Some(issuer) = self.context.issuer_of(arrival.bytes) else { return Route::Unknown };
+        let Some(issuer) = self.context.issuer_of(arrival.bytes) else {
+            return if can_be_attempt(arrival.bytes) { Route::Attempt } else { Route::Dropped };
+        };
         if issuer == self.issuer {
             return Route::Own;
         }
@@ -114,7 +118,60 @@ impl<D: DatagramSocket> Router<D> {
     }
 }
 
-/// Returns `true` for a packet with a long header (RFC 9000 §17.2), as those of handshakes have it.
-fn has_long_header(datagram: &[u8]) -> bool {
-    datagram.first().is_some_and(|first| first & 0x80 != 0)
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use cannery_eventloop::simulated::SimulatedDatagrams;
+    use cannery_secure::quic::{EarlyData, Generation};
+    use cannery_secure::{Certificates, Protocol, SelfSigned, Settings, Version};
+
+    use super::*;
+
+    fn router() -> Router<SimulatedDatagrams> {
+        let now = SystemTime::now();
+        let names = ["localhost".to_owned()];
+        let settings = Settings {
+            certificates: Certificates::self_signed(SelfSigned::Ecdsa, &names, now).unwrap(),
+            seed: None,
+            versions: vec![Version::Tls13],
+            protocols: vec![Protocol::Http2],
+            now,
+        };
+        let tls = cannery_secure::Context::new(settings).unwrap();
+        let context = Context::new(&tls, None, EarlyData::Refused).unwrap();
+        let issuer = Issuer { worker: 1, generation: Generation::new(0) };
+        let peers = Peers { workers: Vec::new(), predecessors: Vec::new(), drain: Duration::ZERO };
+        Router::new(context, issuer, None, peers)
+    }
+
+    /// A connection ID that names worker 1 of the first generation. Its check is wrong.
+    const FORGED: [u8; 10] = [0xe0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+
+    #[test]
+    fn datagrams_without_an_issued_id_are_attempts_or_dropped() {
+        let mut router = router();
+        let mut route = |first: u8, id: &[u8], length: usize| {
+            let mut bytes = vec![first];
+            if first & 0x80 != 0 {
+                bytes.extend_from_slice(&[0, 0, 0, 1, u8::try_from(id.len()).unwrap()]);
+            }
+            bytes.extend_from_slice(id);
+            bytes.resize(length, 0);
+            let source = ([192, 0, 2, 1], 443).into();
+            let arrival = Arrival { source, destination: None, ecn: 0, bytes: &bytes };
+            router.route(0, &arrival, Instant::now())
+        };
+
+        // Initial packets, with an ID of the client's and with one that looks like ours.
+        assert_eq!(route(0xc0, &[7; 8], 1200), Route::Attempt);
+        assert_eq!(route(0xc0, &FORGED, 1200), Route::Attempt);
+        assert_eq!(route(0xc0, &[7; 8], 1199), Route::Dropped);
+        // Early data.
+        assert_eq!(route(0xd0, &[7; 8], 100), Route::Attempt);
+        // Short headers. The endpoint finds no connection for the first.
+        assert_eq!(route(0x40, &FORGED, 100), Route::Own);
+        assert_eq!(route(0x40, &[7; 10], 1200), Route::Dropped);
+        assert_eq!(route(0x40, &[], 1), Route::Dropped);
+    }
 }

@@ -64,7 +64,9 @@ impl Http3Metric {
             Http3Metric::PacketsLost => "QUIC packets declared lost.",
             Http3Metric::Migrations => "Changes of a QUIC client's address or port.",
             Http3Metric::Retries => "Retry packets, by which clients prove their addresses during a flood.",
-            Http3Metric::AttemptsDropped => "Datagrams of connection attempts dropped, because too many waited.",
+            Http3Metric::AttemptsDropped => {
+                "Datagrams of connection attempts dropped, because too many waited."
+            }
             Http3Metric::DatagramsDiscarded => {
                 "Datagrams that the kernel discarded, because the receive buffer of a socket was full."
             }

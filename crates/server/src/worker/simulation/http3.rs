@@ -10,9 +10,12 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use cannery_eventloop::simulated::{Network, Path, Random, Simulated, SimulatedDatagrams, SimulatedListener};
+use cannery_eventloop::Datagram;
+use cannery_eventloop::simulated::{
+    DatagramPeer, Network, Path, Random, Simulated, SimulatedDatagrams, SimulatedListener,
+};
 use cannery_secure::quic::{self, EarlyData, Generation};
 use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
 
@@ -23,6 +26,7 @@ use crate::fault::{self, Place};
 use crate::http3::{ATTEMPTS_PER_ITERATION_MAX, HANDSHAKE_SILENCE_MAX, Http3Plan};
 use crate::observe::Observer;
 use crate::reload::Current;
+use crate::worker::stepper::Http3Stepper;
 use crate::worker::{Plan, StopFlag, Worker};
 use client::{Client, Outcome, Vanishing};
 
@@ -82,6 +86,42 @@ fn shutdown_waits_briefly_for_half_open_connections() {
     assert_eq!((worker.now() - start).as_secs(), HANDSHAKE_SILENCE_MAX.as_secs());
 }
 
+/// Retry packets leave after the responses of their iteration, although the Initial packets have arrived before the requests.
+#[test]
+fn responses_precede_retry_packets() {
+    let mut random = Random::new(1);
+    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let now = stepper.now();
+    let mut client = Client::new(&mut random);
+    while !client.is_confirmed() {
+        let sent = transmitted(&mut client, now);
+        stepper.step(sent);
+        for mut bytes in stepper.take_sent() {
+            client.receive(now, Datagram { source: SERVER, destination: None, ecn: None, bytes: &mut bytes });
+        }
+    }
+
+    // With more than 100 half-open connections, each attempt is answered by a Retry packet.
+    let mut initials = |count| -> Vec<_> {
+        (0..count).flat_map(|_| transmitted(&mut Client::new(&mut random), now).into_iter().take(1)).collect()
+    };
+    for _ in 0..10 {
+        stepper.step(initials(12));
+        stepper.step(Vec::new());
+    }
+    let _ = stepper.take_sent();
+
+    let requests = transmitted(&mut client, now);
+    assert!(!requests.is_empty(), "the client has more requests");
+    stepper.step([initials(8), requests].concat());
+    let sent = stepper.take_sent();
+    let is_retry = |datagram: &Vec<u8>| datagram[0] & 0xf0 == 0xf0;
+    let has_short_header = |datagram: &Vec<u8>| datagram[0] & 0x80 == 0;
+    let response = sent.iter().rposition(has_short_header).expect("a response");
+    let retry = sent.iter().position(is_retry).expect("a Retry packet");
+    assert!(response < retry, "{response}, {retry}");
+}
+
 /// An iteration processes a few connection attempts, and they are answered in the end.
 #[test]
 fn connections_do_not_wait_for_a_flood() {
@@ -94,6 +134,7 @@ fn connections_do_not_wait_for_a_flood() {
     let client = Rc::new(RefCell::new(Client::new(&mut random)));
     network.add_datagram_peer(address(0, 0), Rc::clone(&client) as _, Path::PERFECT);
     while !client.borrow().is_confirmed() {
+        assert!(network.elapsed() < Duration::from_secs(10), "the client waits");
         worker.run_iteration(None);
     }
 
@@ -107,6 +148,7 @@ fn connections_do_not_wait_for_a_flood() {
     let waiting = |worker: &Worker<Simulated>| worker.http3.as_ref().expect("it serves").waiting_attempts();
     let mut most = 0;
     while !client.borrow().is_done() || waiting(&worker) > 0 {
+        assert!(network.elapsed() < Duration::from_secs(120), "the client or an attempt waits");
         let before = waiting(&worker);
         worker.run_iteration(None);
         most = most.max(waiting(&worker));
@@ -220,6 +262,15 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Returns the datagrams that a client sends now.
+fn transmitted(client: &mut Client, now: Instant) -> Vec<Vec<u8>> {
+    let mut datagrams = Vec::new();
+    while let Some(train) = client.transmit(now) {
+        datagrams.extend(train.bytes.chunks(train.segment_bytes.unwrap_or(usize::MAX)).map(<[u8]>::to_vec));
+    }
+    datagrams
 }
 
 /// Returns an address of a client, which changes its port.
