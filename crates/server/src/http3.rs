@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All datagrams of an iteration are received before a connection runs, and a connection runs once for all of them. So the
-//! responses of an iteration share packets, and the packets of a connection leave with one call.
+//! responses of an iteration share packets, and the packets of a connection leave with one call. Connection attempts come last.
 
 // Datagrams: sockets, and the worker that each is for.
 mod attempts;
