@@ -2,6 +2,7 @@
 //!
 //! We never sleep in a test: the harness waits for messages of the server and for the bytes of a response.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -34,6 +35,8 @@ pub(crate) struct Server {
     transports: Option<Transports>,
     /// Lines of the server's standard error.
     log: Receiver<String>,
+    /// The address of the admin listener, once it was read from there.
+    admin_address: OnceCell<String>,
     /// Removed when the server is dropped.
     _folder: Option<tempfile::TempDir>,
 }
@@ -192,7 +195,7 @@ impl Server {
         // A thread reads what the server prints, so that the server never waits for a reader.
         let (sender, log) = channel();
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        Some(Server { child, address, transports: None, log, _folder: None })
+        Some(Server { child, address, transports: None, log, admin_address: OnceCell::new(), _folder: None })
     }
 
     /// Waits for a line of the server's standard error that contains these words, and returns it.
@@ -231,9 +234,12 @@ impl Server {
         stream
     }
 
-    /// Reads the address of the admin listener from the server's messages.
+    /// Returns the address of the admin listener, which the first call reads from the server's messages.
     pub(crate) fn read_admin_address(&self) -> String {
-        self.await_line("admin page").split("http://").nth(1).unwrap().trim_end_matches('/').to_owned()
+        let read = || {
+            self.await_line("admin page").split("http://").nth(1).unwrap().trim_end_matches('/').to_owned()
+        };
+        self.admin_address.get_or_init(read).clone()
     }
 
     /// Sends bytes and returns everything that the server sends until it closes the connection.
