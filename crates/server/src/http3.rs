@@ -31,7 +31,9 @@ mod limits;
 
 pub(crate) use self::limits::ATTEMPTS_PER_ITERATION_MAX;
 #[cfg(test)]
-pub(crate) use self::limits::{ATTEMPT_BYTES_MAX, HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN};
+pub(crate) use self::limits::{
+    ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN,
+};
 
 use std::collections::VecDeque;
 use std::io;
@@ -291,10 +293,13 @@ impl<D: DatagramSocket> Http3<D> {
     /// Processes connection attempts. Each takes longer than a response, so responses leave first. A new connection runs in the
     /// next iteration.
     fn process_attempts(&mut self, cx: &mut WorkerContext) {
+        // They are taken out, because their datagrams borrow them.
+        let mut attempts = std::mem::take(&mut self.attempts);
         for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
-            let Some(datagram) = self.attempts.pop() else { break };
-            self.pass(datagram.socket, &datagram.arrival(), cx);
+            let Some((number, arrival)) = attempts.pop() else { break };
+            self.pass(number, &arrival, cx);
         }
+        self.attempts = attempts;
         self.attempts_processed = 0;
         // At least one, so that handshakes over TCP can't take the whole budget of every iteration.
         for _ in 0..cx.budget.handshakes.max(1) {

@@ -8,28 +8,30 @@ use std::net::{IpAddr, SocketAddr};
 
 use cannery_secure::quic::Arrival;
 
-use super::limits::ATTEMPT_BYTES_MAX;
-
-/// The least memory that a datagram counts for, in bytes, so that their number is limited too.
-const COUNTED_BYTES_MIN: usize = 1200;
+use super::limits::{ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX};
 
 /// Datagrams that wait, oldest first.
+///
+/// Their contents share one buffer: allocations of their own would leave gaps between those of connections.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     queue: VecDeque<KeptDatagram>,
-    /// The memory of all of them.
-    bytes: usize,
+    /// The contents of all datagrams, in order, after those of datagrams that were removed.
+    contents: Vec<u8>,
+    /// The position of the first content.
+    start: usize,
 }
 
 /// A datagram that waits.
 #[derive(Debug)]
-pub(super) struct KeptDatagram {
+struct KeptDatagram {
     /// The number of the socket at which it arrived.
-    pub(super) socket: usize,
+    socket: usize,
     source: SocketAddr,
     destination: Option<IpAddr>,
     ecn: u8,
-    bytes: Box<[u8]>,
+    /// The length of its content in bytes.
+    bytes: usize,
 }
 
 /// No datagram can be kept, because too many wait.
@@ -53,33 +55,29 @@ impl Attempts {
     /// Too many datagrams wait.
     pub(super) fn push(&mut self, socket: usize, arrival: &Arrival<'_>) -> Result<(), Full> {
         let &Arrival { source, destination, ecn, bytes } = arrival;
-        let total = self.bytes + memory(bytes);
-        if total > ATTEMPT_BYTES_MAX {
+        let waiting_bytes = self.contents.len() - self.start;
+        if self.queue.len() == ATTEMPTS_WAITING_MAX || waiting_bytes + bytes.len() > ATTEMPT_BYTES_MAX {
             return Err(Full);
         }
-        self.bytes = total;
-        self.queue.push_back(KeptDatagram { socket, source, destination, ecn, bytes: bytes.into() });
+
+        if self.queue.is_empty() || self.contents.len() + bytes.len() > ATTEMPT_BYTES_MAX {
+            self.contents.drain(..self.start);
+            self.start = 0;
+        }
+        // The system provides the pages when they are used.
+        self.contents.reserve_exact(ATTEMPT_BYTES_MAX - self.contents.len());
+        self.contents.extend_from_slice(bytes);
+        self.queue.push_back(KeptDatagram { socket, source, destination, ecn, bytes: bytes.len() });
         Ok(())
     }
 
-    /// Removes the oldest datagram.
-    pub(super) fn pop(&mut self) -> Option<KeptDatagram> {
-        let datagram = self.queue.pop_front()?;
-        self.bytes -= memory(&datagram.bytes);
-        Some(datagram)
+    /// Removes the oldest datagram. Returns it with the number of its socket.
+    pub(super) fn pop(&mut self) -> Option<(usize, Arrival<'_>)> {
+        let KeptDatagram { socket, source, destination, ecn, bytes } = self.queue.pop_front()?;
+        let content = &self.contents[self.start..][..bytes];
+        self.start += bytes;
+        Some((socket, Arrival { source, destination, ecn, bytes: content }))
     }
-}
-
-impl KeptDatagram {
-    pub(super) fn arrival(&self) -> Arrival<'_> {
-        let KeptDatagram { source, destination, ecn, ref bytes, .. } = *self;
-        Arrival { source, destination, ecn, bytes }
-    }
-}
-
-/// Returns the memory that a datagram with this content counts for, in bytes.
-fn memory(content: &[u8]) -> usize {
-    size_of::<KeptDatagram>() + content.len().max(COUNTED_BYTES_MIN)
 }
 
 #[cfg(test)]
@@ -90,32 +88,40 @@ mod tests {
         Arrival { source: ([192, 0, 2, 1], 443).into(), destination: None, ecn: 0, bytes }
     }
 
+    /// Datagrams are pushed and removed in turns, so that the buffer is filled several times.
     #[test]
     fn datagrams_are_returned_in_order() {
         let mut attempts = Attempts::default();
-        for (socket, bytes) in [b"first" as &[u8], b"second"].into_iter().enumerate() {
-            assert_eq!(attempts.push(socket, &arrival(bytes)), Ok(()));
+        let content = |number: usize| vec![number.to_le_bytes()[0]; 1200 + number % 7];
+        let mut next = 0;
+        for number in 0..2000 {
+            assert_eq!(attempts.push(number, &arrival(&content(number))), Ok(()));
+            // Up to 100 wait.
+            while attempts.len() > 100 || number % 500 == 499 && !attempts.is_empty() {
+                let (socket, popped) = attempts.pop().expect("a datagram");
+                assert_eq!((socket, popped.bytes), (next, &content(next)[..]));
+                next += 1;
+            }
         }
-        let mut popped = || attempts.pop().map(|kept| (kept.socket, kept.arrival().bytes.to_vec()));
-        assert_eq!(popped(), Some((0, b"first".to_vec())));
-        assert_eq!(popped(), Some((1, b"second".to_vec())));
-        assert_eq!(popped(), None);
-        assert_eq!(attempts.bytes, 0);
+        assert_eq!(next, 2000);
+        assert!(attempts.pop().is_none());
+        assert!(attempts.contents.capacity() <= ATTEMPT_BYTES_MAX);
     }
 
     #[test]
-    fn memory_is_bounded_for_datagrams_of_any_length() {
-        for length in [0, 1200, ATTEMPT_BYTES_MAX + 1] {
+    fn number_and_memory_are_limited() {
+        for (length, fit) in
+            [(0, ATTEMPTS_WAITING_MAX), (1200, ATTEMPTS_WAITING_MAX), (64_000, ATTEMPT_BYTES_MAX / 64_000)]
+        {
             let mut attempts = Attempts::default();
             let bytes = vec![0; length];
-            while attempts.push(0, &arrival(&bytes)).is_ok() {
-                assert!(attempts.bytes <= ATTEMPT_BYTES_MAX, "{length}");
+            for _ in 0..fit {
+                assert_eq!(attempts.push(0, &arrival(&bytes)), Ok(()), "{length}");
             }
-            assert!(attempts.len() <= 256, "{length}");
-            // There is room again.
-            let is_kept = attempts.pop().is_some();
-            assert_eq!(is_kept, length <= ATTEMPT_BYTES_MAX, "{length}");
-            assert_eq!(attempts.push(0, &arrival(&bytes)).is_ok(), is_kept, "{length}");
+            assert_eq!(attempts.push(0, &arrival(&bytes)), Err(Full), "{length}");
+            assert!(attempts.pop().is_some());
+            assert_eq!(attempts.push(0, &arrival(&bytes)), Ok(()), "{length}");
+            assert!(attempts.contents.capacity() <= ATTEMPT_BYTES_MAX, "{length}");
         }
     }
 }

@@ -8,9 +8,12 @@ pub(super) const BATCHES_PER_ITERATION_MAX: usize = 4;
 /// Datagrams of connection attempts in one iteration: the connections wait for them, about 80 microseconds.
 pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
 
-/// Memory of datagrams of connection attempts that wait for further iterations, in bytes: about 250. In a longer queue, they
-/// would wait until their clients have repeated them, as clients do with those that are dropped.
-pub(crate) const ATTEMPT_BYTES_MAX: usize = 320 * 1024;
+/// Datagrams of connection attempts that wait for further iterations. In a longer queue, they would wait until their clients have
+/// repeated them, as clients do with those that are dropped.
+pub(crate) const ATTEMPTS_WAITING_MAX: usize = 256;
+
+/// Their contents, in bytes: datagrams of 1,500 bytes.
+pub(crate) const ATTEMPT_BYTES_MAX: usize = 384_000;
 
 /// Datagrams that a connection sends with one call. Linux splits up to 64; 44 of 1,472 bytes are as many as fit.
 pub(super) const TRAIN_SEGMENTS_MAX: usize = 44;
