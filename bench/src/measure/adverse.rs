@@ -95,8 +95,8 @@ fn over_tls(target: &str) -> Result<Vec<u8>> {
     Ok(http1::Client::new(stream).request(request.as_bytes(), "GET")?.body)
 }
 
-/// Measures latencies of a client and of new ones, and memory of the server: before a flood of Initial packets, while they go to a socket that
-/// no server reads, which shows the cost of the flood to the machine, and while they go to the server.
+/// Measures latencies of a client and of new ones, and memory of the server: before a flood of Initial packets, while they go to
+/// a socket that no server reads, which shows the cost of the flood to the machine, and while they go to the server.
 fn flood(context: &Context<'_>, step: &Step) -> Result<Rows> {
     let placement = machine::placement(1)?;
     let server = context.start_cannery(step)?;
