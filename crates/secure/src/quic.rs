@@ -40,6 +40,7 @@ mod buffers;
 mod connection;
 mod datagram;
 mod endpoint;
+mod packet_type;
 mod retry;
 mod stream;
 
@@ -48,4 +49,5 @@ pub use connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey, Ev
 pub use context::{Context, EarlyData, FORWARDING_KEY_BYTES, are_equal};
 pub use datagram::{Arrival, Transmit};
 pub use endpoint::{AcceptError, Endpoint, Incoming, Received};
+pub use packet_type::PacketType;
 pub use stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome};

@@ -8,11 +8,13 @@
 //! responses of an iteration share packets, and the packets of a connection leave with one call. Connection attempts come last.
 
 // Datagrams: sockets, and the worker that each is for.
-mod attempts;
 mod forwarding;
 mod outlet;
-mod packet_type;
 mod routing;
+
+// New connections.
+mod admission;
+mod attempts;
 
 // The connections of the worker, in a table, and their timers.
 mod connections;
@@ -29,10 +31,10 @@ mod send_order;
 
 mod limits;
 
-pub(crate) use self::limits::ATTEMPTS_PER_ITERATION_MAX;
 #[cfg(test)]
 pub(crate) use self::limits::{
-    ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKE_SILENCE_MAX, SHARED_SOCKETS_MAX, SILENCE_MIN,
+    ATTEMPT_BYTES_MAX, ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKE_SILENCE_MAX,
+    SHARED_SOCKETS_MAX, SILENCE_MIN,
 };
 
 use std::collections::VecDeque;
@@ -44,18 +46,15 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Backlog, DatagramSocket, EventLoop, ReceiveBatch, Train};
 use cannery_secure::quic::{
-    AcceptError, Arrival, ConnectionKey, Context, Endpoint, Generation, Incoming, Issuer, Received, Transmit,
+    Arrival, ConnectionKey, Context, Endpoint, Generation, Issuer, PacketType, Received, Transmit,
 };
 
-use self::attempts::{Attempts, Full};
+use self::admission::Admission;
 use self::bodies::Bodies;
 use self::connection::{Connection, Late};
 use self::connections::{Connections, Slot};
-use self::limits::{
-    BATCHES_PER_ITERATION_MAX, INCOMING_WAITING_MAX, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX,
-};
+use self::limits::{BATCHES_PER_ITERATION_MAX, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX};
 use self::outlet::Outlet;
-use self::packet_type::{is_initial, is_retry};
 use self::routing::{Peers, Route, Router};
 use self::timers::Timers;
 use crate::connection::WorkerContext;
@@ -120,12 +119,7 @@ pub(crate) struct Http3<D> {
     running_next: VecDeque<ConnectionKey>,
     /// Sockets with more datagrams than one iteration receives, by number in the event loop.
     backlogged: Vec<usize>,
-    /// Datagrams of connection attempts that wait for further iterations.
-    attempts: Attempts,
-    /// The number of datagrams of connection attempts that were processed in this iteration.
-    attempts_processed: usize,
-    /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
-    incoming: VecDeque<(Incoming, usize)>,
+    admission: Admission,
     timers: Timers,
     bodies: Bodies,
     /// Buffer for a reply of the endpoint.
@@ -176,9 +170,7 @@ impl<D: DatagramSocket> Http3<D> {
             changed: Vec::new(),
             running_next: VecDeque::new(),
             backlogged: Vec::new(),
-            attempts: Attempts::default(),
-            attempts_processed: 0,
-            incoming: VecDeque::new(),
+            admission: Admission::default(),
             timers: Timers::default(),
             bodies: Bodies::default(),
             reply: Vec::new(),
@@ -233,14 +225,13 @@ impl<D: DatagramSocket> Http3<D> {
     /// Returns `true` if there is work that no event announces.
     pub(crate) fn is_busy(&self) -> bool {
         let has_connections = !self.changed.is_empty() || !self.running_next.is_empty();
-        let has_attempts = !self.attempts.is_empty() || !self.incoming.is_empty();
-        has_connections || has_attempts || !self.backlogged.is_empty()
+        has_connections || !self.admission.is_empty() || !self.backlogged.is_empty()
     }
 
     /// Returns the number of datagrams of connection attempts that wait for further iterations.
     #[cfg(test)]
     pub(crate) fn waiting_attempts(&self) -> usize {
-        self.attempts.len()
+        self.admission.waiting()
     }
 
     /// Returns when the next timer expires.
@@ -290,24 +281,6 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Processes connection attempts. Each takes longer than a response, so responses leave first. A new connection runs in the
-    /// next iteration.
-    fn process_attempts(&mut self, cx: &mut WorkerContext) {
-        // They are taken out, because their datagrams borrow them.
-        let mut attempts = std::mem::take(&mut self.attempts);
-        for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
-            let Some((number, arrival)) = attempts.pop() else { break };
-            self.pass(number, &arrival, cx);
-        }
-        self.attempts = attempts;
-        self.attempts_processed = 0;
-        // At least one, so that handshakes over TCP can't take the whole budget of every iteration.
-        for _ in 0..cx.budget.handshakes.max(1) {
-            let Some((incoming, number)) = self.incoming.pop_front() else { break };
-            self.accept(incoming, number, cx);
-        }
-    }
-
     /// Sends the trains that were gathered.
     fn flush(&mut self) {
         for outlet in &mut self.outlets {
@@ -353,9 +326,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Begins the graceful shutdown of all connections.
     pub(crate) fn begin_drain(&mut self, cx: &mut WorkerContext) {
-        for (incoming, _) in std::mem::take(&mut self.incoming) {
-            self.endpoint.ignore(incoming);
-        }
+        self.ignore_incoming();
         self.for_each(cx, |connection, cx| {
             connection.begin_drain(cx);
             Visit::Changed
@@ -491,25 +462,6 @@ impl<D: DatagramSocket> Http3<D> {
         Backlog::Possible
     }
 
-    /// Passes a datagram with a connection ID that we have issued to its connection.
-    ///
-    /// Clients that answer a Retry packet use such an ID, too, and an attacker can repeat one. If many of them have begun a
-    /// connection in this iteration, other Initial packets wait like those with an ID of the client's.
-    fn pass_or_keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        if self.attempts_processed >= ATTEMPTS_PER_ITERATION_MAX && is_initial(arrival.bytes) {
-            self.keep(number, arrival, cx);
-        } else {
-            self.pass(number, arrival, cx);
-        }
-    }
-
-    /// Keeps a datagram of a connection attempt until the connections have run.
-    fn keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        if let Err(Full) = self.attempts.push(number, arrival) {
-            cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
-        }
-    }
-
     /// Passes a datagram to its connection, or to the endpoint if it has none.
     fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
         self.running = Running::Endpoint;
@@ -527,96 +479,16 @@ impl<D: DatagramSocket> Http3<D> {
                 self.mark(key);
             }
             Received::Incoming(incoming) => {
-                self.attempts_processed += 1;
+                self.admission.count_processed();
                 self.admit(incoming, number, cx);
             }
             Received::Reply(transmit) => {
-                self.attempts_processed += 1;
-                cx.observer.count_http3(Http3Metric::Retries, is_retry(&self.reply).into());
+                self.admission.count_processed();
+                let is_retry = PacketType::of(&self.reply) == Some(PacketType::Retry);
+                cx.observer.count_http3(Http3Metric::Retries, is_retry.into());
                 self.reply(number, &transmit);
             }
             Received::Dropped => {}
-        }
-    }
-
-    /// Keeps a connection attempt until there is budget to accept it, or answers it otherwise.
-    fn admit(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
-        let Some(incoming) = self.retry_during_takeover(incoming, number, cx) else { return };
-        if cx.is_draining() {
-            // The client tries again, and a program that takes over gets it.
-            self.endpoint.ignore(incoming);
-        } else if self.is_full(cx) {
-            self.refuse(incoming, number);
-        } else if self.incoming.len() < INCOMING_WAITING_MAX {
-            self.incoming.push_back((incoming, number));
-        } else {
-            cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
-            self.endpoint.ignore(incoming);
-        }
-    }
-
-    /// Answers a connection attempt by a Retry packet while a predecessor may read the sockets too. Returns the attempt if it
-    /// is to be admitted.
-    ///
-    /// A long ClientHello comes in two datagrams. If each program got one, the client would have two servers, and some clients
-    /// acknowledge packets of one to the other, so that the handshake never ends. After a Retry packet, the client begins
-    /// again with a connection ID of this program. If the predecessor has answered before, the client discards the Retry packet
-    /// and goes on with the predecessor (RFC 9000 §17.2.5.2).
-    fn retry_during_takeover(
-        &mut self,
-        incoming: Incoming,
-        number: usize,
-        cx: &mut WorkerContext,
-    ) -> Option<Incoming> {
-        if cx.is_draining() || !self.router.shares_sockets(cx.clock.now) {
-            return Some(incoming);
-        }
-        match self.endpoint.retry(incoming, &mut self.reply) {
-            Ok(transmit) => {
-                cx.observer.count_http3(Http3Metric::Retries, 1);
-                self.reply(number, &transmit);
-                None
-            }
-            // It has answered one.
-            Err(incoming) => Some(*incoming),
-        }
-    }
-
-    /// Returns `true` if there is no room for another connection.
-    fn is_full(&self, cx: &WorkerContext) -> bool {
-        self.open >= self.open_max || cx.memory.is_tight()
-    }
-
-    fn refuse(&mut self, incoming: Incoming, number: usize) {
-        let transmit = self.endpoint.refuse(incoming, &mut self.reply);
-        self.reply(number, &transmit);
-    }
-
-    fn accept(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
-        // Others may have been accepted since it was admitted.
-        if self.is_full(cx) {
-            return self.refuse(incoming, number);
-        }
-        cx.budget.handshakes = cx.budget.handshakes.saturating_sub(1);
-        self.running = Running::Endpoint;
-        let accepted = self.endpoint.accept(cx.clock.now, incoming, &mut self.reply);
-        self.running = Running::Nothing;
-        match accepted {
-            Ok(quic) => {
-                let key = quic.key();
-                let connection = Connection::new(quic, number, cx);
-                cx.memory.change(0, connection.memory());
-                cx.observer.connection_accepted();
-                self.connections.insert(connection);
-                self.open += 1;
-                self.mark(key);
-            }
-            Err(AcceptError { reply, .. }) => {
-                cx.observer.tls_failed();
-                if let Some(transmit) = reply {
-                    self.reply(number, &transmit);
-                }
-            }
         }
     }
 

@@ -21,6 +21,7 @@ use aws_lc_rs::aead::quic::{AES_128, AES_256, HeaderProtectionKey};
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use zeroize::Zeroizing;
 
+use super::packet_type::LONG_HEADER;
 use crate::seed::StaticSecret;
 
 /// Bytes that identify this server to a load balancer, the same in all its processes.
@@ -39,9 +40,6 @@ const _: () = assert!(BYTES_MAX - CHECK_BYTES <= BLOCK_BYTES);
 
 /// The configuration bits of an ID without a server ID: a load balancer must not read one from it.
 const NOT_ROUTABLE: u8 = 0b1110_0000;
-
-/// The bit of a datagram's first byte that marks a long header (RFC 9000 §17.2).
-const LONG_HEADER: u8 = 0x80;
 
 /// The positions of the destination connection ID in a datagram: after flags and version and its length in a long header,
 /// after the flags in a short one.

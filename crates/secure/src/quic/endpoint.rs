@@ -16,6 +16,7 @@ use super::cid::{Generation, Issuer};
 use super::connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey};
 use super::context::Context;
 use super::datagram::{Arrival, Transmit};
+use super::packet_type::PacketType;
 use super::retry::contains_retry;
 use crate::limits::{QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_VERSION_NEGOTIATION_INTERVAL_MS};
 use crate::seed::derive;
@@ -158,8 +159,7 @@ impl Endpoint {
 
     /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1).
     fn limit_reply(&mut self, now: Instant, transmit: Transmit, reply: &[u8]) -> Received {
-        let is_version_negotiation = matches!(reply, [first, 0, 0, 0, 0, ..] if first & 0x80 != 0);
-        if !is_version_negotiation {
+        if PacketType::of(reply) != Some(PacketType::VersionNegotiation) {
             return Received::Reply(transmit);
         }
 

@@ -4,61 +4,47 @@
 //! first byte of another packet suffices, or a datagram that an observer of the handshake forges. We drop such datagrams, and
 //! the client sends its packets again.
 
-/// The bit of a packet's first byte that marks a long header (RFC 9000 §17.2).
-const LONG_HEADER: u8 = 0x80;
+use super::packet_type::PacketType;
 
-/// The version with these packet types: QUIC version 1 (RFC 9000 §15).
-const VERSION_1: [u8; 4] = [0, 0, 0, 1];
-
-/// Types of packets with a long header (RFC 9000 §17.2, table 5).
-const INITIAL: u8 = 0;
-const RETRY: u8 = 3;
+/// The bytes of a long header before its connection IDs: flags and version (RFC 9000 §17.2).
+const FLAGS_AND_VERSION_BYTES: usize = 5;
 
 /// Returns `true` if a packet of this datagram is a Retry packet.
 pub(super) fn contains_retry(datagram: &[u8]) -> bool {
     let mut rest = datagram;
-    while let Some(packet) = Packet::split_off(&mut rest) {
-        if packet == Packet::Retry {
-            return true;
+    loop {
+        let after = match PacketType::of(rest) {
+            Some(PacketType::Retry) => return true,
+            Some(kind @ (PacketType::Initial | PacketType::ZeroRtt | PacketType::Handshake)) => {
+                after_long_packet(kind, rest)
+            }
+            // They always take the rest.
+            Some(PacketType::Short | PacketType::VersionNegotiation | PacketType::OtherVersion) | None => {
+                None
+            }
+        };
+        match after {
+            Some(after) => rest = after,
+            None => return false,
         }
     }
-    false
 }
 
-/// A packet of version 1 with a long header.
-#[derive(PartialEq, Eq)]
-enum Packet {
-    Retry,
-    Other,
-}
-
-impl Packet {
-    /// Removes the first packet of a datagram. Returns `None` if it has another form, which always takes the rest, or if it is
-    /// incomplete.
-    fn split_off(rest: &mut &[u8]) -> Option<Packet> {
-        let (first, version) = (*rest.first()?, rest.get(1..5)?);
-        if first & LONG_HEADER == 0 || version != VERSION_1 {
-            return None;
-        }
-        let kind = first >> 4 & 3;
-        if kind == RETRY {
-            return Some(Packet::Retry);
-        }
-
-        let mut packet = &rest[5..];
-        for _connection_id in 0..2 {
-            let length = *packet.split_off_first()?;
-            packet.split_off(..usize::from(length))?;
-        }
-        if kind == INITIAL {
-            let token = variable_length_integer(&mut packet)?;
-            packet.split_off(..token)?;
-        }
-        let length = variable_length_integer(&mut packet)?;
-        packet.split_off(..length)?;
-        *rest = packet;
-        Some(Packet::Other)
+/// Returns the bytes after the first packet of a datagram, whose long header gives its length (RFC 9000 §17.2). Returns `None` if
+/// the packet is incomplete.
+fn after_long_packet(kind: PacketType, datagram: &[u8]) -> Option<&[u8]> {
+    let mut rest = datagram.get(FLAGS_AND_VERSION_BYTES..)?;
+    for _connection_id in 0..2 {
+        let length = *rest.split_off_first()?;
+        rest.split_off(..usize::from(length))?;
     }
+    if kind == PacketType::Initial {
+        let token = variable_length_integer(&mut rest)?;
+        rest.split_off(..token)?;
+    }
+    let length = variable_length_integer(&mut rest)?;
+    rest.split_off(..length)?;
+    Some(rest)
 }
 
 /// Removes a variable-length integer (RFC 9000 §16).
@@ -73,6 +59,11 @@ fn variable_length_integer(bytes: &mut &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
+    /// Types of packets with a long header (RFC 9000 §17.2, table 5).
+    const INITIAL: u8 = 0;
+    const HANDSHAKE: u8 = 2;
+    const RETRY: u8 = 3;
+
     /// A packet with a long header: connection IDs of one byte, a token of two in an Initial packet, and this content.
     fn packet(kind: u8, content: &[u8]) -> Vec<u8> {
         let token: &[u8] = if kind == INITIAL { &[2, 7, 7] } else { &[] };
@@ -83,7 +74,7 @@ mod tests {
 
     #[test]
     fn retry_is_found_anywhere_in_a_datagram() {
-        let (initial, handshake) = (packet(INITIAL, b"hello"), packet(2, b"finished"));
+        let (initial, handshake) = (packet(INITIAL, b"hello"), packet(HANDSHAKE, b"finished"));
         let (retry, short) = (packet(RETRY, b"token"), [0x40; 30]);
         assert!(contains_retry(&retry));
         assert!(contains_retry(&[&initial[..], &retry].concat()));
@@ -96,7 +87,7 @@ mod tests {
 
     #[test]
     fn incomplete_packets_are_no_error() {
-        let datagram = [packet(INITIAL, b"hello"), packet(2, b"finished")].concat();
+        let datagram = [packet(INITIAL, b"hello"), packet(HANDSHAKE, b"finished")].concat();
         for length in 0..datagram.len() {
             assert!(!contains_retry(&datagram[..length]), "{length}");
         }

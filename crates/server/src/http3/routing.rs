@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::DatagramSocket;
-use cannery_secure::quic::{Arrival, Context, Issuer};
+use cannery_secure::limits::QUIC_HANDSHAKE_DATAGRAM_BYTES;
+use cannery_secure::quic::{Arrival, Context, Issuer, PacketType};
 
 use super::forwarding::Forwarding;
 use super::limits::{PREDECESSOR_GRACE, SHARED_SOCKETS_MAX};
-use super::packet_type::{can_be_attempt, has_long_header};
 
 /// Routes the datagrams of a worker.
 pub(super) struct Router<D> {
@@ -71,7 +71,11 @@ impl<D: DatagramSocket> Router<D> {
     pub(super) fn route(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
         match self.context.id_layout().named_issuer(arrival.bytes) {
             // Without a check of the ID: if no connection has it, the datagram takes little time.
-            Some(named) if named == self.issuer && !has_long_header(arrival.bytes) => Route::Own,
+            Some(named)
+                if named == self.issuer && PacketType::of(arrival.bytes) == Some(PacketType::Short) =>
+            {
+                Route::Own
+            }
             _ => self.route_by_checked_id(number, arrival, now),
         }
     }
@@ -115,6 +119,16 @@ impl<D: DatagramSocket> Router<D> {
             return false;
         }
         now < *self.predecessor_ends.get_or_insert(now + self.peers.drain + PREDECESSOR_GRACE)
+    }
+}
+
+/// Returns `true` if a datagram with an ID that a client has chosen can belong to a connection attempt: the client pads datagrams
+/// with Initial packets to full length (RFC 9000 §14.1), but not those with early data alone.
+fn can_be_attempt(datagram: &[u8]) -> bool {
+    match PacketType::of(datagram) {
+        None | Some(PacketType::Short) => false,
+        Some(PacketType::ZeroRtt) => true,
+        Some(_) => datagram.len() >= usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES),
     }
 }
 

@@ -16,7 +16,7 @@ use cannery_eventloop::Datagram;
 use cannery_eventloop::simulated::{
     DatagramPeer, Network, Path, Random, Simulated, SimulatedDatagrams, SimulatedListener,
 };
-use cannery_secure::quic::{self, EarlyData, Generation};
+use cannery_secure::quic::{self, EarlyData, Generation, PacketType};
 use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
 
 use super::run_seeds;
@@ -115,11 +115,55 @@ fn responses_precede_retry_packets() {
     assert!(!requests.is_empty(), "the client has more requests");
     stepper.step([initials(8), requests].concat());
     let sent = stepper.take_sent();
-    let is_retry = |datagram: &Vec<u8>| datagram[0] & 0xf0 == 0xf0;
-    let has_short_header = |datagram: &Vec<u8>| datagram[0] & 0x80 == 0;
+    let is_retry = |datagram: &Vec<u8>| PacketType::of(datagram) == Some(PacketType::Retry);
+    let has_short_header = |datagram: &Vec<u8>| PacketType::of(datagram) == Some(PacketType::Short);
     let response = sent.iter().rposition(has_short_header).expect("a response");
     let retry = sent.iter().position(is_retry).expect("a Retry packet");
     assert!(response < retry, "{response}, {retry}");
+}
+
+/// Handshakes over TCP may use the whole budget of every iteration.
+#[test]
+fn handshakes_over_tcp_leave_one_in_each_iteration() {
+    let mut random = Random::new(1);
+    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let now = stepper.now();
+    let attempts = (0..3).flat_map(|_| transmitted(&mut Client::new(&mut random), now)).collect();
+    assert_eq!(stepper.step_without_budget(attempts), 1);
+    assert_eq!(stepper.step_without_budget(Vec::new()), 2);
+    assert_eq!(stepper.step_without_budget(Vec::new()), 3);
+}
+
+/// Clients that answer a Retry packet use connection IDs of the server's, and their Initial packets wait like all others.
+#[test]
+fn attempts_after_a_retry_wait_too() {
+    // Each sends its ClientHello in two Initial packets.
+    const CLIENTS: usize = 20;
+    let mut random = Random::new(1);
+    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let now = stepper.now();
+    let is_retry = |datagram: &Vec<u8>| PacketType::of(datagram) == Some(PacketType::Retry);
+    let mut attempts = Vec::new();
+    // The first become half-open connections.
+    for _ in 0..1000 {
+        let mut client = Client::new(&mut random);
+        stepper.step(transmitted(&mut client, now));
+        stepper.step(Vec::new());
+        if let Some(bytes) = stepper.take_sent().iter_mut().find(|datagram| is_retry(datagram)) {
+            client.receive(now, Datagram { source: SERVER, destination: None, ecn: None, bytes });
+            attempts.extend(transmitted(&mut client, now));
+        }
+        if attempts.len() == 2 * CLIENTS {
+            break;
+        }
+    }
+
+    stepper.step(attempts);
+    // As many attempts are processed at once, without the second datagram of the last; and as many datagrams after the responses.
+    let processed = (2 + 1) * ATTEMPTS_PER_ITERATION_MAX - 1;
+    assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed);
+    stepper.step(Vec::new());
+    assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed - ATTEMPTS_PER_ITERATION_MAX);
 }
 
 /// An iteration processes a few connection attempts, and they are answered in the end.

@@ -28,6 +28,9 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 443)
 /// The address of the client.
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_000);
 
+/// Datagrams that one call receives, as many as fit a batch.
+const DATAGRAMS_PER_CALL: usize = 16;
+
 /// A worker that exchanges datagrams with one client. Its clock never advances.
 pub struct Http3Stepper {
     worker: Worker<ClientLoop>,
@@ -89,13 +92,30 @@ impl Http3Stepper {
         self.now
     }
 
-    /// Runs one iteration, in which these datagrams arrive: no more than one call receives. Returns the length of those that the
-    /// server sends, in bytes.
+    /// Runs one iteration, in which these datagrams arrive: up to 64. Returns the length of those that the server sends, in bytes.
     pub fn step(&mut self, datagrams: Vec<Vec<u8>>) -> usize {
         *self.mailbox.to_server.borrow_mut() = datagrams;
         self.mailbox.sent_bytes.set(0);
         self.worker.run_iteration(None);
         self.mailbox.sent_bytes.get()
+    }
+
+    /// Does the same in an iteration in which handshakes over TCP have used the whole budget. Returns the number of connections.
+    #[cfg(test)]
+    pub(crate) fn step_without_budget(&mut self, datagrams: Vec<Vec<u8>>) -> usize {
+        *self.mailbox.to_server.borrow_mut() = datagrams;
+        let Worker { http3, cx, events, .. } = &mut self.worker;
+        let http3 = http3.as_mut().expect("the worker serves HTTP/3");
+        cx.budget.handshakes = 0;
+        http3.resume(0, cx);
+        http3.run(events, cx);
+        http3.len()
+    }
+
+    /// Returns the number of datagrams of connection attempts that wait for further iterations.
+    #[cfg(test)]
+    pub(crate) fn waiting_attempts(&self) -> usize {
+        self.worker.http3.as_ref().expect("the worker serves HTTP/3").waiting_attempts()
     }
 
     /// Returns the datagrams that the server has sent since the last call.
@@ -127,10 +147,12 @@ struct MailboxSocket(Rc<Mailbox>);
 impl DatagramSocket for MailboxSocket {
     fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<Backlog> {
         batch.clear();
-        for datagram in self.0.to_server.take() {
+        let mut waiting = self.0.to_server.borrow_mut();
+        let received = waiting.len().min(DATAGRAMS_PER_CALL);
+        for datagram in waiting.drain(..received) {
             batch.push_datagram(CLIENT, SERVER.ip(), &datagram);
         }
-        Ok(Backlog::Empty)
+        Ok(if waiting.is_empty() { Backlog::Empty } else { Backlog::Possible })
     }
 
     fn send(&self, train: &Train<'_>) -> SendOutcome {
