@@ -36,8 +36,7 @@ impl<L: EventLoop> Worker<L> {
         if self.backlog == Backlog::Full && self.cx.memory.is_tight() {
             self.shed();
         }
-        if self.cx.memory.has_memory_to_release() {
-            self.cx.memory.set_released();
+        if self.cx.memory.tick() {
             cannery_eventloop::release_free_memory();
         }
     }

@@ -9,14 +9,36 @@ fn memory_is_released_once_per_peak() {
     assert!(!memory.has_memory_to_release());
     memory.change(40 << 20, 10 << 20);
     assert!(memory.has_memory_to_release());
-    memory.set_released();
+    assert_eq!(seconds_until_release(&mut memory), Some(RELEASED_AFTER_S + 1));
     assert!(!memory.has_memory_to_release());
     memory.change(10 << 20, 0);
     assert!(memory.has_memory_to_release(), "the rest");
-    memory.set_released();
+    assert_eq!(seconds_until_release(&mut memory), Some(RELEASED_AFTER_S + 1));
     memory.change(0, 3 << 20);
     memory.change(3 << 20, 0);
     assert!(!memory.has_memory_to_release(), "too little");
+    assert_eq!(seconds_until_release(&mut memory), None);
+}
+
+#[test]
+fn memory_of_bursts_is_kept_between_them() {
+    let mut memory = MemoryBudget::new(100 << 20);
+    for second in 0..100 {
+        memory.change(0, 30 << 20);
+        memory.change(30 << 20, 0);
+        assert!(!memory.tick(), "{second}");
+        // Every second of the pause, which is shorter than the delay.
+        for _ in 2..RELEASED_AFTER_S {
+            assert!(!memory.tick(), "{second}");
+        }
+    }
+    assert!(memory.has_memory_to_release());
+    assert!(seconds_until_release(&mut memory).is_some());
+}
+
+/// Returns after how many ticks memory is released, if it is within a minute.
+fn seconds_until_release(memory: &mut MemoryBudget) -> Option<u32> {
+    (1..=60).find(|_| memory.tick())
 }
 
 #[test]
