@@ -311,7 +311,8 @@ fn incremental_responses_take_turns() {
     let large = compile_release(folder.path(), 1);
     let server = start_site(folder.path(), &[]);
     let address = server.read_quic_address();
-    let options = Options { stream_window: 8 << 20, ..Options::default() };
+    // The window of the connection has room for a part of a response, so that the server also orders what it writes next.
+    let options = Options { stream_window: 8 << 20, window: 64 << 10, ..Options::default() };
     for (priority, takes_turns) in [("u=3", false), ("u=3, i", true)] {
         let mut client = Client::connect_with(address, &options).unwrap();
         let [first, second] = [(); 2].map(|()| {

@@ -409,6 +409,14 @@ impl Connection {
         self.quinn.send_stream(id.to_quinn()).set_priority(priority).map_err(|_| StreamClosed)
     }
 
+    /// Returns the priority of a stream, or `None` if it was reset or acknowledged entirely.
+    pub fn priority(&mut self, id: StreamId) -> Option<i32> {
+        if !id.is_writable() {
+            return None;
+        }
+        self.quinn.send_stream(id.to_quinn()).priority().ok()
+    }
+
     /// Returns the number of streams on which data is not acknowledged.
     pub fn unacknowledged_streams(&mut self) -> usize {
         self.quinn.streams().send_streams()

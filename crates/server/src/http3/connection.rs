@@ -181,11 +181,15 @@ impl Connection {
     pub(super) fn run(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
         self.has_run = true;
         bodies.release(&cx.release.content);
+        let mut writable = Vec::new();
         while let Some(event) = self.quic.next_event() {
-            if let Err(code) = self.handle(event, cx, bodies) {
+            if let Event::Writable(stream) = event {
+                writable.push(stream);
+            } else if let Err(code) = self.handle(event, cx, bodies) {
                 self.fail(code, cx);
             }
         }
+        self.resume(writable);
         if self.handled.is_used() {
             self.write_handled(cx, bodies);
         }
@@ -199,7 +203,7 @@ impl Connection {
                 cx.observer.count_http3(Http3Metric::Connections, 1);
                 cx.observer.handshake_done(self.quic.handshake_kind());
                 self.begin(cx)?;
-                self.resume_responses();
+                self.resume(self.responses.iter().map(|response| response.stream).collect());
                 Ok(())
             }
             Event::StreamsOpened(direction) => {
@@ -214,17 +218,13 @@ impl Connection {
                 Ok(())
             }
             Event::Readable(stream) => self.read(stream, cx, bodies),
-            Event::Writable(stream) => {
-                self.resume_response(stream);
-                Ok(())
-            }
             Event::Stopped(stream, _) => self.stop_response(stream),
             Event::Finished(_) => {
                 self.is_active = true;
                 self.http.finish_response();
                 Ok(())
             }
-            Event::StreamsAvailable(_) => Ok(()),
+            Event::Writable(_) | Event::StreamsAvailable(_) => Ok(()),
             Event::BudgetExceeded => Err(ErrorCode::ExcessiveLoad),
             Event::Closed(reason) => {
                 self.phase = Phase::Closed;
@@ -442,9 +442,11 @@ impl Connection {
         pieces.clear();
     }
 
-    /// Sends the responses that wait for the end of the handshake.
-    fn resume_responses(&mut self) {
-        let streams: Vec<StreamId> = self.responses.iter().map(|response| response.stream).collect();
+    /// Continues streams for which the client's windows have room again, or that were waiting for the end of the handshake.
+    ///
+    /// QUIC reports them in no useful order, and there may be room for one only: the first in the order of sending.
+    fn resume(&mut self, mut streams: Vec<StreamId>) {
+        streams.sort_by_cached_key(|stream| std::cmp::Reverse(self.quic.priority(*stream)));
         for stream in streams {
             self.resume_response(stream);
         }
