@@ -51,12 +51,13 @@ pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 
 /// Bidirectional streams that a client may have open until it has had half as many open at once. The library allocates the state
 /// of all permitted streams, and most connections need few: 100 take 4 kB, several microseconds of the handshake, and more misses
-/// of the processor's caches with each request.
-pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 16;
+/// of the processor's caches with each request. Its tables have room for 14 streams before they double, and three are
+/// unidirectional.
+pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 11;
 
-/// Unidirectional streams that a client may have open at once: the three of HTTP/3 and QPACK, and some of reserved types
-/// that clients open to test servers (RFC 9114 §6.2.3).
-pub const QUIC_UNIDIRECTIONAL_STREAMS_MAX: u32 = 8;
+/// Unidirectional streams that a client may have open at once: the three of HTTP/3 and QPACK, as RFC 9114 §6.2 requires. Streams of
+/// reserved types (RFC 9114 §6.2.3) take the place of one that the client has not opened.
+pub const QUIC_UNIDIRECTIONAL_STREAMS_MAX: u32 = 3;
 
 /// Bytes that a client may send on a stream beyond those that were read: a request head of the largest size.
 pub const QUIC_STREAM_WINDOW_BYTES: u32 = 16 * 1024;
@@ -132,8 +133,8 @@ pub const QUIC_RETRY_TOKEN_SECONDS: u64 = 15;
 /// How long a token for a later connection is valid, in seconds. A day covers most visits that are followed by another.
 pub const QUIC_TOKEN_SECONDS: u64 = 24 * 60 * 60;
 
-/// Tokens that a client gets for later connections: browsers open two at times, and each token is for one.
-pub const QUIC_TOKENS_PER_CONNECTION: u32 = 2;
+/// Tokens that a client gets for later connections. Each is for one, in which the client gets the next.
+pub const QUIC_TOKENS_PER_CONNECTION: u32 = 1;
 
 /// Sessions that are stored for clients that resume them with early data, in one process. Each takes 300 bytes, and two are
 /// stored per connection. The oldest ones are dropped.

@@ -333,8 +333,9 @@ impl<D: DatagramSocket> Http3<D> {
         });
     }
 
-    /// Runs the work of every second: ends connections that are late.
+    /// Runs the work of every second: ends connections that are late, and frees memory.
     pub(crate) fn tick(&mut self, cx: &mut WorkerContext) {
+        self.admission.free_unused();
         for outlet in &mut self.outlets {
             if let Some(notice) = outlet.count(&mut cx.observer) {
                 // The thread that receives notices may have stopped.

@@ -17,7 +17,6 @@ use super::records::Records;
 pub(super) const TAG_BYTES: usize = 16;
 
 /// The keys of both directions of a packet number space.
-#[derive(Clone)]
 pub(super) struct ProtectionKeys {
     local: (HeaderKey, PacketKey),
     remote: (HeaderKey, PacketKey),
@@ -25,18 +24,8 @@ pub(super) struct ProtectionKeys {
 
 impl From<rustls::quic::Keys> for ProtectionKeys {
     fn from(keys: rustls::quic::Keys) -> Self {
-        let wrap = |keys: DirectionalKeys| (HeaderKey(keys.header.into()), PacketKey::new(keys.packet));
+        let wrap = |keys: DirectionalKeys| (HeaderKey(keys.header), PacketKey(keys.packet));
         Self { local: wrap(keys.local), remote: wrap(keys.remote) }
-    }
-}
-
-impl From<ProtectionKeys> for Keys {
-    fn from(keys: ProtectionKeys) -> Self {
-        let (local, remote) = (keys.local, keys.remote);
-        Self {
-            header: KeyPair { local: Box::new(local.0), remote: Box::new(remote.0) },
-            packet: KeyPair { local: Box::new(local.1), remote: Box::new(remote.1) },
-        }
     }
 }
 
@@ -83,9 +72,12 @@ impl From<TrafficKeys> for Keys {
 impl ProtectionKeys {
     /// Returns the keys, of which that of the remote side records its packets by `record`.
     fn recording(self, record: fn(&Records, u64), records: Arc<Records>) -> Keys {
-        let remote = Box::new(RecordingKey { key: self.remote.1.clone(), record, records });
-        let Keys { header, packet } = self.into();
-        Keys { header, packet: KeyPair { local: packet.local, remote } }
+        let (local, remote) = (self.local, self.remote);
+        let recording = RecordingKey { key: remote.1, record, records };
+        Keys {
+            header: KeyPair { local: Box::new(local.0), remote: Box::new(remote.0) },
+            packet: KeyPair { local: Box::new(local.1), remote: Box::new(recording) },
+        }
     }
 }
 
@@ -100,7 +92,7 @@ impl From<DirectionalKeys> for EarlyKeys {
 
 impl From<EarlyKeys> for (Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>) {
     fn from(EarlyKeys(keys): EarlyKeys) -> Self {
-        (Box::new(HeaderKey(keys.header.into())), Box::new(PacketKey::new(keys.packet)))
+        (Box::new(HeaderKey(keys.header)), Box::new(PacketKey(keys.packet)))
     }
 }
 
@@ -164,7 +156,7 @@ impl KeyPhase {
         self.keys.get_or_init(|| {
             let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
             let keys = secrets.next_packet_keys();
-            KeyPair { local: PacketKey::new(keys.local), remote: PacketKey::new(keys.remote) }
+            KeyPair { local: PacketKey(keys.local), remote: PacketKey(keys.remote) }
         })
     }
 }
@@ -236,8 +228,7 @@ impl<K: crypto::PacketKey> crypto::PacketKey for RecordingKey<K> {
 }
 
 /// Protects the headers of one direction.
-#[derive(Clone)]
-struct HeaderKey(Arc<dyn HeaderProtectionKey>);
+struct HeaderKey(Box<dyn HeaderProtectionKey>);
 
 impl crypto::HeaderKey for HeaderKey {
     fn decrypt(&self, number_start: usize, packet: &mut [u8]) {
@@ -260,14 +251,7 @@ impl crypto::HeaderKey for HeaderKey {
 }
 
 /// Protects the payloads of one direction.
-#[derive(Clone)]
-pub(super) struct PacketKey(Arc<dyn rustls::quic::PacketKey>);
-
-impl PacketKey {
-    pub(super) fn new(key: Box<dyn rustls::quic::PacketKey>) -> Self {
-        Self(key.into())
-    }
-}
+struct PacketKey(Box<dyn rustls::quic::PacketKey>);
 
 impl crypto::PacketKey for PacketKey {
     fn encrypt(&self, number: u64, packet: &mut [u8], header_bytes: usize) {

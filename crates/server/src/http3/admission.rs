@@ -42,6 +42,14 @@ impl Admission {
         self.attempts.len()
     }
 
+    /// Frees memory that a burst of connection attempts has needed.
+    pub(super) fn free_unused(&mut self) {
+        self.attempts.free_unused();
+        if self.incoming.is_empty() {
+            self.incoming = VecDeque::new();
+        }
+    }
+
     /// Counts a datagram that the endpoint has processed and that belongs to no connection.
     pub(super) fn count_processed(&mut self) {
         self.processed += 1;

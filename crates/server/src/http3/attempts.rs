@@ -71,6 +71,13 @@ impl Attempts {
         Ok(())
     }
 
+    /// Frees the memory for datagrams if none waits.
+    pub(super) fn free_unused(&mut self) {
+        if self.is_empty() {
+            *self = Attempts::default();
+        }
+    }
+
     /// Removes the oldest datagram. Returns it with the number of its socket.
     pub(super) fn pop(&mut self) -> Option<(usize, Arrival<'_>)> {
         let KeptDatagram { socket, source, destination, ecn, bytes } = self.queue.pop_front()?;
@@ -106,6 +113,21 @@ mod tests {
         assert_eq!(next, 2000);
         assert!(attempts.pop().is_none());
         assert!(attempts.contents.capacity() <= ATTEMPT_BYTES_MAX);
+    }
+
+    #[test]
+    fn memory_is_freed_when_no_datagram_waits() {
+        let mut attempts = Attempts::default();
+        for number in 0..2 {
+            assert_eq!(attempts.push(number, &arrival(b"initial")), Ok(()));
+        }
+        assert!(attempts.pop().is_some());
+        attempts.free_unused();
+        let (socket, popped) = attempts.pop().expect("the second datagram");
+        assert_eq!((socket, popped.bytes), (1, &b"initial"[..]));
+        assert!(attempts.contents.capacity() > 0);
+        attempts.free_unused();
+        assert_eq!(attempts.contents.capacity(), 0);
     }
 
     #[test]

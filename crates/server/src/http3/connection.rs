@@ -64,11 +64,18 @@ pub(super) struct Connection {
     is_active: bool,
     silence: Silence,
     close_reason: CloseReason,
-    /// The part of the measurements that was counted.
-    counted: Stats,
+    counted: CountedPackets,
     /// Whether it has run since its packets were counted.
     has_run: bool,
     memory: u32,
+}
+
+/// The packets and migrations of a connection that the metrics include.
+#[derive(Debug, Default)]
+struct CountedPackets {
+    sent: u64,
+    lost: u64,
+    migrations: u32,
 }
 
 /// Progress of a connection.
@@ -122,7 +129,7 @@ impl Connection {
             is_active: false,
             silence: Silence::default(),
             close_reason: CloseReason::InOrder,
-            counted: Stats::default(),
+            counted: CountedPackets::default(),
             has_run: false,
             memory: IDLE_BYTES,
         }
@@ -544,14 +551,11 @@ impl Connection {
         if !std::mem::replace(&mut self.has_run, false) {
             return;
         }
-        let stats = self.quic.stats();
-        let before = std::mem::replace(&mut self.counted, stats);
-        let lost = stats.lost_packets.saturating_sub(before.lost_packets);
-        let migrations = stats.migrations.saturating_sub(before.migrations);
-        observer
-            .count_http3(Http3Metric::PacketsSent, stats.sent_packets.saturating_sub(before.sent_packets));
-        observer.count_http3(Http3Metric::PacketsLost, lost);
-        observer.count_http3(Http3Metric::Migrations, migrations.into());
+        let Stats { sent_packets: sent, lost_packets: lost, migrations, .. } = self.quic.stats();
+        let before = std::mem::replace(&mut self.counted, CountedPackets { sent, lost, migrations });
+        observer.count_http3(Http3Metric::PacketsSent, sent.saturating_sub(before.sent));
+        observer.count_http3(Http3Metric::PacketsLost, lost.saturating_sub(before.lost));
+        observer.count_http3(Http3Metric::Migrations, migrations.saturating_sub(before.migrations).into());
     }
 
     /// Closes a connection without requests.
