@@ -50,6 +50,11 @@ impl Admission {
         }
     }
 
+    /// Returns `true` if another connection attempt may be processed in this iteration.
+    fn has_budget(&self) -> bool {
+        self.processed < ATTEMPTS_PER_ITERATION_MAX && self.incoming.len() < INCOMING_WAITING_MAX
+    }
+
     /// Counts a datagram that the endpoint has processed and that belongs to no connection.
     pub(super) fn count_processed(&mut self) {
         self.processed += 1;
@@ -64,6 +69,9 @@ impl<D: DatagramSocket> Http3<D> {
             // They are taken out, because their datagrams borrow them.
             let mut attempts = std::mem::take(&mut self.admission.attempts);
             for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
+                if self.admission.incoming.len() >= INCOMING_WAITING_MAX {
+                    break;
+                }
                 let Some((number, arrival)) = attempts.pop() else { break };
                 self.pass(number, &arrival, cx);
             }
@@ -79,15 +87,13 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Passes a datagram with a connection ID that we have issued to its connection.
     ///
-    /// Clients that answer a Retry packet use such an ID, too, and an attacker can repeat one. If many of them have begun a
-    /// connection in this iteration, other Initial packets wait like those with an ID of the client's.
+    /// Clients that answer a Retry packet use such an ID, too, and an attacker can repeat one. If there is no budget for them in this
+    /// iteration, their Initial packets wait like those with an ID of the client's.
     pub(super) fn pass_or_keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        if self.admission.processed >= ATTEMPTS_PER_ITERATION_MAX
-            && PacketType::of(arrival.bytes) == Some(PacketType::Initial)
-        {
-            self.keep(number, arrival, cx);
-        } else {
+        if self.admission.has_budget() || PacketType::of(arrival.bytes) != Some(PacketType::Initial) {
             self.pass(number, arrival, cx);
+        } else {
+            self.keep(number, arrival, cx);
         }
     }
 
@@ -106,11 +112,8 @@ impl<D: DatagramSocket> Http3<D> {
             self.endpoint.ignore(incoming);
         } else if self.is_full(cx) {
             self.refuse(incoming, number);
-        } else if self.admission.incoming.len() < INCOMING_WAITING_MAX {
-            self.admission.incoming.push_back((incoming, number));
         } else {
-            cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
-            self.endpoint.ignore(incoming);
+            self.admission.incoming.push_back((incoming, number));
         }
     }
 

@@ -8,12 +8,13 @@ pub(super) const BATCHES_PER_ITERATION_MAX: usize = 4;
 /// Datagrams of connection attempts in one iteration: the connections wait for them, about 80 microseconds.
 pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
 
-/// Datagrams of connection attempts that wait for further iterations. In a longer queue, they would wait until their clients have
-/// repeated them, as clients do with those that are dropped.
-pub(crate) const ATTEMPTS_WAITING_MAX: usize = 256;
+/// Datagrams of connection attempts that wait for further iterations: as many as a thousand clients send that connect at the same time.
+/// A client repeats a datagram that is dropped, but only after a second. In a longer queue, datagrams would wait until their clients
+/// have repeated them.
+pub(crate) const ATTEMPTS_WAITING_MAX: usize = 2048;
 
 /// Their contents, in bytes: datagrams of 1,500 bytes.
-pub(crate) const ATTEMPT_BYTES_MAX: usize = 384_000;
+pub(crate) const ATTEMPT_BYTES_MAX: usize = 3_072_000;
 
 /// Datagrams that a connection sends with one call. Linux splits up to 64; 44 of 1,472 bytes are as many as fit.
 pub(super) const TRAIN_SEGMENTS_MAX: usize = 44;
@@ -27,8 +28,9 @@ pub(super) const GATHERED_TRAINS_MAX: usize = 16;
 /// Longer trains are sent by themselves: a copy would cost more than a call.
 pub(super) const GATHERED_TRAIN_BYTES_MAX: usize = 4 * 1024;
 
-/// Connection attempts that wait for the handshake budget. Clients repeat those that are dropped.
-pub(super) const INCOMING_WAITING_MAX: usize = 256;
+/// Connection attempts that wait for the handshake budget. Further ones wait as datagrams, which take less memory, and are not
+/// counted as half-open connections.
+pub(super) const INCOMING_WAITING_MAX: usize = 64;
 
 /// How long after its drain time a predecessor may still run: it starts to drain later than this program serves.
 pub(super) const PREDECESSOR_GRACE: Duration = Duration::from_secs(10);
