@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 pub(crate) use ab::run as ab;
-pub(crate) use h2load::{hold_idle, run as h2load};
+pub(crate) use h2load::{IdleClients, run as h2load};
 pub(crate) use loadgen::{build as build_loadgen, run as loadgen};
 pub(crate) use s_time::run as s_time;
 pub(crate) use steady::{Steady, Timings, at_rate};

@@ -1,5 +1,7 @@
 //! h2load: HTTP/2 and HTTP/3, exact numbers of requests, new connections, and connections that stay idle.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -9,6 +11,9 @@ use crate::newer_debian;
 use crate::process::Running;
 use crate::project;
 use crate::scenario::{Count, Wire};
+
+/// Connections over HTTP/3 that [`IdleClients`] open in a second.
+const OPENED_PER_S: u32 = 200;
 
 /// Runs h2load over all targets. Every connection requests them in order.
 pub(crate) fn run(job: &Job<'_>, streams: u32, count: Count) -> Result<Report> {
@@ -48,12 +53,36 @@ fn command(job: &Job<'_>) -> Result<Command> {
     Ok(command)
 }
 
-/// Opens connections that send one request each and stay idle until the process is dropped.
-pub(crate) fn hold_idle(job: &Job<'_>) -> Result<Running> {
-    let mut command = command(job)?;
-    // One request in 100 seconds for each connection; the first one is sent at once.
-    command.args(["--rps=0.01", "-m1", "-D90s"]).arg(job.url(&job.targets[0]));
-    Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
+/// Connections that have sent one request each and stay idle.
+pub(crate) struct IdleClients {
+    /// Ends the connections when it is dropped.
+    _process: Running,
+    /// Has a line for each response.
+    log: PathBuf,
+}
+
+impl IdleClients {
+    /// Opens connections.
+    pub(crate) fn open(job: &Job<'_>) -> Result<IdleClients> {
+        let log = project::scratch("running/responses")?;
+        fs::write(&log, "")?;
+        let mut command = command(job)?;
+        // One request in 100 seconds for each connection; the first one is sent at once.
+        command.args(["--rps=0.01", "-m1"]).arg(format!("--log-file={}", log.display()));
+        if job.wire == Wire::H3 {
+            // Memory that handshakes have used at the same time stays in a server's heap. Idle connections don't need it.
+            command.args([format!("-n{}", 2 * job.connections), format!("-r{OPENED_PER_S}")]);
+        } else {
+            command.arg("-D90s");
+        }
+        command.arg(job.url(&job.targets[0])).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(IdleClients { _process: Running::start(&mut command)?, log })
+    }
+
+    /// Returns the number of responses that have arrived.
+    pub(crate) fn responses(&self) -> Result<usize> {
+        Ok(fs::read_to_string(&self.log)?.lines().count())
+    }
 }
 
 fn parse(report: &str, status: u16) -> Result<Report> {
