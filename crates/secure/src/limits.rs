@@ -51,13 +51,13 @@ pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 
 /// Bidirectional streams that a client may have open until it has had half as many open at once. The library allocates the state
 /// of all permitted streams, and most connections need few: 100 take 4 kB, several microseconds of the handshake, and more misses
-/// of the processor's caches with each request. Its tables have room for 14 streams before they double, and three are
+/// of the processor's caches with each request. Its tables have room for 14 streams before they double, and four are
 /// unidirectional.
-pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 11;
+pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 10;
 
-/// Unidirectional streams that a client may have open at once: the three of HTTP/3 and QPACK, as RFC 9114 §6.2 requires. Streams of
-/// reserved types (RFC 9114 §6.2.3) take the place of one that the client has not opened.
-pub const QUIC_UNIDIRECTIONAL_STREAMS_MAX: u32 = 3;
+/// Unidirectional streams that a client may have open at once: the three of HTTP/3 and QPACK, and one more, of a reserved type
+/// (RFC 9114 §6.2.3) or by mistake, so that the client gets an error code.
+pub const QUIC_UNIDIRECTIONAL_STREAMS_MAX: u32 = 4;
 
 /// Bytes that a client may send on a stream beyond those that were read: a request head of the largest size.
 pub const QUIC_STREAM_WINDOW_BYTES: u32 = 16 * 1024;

@@ -261,7 +261,7 @@ fn stream_limits_are_those_of_the_transport_parameters() {
     let (mut network, handle) = Network::connected();
     let connection = &mut network.remote(handle).connection;
     let mut opened = |dir| std::iter::from_fn(|| connection.streams().open(dir)).count();
-    assert_eq!((opened(Dir::Bi), opened(Dir::Uni)), (11, 3));
+    assert_eq!((opened(Dir::Bi), opened(Dir::Uni)), (10, 4));
     assert_eq!(connection.datagrams().max_size(), None, "datagrams are disabled");
 }
 
