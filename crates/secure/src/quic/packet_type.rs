@@ -1,10 +1,12 @@
 //! The types of packets, which the first bytes of a datagram name (RFC 9000 §17).
 
+use super::crypto::VERSION;
+
 /// The bit of a packet's first byte that marks a long header.
 pub(super) const LONG_HEADER: u8 = 0x80;
 
-/// The version with these types: QUIC version 1 (RFC 9000 §15).
-const VERSION_1: [u8; 4] = [0, 0, 0, 1];
+/// The version with these types, as in a long header.
+const VERSION_1: [u8; 4] = VERSION.to_be_bytes();
 
 /// The type of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
 const RELEASED_BYTES_MIN: u64 = 4 << 20;
 
 /// How long the connections must need less than half of the peak before free memory is returned to the system, in seconds.
-/// Otherwise connections that arrive in bursts would take it again page by page, which is 6 % of the CPU time of their handshakes.
+/// Otherwise connections that arrive in bursts would take it again page by page, which is 5 % of the CPU time of their handshakes.
 const RELEASED_AFTER_S: u32 = 10;
 
 /// Memory of all connections of a worker, and its limit.
