@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, StoresServerSessions};
 use rustls::sign::CertifiedKey;
@@ -80,7 +81,7 @@ impl Context {
             None => StaticSecret::generate()?,
         };
 
-        let mut config = server_config(&versions, resolver.clone(), tickets.clone())?;
+        let mut config = server_config(default_provider(), &versions, resolver.clone(), tickets.clone())?;
         config.alpn_protocols =
             settings.protocols.iter().flat_map(|protocol| protocol.alpn_names()).collect();
         // We protect the records after the handshake.
@@ -88,13 +89,17 @@ impl Context {
         Ok(Self { config: Arc::new(config), resolver, tickets, quic_tickets, static_secret })
     }
 
-    /// Returns the configuration for QUIC with the same certificates, and with its own ticket keys (RFC 9001 §4).
+    /// Returns the configuration for QUIC with the same certificates, its own ticket keys and this cryptography (RFC 9001 §4).
     ///
     /// # Errors
     /// `rustls` refuses it.
-    pub(crate) fn quic_config(&self) -> Result<ServerConfig, Error> {
-        let mut config =
-            server_config(&[&rustls::version::TLS13], self.resolver.clone(), self.quic_tickets.clone())?;
+    pub(crate) fn quic_config(&self, provider: CryptoProvider) -> Result<ServerConfig, Error> {
+        let mut config = server_config(
+            provider,
+            &[&rustls::version::TLS13],
+            self.resolver.clone(),
+            self.quic_tickets.clone(),
+        )?;
         config.alpn_protocols = vec![b"h3".to_vec()];
         Ok(config)
     }
@@ -105,9 +110,10 @@ impl Context {
     /// `rustls` refuses it.
     pub(crate) fn quic_config_with_early_data(
         &self,
+        provider: CryptoProvider,
         sessions: Arc<dyn StoresServerSessions>,
     ) -> Result<ServerConfig, Error> {
-        let mut config = server_config(&[&rustls::version::TLS13], self.resolver.clone(), None)?;
+        let mut config = server_config(provider, &[&rustls::version::TLS13], self.resolver.clone(), None)?;
         config.alpn_protocols = vec![b"h3".to_vec()];
         config.session_storage = sessions;
         // A session is resumed once, and browsers open two connections at times.
@@ -172,11 +178,12 @@ impl fmt::Debug for Context {
 
 /// Returns the settings that TLS over TCP and QUIC have in common.
 fn server_config(
+    provider: CryptoProvider,
     versions: &[&'static SupportedProtocolVersion],
     resolver: Arc<CertificateResolver>,
     tickets: Option<Arc<Tickets>>,
 ) -> Result<ServerConfig, Error> {
-    let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(versions)
         .map_err(|error| Error::Setup(error.to_string()))?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);

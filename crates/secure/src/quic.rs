@@ -20,6 +20,7 @@ mod cid;
 
 // Cryptography: keys of packets, the TLS session, and keys from the seed.
 mod crypto;
+mod expanded;
 mod header;
 mod initial;
 mod keys;
@@ -27,6 +28,7 @@ mod padding;
 mod records;
 mod session;
 mod stored_sessions;
+mod suites;
 mod tokens;
 mod used_tokens;
 
@@ -49,5 +51,6 @@ pub use connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey, Ev
 pub use context::{Context, EarlyData, FORWARDING_KEY_BYTES, are_equal};
 pub use datagram::{Arrival, Transmit};
 pub use endpoint::{AcceptError, Endpoint, Incoming, Received};
+pub use expanded::drop_unused_keys;
 pub use packet_type::PacketType;
 pub use stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome};

@@ -47,6 +47,7 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::{Backlog, DatagramSocket, EventLoop, ReceiveBatch, Train};
 use cannery_secure::quic::{
     Arrival, ConnectionKey, Context, Endpoint, Generation, Issuer, PacketType, Received, Transmit,
+    drop_unused_keys,
 };
 
 use self::admission::Admission;
@@ -336,6 +337,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// Runs the work of every second: ends connections that are late, and frees memory.
     pub(crate) fn tick(&mut self, cx: &mut WorkerContext) {
         self.admission.free_unused();
+        drop_unused_keys();
         for outlet in &mut self.outlets {
             if let Some(notice) = outlet.count(&mut cx.observer) {
                 // The thread that receives notices may have stopped.

@@ -8,6 +8,7 @@ use quinn_proto::{EndpointConfig, ServerConfig, ValidationTokenConfig};
 use super::cid::{ConnectionIdLayout, ConnectionIds, IdGenerator, Issuer, ServerId};
 use super::crypto::ServerCrypto;
 use super::stored_sessions::StoredSessions;
+use super::suites;
 use super::tokens::{ResetKey, TokenKey};
 use super::transport::{limit_endpoint, limit_server};
 use super::used_tokens::UsedTokens;
@@ -55,8 +56,10 @@ impl Context {
         let mut forwarding_key = [0; FORWARDING_KEY_BYTES];
         secret.derive(b"cannery quic: forwarding", &mut forwarding_key);
         let config = match early_data {
-            EarlyData::Refused => tls.quic_config()?,
-            EarlyData::Accepted => tls.quic_config_with_early_data(Arc::new(StoredSessions::default()))?,
+            EarlyData::Refused => tls.quic_config(suites::provider())?,
+            EarlyData::Accepted => {
+                tls.quic_config_with_early_data(suites::provider(), Arc::new(StoredSessions::default()))?
+            }
         };
         let context = Self {
             forwarding_key,

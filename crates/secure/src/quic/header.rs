@@ -1,4 +1,4 @@
-//! The parts of a packet that header protection reads and changes (RFC 9001 §5.4).
+//! Header protection: the parts of a packet that it reads and changes, and how a mask changes them (RFC 9001 §5.4).
 
 /// The length of a sample, the same for all cipher suites of TLS 1.3.
 pub(super) const SAMPLE_BYTES: usize = 16;
@@ -23,6 +23,32 @@ impl<'a> HeaderParts<'a> {
         let (first, header) = header.split_first_mut()?;
         let packet_number = header.get_mut(number_start.checked_sub(1)?..)?;
         Some(Self { first, packet_number, sample })
+    }
+}
+
+/// The bits of a first byte that are protected: the type of a long header isn't, and a short header has no type.
+fn protected_bits(first: u8) -> u8 {
+    const LONG_HEADER: u8 = 0x80;
+    if first & LONG_HEADER == 0 { 0x1f } else { 0x0f }
+}
+
+/// Protects the first byte and the packet number by a mask (RFC 9001 §5.4.1).
+pub(super) fn protect(first: &mut u8, packet_number: &mut [u8], [first_mask, mask @ ..]: [u8; 5]) {
+    xor_number(*first, packet_number, mask);
+    *first ^= first_mask & protected_bits(*first);
+}
+
+/// Removes the protection.
+pub(super) fn unprotect(first: &mut u8, packet_number: &mut [u8], [first_mask, mask @ ..]: [u8; 5]) {
+    *first ^= first_mask & protected_bits(*first);
+    xor_number(*first, packet_number, mask);
+}
+
+/// Applies a mask to the bytes of a packet number; the unprotected first byte of the packet has their count.
+fn xor_number(first: u8, packet_number: &mut [u8], mask: [u8; 4]) {
+    let number_bytes = usize::from(first & 3) + 1;
+    for (byte, mask) in packet_number.iter_mut().zip(mask).take(number_bytes) {
+        *byte ^= mask;
     }
 }
 

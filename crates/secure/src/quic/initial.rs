@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use quinn_proto::crypto::{self, CryptoError, KeyPair, Keys};
 use quinn_proto::{ConnectionId, Side};
 
-use super::header::{HeaderParts, SAMPLE_BYTES};
+use super::header::{HeaderParts, SAMPLE_BYTES, protect, unprotect};
 use super::keys::TAG_BYTES;
 use super::padding::length_without_padding;
 
@@ -21,9 +21,6 @@ const SALT: [u8; 20] = [
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc,
     0xbb, 0x7f, 0x0a,
 ];
-
-/// The bits of a long header's first byte that are protected.
-const PROTECTED_BITS: u8 = 0x0f;
 
 /// Derives the keys of Initial packets, and remembers the last.
 ///
@@ -156,29 +153,17 @@ impl crypto::HeaderKey for InitialKey {
     fn decrypt(&self, number_start: usize, packet: &mut [u8]) {
         // A packet that remains protected fails authentication.
         let Some(parts) = HeaderParts::split(number_start, packet) else { return };
-        let [first, number @ ..] = self.mask(parts.sample);
-        *parts.first ^= first & PROTECTED_BITS;
-        xor_number(*parts.first, parts.packet_number, number);
+        unprotect(parts.first, parts.packet_number, self.mask(parts.sample));
     }
 
     fn encrypt(&self, number_start: usize, packet: &mut [u8]) {
         let parts =
             HeaderParts::split(number_start, packet).expect("packets that we send are padded for a sample");
-        let [first, number @ ..] = self.mask(parts.sample);
-        xor_number(*parts.first, parts.packet_number, number);
-        *parts.first ^= first & PROTECTED_BITS;
+        protect(parts.first, parts.packet_number, self.mask(parts.sample));
     }
 
     fn sample_size(&self) -> usize {
         SAMPLE_BYTES
-    }
-}
-
-/// Applies a mask to the bytes of a packet number; the unprotected first byte of the packet has their count.
-fn xor_number(first: u8, packet_number: &mut [u8], mask: [u8; 4]) {
-    let number_bytes = usize::from(first & 3) + 1;
-    for (byte, mask) in packet_number.iter_mut().zip(mask).take(number_bytes) {
-        *byte ^= mask;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keys of packets and headers after the Initial ones, which `rustls` derives (RFC 9001 §5).
 //!
-//! `rustls` also protects packets in place. A key costs two virtual calls per packet, one for each library: its secret can't
-//! be taken out of `rustls`, so a key of our own could not replace it.
+//! A key costs two virtual calls per packet: `rustls` returns those of the suites ([`suites`](super::suites)) as trait objects, and
+//! `quinn-proto` takes trait objects of its own.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -7,6 +7,7 @@ use quinn_proto::crypto::Session as _;
 use rustls::pki_types::ServerName;
 use rustls::quic::ClientConnection;
 
+use super::super::suites;
 use super::*;
 use crate::{Certificates, Context, Protocol, Seed, SelfSigned, Settings, Version as TlsVersion};
 
@@ -20,7 +21,7 @@ fn pair() -> (Session, ClientConnection) {
         protocols: vec![Protocol::Http2],
         now,
     });
-    let config = Arc::new(context.unwrap().quic_config().unwrap());
+    let config = Arc::new(context.unwrap().quic_config(suites::provider()).unwrap());
     let session = Session::new(config, Vec::new(), Arc::default()).unwrap();
 
     let tls = Arc::new(ClientOptions::default().tls13().protocols(&["h3"]).build());
