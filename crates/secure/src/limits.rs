@@ -34,8 +34,8 @@ pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 /// packet. That costs the client a round trip, so it is for floods; 100 handshakes take an endpoint 10 milliseconds.
 pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 100;
 
-/// Half-open connections of one endpoint. From this number on, Initial packets of further clients are dropped. Each has about
-/// 20 KB. Clients repeat the packet after a second, when more handshakes are done.
+/// Half-open connections of one endpoint. From this number on, Initial packets of further clients are dropped, so a caller keeps them
+/// until one of the handshakes is done. Each connection has about 20 KB.
 pub const QUIC_HALF_OPEN_MAX: usize = 1024;
 
 /// Datagrams that are kept for a connection until the caller accepts it, in bytes: a few beyond the first, since a hello

@@ -226,7 +226,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// Returns `true` if there is work that no event announces.
     pub(crate) fn is_busy(&self) -> bool {
         let has_connections = !self.changed.is_empty() || !self.running_next.is_empty();
-        has_connections || !self.admission.is_empty() || !self.backlogged.is_empty()
+        has_connections || self.has_attempts_to_process() || !self.backlogged.is_empty()
     }
 
     /// Returns the number of datagrams of connection attempts that wait for further iterations.
@@ -426,7 +426,7 @@ impl<D: DatagramSocket> Http3<D> {
             };
             match self.router.route(number, &arrival, cx.clock.now) {
                 Route::Own => self.pass_or_keep(number, &arrival, cx),
-                Route::Attempt => self.keep(number, &arrival, cx),
+                Route::Attempt => self.pass_or_keep_attempt(number, &arrival, cx),
                 Route::Forwarded => cx.observer.count_http3(Http3Metric::DatagramsForwarded, 1),
                 Route::Dropped => {}
             }

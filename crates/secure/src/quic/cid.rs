@@ -34,6 +34,9 @@ const CHECK_BYTES: usize = 2;
 /// The longest connection ID that we issue.
 const BYTES_MAX: usize = 1 + SERVER_ID_BYTES + 1 + RANDOM_BYTES + CHECK_BYTES;
 
+/// The longest connection ID of version 1 (RFC 9000 §17.2).
+const VERSION_1_ID_BYTES_MAX: usize = 20;
+
 /// The block that AES encrypts; a connection ID without its check fits it.
 const BLOCK_BYTES: usize = 16;
 const _: () = assert!(BYTES_MAX - CHECK_BYTES <= BLOCK_BYTES);
@@ -141,6 +144,16 @@ impl ConnectionIdLayout {
         };
         datagram.get(start..)?.get(..self.id_bytes())
     }
+}
+
+/// Returns the destination connection ID of a datagram that starts with a long header, or `None` for others and for an ID that is
+/// longer than those of version 1 (RFC 9000 §17.2).
+pub(super) fn long_header_destination(datagram: &[u8]) -> Option<ConnectionId> {
+    let (LONG_HEADER.., length) = (*datagram.first()?, usize::from(*datagram.get(LONG_ID_START - 1)?)) else {
+        return None;
+    };
+    let id = datagram.get(LONG_ID_START..)?.get(..length)?;
+    (length <= VERSION_1_ID_BYTES_MAX).then(|| ConnectionId::new(id))
 }
 
 /// Checks connection IDs, and computes the check of new ones.

@@ -4,15 +4,16 @@
 //! From [`QUIC_HALF_OPEN_BEFORE_RETRY`] on, clients prove their address by a Retry packet first, so that a flood of forged
 //! addresses keeps no state. From [`QUIC_HALF_OPEN_MAX`] on, Initial packets are dropped before any cryptography.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent, ServerConfig};
+use quinn_proto::{ConnectionHandle, ConnectionId, DatagramEvent, EcnCodepoint, EndpointEvent, ServerConfig};
 
 use super::buffers::DatagramBuffers;
-use super::cid::{Generation, Issuer};
+use super::cid::{Generation, Issuer, long_header_destination};
 use super::connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey};
 use super::context::Context;
 use super::datagram::{Arrival, Transmit};
@@ -29,10 +30,8 @@ pub struct Endpoint {
     admission: Admission,
     /// The state of each connection by its key.
     states: Vec<State>,
-    /// Connections that the caller has neither accepted nor refused.
-    incoming: usize,
-    /// Connections in [`State::Handshaking`].
-    handshaking: usize,
+    /// The half-open connections, by the destination connection IDs of the clients' first packets.
+    half_open: HashSet<ConnectionId>,
     last_version_negotiation: Option<Instant>,
 }
 
@@ -54,7 +53,8 @@ enum Admission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Vacant,
-    Handshaking,
+    /// With the destination connection ID of the client's first packet.
+    Handshaking(ConnectionId),
     Established,
 }
 
@@ -64,6 +64,8 @@ enum State {
 #[derive(Debug)]
 pub struct Incoming {
     quinn: quinn_proto::Incoming,
+    /// The destination connection ID of its first packet.
+    id: ConnectionId,
     /// The length of its first datagram.
     first_bytes: usize,
 }
@@ -124,8 +126,7 @@ impl Endpoint {
             buffers: DatagramBuffers::default(),
             admission: Admission::Open,
             states: Vec::new(),
-            incoming: 0,
-            handshaking: 0,
+            half_open: HashSet::new(),
             last_version_negotiation: None,
         }
     }
@@ -152,7 +153,9 @@ impl Endpoint {
             ),
             Some(DatagramEvent::Response(transmit)) => self.limit_reply(now, transmit.into(), reply),
             Some(DatagramEvent::NewConnection(incoming)) => {
-                self.admit(Incoming { quinn: incoming, first_bytes: arrival.bytes.len() }, reply)
+                let id =
+                    long_header_destination(arrival.bytes).expect("a connection begins with a long header");
+                self.admit(Incoming { quinn: incoming, id, first_bytes: arrival.bytes.len() }, reply)
             }
         }
     }
@@ -172,7 +175,7 @@ impl Endpoint {
     }
 
     fn admit(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Received {
-        self.incoming += 1;
+        self.half_open.insert(incoming.id);
         if self.half_open() > QUIC_HALF_OPEN_BEFORE_RETRY && !incoming.is_validated() {
             return match self.retry(incoming, reply) {
                 Ok(transmit) => Received::Reply(transmit),
@@ -195,13 +198,14 @@ impl Endpoint {
         reply: &mut Vec<u8>,
     ) -> Result<Connection, AcceptError> {
         reply.clear();
-        self.incoming -= 1;
+        let id = incoming.id;
+        self.half_open.remove(&id);
         let first_bytes = (!incoming.is_validated()).then_some(incoming.first_bytes);
         let accepted = self.quinn.accept(incoming.quinn, now, reply, None);
         let result = match accepted {
             Ok((handle, connection)) => {
                 let key = ConnectionKey(handle.0);
-                self.set_state(key, State::Handshaking);
+                self.set_state(key, State::Handshaking(id));
                 Ok(Connection::new(key, connection, first_bytes))
             }
             Err(error) => {
@@ -216,7 +220,7 @@ impl Endpoint {
     pub fn refuse(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Transmit {
         reply.clear();
         let transmit = self.quinn.refuse(incoming.quinn, reply);
-        self.forget_incoming();
+        self.forget_incoming(incoming.id);
         transmit.into()
     }
 
@@ -227,23 +231,23 @@ impl Endpoint {
     /// The client has answered a Retry packet already; the attempt is returned.
     pub fn retry(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Result<Transmit, Box<Incoming>> {
         reply.clear();
-        let Incoming { quinn, first_bytes } = incoming;
+        let Incoming { quinn, id, first_bytes } = incoming;
         let transmit = self
             .quinn
             .retry(quinn, reply)
-            .map_err(|error| Box::new(Incoming { quinn: error.into_incoming(), first_bytes }))?;
-        self.forget_incoming();
+            .map_err(|error| Box::new(Incoming { quinn: error.into_incoming(), id, first_bytes }))?;
+        self.forget_incoming(id);
         Ok(transmit.into())
     }
 
     /// Drops a connection attempt. The client will repeat it.
     pub fn ignore(&mut self, incoming: Incoming) {
         self.quinn.ignore(incoming.quinn);
-        self.forget_incoming();
+        self.forget_incoming(incoming.id);
     }
 
-    fn forget_incoming(&mut self) {
-        self.incoming -= 1;
+    fn forget_incoming(&mut self, id: ConnectionId) {
+        self.half_open.remove(&id);
         self.update_admission();
     }
 
@@ -291,7 +295,19 @@ impl Endpoint {
 
     /// Returns the number of half-open connections, including those that are not accepted yet.
     pub fn half_open(&self) -> usize {
-        self.incoming + self.handshaking
+        self.half_open.len()
+    }
+
+    /// Returns `true` if a datagram has the destination connection ID with which a client began a half-open connection. A client
+    /// uses it until it has received our first packet, so for all datagrams of a long ClientHello.
+    pub fn is_of_half_open(&self, datagram: &[u8]) -> bool {
+        !self.half_open.is_empty()
+            && long_header_destination(datagram).is_some_and(|id| self.half_open.contains(&id))
+    }
+
+    /// Returns `true` if the limit of half-open connections is reached, so that Initial packets of others are dropped.
+    pub fn is_saturated(&self) -> bool {
+        self.half_open() >= QUIC_HALF_OPEN_MAX
     }
 
     /// Returns the number of accepted connections that are not drained.
@@ -308,13 +324,17 @@ impl Endpoint {
             self.states.resize(key.0 + 1, State::Vacant);
         }
         let previous = std::mem::replace(&mut self.states[key.0], state);
-        self.handshaking += usize::from(state == State::Handshaking);
-        self.handshaking -= usize::from(previous == State::Handshaking);
+        if let State::Handshaking(id) = previous {
+            self.half_open.remove(&id);
+        }
+        if let State::Handshaking(id) = state {
+            self.half_open.insert(id);
+        }
         self.update_admission();
     }
 
     fn update_admission(&mut self) {
-        let is_saturated = self.half_open() >= QUIC_HALF_OPEN_MAX;
+        let is_saturated = self.is_saturated();
         let admission = if is_saturated { Admission::Saturated } else { Admission::Open };
         if std::mem::replace(&mut self.admission, admission) != admission {
             let config = if is_saturated { &self.configs.saturated } else { &self.configs.open };

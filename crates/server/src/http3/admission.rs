@@ -5,7 +5,8 @@
 //!                                └──▶ waits ──▶ handshake ──▶ connection
 //! ```
 //!
-//! An iteration processes a few of each. If too many wait, further ones are dropped, and their clients send them again.
+//! An iteration processes a few of each. While as many connections are half-open as the endpoint keeps, datagrams wait for one of
+//! those to end. If too many wait, further ones are dropped, and their clients send them again.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use cannery_secure::quic::{AcceptError, Arrival, Incoming, PacketType};
 
 use super::attempts::{Attempts, Full};
 use super::connection::Connection;
-use super::limits::{ATTEMPTS_PER_ITERATION_MAX, INCOMING_WAITING_MAX};
+use super::limits::{ATTEMPTS_PER_ITERATION_MAX, FORGED_HANDSHAKES_PER_ITERATION_MAX, INCOMING_WAITING_MAX};
 use super::{Http3, Running};
 use crate::connection::WorkerContext;
 use crate::observe::Http3Metric;
@@ -31,11 +32,6 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    /// Returns `true` if nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
-        self.attempts.is_empty() && self.incoming.is_empty()
-    }
-
     /// Returns the number of datagrams of connection attempts that wait for further iterations.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
@@ -50,11 +46,6 @@ impl Admission {
         }
     }
 
-    /// Returns `true` if another connection attempt may be processed in this iteration.
-    fn has_budget(&self) -> bool {
-        self.processed < ATTEMPTS_PER_ITERATION_MAX && self.incoming.len() < INCOMING_WAITING_MAX
-    }
-
     /// Counts a datagram that the endpoint has processed and that belongs to no connection.
     pub(super) fn count_processed(&mut self) {
         self.processed += 1;
@@ -62,6 +53,17 @@ impl Admission {
 }
 
 impl<D: DatagramSocket> Http3<D> {
+    /// Returns `true` if connection attempts wait for the next iteration, and not for others to end.
+    pub(super) fn has_attempts_to_process(&self) -> bool {
+        !self.admission.incoming.is_empty()
+            || (!self.admission.attempts.is_empty() && self.has_room_for_attempts())
+    }
+
+    /// Returns `true` if the endpoint would keep another connection attempt.
+    fn has_room_for_attempts(&self) -> bool {
+        self.admission.incoming.len() < INCOMING_WAITING_MAX && !self.endpoint.is_saturated()
+    }
+
     /// Processes connection attempts. Each takes longer than a response, so responses leave first. A new connection runs in the
     /// next iteration.
     pub(super) fn process_attempts(&mut self, cx: &mut WorkerContext) {
@@ -69,7 +71,7 @@ impl<D: DatagramSocket> Http3<D> {
             // They are taken out, because their datagrams borrow them.
             let mut attempts = std::mem::take(&mut self.admission.attempts);
             for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
-                if self.admission.incoming.len() >= INCOMING_WAITING_MAX {
+                if !self.has_room_for_attempts() {
                     break;
                 }
                 let Some((number, arrival)) = attempts.pop() else { break };
@@ -87,18 +89,39 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Passes a datagram with a connection ID that we have issued to its connection.
     ///
-    /// Clients that answer a Retry packet use such an ID, too, and an attacker can repeat one. If there is no budget for them in this
-    /// iteration, their Initial packets wait like those with an ID of the client's.
+    /// Clients that answer a Retry packet use such an ID, too, and an attacker can repeat one. Their Initial packets wait like those
+    /// with an ID of the client's if there is no budget for them in this iteration, or no room.
     pub(super) fn pass_or_keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        if self.admission.has_budget() || PacketType::of(arrival.bytes) != Some(PacketType::Initial) {
+        let is_initial = PacketType::of(arrival.bytes) == Some(PacketType::Initial);
+        if is_initial && !self.may_pass_initial(arrival.bytes) {
+            self.pass_or_keep_attempt(number, arrival, cx);
+        } else {
+            self.pass(number, arrival, cx);
+        }
+    }
+
+    fn may_pass_initial(&self, datagram: &[u8]) -> bool {
+        let processed = self.admission.processed;
+        (processed < ATTEMPTS_PER_ITERATION_MAX && self.has_room_for_attempts())
+            || (processed < FORGED_HANDSHAKES_PER_ITERATION_MAX && has_handshake_packet(datagram))
+    }
+
+    /// Passes a datagram with a connection ID of the client's to its connection if that is half-open: it needs all datagrams of the
+    /// ClientHello. Keeps others until the connections have run.
+    pub(super) fn pass_or_keep_attempt(
+        &mut self,
+        number: usize,
+        arrival: &Arrival<'_>,
+        cx: &mut WorkerContext,
+    ) {
+        if self.endpoint.is_of_half_open(arrival.bytes) {
             self.pass(number, arrival, cx);
         } else {
             self.keep(number, arrival, cx);
         }
     }
 
-    /// Keeps a datagram of a connection attempt until the connections have run.
-    pub(super) fn keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
+    fn keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
         if let Err(Full) = self.admission.attempts.push(number, arrival) {
             cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
         }
@@ -188,4 +211,9 @@ impl<D: DatagramSocket> Http3<D> {
             }
         }
     }
+}
+
+/// Returns `true` if a datagram continues a handshake: a client that begins one has no keys for a Handshake packet.
+fn has_handshake_packet(datagram: &[u8]) -> bool {
+    PacketType::all_of(datagram).any(|packet| packet == PacketType::Handshake)
 }

@@ -8,6 +8,10 @@ pub(super) const BATCHES_PER_ITERATION_MAX: usize = 4;
 /// Datagrams of connection attempts in one iteration: the connections wait for them, about 80 microseconds.
 pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
 
+/// Connection attempts, after which an iteration no longer believes that Initial packets with a Handshake packet belong to a
+/// connection. The Handshake packets of attempts are forged.
+pub(super) const FORGED_HANDSHAKES_PER_ITERATION_MAX: usize = 2 * ATTEMPTS_PER_ITERATION_MAX;
+
 /// Datagrams of connection attempts that wait for further iterations: as many as a thousand clients send that connect at the same time.
 /// A client repeats a datagram that is dropped, but only after a second. In a longer queue, datagrams would wait until their clients
 /// have repeated them.

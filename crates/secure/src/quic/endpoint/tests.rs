@@ -55,7 +55,7 @@ fn recovery_removes_a_connection_that_was_not_returned() {
     // As if the library had panicked after it had registered the connection.
     let datagram = first_datagram(now);
     let Received::Incoming(lost) = receive(&mut endpoint, now, &datagram) else { panic!() };
-    endpoint.incoming -= 1;
+    endpoint.half_open.remove(&lost.id);
     drop(endpoint.quinn.accept(lost.quinn, now, &mut Vec::new(), None).unwrap());
     assert!(matches!(receive(&mut endpoint, now, &datagram), Received::Connection(..)));
     assert_eq!((endpoint.connections(), endpoint.half_open()), (2, 1));
@@ -89,4 +89,30 @@ fn ended_connection_does_not_affect_the_next_with_its_key() {
     assert_eq!((endpoint.connections(), endpoint.half_open()), (1, 1));
     endpoint.remove(next);
     assert_eq!((endpoint.connections(), endpoint.half_open()), (0, 0));
+}
+
+#[test]
+fn datagrams_of_half_open_connections_are_recognized() {
+    let now = Instant::now();
+    let mut endpoint = endpoint();
+    let [accepted, refused, other] = [(); 3].map(|()| first_datagram(now));
+    assert!(!endpoint.is_of_half_open(&accepted));
+    let Received::Incoming(incoming) = receive(&mut endpoint, now, &accepted) else { panic!() };
+    assert!(endpoint.is_of_half_open(&accepted) && !endpoint.is_of_half_open(&other));
+    let connection = endpoint.accept(now, incoming, &mut Vec::new()).unwrap();
+    assert!(endpoint.is_of_half_open(&accepted));
+
+    let Received::Incoming(incoming) = receive(&mut endpoint, now, &refused) else { panic!() };
+    assert!(endpoint.is_of_half_open(&refused));
+    let _ = endpoint.refuse(incoming, &mut Vec::new());
+    assert!(!endpoint.is_of_half_open(&refused));
+
+    // Incomplete ones, one with an ID that is too long, and one with a short header.
+    for length in 0..14 {
+        assert!(!endpoint.is_of_half_open(&accepted[..length.min(accepted.len())]), "{length}");
+    }
+    assert!(!endpoint.is_of_half_open(&[&[0xc0, 0, 0, 0, 1, 21][..], &[0; 30]].concat()));
+    assert!(!endpoint.is_of_half_open(&[&[0x40][..], &accepted[1..]].concat()));
+    endpoint.remove(connection);
+    assert!(!endpoint.is_of_half_open(&accepted));
 }

@@ -159,11 +159,58 @@ fn attempts_after_a_retry_wait_too() {
     }
 
     stepper.step(attempts);
-    // As many attempts are processed at once, without the second datagram of the last; and as many datagrams after the responses.
-    let processed = (2 + 1) * ATTEMPTS_PER_ITERATION_MAX - 1;
+    // As many attempts are processed at once, each with its second datagram; and as many datagrams after the responses.
+    let processed = (2 + 1) * ATTEMPTS_PER_ITERATION_MAX;
     assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed);
     stepper.step(Vec::new());
     assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed - ATTEMPTS_PER_ITERATION_MAX);
+}
+
+/// If as many connections are half-open as the endpoint keeps, attempts wait. The handshakes of the others go on.
+#[test]
+fn attempts_wait_for_half_open_connections() {
+    const MORE: usize = 20;
+    let mut random = Random::new(1);
+    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let now = stepper.now();
+    let receive = |client: &mut Client, datagrams: Vec<Vec<u8>>| {
+        for mut bytes in datagrams {
+            client.receive(now, Datagram { source: SERVER, destination: None, ecn: None, bytes: &mut bytes });
+        }
+    };
+    let mut clients = Vec::new();
+    while stepper.waiting_attempts() < MORE {
+        assert!(clients.len() < 2000, "no attempt waits");
+        let mut client = Client::new(&mut random);
+        // The ClientHello takes two datagrams, and the client keeps the second. After a Retry packet it sends both again.
+        let mut hello = transmitted(&mut client, now);
+        let mut rest = hello.split_off(1);
+        stepper.step(hello);
+        stepper.step(Vec::new());
+        let sent = stepper.take_sent();
+        if sent.iter().any(|datagram| PacketType::of(datagram) == Some(PacketType::Retry)) {
+            receive(&mut client, sent);
+            let mut hello = transmitted(&mut client, now);
+            rest = hello.split_off(1);
+            stepper.step(hello);
+            stepper.step(Vec::new());
+        }
+        clients.push((client, rest));
+    }
+    assert!(!stepper.is_busy(), "the worker sleeps until one of the connections is done");
+
+    // The first clients complete their handshakes, and the last ones get their turn.
+    let established = clients.len() - MORE;
+    for (client, rest) in clients.iter_mut().take(MORE) {
+        stepper.step(std::mem::take(rest));
+        for _ in 0..4 {
+            receive(client, stepper.take_sent());
+            stepper.step(transmitted(client, now));
+        }
+        assert!(client.is_confirmed());
+    }
+    assert_eq!(stepper.waiting_attempts(), 0);
+    assert!(established > 1000);
 }
 
 /// An iteration processes a few connection attempts, and they are answered in the end.

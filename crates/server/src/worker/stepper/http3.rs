@@ -118,6 +118,12 @@ impl Http3Stepper {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").waiting_attempts()
     }
 
+    /// Returns `true` if there is work that no datagram announces.
+    #[cfg(test)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.worker.http3.as_ref().expect("the worker serves HTTP/3").is_busy()
+    }
+
     /// Returns the datagrams that the server has sent since the last call.
     #[must_use]
     pub fn take_sent(&mut self) -> Vec<Vec<u8>> {
