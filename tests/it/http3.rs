@@ -315,14 +315,45 @@ fn incremental_responses_take_turns() {
     let options = Options { stream_window: 8 << 20, window: 64 << 10, ..Options::default() };
     for (priority, takes_turns) in [("u=3", false), ("u=3, i", true)] {
         let mut client = Client::connect_with(address, &options).unwrap();
-        let [first, second] = [(); 2].map(|()| {
+        let [first, others @ ..] = [(); 4].map(|()| {
             let fields = [&get("/large.bin")[..], &[("priority", priority)]].concat();
             client.send_request(&fields).unwrap()
         });
         assert!(client.receive(first, "GET").unwrap().body == large);
-        let received_bytes = client.received_bytes(second);
-        assert_eq!(received_bytes > LARGE_BYTES / 2, takes_turns, "{priority}: {received_bytes} bytes");
-        assert!(client.receive(second, "GET").unwrap().body == large);
+        for other in others {
+            let received_bytes = client.received_bytes(other);
+            assert_eq!(received_bytes > LARGE_BYTES / 2, takes_turns, "{priority}: {received_bytes} bytes");
+        }
+        for other in others {
+            assert!(client.receive(other, "GET").unwrap().body == large);
+        }
+    }
+}
+
+/// New requests arrive while a more urgent response waits for room.
+#[test]
+fn new_requests_do_not_delay_urgent_responses() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = compile_release(folder.path(), 1);
+    let server = start_site(folder.path(), &[]);
+    let options = Options { stream_window: 8 << 20, window: 64 << 10, ..Options::default() };
+    let mut client = Client::connect_with(server.read_quic_address(), &options).unwrap();
+    let request = |client: &mut Client, priority: &str| {
+        let fields = [&get("/large.bin")[..], &[("priority", priority)]].concat();
+        client.send_request(&fields).unwrap()
+    };
+    let first = request(&mut client, "u=0");
+    let mut others = Vec::new();
+    for step in 1..=8 {
+        client.receive_part(first, step * LARGE_BYTES / 16).unwrap();
+        others.push(request(&mut client, "u=7"));
+    }
+    assert!(client.receive(first, "GET").unwrap().body == large);
+    let received_bytes: usize = others.iter().map(|other| client.received_bytes(*other)).sum();
+    // The window that the last bytes of the urgent response don't fill.
+    assert!(received_bytes < 2 * (64 << 10), "{received_bytes} bytes of less urgent responses");
+    for other in others {
+        assert!(client.receive(other, "GET").unwrap().body == large);
     }
 }
 

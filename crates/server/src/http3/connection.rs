@@ -53,6 +53,8 @@ pub(super) struct Connection {
     socket: usize,
     /// Responses that the client's windows have no room for, or that wait for the end of the handshake.
     responses: Vec<Response>,
+    /// Whether there may be room for responses that wait.
+    may_continue: bool,
     /// Requests that handlers answer.
     handled: StreamRoutes<h3::StreamId>,
     wait: Wait,
@@ -109,6 +111,23 @@ struct Response {
     pieces: Vec<Bytes>,
     /// The length of the pieces that are no ranges of an archive, in bytes.
     copied_bytes: usize,
+    sending: SendTime,
+    /// Whether a part was written when the responses were continued last.
+    is_continued: bool,
+}
+
+impl Response {
+    /// Returns the length of what is not written, in bytes.
+    fn length(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+}
+
+/// The effect of continuing a response.
+#[derive(Debug, PartialEq, Eq)]
+enum Continued {
+    Waits,
+    Ended,
 }
 
 impl Connection {
@@ -122,6 +141,7 @@ impl Connection {
             phase: Phase::Handshake,
             socket,
             responses: Vec::new(),
+            may_continue: false,
             handled: StreamRoutes::default(),
             wait: Wait::Handshake,
             deadline: cx.policy.timeouts.map(|timeouts| cx.clock.now + timeouts.head),
@@ -188,17 +208,19 @@ impl Connection {
     pub(super) fn run(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
         self.has_run = true;
         bodies.release(&cx.release.content);
-        let mut writable = Vec::new();
         while let Some(event) = self.quic.next_event() {
-            if let Event::Writable(stream) = event {
-                writable.push(stream);
-            } else if let Err(code) = self.handle(event, cx, bodies) {
+            if let Err(code) = self.handle(event, cx, bodies) {
                 self.fail(code, cx);
             }
         }
-        self.resume(writable);
+        self.continue_responses();
         if self.handled.is_used() {
             self.write_handled(cx, bodies);
+            // A body whose last bytes are written now may have more.
+            while self.may_continue {
+                self.continue_responses();
+                self.write_handled(cx, bodies);
+            }
         }
         self.flush_qpack();
         self.set_deadline(cx);
@@ -209,9 +231,8 @@ impl Connection {
             Event::Established => {
                 cx.observer.count_http3(Http3Metric::Connections, 1);
                 cx.observer.handshake_done(self.quic.handshake_kind());
-                self.begin(cx)?;
-                self.resume(self.responses.iter().map(|response| response.stream).collect());
-                Ok(())
+                self.may_continue = true;
+                self.begin(cx)
             }
             Event::StreamsOpened(direction) => {
                 // During the handshake, this is early data.
@@ -231,7 +252,15 @@ impl Connection {
                 self.http.finish_response();
                 Ok(())
             }
-            Event::Writable(_) | Event::StreamsAvailable(_) => Ok(()),
+            Event::Writable(stream) if stream.direction() == Direction::Unidirectional => {
+                self.flush_own(stream);
+                Ok(())
+            }
+            Event::Writable(_) => {
+                self.may_continue = true;
+                Ok(())
+            }
+            Event::StreamsAvailable(_) => Ok(()),
             Event::BudgetExceeded => Err(ErrorCode::ExcessiveLoad),
             Event::Closed(reason) => {
                 self.phase = Phase::Closed;
@@ -421,7 +450,8 @@ impl Connection {
         }
     }
 
-    /// Writes the response that the worker's output holds, as far as the client's windows have room.
+    /// Writes the response that the worker's output holds, as far as the client's windows have room. If others wait for room, it
+    /// waits too, because they may come first.
     fn write_response(
         &mut self,
         stream: StreamId,
@@ -433,7 +463,11 @@ impl Connection {
         let copied_bytes = output.parts().0.len();
         let pieces = bodies.pieces(output, content);
         let outcome = match sending {
-            SendTime::Now => self.quic.write(stream, pieces),
+            SendTime::Now if self.responses.is_empty() => self.quic.write(stream, pieces),
+            SendTime::Now => {
+                self.may_continue = true;
+                WriteOutcome::Blocked
+            }
             SendTime::AfterHandshake => WriteOutcome::Blocked,
         };
         match outcome {
@@ -441,7 +475,7 @@ impl Connection {
             WriteOutcome::Blocked => {
                 pieces.retain(|piece| !piece.is_empty());
                 let pieces = std::mem::take(pieces);
-                self.responses.push(Response { stream, pieces, copied_bytes });
+                self.responses.push(Response { stream, pieces, copied_bytes, sending, is_continued: false });
             }
             WriteOutcome::Stopped(_) => self.reset(stream, ErrorCode::RequestCancelled),
             WriteOutcome::Closed => {}
@@ -449,32 +483,39 @@ impl Connection {
         pieces.clear();
     }
 
-    /// Continues streams for which the client's windows have room again, or that were waiting for the end of the handshake.
+    /// Continues the responses that wait, in the order of sending, if there may be room.
     ///
-    /// QUIC reports them in no useful order, and there may be room for one only: the first in the order of sending.
-    fn resume(&mut self, mut streams: Vec<StreamId>) {
-        streams.sort_by_cached_key(|stream| std::cmp::Reverse(self.quic.priority(*stream)));
-        for stream in streams {
-            self.resume_response(stream);
+    /// There may be room for one only. Among responses that take turns, the first is one that was not continued the last time.
+    fn continue_responses(&mut self) {
+        if !std::mem::take(&mut self.may_continue) {
+            return;
         }
+        let mut responses = std::mem::take(&mut self.responses);
+        responses.sort_by_cached_key(|response| std::cmp::Reverse(self.quic.priority(response.stream)));
+        responses.retain_mut(|response| self.continue_response(response) == Continued::Waits);
+        responses.sort_by_key(|response| response.is_continued);
+        self.responses = responses;
     }
 
-    /// Continues a response when the client's windows have room again.
-    fn resume_response(&mut self, stream: StreamId) {
-        let Some(index) = self.responses.iter().position(|response| response.stream == stream) else {
-            return self.flush_own(stream);
-        };
-        let response = &mut self.responses[index];
+    /// Continues a response, if it doesn't wait for the end of the handshake.
+    fn continue_response(&mut self, response: &mut Response) -> Continued {
+        let Response { stream, sending, .. } = *response;
+        response.is_continued = false;
+        if sending == SendTime::AfterHandshake && self.quic.is_handshaking() {
+            return Continued::Waits;
+        }
+        let before = response.length();
         match self.quic.write(stream, &mut response.pieces) {
             WriteOutcome::Complete => self.finish(stream),
             WriteOutcome::Blocked => {
                 response.pieces.retain(|piece| !piece.is_empty());
-                return;
+                response.is_continued = response.length() < before;
+                return Continued::Waits;
             }
             WriteOutcome::Stopped(_) => self.reset(stream, ErrorCode::RequestCancelled),
             WriteOutcome::Closed => {}
         }
-        self.responses.retain(|response| response.stream != stream);
+        Continued::Ended
     }
 
     /// Ends a response that was written, unless a handler makes more of its body.
