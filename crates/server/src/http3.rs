@@ -229,6 +229,11 @@ impl<D: DatagramSocket> Http3<D> {
         has_connections || self.has_attempts_to_process() || !self.backlogged.is_empty()
     }
 
+    #[cfg(test)]
+    pub(crate) fn half_open(&self) -> usize {
+        self.endpoint.half_open()
+    }
+
     /// Returns the number of datagrams of connection attempts that wait for further iterations.
     #[cfg(test)]
     pub(crate) fn waiting_attempts(&self) -> usize {

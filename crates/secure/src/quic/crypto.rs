@@ -10,11 +10,9 @@ use rustls::ServerConfig;
 
 use super::initial::InitialKeys;
 use super::keys::TAG_BYTES;
+use super::packet_type::VERSION;
 use super::session::Session;
 use crate::Error;
-
-/// The only version of QUIC that we offer (RFC 9000 §15).
-pub(super) const VERSION: u32 = 1;
 
 // The key and nonce of Retry packets are public: the tag detects damage, not forgery (RFC 9001 §5.8).
 const RETRY_KEY: [u8; 16] =

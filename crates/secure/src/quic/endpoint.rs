@@ -27,7 +27,8 @@ pub struct Endpoint {
     quinn: quinn_proto::Endpoint,
     configs: Configs,
     buffers: DatagramBuffers,
-    admission: Admission,
+    /// Whether the configuration is the one that drops Initial packets.
+    drops_attempts: bool,
     /// The state of each connection by its key.
     states: Vec<State>,
     /// The half-open connections, by the destination connection IDs of the clients' first packets.
@@ -40,13 +41,6 @@ struct Configs {
     open: Arc<ServerConfig>,
     /// Drops all Initial packets that belong to no connection.
     saturated: Arc<ServerConfig>,
-}
-
-/// Whether new connections are admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admission {
-    Open,
-    Saturated,
 }
 
 /// The state of a key.
@@ -124,7 +118,7 @@ impl Endpoint {
             quinn,
             configs,
             buffers: DatagramBuffers::default(),
-            admission: Admission::Open,
+            drops_attempts: false,
             states: Vec::new(),
             half_open: HashSet::new(),
             last_version_negotiation: None,
@@ -335,8 +329,7 @@ impl Endpoint {
 
     fn update_admission(&mut self) {
         let is_saturated = self.is_saturated();
-        let admission = if is_saturated { Admission::Saturated } else { Admission::Open };
-        if std::mem::replace(&mut self.admission, admission) != admission {
+        if std::mem::replace(&mut self.drops_attempts, is_saturated) != is_saturated {
             let config = if is_saturated { &self.configs.saturated } else { &self.configs.open };
             self.quinn.set_server_config(Some(config.clone()));
         }

@@ -1,5 +1,7 @@
 //! Header protection: the parts of a packet that it reads and changes, and how a mask changes them (RFC 9001 §5.4).
 
+use super::packet_type::LONG_HEADER;
+
 /// The length of a sample, the same for all cipher suites of TLS 1.3.
 pub(super) const SAMPLE_BYTES: usize = 16;
 
@@ -28,7 +30,6 @@ impl<'a> HeaderParts<'a> {
 
 /// The bits of a first byte that are protected: the type of a long header isn't, and a short header has no type.
 fn protected_bits(first: u8) -> u8 {
-    const LONG_HEADER: u8 = 0x80;
     if first & LONG_HEADER == 0 { 0x1f } else { 0x0f }
 }
 

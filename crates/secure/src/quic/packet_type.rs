@@ -1,6 +1,7 @@
 //! The types of packets, which the first bytes of a datagram name (RFC 9000 §17).
 
-use super::crypto::VERSION;
+/// The only version of QUIC that we offer (RFC 9000 §15).
+pub(super) const VERSION: u32 = 1;
 
 /// The bit of a packet's first byte that marks a long header.
 pub(super) const LONG_HEADER: u8 = 0x80;

@@ -8,7 +8,7 @@ use quinn_proto::{
     VarInt,
 };
 
-use super::crypto::VERSION;
+use super::packet_type::VERSION;
 use crate::limits;
 
 /// Returns the transport parameters of a connection.

@@ -15,7 +15,10 @@ use cannery_secure::quic::{AcceptError, Arrival, Incoming, PacketType};
 
 use super::attempts::{Attempts, Full};
 use super::connection::Connection;
-use super::limits::{ATTEMPTS_PER_ITERATION_MAX, FORGED_HANDSHAKES_PER_ITERATION_MAX, INCOMING_WAITING_MAX};
+use super::limits::{
+    ATTEMPTS_LOOKED_THROUGH_MAX, ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WITH_HANDSHAKE_MAX,
+    INCOMING_WAITING_MAX,
+};
 use super::{Http3, Running};
 use crate::connection::WorkerContext;
 use crate::observe::Http3Metric;
@@ -25,7 +28,7 @@ use crate::observe::Http3Metric;
 pub(super) struct Admission {
     /// Datagrams of connection attempts that wait for further iterations.
     attempts: Attempts,
-    /// The number of datagrams of connection attempts that were processed in this iteration.
+    /// The number of datagrams in this iteration that the endpoint has processed and that belong to no connection.
     processed: usize,
     /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
     incoming: VecDeque<(Incoming, usize)>,
@@ -70,12 +73,23 @@ impl<D: DatagramSocket> Http3<D> {
         if !self.admission.attempts.is_empty() {
             // They are taken out, because their datagrams borrow them.
             let mut attempts = std::mem::take(&mut self.admission.attempts);
-            for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
-                if !self.has_room_for_attempts() {
-                    break;
-                }
-                let Some((number, arrival)) = attempts.pop() else { break };
+            let mut processed = 0;
+            while processed < ATTEMPTS_PER_ITERATION_MAX
+                && self.has_room_for_attempts()
+                && let Some((number, arrival)) = attempts.pop()
+            {
                 self.pass(number, &arrival, cx);
+                processed += 1;
+            }
+            // A half-open connection may need what has arrived after attempts that wait for it.
+            if processed > 0 && !self.has_room_for_attempts() {
+                attempts.remove_first_if(ATTEMPTS_LOOKED_THROUGH_MAX, |number, arrival| {
+                    let is_needed = self.endpoint.is_of_half_open(arrival.bytes);
+                    if is_needed {
+                        self.pass(number, arrival, cx);
+                    }
+                    is_needed
+                });
             }
             self.admission.attempts = attempts;
         }
@@ -103,7 +117,7 @@ impl<D: DatagramSocket> Http3<D> {
     fn may_pass_initial(&self, datagram: &[u8]) -> bool {
         let processed = self.admission.processed;
         (processed < ATTEMPTS_PER_ITERATION_MAX && self.has_room_for_attempts())
-            || (processed < FORGED_HANDSHAKES_PER_ITERATION_MAX && has_handshake_packet(datagram))
+            || (processed < ATTEMPTS_WITH_HANDSHAKE_MAX && has_handshake_packet(datagram))
     }
 
     /// Passes a datagram with a connection ID of the client's to its connection if that is half-open: it needs all datagrams of the
@@ -135,8 +149,12 @@ impl<D: DatagramSocket> Http3<D> {
             self.endpoint.ignore(incoming);
         } else if self.is_full(cx) {
             self.refuse(incoming, number);
-        } else {
+        } else if self.admission.incoming.len() < INCOMING_WAITING_MAX {
             self.admission.incoming.push_back((incoming, number));
+        } else {
+            // There was room when it was passed, unless it had a forged Handshake packet.
+            self.endpoint.ignore(incoming);
+            cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
         }
     }
 

@@ -5,21 +5,25 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 use cannery_secure::quic::Arrival;
 
-use super::limits::{ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX};
+use super::limits::{ATTEMPT_BLOCK_BYTES, ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX};
 
 /// Datagrams that wait, oldest first.
 ///
-/// Their contents share one buffer: allocations of their own would leave gaps between those of connections.
+/// Their contents share blocks: allocations of their own would leave gaps between those of connections.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     queue: VecDeque<KeptDatagram>,
-    /// The contents of all datagrams, in order, after those of datagrams that were removed.
-    contents: Vec<u8>,
-    /// The position of the first content.
-    start: usize,
+    /// The contents of the datagrams, in order. Each block has those of at least one datagram that waits, except for the last block
+    /// if none waits.
+    blocks: VecDeque<Vec<u8>>,
+    /// The number of blocks that were freed before the first one.
+    freed_blocks: u64,
+    /// The length of the contents of the datagrams that wait, in bytes.
+    waiting_bytes: usize,
 }
 
 /// A datagram that waits.
@@ -30,8 +34,11 @@ struct KeptDatagram {
     source: SocketAddr,
     destination: Option<IpAddr>,
     ecn: u8,
-    /// The length of its content in bytes.
-    bytes: usize,
+    /// Where its content is. The block is counted from the first that was ever used.
+    block: u64,
+    content: Range<usize>,
+    /// Whether it was removed before those that arrived earlier.
+    is_removed: bool,
 }
 
 /// No datagram can be kept, because too many wait.
@@ -46,7 +53,7 @@ impl Attempts {
     /// Returns the number of datagrams that wait.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.queue.len()
+        self.queue.iter().filter(|datagram| !datagram.is_removed).count()
     }
 
     /// Keeps a datagram that arrived at the socket of this number.
@@ -55,19 +62,35 @@ impl Attempts {
     /// Too many datagrams wait.
     pub(super) fn push(&mut self, socket: usize, arrival: &Arrival<'_>) -> Result<(), Full> {
         let &Arrival { source, destination, ecn, bytes } = arrival;
-        let waiting_bytes = self.contents.len() - self.start;
-        if self.queue.len() == ATTEMPTS_WAITING_MAX || waiting_bytes + bytes.len() > ATTEMPT_BYTES_MAX {
+        if self.queue.len() == ATTEMPTS_WAITING_MAX || self.waiting_bytes + bytes.len() > ATTEMPT_BYTES_MAX {
             return Err(Full);
         }
+        self.waiting_bytes += bytes.len();
 
-        if self.queue.is_empty() || self.contents.len() + bytes.len() > ATTEMPT_BYTES_MAX {
-            self.contents.drain(..self.start);
-            self.start = 0;
+        if self.queue.is_empty()
+            && let Some(block) = self.blocks.back_mut()
+        {
+            block.clear();
         }
-        // The system provides the pages when they are used.
-        self.contents.reserve_exact(ATTEMPT_BYTES_MAX - self.contents.len());
-        self.contents.extend_from_slice(bytes);
-        self.queue.push_back(KeptDatagram { socket, source, destination, ecn, bytes: bytes.len() });
+        let has_room = |block: &Vec<u8>| block.capacity() - block.len() >= bytes.len();
+        if !self.blocks.back().is_some_and(has_room) {
+            self.blocks.push_back(Vec::with_capacity(ATTEMPT_BLOCK_BYTES.max(bytes.len())));
+        }
+        let last = self.blocks.len() - 1;
+        let contents = &mut self.blocks[last];
+        let content = contents.len()..contents.len() + bytes.len();
+        contents.extend_from_slice(bytes);
+
+        let block = self.freed_blocks + last as u64;
+        self.queue.push_back(KeptDatagram {
+            socket,
+            source,
+            destination,
+            ecn,
+            block,
+            content,
+            is_removed: false,
+        });
         Ok(())
     }
 
@@ -80,10 +103,43 @@ impl Attempts {
 
     /// Removes the oldest datagram. Returns it with the number of its socket.
     pub(super) fn pop(&mut self) -> Option<(usize, Arrival<'_>)> {
-        let KeptDatagram { socket, source, destination, ecn, bytes } = self.queue.pop_front()?;
-        let content = &self.contents[self.start..][..bytes];
-        self.start += bytes;
-        Some((socket, Arrival { source, destination, ecn, bytes: content }))
+        let datagram = loop {
+            let datagram = self.queue.pop_front()?;
+            if !datagram.is_removed {
+                break datagram;
+            }
+        };
+        self.waiting_bytes -= datagram.content.len();
+        while self.freed_blocks < datagram.block {
+            self.blocks.pop_front();
+            self.freed_blocks += 1;
+        }
+        Some((datagram.socket, datagram.arrival(&self.blocks[0])))
+    }
+
+    /// Passes the oldest datagrams, up to a number of them, to a function, with the numbers of their sockets. Removes those for
+    /// which it returns `true`.
+    pub(super) fn remove_first_if(
+        &mut self,
+        count: usize,
+        mut is_removed: impl FnMut(usize, &Arrival<'_>) -> bool,
+    ) {
+        for datagram in self.queue.iter_mut().take(count).filter(|datagram| !datagram.is_removed) {
+            let index = usize::try_from(datagram.block - self.freed_blocks).expect("a block in memory");
+            datagram.is_removed = is_removed(datagram.socket, &datagram.arrival(&self.blocks[index]));
+            if datagram.is_removed {
+                self.waiting_bytes -= datagram.content.len();
+            }
+        }
+        while self.queue.pop_front_if(|datagram| datagram.is_removed).is_some() {}
+    }
+}
+
+impl KeptDatagram {
+    /// Returns the datagram, whose content is in this block.
+    fn arrival<'a>(&self, block: &'a [u8]) -> Arrival<'a> {
+        let &Self { source, destination, ecn, .. } = self;
+        Arrival { source, destination, ecn, bytes: &block[self.content.clone()] }
     }
 }
 
@@ -112,7 +168,33 @@ mod tests {
         }
         assert_eq!(next, 2000);
         assert!(attempts.pop().is_none());
-        assert!(attempts.contents.capacity() <= ATTEMPT_BYTES_MAX);
+        assert_eq!((attempts.blocks.len(), attempts.waiting_bytes), (1, 0));
+    }
+
+    #[test]
+    fn datagrams_can_be_removed_before_earlier_ones() {
+        let mut attempts = Attempts::default();
+        let content = |number: usize| vec![number.to_le_bytes()[0]; 1200];
+        for number in 0..1000 {
+            assert_eq!(attempts.push(number, &arrival(&content(number))), Ok(()));
+        }
+        let waiting_bytes = attempts.waiting_bytes;
+        // The even ones of the first 700, in several blocks.
+        attempts.remove_first_if(700, |number, arrival| {
+            assert_eq!(arrival.bytes, content(number));
+            number % 2 == 0
+        });
+        assert_eq!((attempts.len(), attempts.waiting_bytes), (650, waiting_bytes - 350 * 1200));
+        attempts.remove_first_if(3, |number, _| {
+            assert!([1, 3].contains(&number), "{number} was removed");
+            true
+        });
+        for number in (5..700).step_by(2).chain(700..1000) {
+            let (socket, popped) = attempts.pop().expect("a datagram");
+            assert_eq!((socket, popped.bytes), (number, &content(number)[..]));
+        }
+        assert!(attempts.pop().is_none() && attempts.is_empty());
+        assert_eq!((attempts.blocks.len(), attempts.waiting_bytes), (1, 0));
     }
 
     #[test]
@@ -125,9 +207,9 @@ mod tests {
         attempts.free_unused();
         let (socket, popped) = attempts.pop().expect("the second datagram");
         assert_eq!((socket, popped.bytes), (1, &b"initial"[..]));
-        assert!(attempts.contents.capacity() > 0);
+        assert_eq!(attempts.blocks.len(), 1);
         attempts.free_unused();
-        assert_eq!(attempts.contents.capacity(), 0);
+        assert_eq!(attempts.blocks.len(), 0);
     }
 
     #[test]
@@ -143,7 +225,9 @@ mod tests {
             assert_eq!(attempts.push(0, &arrival(&bytes)), Err(Full), "{length}");
             assert!(attempts.pop().is_some());
             assert_eq!(attempts.push(0, &arrival(&bytes)), Ok(()), "{length}");
-            assert!(attempts.contents.capacity() <= ATTEMPT_BYTES_MAX, "{length}");
+            let capacity: usize = attempts.blocks.iter().map(Vec::capacity).sum();
+            // The rest of each block, and what is left of the first.
+            assert!(capacity <= ATTEMPT_BYTES_MAX * 5 / 4 + 2 * ATTEMPT_BLOCK_BYTES, "{length}: {capacity}");
         }
     }
 }

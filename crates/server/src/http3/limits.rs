@@ -8,17 +8,23 @@ pub(super) const BATCHES_PER_ITERATION_MAX: usize = 4;
 /// Datagrams of connection attempts in one iteration: the connections wait for them, about 80 microseconds.
 pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
 
-/// Connection attempts, after which an iteration no longer believes that Initial packets with a Handshake packet belong to a
-/// connection. The Handshake packets of attempts are forged.
-pub(super) const FORGED_HANDSHAKES_PER_ITERATION_MAX: usize = 2 * ATTEMPTS_PER_ITERATION_MAX;
+/// Connection attempts in one iteration after which an Initial packet waits even if a Handshake packet follows it in its datagram. That
+/// shows that it belongs to a connection, but an attacker can append a forged one.
+pub(super) const ATTEMPTS_WITH_HANDSHAKE_MAX: usize = 2 * ATTEMPTS_PER_ITERATION_MAX;
 
-/// Datagrams of connection attempts that wait for further iterations: as many as a thousand clients send that connect at the same time.
-/// A client repeats a datagram that is dropped, but only after a second. In a longer queue, datagrams would wait until their clients
-/// have repeated them.
+/// Datagrams of connection attempts that wait for further iterations, or for half-open connections: a thousand clients, each with a
+/// ClientHello in two datagrams. A client repeats a datagram after a second, so one that would wait longer is of no use.
 pub(crate) const ATTEMPTS_WAITING_MAX: usize = 2048;
 
 /// Their contents, in bytes: datagrams of 1,500 bytes.
 pub(crate) const ATTEMPT_BYTES_MAX: usize = 3_072_000;
+
+/// Bytes of contents in one block of memory: up to 218 datagrams of 1,200 bytes.
+pub(super) const ATTEMPT_BLOCK_BYTES: usize = 256 * 1024;
+
+/// The oldest datagrams that are looked through for those that a half-open connection needs, if others have to wait for such a
+/// connection. The datagrams of a ClientHello arrive one after the other, with few of other clients between them.
+pub(super) const ATTEMPTS_LOOKED_THROUGH_MAX: usize = 64;
 
 /// Datagrams that a connection sends with one call. Linux splits up to 64; 44 of 1,472 bytes are as many as fit.
 pub(super) const TRAIN_SEGMENTS_MAX: usize = 44;

@@ -31,6 +31,10 @@ use crate::worker::{Plan, StopFlag, Worker};
 use client::{Client, Outcome, Vanishing};
 
 /// Number of seeds in a normal run of the test. Each connection costs two handshakes of a few milliseconds.
+/// The limits of half-open connections: before clients must prove their address, and in total.
+const HALF_OPEN_BEFORE_RETRY: usize = 100;
+const HALF_OPEN_MAX: usize = 1024;
+
 const SEEDS: u64 = 400;
 
 /// Loop iterations after which a run must have ended.
@@ -166,6 +170,27 @@ fn attempts_after_a_retry_wait_too() {
     assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed - ATTEMPTS_PER_ITERATION_MAX);
 }
 
+/// A client whose ClientHello takes two datagrams, after the Retry packet that it may have got. Returns the datagrams, too.
+fn client_with_hello(stepper: &mut Http3Stepper, random: &mut Random) -> (Client, [Vec<u8>; 2]) {
+    let now = stepper.now();
+    let mut client = Client::new(random);
+    let mut hello = transmitted(&mut client, now);
+    if stepper.half_open() >= HALF_OPEN_BEFORE_RETRY {
+        hello.truncate(1);
+        stepper.step(hello);
+        stepper.step(Vec::new());
+        receive(&mut client, now, stepper.take_sent());
+        hello = transmitted(&mut client, now);
+    }
+    (client, hello.try_into().expect("two datagrams"))
+}
+
+fn receive(client: &mut Client, now: Instant, datagrams: Vec<Vec<u8>>) {
+    for mut bytes in datagrams {
+        client.receive(now, Datagram { source: SERVER, destination: None, ecn: None, bytes: &mut bytes });
+    }
+}
+
 /// If as many connections are half-open as the endpoint keeps, attempts wait. The handshakes of the others go on.
 #[test]
 fn attempts_wait_for_half_open_connections() {
@@ -173,44 +198,42 @@ fn attempts_wait_for_half_open_connections() {
     let mut random = Random::new(1);
     let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
     let now = stepper.now();
-    let receive = |client: &mut Client, datagrams: Vec<Vec<u8>>| {
-        for mut bytes in datagrams {
-            client.receive(now, Datagram { source: SERVER, destination: None, ecn: None, bytes: &mut bytes });
-        }
-    };
-    let mut clients = Vec::new();
-    while stepper.waiting_attempts() < MORE {
-        assert!(clients.len() < 2000, "no attempt waits");
-        let mut client = Client::new(&mut random);
-        // The ClientHello takes two datagrams, and the client keeps the second. After a Retry packet it sends both again.
-        let mut hello = transmitted(&mut client, now);
-        let mut rest = hello.split_off(1);
-        stepper.step(hello);
-        stepper.step(Vec::new());
-        let sent = stepper.take_sent();
-        if sent.iter().any(|datagram| PacketType::of(datagram) == Some(PacketType::Retry)) {
-            receive(&mut client, sent);
-            let mut hello = transmitted(&mut client, now);
-            rest = hello.split_off(1);
-            stepper.step(hello);
-            stepper.step(Vec::new());
-        }
-        clients.push((client, rest));
-    }
-    assert!(!stepper.is_busy(), "the worker sleeps until one of the connections is done");
-
-    // The first clients complete their handshakes, and the last ones get their turn.
-    let established = clients.len() - MORE;
-    for (client, rest) in clients.iter_mut().take(MORE) {
-        stepper.step(std::mem::take(rest));
+    let complete = |client: &mut Client, stepper: &mut Http3Stepper| {
         for _ in 0..4 {
-            receive(client, stepper.take_sent());
+            receive(client, now, stepper.take_sent());
             stepper.step(transmitted(client, now));
         }
         assert!(client.is_confirmed());
+    };
+
+    // Of each ClientHello, the second datagram is kept back.
+    let mut clients = Vec::new();
+    while stepper.half_open() < HALF_OPEN_MAX - ATTEMPTS_PER_ITERATION_MAX - 1 {
+        let (client, [first, second]) = client_with_hello(&mut stepper, &mut random);
+        stepper.step(vec![first]);
+        stepper.step(Vec::new());
+        clients.push((client, second));
+    }
+    let more: Vec<_> = (0..MORE).map(|_| client_with_hello(&mut stepper, &mut random)).collect();
+    let (mut more, hellos): (Vec<_>, Vec<_>) = more.into_iter().unzip();
+
+    // As many become half-open as an iteration processes, and one from the queue. Its second datagram is in the queue after attempts
+    // that wait, and doesn't wait with them.
+    let [first, second] = [0, 1].map(|part| hellos.iter().map(move |hello| hello[part].clone()));
+    stepper.step(first.chain(second).collect());
+    while stepper.is_busy() {
+        stepper.step(Vec::new());
+    }
+    let waiting = MORE - ATTEMPTS_PER_ITERATION_MAX - 1;
+    assert_eq!((stepper.half_open(), stepper.waiting_attempts()), (HALF_OPEN_MAX, 2 * waiting));
+    complete(&mut more[ATTEMPTS_PER_ITERATION_MAX], &mut stepper);
+
+    // Others complete their handshakes, too, and each makes room for one that waits.
+    for (client, second) in clients.iter_mut().take(2 * MORE) {
+        stepper.step(vec![std::mem::take(second)]);
+        complete(client, &mut stepper);
     }
     assert_eq!(stepper.waiting_attempts(), 0);
-    assert!(established > 1000);
 }
 
 /// An iteration processes a few connection attempts, and they are answered in the end.

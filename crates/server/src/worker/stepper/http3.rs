@@ -118,6 +118,12 @@ impl Http3Stepper {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").waiting_attempts()
     }
 
+    /// Returns the number of half-open connections.
+    #[cfg(test)]
+    pub(crate) fn half_open(&self) -> usize {
+        self.worker.http3.as_ref().expect("the worker serves HTTP/3").half_open()
+    }
+
     /// Returns `true` if there is work that no datagram announces.
     #[cfg(test)]
     pub(crate) fn is_busy(&self) -> bool {
