@@ -20,9 +20,9 @@ mod cid;
 
 // Cryptography: keys of packets, the TLS session, and keys from the seed.
 mod crypto;
-mod expanded;
 mod header;
 mod initial;
+mod key_cache;
 mod keys;
 mod padding;
 mod records;
@@ -51,6 +51,6 @@ pub use connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey, Ev
 pub use context::{Context, EarlyData, FORWARDING_KEY_BYTES, are_equal};
 pub use datagram::{Arrival, Transmit};
 pub use endpoint::{AcceptError, Endpoint, Incoming, Received};
-pub use expanded::drop_unused_keys;
+pub use key_cache::drop_unused_keys;
 pub use packet_type::PacketType;
 pub use stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome};

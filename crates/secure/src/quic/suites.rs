@@ -12,22 +12,22 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs::default_provider};
 use rustls::quic::{self, Tag};
 use rustls::{CipherSuite, CipherSuiteCommon, Error, SupportedCipherSuite, Tls13CipherSuite};
 
-use super::expanded::Expansion;
 use super::header::{SAMPLE_BYTES, protect, unprotect};
+use super::key_cache::CachedKey;
 use super::keys::TAG_BYTES;
 
 /// Returns the cryptography of `rustls` with these suites, in its order.
 pub(super) fn provider() -> CryptoProvider {
     static SUITES: LazyLock<Vec<Tls13CipherSuite>> = LazyLock::new(|| {
         let suites = default_provider().cipher_suites;
-        suites.into_iter().filter_map(|suite| with_expansion(suite.tls13()?)).collect()
+        suites.into_iter().filter_map(|suite| with_cached_keys(suite.tls13()?)).collect()
     });
     let cipher_suites = SUITES.iter().map(SupportedCipherSuite::Tls13).collect();
     CryptoProvider { cipher_suites, ..default_provider() }
 }
 
 /// Returns a suite whose keys are expanded when they are used, or `None` if it is a suite that we don't know.
-fn with_expansion(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
+fn with_cached_keys(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
     let algorithm: &Algorithm = match suite.common.suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => &Algorithm::AES_128,
         CipherSuite::TLS13_AES_256_GCM_SHA384 => &Algorithm::AES_256,
@@ -72,12 +72,12 @@ impl Algorithm {
 impl quic::Algorithm for Algorithm {
     fn packet_key(&self, key: AeadKey, iv: Iv) -> Box<dyn quic::PacketKey> {
         let Self { packet: algorithm, header: _, confidentiality_limit, integrity_limit } = *self;
-        let expansion = Expansion::new();
-        Box::new(PacketKey { algorithm, key, iv, confidentiality_limit, integrity_limit, expansion })
+        let cached = CachedKey::new();
+        Box::new(PacketKey { algorithm, key, iv, confidentiality_limit, integrity_limit, cached })
     }
 
     fn header_protection_key(&self, key: AeadKey) -> Box<dyn quic::HeaderProtectionKey> {
-        Box::new(HeaderKey { algorithm: self.header, key, expansion: Expansion::new() })
+        Box::new(HeaderKey { algorithm: self.header, key, cached: CachedKey::new() })
     }
 
     fn aead_key_len(&self) -> usize {
@@ -92,7 +92,7 @@ struct PacketKey {
     iv: Iv,
     confidentiality_limit: u64,
     integrity_limit: u64,
-    expansion: Expansion<LessSafeKey>,
+    cached: CachedKey<LessSafeKey>,
 }
 
 impl PacketKey {
@@ -103,7 +103,7 @@ impl PacketKey {
             LessSafeKey::new(key.expect("the key has the algorithm's length"))
         };
         let nonce = cipher::Nonce::new(&self.iv, number).0;
-        self.expansion.with(expand, |key| f(key, Nonce::assume_unique_for_key(nonce)))
+        self.cached.with(expand, |key| f(key, Nonce::assume_unique_for_key(nonce)))
     }
 }
 
@@ -144,7 +144,7 @@ impl quic::PacketKey for PacketKey {
 struct HeaderKey {
     algorithm: &'static HeaderAlgorithm,
     key: AeadKey,
-    expansion: Expansion<Box<HeaderProtectionKey>>,
+    cached: CachedKey<Box<HeaderProtectionKey>>,
 }
 
 impl HeaderKey {
@@ -153,7 +153,7 @@ impl HeaderKey {
             let key = HeaderProtectionKey::new(self.algorithm, self.key.as_ref());
             Box::new(key.expect("the key has the algorithm's length"))
         };
-        let mask = self.expansion.with(expand, |key| key.new_mask(sample));
+        let mask = self.cached.with(expand, |key| key.new_mask(sample));
         mask.map_err(|_| Error::General("the sample has another length".to_owned()))
     }
 }

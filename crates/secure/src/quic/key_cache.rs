@@ -1,10 +1,10 @@
-//! Expanded keys, which a thread keeps while it uses them.
+//! Key cache: each thread keeps the keys that it uses in expanded form.
 //!
 //! AES encrypts with a schedule of round keys, and GCM authenticates with powers of a hash key. The four keys of a connection take
 //! two kilobytes in this form. An idle connection keeps only the 16 or 32 bytes of each, and expanding one again takes 0.2 µs.
 //!
-//! The expanded keys belong to the thread and not to the connection, because `quinn-proto` uses keys by shared reference: a
-//! connection would need a lock for each packet, which is 3 % of the CPU time of a large response.
+//! The cache belongs to the thread and not to the connection, because `quinn-proto` uses keys by shared reference: a connection would
+//! need a lock for each packet, which is 3 % of the CPU time of a large response.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -15,31 +15,31 @@ use aws_lc_rs::aead::LessSafeKey;
 use aws_lc_rs::aead::quic::HeaderProtectionKey;
 
 /// The form of an expanded key.
-pub(super) trait Expanded: Sized + 'static {
-    /// Returns the expanded keys of the current thread.
-    fn keys() -> &'static LocalKey<RefCell<ExpandedKeys<Self>>>;
+pub(super) trait ExpandedKey: Sized + 'static {
+    /// Returns the cache of the current thread.
+    fn cache() -> &'static LocalKey<RefCell<KeyCache<Self>>>;
 }
 
 /// The keys of packets.
-impl Expanded for LessSafeKey {
-    fn keys() -> &'static LocalKey<RefCell<ExpandedKeys<Self>>> {
-        thread_local!(static KEYS: RefCell<ExpandedKeys<LessSafeKey>> = const { RefCell::new(ExpandedKeys::NONE) });
-        &KEYS
+impl ExpandedKey for LessSafeKey {
+    fn cache() -> &'static LocalKey<RefCell<KeyCache<Self>>> {
+        thread_local!(static CACHE: RefCell<KeyCache<LessSafeKey>> = const { RefCell::new(KeyCache::EMPTY) });
+        &CACHE
     }
 }
 
 /// The keys of headers, in boxes, because a vector that grows leaves copies of its elements in freed memory.
-impl Expanded for Box<HeaderProtectionKey> {
-    fn keys() -> &'static LocalKey<RefCell<ExpandedKeys<Self>>> {
+impl ExpandedKey for Box<HeaderProtectionKey> {
+    fn cache() -> &'static LocalKey<RefCell<KeyCache<Self>>> {
         thread_local! {
-            static KEYS: RefCell<ExpandedKeys<Box<HeaderProtectionKey>>> = const { RefCell::new(ExpandedKeys::NONE) };
+            static CACHE: RefCell<KeyCache<Box<HeaderProtectionKey>>> = const { RefCell::new(KeyCache::EMPTY) };
         }
-        &KEYS
+        &CACHE
     }
 }
 
-/// The expansion of one key, which is done again if the thread has dropped it. It is dropped with this.
-pub(super) struct Expansion<K: Expanded> {
+/// The identity of a key in the caches of all threads. The expanded key is dropped together with this value.
+pub(super) struct CachedKey<K: ExpandedKey> {
     /// Identifies the key among those of all threads.
     id: u64,
     /// The index of the expanded key, in the thread that used it last.
@@ -47,11 +47,11 @@ pub(super) struct Expansion<K: Expanded> {
     form: PhantomData<fn() -> K>,
 }
 
-/// The ID of the next key.
+/// The ID of the next key. All threads increment it, eight times for each handshake.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-impl<K: Expanded> Expansion<K> {
-    /// Returns the expansion of another key, which is not expanded yet.
+impl<K: ExpandedKey> CachedKey<K> {
+    /// Returns the identity of another key, which no thread has expanded.
     pub(super) fn new() -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Self { id, index: AtomicU32::new(u32::MAX), form: PhantomData }
@@ -59,22 +59,22 @@ impl<K: Expanded> Expansion<K> {
 
     /// Calls `f` with the expanded key, which comes from `expand` if the thread doesn't have it.
     pub(super) fn with<R>(&self, expand: impl FnOnce() -> K, f: impl FnOnce(&K) -> R) -> R {
-        K::keys().with_borrow_mut(|keys| {
-            if let Some(key) = keys.get(self.id, self.index.load(Ordering::Relaxed)) {
+        K::cache().with_borrow_mut(|cache| {
+            if let Some(key) = cache.get(self.id, self.index.load(Ordering::Relaxed)) {
                 return f(key);
             }
-            let index = keys.insert(self.id, expand());
+            let index = cache.insert(self.id, expand());
             self.index.store(index, Ordering::Relaxed);
-            f(keys.get(self.id, index).expect("it was inserted"))
+            f(cache.get(self.id, index).expect("it was inserted"))
         })
     }
 }
 
-impl<K: Expanded> Drop for Expansion<K> {
+impl<K: ExpandedKey> Drop for CachedKey<K> {
     fn drop(&mut self) {
         let index = self.index.load(Ordering::Relaxed);
-        // A thread that ends may have dropped its keys already.
-        let _ = K::keys().try_with(|keys| keys.borrow_mut().remove(self.id, index));
+        // A thread that ends may have dropped its cache already.
+        let _ = K::cache().try_with(|cache| cache.borrow_mut().remove(self.id, index));
     }
 }
 
@@ -83,12 +83,12 @@ impl<K: Expanded> Drop for Expansion<K> {
 /// A thread with connections calls this about every second. Otherwise it keeps each expanded key as long as the key itself, and
 /// longer if another thread drops the key.
 pub fn drop_unused_keys() {
-    LessSafeKey::keys().with_borrow_mut(ExpandedKeys::drop_unused);
-    Box::<HeaderProtectionKey>::keys().with_borrow_mut(ExpandedKeys::drop_unused);
+    LessSafeKey::cache().with_borrow_mut(KeyCache::drop_unused);
+    Box::<HeaderProtectionKey>::cache().with_borrow_mut(KeyCache::drop_unused);
 }
 
 /// The expanded keys of a thread.
-pub(super) struct ExpandedKeys<K> {
+pub(super) struct KeyCache<K> {
     entries: Vec<Entry<K>>,
     /// The indices of entries without a key.
     free: Vec<u32>,
@@ -101,8 +101,8 @@ struct Entry<K> {
     is_used: bool,
 }
 
-impl<K> ExpandedKeys<K> {
-    const NONE: Self = Self { entries: Vec::new(), free: Vec::new() };
+impl<K> KeyCache<K> {
+    const EMPTY: Self = Self { entries: Vec::new(), free: Vec::new() };
 
     /// Returns the key with this ID, if it is at this index.
     fn get(&mut self, id: u64, index: u32) -> Option<&K> {
@@ -123,7 +123,7 @@ impl<K> ExpandedKeys<K> {
             return index;
         }
         self.entries.push(entry);
-        u32::try_from(self.entries.len() - 1).expect("memory doesn't hold more keys")
+        entry_count(self.entries.len()) - 1
     }
 
     /// Removes the key with this ID, if it is at this index.
@@ -134,17 +134,27 @@ impl<K> ExpandedKeys<K> {
         }
     }
 
-    /// Removes the keys that were not used since the last call.
+    /// Removes the keys that were not used since the last call. The next keys get the lowest indices, so that the end can be freed.
     fn drop_unused(&mut self) {
-        for (index, entry) in (0..).zip(&mut self.entries) {
-            if !std::mem::take(&mut entry.is_used) && entry.key.take().is_some() {
-                self.free.push(index);
+        for entry in &mut self.entries {
+            if !std::mem::take(&mut entry.is_used) {
+                entry.key = None;
             }
         }
-        if self.free.len() == self.entries.len() {
-            *self = Self::NONE;
+        let length = self.entries.iter().rposition(|entry| entry.key.is_some()).map_or(0, |last| last + 1);
+        self.entries.truncate(length);
+        if self.entries.capacity() / 4 >= length {
+            self.entries.shrink_to(2 * length);
+            self.free = Vec::new();
         }
+        self.free.clear();
+        let is_free = |index: &u32| self.entries[*index as usize].key.is_none();
+        self.free.extend((0..entry_count(length)).rev().filter(is_free));
     }
+}
+
+fn entry_count(length: usize) -> u32 {
+    u32::try_from(length).expect("memory doesn't hold more keys")
 }
 
 #[cfg(test)]
@@ -156,19 +166,19 @@ mod tests {
     /// A key whose bytes are all the same.
     struct Key {
         byte: u8,
-        expansion: Expansion<Box<HeaderProtectionKey>>,
+        cached: CachedKey<Box<HeaderProtectionKey>>,
     }
 
     impl Key {
         fn new(byte: u8) -> Key {
-            Key { byte, expansion: Expansion::new() }
+            Key { byte, cached: CachedKey::new() }
         }
 
-        /// Returns whether the key had to be expanded, and checks that it is the right one.
+        /// Returns `true` if the key had to be expanded, and checks that it is the right one.
         fn is_expanded_by_use(&self) -> bool {
             let mut is_expanded = false;
             let expand = || Box::new(HeaderProtectionKey::new(&AES_128, &[self.byte; 16]).unwrap());
-            let mask = self.expansion.with(
+            let mask = self.cached.with(
                 || {
                     is_expanded = true;
                     expand()
@@ -181,8 +191,8 @@ mod tests {
     }
 
     fn expanded_keys() -> usize {
-        Box::<HeaderProtectionKey>::keys()
-            .with_borrow(|keys| keys.entries.iter().filter(|entry| entry.key.is_some()).count())
+        Box::<HeaderProtectionKey>::cache()
+            .with_borrow(|cache| cache.entries.iter().filter(|entry| entry.key.is_some()).count())
     }
 
     #[test]
@@ -198,8 +208,12 @@ mod tests {
         // Another key gets the place of the one that was dropped.
         let third = Key::new(3);
         assert!(third.is_expanded_by_use());
-        assert!(idle.is_expanded_by_use());
+        assert_eq!(third.cached.index.load(Ordering::Relaxed), idle.cached.index.load(Ordering::Relaxed));
+        drop(idle);
         assert!(!third.is_expanded_by_use() && !used.is_expanded_by_use());
+        drop_unused_keys();
+        drop_unused_keys();
+        assert!(third.is_expanded_by_use() && used.is_expanded_by_use());
     }
 
     #[test]
@@ -210,7 +224,27 @@ mod tests {
         drop(keys);
         assert_eq!(expanded_keys(), 0);
         drop_unused_keys();
-        Box::<HeaderProtectionKey>::keys().with_borrow(|keys| assert_eq!(keys.entries.capacity(), 0));
+        Box::<HeaderProtectionKey>::cache().with_borrow(|cache| assert_eq!(cache.entries.capacity(), 0));
+    }
+
+    #[test]
+    fn memory_of_many_keys_is_freed() {
+        let mut keys: Vec<Key> = (0..200).map(Key::new).collect();
+        assert!(keys.iter().all(Key::is_expanded_by_use));
+        let capacity = || Box::<HeaderProtectionKey>::cache().with_borrow(|cache| cache.entries.capacity());
+        assert!(capacity() >= 200);
+        // One of them is in use all the time. When it is expanded again, it gets a low index.
+        let used = keys.swap_remove(199);
+        for _ in 0..3 {
+            drop_unused_keys();
+            assert!(!used.is_expanded_by_use());
+        }
+        assert_eq!(expanded_keys(), 1);
+        drop_unused_keys();
+        drop_unused_keys();
+        assert!(used.is_expanded_by_use());
+        drop_unused_keys();
+        assert!(capacity() < 16, "{}", capacity());
     }
 
     #[test]
