@@ -12,8 +12,8 @@ use crate::process::Running;
 use crate::project;
 use crate::scenario::{Count, Wire};
 
-/// Connections over HTTP/3 that [`IdleClients`] open in a second.
-const OPENED_PER_S: u32 = 200;
+/// Connections over HTTP/3 that [`IdleClients`] open in a tenth of a second.
+const OPENED_PER_100_MS: u32 = 20;
 
 /// Runs h2load over all targets. Every connection requests them in order.
 pub(crate) fn run(job: &Job<'_>, streams: u32, count: Count) -> Result<Report> {
@@ -57,8 +57,10 @@ fn command(job: &Job<'_>) -> Result<Command> {
 pub(crate) struct IdleClients {
     /// Ends the connections when it is dropped.
     _process: Running,
-    /// Has a line for each response.
+    /// Has a line for each response: when it began, its status and its duration.
     log: PathBuf,
+    /// The status of all responses.
+    status: u16,
 }
 
 impl IdleClients {
@@ -70,19 +72,35 @@ impl IdleClients {
         // One request in 100 seconds for each connection; the first one is sent at once.
         command.args(["--rps=0.01", "-m1"]).arg(format!("--log-file={}", log.display()));
         if job.wire == Wire::H3 {
-            // Memory that handshakes have used at the same time stays in a server's heap. Idle connections don't need it.
-            command.args([format!("-n{}", 2 * job.connections), format!("-r{OPENED_PER_S}")]);
+            // Memory that handshakes have used at the same time stays in a server's heap. Idle connections don't need it. They stay
+            // open because each has a second request to send.
+            command.args([format!("-n{}", 2 * job.connections), format!("-r{OPENED_PER_100_MS}")]);
+            command.arg("--rate-period=100ms");
         } else {
             command.arg("-D90s");
         }
         command.arg(job.url(&job.targets[0])).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(IdleClients { _process: Running::start(&mut command)?, log })
+        Ok(IdleClients { _process: Running::start(&mut command)?, log, status: job.status })
     }
 
     /// Returns the number of responses that have arrived.
+    ///
+    /// # Errors
+    /// One of them has another status, or a request has failed.
     pub(crate) fn responses(&self) -> Result<usize> {
-        Ok(fs::read_to_string(&self.log)?.lines().count())
+        count_responses(&fs::read_to_string(&self.log)?, self.status)
     }
+}
+
+/// Counts the complete lines of a log, which must have this status. That of a failed request is -1.
+fn count_responses(log: &str, status: u16) -> Result<usize> {
+    let lines = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    lines.clone().try_for_each(|line| {
+        let found = line.split_whitespace().nth(1).context("no status")?;
+        ensure!(found == status.to_string(), "a connection has got the status {found}");
+        Ok(())
+    })?;
+    Ok(lines.count())
 }
 
 fn parse(report: &str, status: u16) -> Result<Report> {
@@ -126,6 +144,15 @@ mod tests {
         requests: 78572 total, 79084 started, 78572 done, 78572 succeeded, 0 failed, 0 errored, 0 timeout\n\
         status codes: 78572 2xx, 0 3xx, 0 4xx, 0 5xx\n\
         traffic: 10.19MB (10686576) total, 7.87MB (8250060) headers (space savings 39.66%), 997.50KB (1021436) data\n";
+
+    #[test]
+    fn log_has_responses_with_one_status() {
+        let log = "1764082800000000\t200\t1500\n1764082800000100\t200\t1600\n17640828";
+        assert_eq!(count_responses(log, 200).unwrap(), 2);
+        assert_eq!(count_responses("", 200).unwrap(), 0);
+        assert!(count_responses(log, 404).is_err());
+        assert!(count_responses("1764082800000000\t-1\t1500\n", 200).is_err());
+    }
 
     #[test]
     fn a_clean_report_has_values() {

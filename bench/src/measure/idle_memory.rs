@@ -18,10 +18,13 @@ use crate::servers::Spec;
 /// Limit for opening all connections.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Time in which servers free what handshakes and requests have used: some do so once a second.
+const REST: Duration = Duration::from_secs(3);
+
 /// The server is idle if it uses no CPU time for this long.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Between two looks at the number of responses.
+/// Interval between two reads of the log of responses.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
@@ -37,6 +40,7 @@ pub(super) fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Re
     let clients = IdleClients::open(&job)?;
     wait_until(TIMEOUT, PAUSE, || Ok(clients.responses()? >= connections as usize))
         .context("connections without a response")?;
+    thread::sleep(REST);
     wait_until_idle(&server)?;
     let after = server.anonymous_bytes()?;
     Ok(vec![(Metric::IdleBytes, (after as f64 - before as f64) / f64::from(connections))])
