@@ -228,7 +228,7 @@ fn ngtcp2_proves_its_address_during_a_flood() {
     }
     let site = Site::serve(&[]);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    for datagram in initial_datagrams(site.address, 450) {
+    for datagram in initial_datagrams(site.address, 1000) {
         socket.send_to(&datagram, site.address).unwrap();
     }
     let log = load(&site, &[], &[SMALL, LARGE]);

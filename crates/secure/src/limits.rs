@@ -31,8 +31,8 @@ pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 
 /// Half-open connections of one endpoint: their handshake is not done. From this number on, each further client must prove its address by a Retry
-/// packet. That costs the client a round trip, so it is for floods; 100 handshakes take an endpoint 10 milliseconds.
-pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 100;
+/// packet. That costs the client a round trip, so it is for floods: 256 is what 2,500 clients in a second have at a round trip of 0.1 seconds.
+pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 256;
 
 /// Half-open connections of one endpoint. From this number on, Initial packets of further clients are dropped, so a caller keeps them
 /// until one of the handshakes is done. Each connection has about 20 KB.
@@ -51,7 +51,7 @@ pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 
 /// Bidirectional streams that a client may have open until it has had half as many open at once. The library allocates the state
 /// of all permitted streams, and most connections need few: 100 take 4 kB, several microseconds of the handshake, and more misses
-/// of the processor's caches with each request. Its tables have room for 14 streams before they double, and four are
+/// of the processor's caches with each request. The tables of `quinn-proto` have room for 14 streams before they double, and four are
 /// unidirectional.
 pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 10;
 

@@ -32,7 +32,7 @@ use client::{Client, Outcome, Vanishing};
 
 /// Number of seeds in a normal run of the test. Each connection costs two handshakes of a few milliseconds.
 /// The limits of half-open connections: before clients must prove their address, and in total.
-const HALF_OPEN_BEFORE_RETRY: usize = 100;
+const HALF_OPEN_BEFORE_RETRY: usize = 256;
 const HALF_OPEN_MAX: usize = 1024;
 
 const SEEDS: u64 = 400;
@@ -105,13 +105,15 @@ fn responses_precede_retry_packets() {
         }
     }
 
-    // With more than 100 half-open connections, each attempt is answered by a Retry packet.
+    // With more half-open connections, each attempt is answered by a Retry packet.
     let mut initials = |count| -> Vec<_> {
         (0..count).flat_map(|_| transmitted(&mut Client::new(&mut random), now).into_iter().take(1)).collect()
     };
-    for _ in 0..10 {
-        stepper.step(initials(12));
-        stepper.step(Vec::new());
+    while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
+        stepper.step(initials(8));
+        while stepper.is_busy() {
+            stepper.step(Vec::new());
+        }
     }
     let _ = stepper.take_sent();
 
