@@ -73,16 +73,15 @@ impl<D: DatagramSocket> Http3<D> {
         if !self.admission.attempts.is_empty() {
             // They are taken out, because their datagrams borrow them.
             let mut attempts = std::mem::take(&mut self.admission.attempts);
-            let mut processed = 0;
-            while processed < ATTEMPTS_PER_ITERATION_MAX
-                && self.has_room_for_attempts()
-                && let Some((number, arrival)) = attempts.pop()
-            {
+            for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
+                if !self.has_room_for_attempts() {
+                    break;
+                }
+                let Some((number, arrival)) = attempts.pop() else { break };
                 self.pass(number, &arrival, cx);
-                processed += 1;
             }
             // A half-open connection may need what has arrived after attempts that wait for it.
-            if processed > 0 && !self.has_room_for_attempts() {
+            if !self.has_room_for_attempts() {
                 attempts.remove_first_if(ATTEMPTS_LOOKED_THROUGH_MAX, |number, arrival| {
                     let is_needed = self.endpoint.is_of_half_open(arrival.bytes);
                     if is_needed {
