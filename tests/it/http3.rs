@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use cannery_testkit::http3::{Client, Options};
+use cannery_testkit::http3::{Client, Options, StreamId};
 use cannery_testkit::{http1, http2};
 
 use crate::authority::Authority;
@@ -284,21 +284,30 @@ fn responses_of_many_streams_are_complete() {
     }
 }
 
+/// The window of the whole connection, for tests of priorities: it has room for a part of a response, so that the server also orders
+/// what it writes next. With more than a socket has room for, the server would send later responses while it waits for the
+/// acknowledgment of lost packets.
+const SMALL_WINDOW: u32 = 64 << 10;
+
+/// Opens a connection with this window, and without a limit for streams, so that only the priorities decide.
+fn connect_with_small_window(server: SocketAddr) -> Client {
+    let options = Options { stream_window: 8 << 20, window: SMALL_WINDOW, ..Options::default() };
+    Client::connect_with(server, &options).unwrap()
+}
+
+fn request_large(client: &mut Client, priority: &str) -> StreamId {
+    let fields = [&get("/large.bin")[..], &[("priority", priority)]].concat();
+    client.send_request(&fields).unwrap()
+}
+
 #[test]
 fn urgent_responses_are_sent_first() {
     let folder = tempfile::tempdir().unwrap();
     let large = compile_release(folder.path(), 1);
     let server = start_site(folder.path(), &[]);
-    // No stream has a limit, so that only the priorities decide. That of the connection is as much as a socket has room for:
-    // the server would send the later response while it waits for the acknowledgment of lost packets.
-    let options = Options { stream_window: 8 << 20, window: 64 << 10, ..Options::default() };
-    let mut client = Client::connect_with(server.read_quic_address(), &options).unwrap();
-    let request = |client: &mut Client, priority: &str| {
-        let fields = [&get("/large.bin")[..], &[("priority", priority)]].concat();
-        client.send_request(&fields).unwrap()
-    };
-    let later = request(&mut client, "u=7");
-    let first = request(&mut client, "u=0");
+    let mut client = connect_with_small_window(server.read_quic_address());
+    let later = request_large(&mut client, "u=7");
+    let first = request_large(&mut client, "u=0");
     assert!(client.receive(first, "GET").unwrap().body == large);
     let received_bytes = client.received_bytes(later);
     assert!(received_bytes < LARGE_BYTES / 2, "{received_bytes} bytes of the less urgent response");
@@ -311,14 +320,9 @@ fn incremental_responses_take_turns() {
     let large = compile_release(folder.path(), 1);
     let server = start_site(folder.path(), &[]);
     let address = server.read_quic_address();
-    // The window of the connection has room for a part of a response, so that the server also orders what it writes next.
-    let options = Options { stream_window: 8 << 20, window: 64 << 10, ..Options::default() };
     for (priority, takes_turns) in [("u=3", false), ("u=3, i", true)] {
-        let mut client = Client::connect_with(address, &options).unwrap();
-        let [first, others @ ..] = [(); 4].map(|()| {
-            let fields = [&get("/large.bin")[..], &[("priority", priority)]].concat();
-            client.send_request(&fields).unwrap()
-        });
+        let mut client = connect_with_small_window(address);
+        let [first, others @ ..] = [(); 4].map(|()| request_large(&mut client, priority));
         assert!(client.receive(first, "GET").unwrap().body == large);
         for other in others {
             let received_bytes = client.received_bytes(other);
@@ -336,22 +340,17 @@ fn new_requests_do_not_delay_urgent_responses() {
     let folder = tempfile::tempdir().unwrap();
     let large = compile_release(folder.path(), 1);
     let server = start_site(folder.path(), &[]);
-    let options = Options { stream_window: 8 << 20, window: 64 << 10, ..Options::default() };
-    let mut client = Client::connect_with(server.read_quic_address(), &options).unwrap();
-    let request = |client: &mut Client, priority: &str| {
-        let fields = [&get("/large.bin")[..], &[("priority", priority)]].concat();
-        client.send_request(&fields).unwrap()
-    };
-    let first = request(&mut client, "u=0");
+    let mut client = connect_with_small_window(server.read_quic_address());
+    let first = request_large(&mut client, "u=0");
     let mut others = Vec::new();
     for step in 1..=8 {
         client.receive_part(first, step * LARGE_BYTES / 16).unwrap();
-        others.push(request(&mut client, "u=7"));
+        others.push(request_large(&mut client, "u=7"));
     }
     assert!(client.receive(first, "GET").unwrap().body == large);
     let received_bytes: usize = others.iter().map(|other| client.received_bytes(*other)).sum();
     // The window that the last bytes of the urgent response don't fill.
-    assert!(received_bytes < 2 * (64 << 10), "{received_bytes} bytes of less urgent responses");
+    assert!(received_bytes < 2 * SMALL_WINDOW as usize, "{received_bytes} bytes of less urgent responses");
     for other in others {
         assert!(client.receive(other, "GET").unwrap().body == large);
     }

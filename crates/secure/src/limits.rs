@@ -30,8 +30,9 @@ pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 /// AES-GCM, which limits a key to 2^24 records. Responses of up to one gibibyte that are in progress can still be sent.
 pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 
-/// Half-open connections of one endpoint: their handshake is not done. From this number on, each further client must prove its address by a Retry
-/// packet. That costs the client a round trip, so it is for floods: 256 is what 2,500 clients in a second have at a round trip of 0.1 seconds.
+/// Half-open connections of one endpoint: their handshake is not done. From this number on, each further client must prove its
+/// address by a Retry packet. That costs the client a round trip, so it is for floods: 256 is what 2,500 clients in a second
+/// have at a round trip of 0.1 seconds.
 pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 256;
 
 /// Half-open connections of one endpoint. From this number on, Initial packets of further clients are dropped, so a caller keeps them

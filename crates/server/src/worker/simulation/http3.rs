@@ -100,9 +100,7 @@ fn responses_precede_retry_packets() {
     while !client.is_confirmed() {
         let sent = transmitted(&mut client, now);
         stepper.step(sent);
-        for mut bytes in stepper.take_sent() {
-            client.receive(now, Datagram { source: SERVER, destination: None, ecn: None, bytes: &mut bytes });
-        }
+        receive(&mut client, now, stepper.take_sent());
     }
 
     // With more half-open connections, each attempt is answered by a Retry packet.
@@ -147,24 +145,14 @@ fn attempts_after_a_retry_wait_too() {
     const CLIENTS: usize = 20;
     let mut random = Random::new(1);
     let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
-    let now = stepper.now();
-    let is_retry = |datagram: &Vec<u8>| PacketType::of(datagram) == Some(PacketType::Retry);
-    let mut attempts = Vec::new();
-    // The first become half-open connections.
-    for _ in 0..1000 {
-        let mut client = Client::new(&mut random);
-        stepper.step(transmitted(&mut client, now));
+    while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
+        let (_, hello) = client_with_hello(&mut stepper, &mut random);
+        stepper.step(hello.into());
         stepper.step(Vec::new());
-        if let Some(bytes) = stepper.take_sent().iter_mut().find(|datagram| is_retry(datagram)) {
-            client.receive(now, Datagram { source: SERVER, destination: None, ecn: None, bytes });
-            attempts.extend(transmitted(&mut client, now));
-        }
-        if attempts.len() == 2 * CLIENTS {
-            break;
-        }
     }
+    let hellos = (0..CLIENTS).flat_map(|_| client_with_hello(&mut stepper, &mut random).1).collect();
 
-    stepper.step(attempts);
+    stepper.step(hellos);
     // As many attempts are processed at once, each with its second datagram; and as many datagrams after the responses.
     let processed = (2 + 1) * ATTEMPTS_PER_ITERATION_MAX;
     assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed);
