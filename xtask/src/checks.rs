@@ -15,7 +15,7 @@ use crate::tidy;
 /// Selects the checks of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Formatting, clippy and cargo test, with the installed programs.
+    /// Formatting, clippy and cargo test. Tests with other programs are skipped, unless all of those are installed.
     Fast,
     /// Everything except the long tests and the checks that need tools with minutes of installation.
     Usual,
@@ -47,6 +47,10 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     }
     if extent == Extent::Usual {
         steps.skip("benchmarks", "`cargo xtask ci` checks them, or `cargo test -p cannery-bench`");
+    }
+    if extent == Extent::Fast && !outside::missing().is_empty() {
+        println!("not installed: {}", outside::missing().join(", "));
+        steps.skip("tests with other programs", "some are not installed; `cargo xtask test` installs them");
     }
     let test = format!("test {packages}");
     steps.run("cargo test", || project::run(&mut tests(&test, extent)));
@@ -102,6 +106,9 @@ fn tests(words: &str, extent: Extent) -> Command {
     command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
     if let Some(chromium) = project::program("chromium") {
         command.env("CANNERY_CHROMIUM", chromium);
+    }
+    if extent == Extent::Fast && !outside::missing().is_empty() {
+        command.env("CANNERY_OUTSIDE", "skip");
     }
     if extent == Extent::Slow {
         command.env("CANNERY_SLOW", "1");

@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use crate::error::Error;
 use crate::project;
@@ -92,6 +93,22 @@ impl Requirement {
             }
         }
     }
+}
+
+/// Returns the names of what the tests need and is not installed.
+pub(crate) fn missing() -> &'static [&'static str] {
+    static MISSING: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        let programs = FOR_TESTS.iter().filter(|requirement| requirement.is_missing());
+        let built = [
+            (has_npm_packages(), "npm packages"),
+            (has_pypi_packages(), "PyPI packages"),
+            (h2spec().is_file(), "h2spec"),
+            (quic_go().is_file(), "quic-go"),
+        ];
+        let built = built.into_iter().filter(|(is_installed, _)| !is_installed);
+        programs.map(|program| program.package).chain(built.map(|(_, name)| name)).collect()
+    });
+    &MISSING
 }
 
 /// Installs the programs of the tests.
@@ -191,10 +208,10 @@ pub(crate) fn npm_directory() -> PathBuf {
 
 /// Installs the npm packages, without Playwright's browsers: the tests use Debian's Chromium.
 pub(crate) fn install_npm_packages() -> Result<(), Error> {
-    let directory = npm_directory();
-    if NPM_PACKAGES.iter().all(|(name, version)| is_installed(&directory, name, version)) {
+    if has_npm_packages() {
         return Ok(());
     }
+    let directory = npm_directory();
     fs::create_dir_all(&directory).map_err(|source| Error::file(&directory, source))?;
     let mut npm = Command::new("npm");
     npm.current_dir(&directory).stdin(Stdio::null()).env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1");
@@ -212,6 +229,11 @@ pub(crate) fn install_npm_packages() -> Result<(), Error> {
     project::run(&mut npm)
 }
 
+fn has_npm_packages() -> bool {
+    let directory = npm_directory();
+    NPM_PACKAGES.iter().all(|(name, version)| is_installed(&directory, name, version))
+}
+
 /// Returns the directory of the virtual environment with the PyPI packages.
 pub(crate) fn python_directory() -> PathBuf {
     project::outside().join("python")
@@ -219,19 +241,27 @@ pub(crate) fn python_directory() -> PathBuf {
 
 /// Installs the PyPI packages into a virtual environment.
 pub(crate) fn install_pypi_packages() -> Result<(), Error> {
-    let directory = python_directory();
-    let required: Vec<String> =
-        PYPI_PACKAGES.iter().map(|(name, version)| format!("{name}=={version}")).collect();
-    let listed = Command::new(directory.join("bin/python")).args(["-m", "pip", "freeze"]).output();
-    let listed =
-        listed.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into());
-    if required.iter().all(|package| listed.lines().any(|line| line.eq_ignore_ascii_case(package))) {
+    if has_pypi_packages() {
         return Ok(());
     }
+    let directory = python_directory();
     project::run(Command::new("python3").args(["-m", "venv"]).arg(&directory))?;
     let mut pip = Command::new(directory.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(&required);
-    project::run(&mut pip)
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    project::run(pip.args(PYPI_PACKAGES.map(pinned)))
+}
+
+fn has_pypi_packages() -> bool {
+    let python = python_directory().join("bin/python");
+    let Ok(output) = Command::new(python).args(["-m", "pip", "freeze"]).output() else { return false };
+    let listed = String::from_utf8_lossy(&output.stdout);
+    let is_listed = |package: String| listed.lines().any(|line| line.eq_ignore_ascii_case(&package));
+    PYPI_PACKAGES.map(pinned).into_iter().all(is_listed)
+}
+
+/// Returns a PyPI package with its version, as pip writes it.
+fn pinned((name, version): (&str, &str)) -> String {
+    format!("{name}=={version}")
 }
 
 /// Returns the path of h2spec, which tests the requirements of RFC 9113 and RFC 7541 one by one.
