@@ -49,7 +49,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.skip("benchmarks", "`cargo xtask ci` checks them, or `cargo test -p cannery-bench`");
     }
     if extent == Extent::Fast && !outside::missing().is_empty() {
-        println!("not installed: {}", outside::missing().join(", "));
+        println!("not installed in the versions of the tests: {}", outside::missing().join(", "));
         steps.skip("tests with other programs", "some are not installed; `cargo xtask test` installs them");
     }
     let test = format!("test {packages}");

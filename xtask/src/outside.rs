@@ -95,7 +95,7 @@ impl Requirement {
     }
 }
 
-/// Returns the names of what the tests need and is not installed.
+/// Returns the names of the programs and packages that the tests need and that aren't installed, or have another version.
 pub(crate) fn missing() -> &'static [&'static str] {
     static MISSING: LazyLock<Vec<&str>> = LazyLock::new(|| {
         let programs = FOR_TESTS.iter().filter(|requirement| requirement.is_missing());

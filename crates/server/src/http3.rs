@@ -431,7 +431,7 @@ impl<D: DatagramSocket> Http3<D> {
             };
             match self.router.route(number, &arrival, cx.clock.now) {
                 Route::Own => self.pass_or_keep(number, &arrival, cx),
-                Route::Attempt => self.pass_or_keep_attempt(number, &arrival, cx),
+                Route::Attempt => self.keep(number, &arrival, cx),
                 Route::Forwarded => cx.observer.count_http3(Http3Metric::DatagramsForwarded, 1),
                 Route::Dropped => {}
             }
@@ -470,8 +470,8 @@ impl<D: DatagramSocket> Http3<D> {
         Backlog::Possible
     }
 
-    /// Passes a datagram to its connection, or to the endpoint if it has none.
-    fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
+    /// Passes a datagram to its connection, or to the endpoint if it has none. Returns `true` if it has one.
+    fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) -> bool {
         self.running = Running::Endpoint;
         let received = self.endpoint.receive(cx.clock.now, arrival, &mut self.reply);
         self.running = Running::Nothing;
@@ -485,6 +485,7 @@ impl<D: DatagramSocket> Http3<D> {
                 }
                 self.running = Running::Nothing;
                 self.mark(key);
+                return true;
             }
             Received::Incoming(incoming) => {
                 self.admission.count_processed();
@@ -498,6 +499,7 @@ impl<D: DatagramSocket> Http3<D> {
             }
             Received::Dropped => {}
         }
+        false
     }
 
     /// Sends a reply of the endpoint, together with others of this iteration. It is lost if there is no room for it, as it might be

@@ -134,7 +134,8 @@ impl<K> KeyCache<K> {
         }
     }
 
-    /// Removes the keys that were not used since the last call. The next keys get the lowest indices, so that the end can be freed.
+    /// Removes the keys that were not used since the last call. The next keys get the lowest indices, so that the end can be freed
+    /// when the keys there are no longer used.
     fn drop_unused(&mut self) {
         for entry in &mut self.entries {
             if !std::mem::take(&mut entry.is_used) {
@@ -233,18 +234,27 @@ mod tests {
         assert!(keys.iter().all(Key::is_expanded_by_use));
         let capacity = || Box::<HeaderProtectionKey>::cache().with_borrow(|cache| cache.entries.capacity());
         assert!(capacity() >= 200);
-        // One of them is in use all the time. When it is expanded again, it gets a low index.
-        let used = keys.swap_remove(199);
+        // One of them is in use all the time.
+        let used = keys.swap_remove(0);
         for _ in 0..3 {
             drop_unused_keys();
             assert!(!used.is_expanded_by_use());
         }
         assert_eq!(expanded_keys(), 1);
-        drop_unused_keys();
-        drop_unused_keys();
-        assert!(used.is_expanded_by_use());
-        drop_unused_keys();
         assert!(capacity() < 16, "{}", capacity());
+    }
+
+    #[test]
+    fn key_gets_the_lowest_index() {
+        let keys: Vec<Key> = (0..20).map(Key::new).collect();
+        assert!(keys.iter().all(Key::is_expanded_by_use));
+        for _ in 0..2 {
+            drop_unused_keys();
+            assert!(!keys[0].is_expanded_by_use() && !keys[19].is_expanded_by_use());
+        }
+        let next = Key::new(20);
+        assert!(next.is_expanded_by_use());
+        assert_eq!(next.cached.index.load(Ordering::Relaxed), 1);
     }
 
     #[test]

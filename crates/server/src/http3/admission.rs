@@ -3,9 +3,12 @@
 //! ```text
 //! datagram ──▶ waits ──▶ endpoint ──▶ Retry packet, refusal
 //!                                └──▶ waits ──▶ handshake ──▶ connection
+//!
+//! datagram of a half-open connection ──▶ waits ──▶ rest of the handshake
 //! ```
 //!
-//! An iteration processes a few of each. While as many connections are half-open as the endpoint keeps, datagrams wait for one of
+//! An iteration processes a few of each. A ClientHello may come in several datagrams: the server signs when it has the last one, so
+//! all but the first wait for the handshake budget, too. While as many connections are half-open as the endpoint keeps, datagrams wait for one of
 //! those to end. If too many wait, further ones are dropped, and their clients send them again.
 
 use std::collections::VecDeque;
@@ -28,6 +31,8 @@ use crate::observe::Http3Metric;
 pub(super) struct Admission {
     /// Datagrams of connection attempts that wait for further iterations.
     attempts: Attempts,
+    /// Datagrams of half-open connections that wait for the handshake budget.
+    continuations: Attempts,
     /// The number of datagrams in this iteration that the endpoint has processed and that belong to no connection.
     processed: usize,
     /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
@@ -38,12 +43,13 @@ impl Admission {
     /// Returns the number of datagrams of connection attempts that wait for further iterations.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.attempts.len()
+        self.attempts.len() + self.continuations.len()
     }
 
     /// Frees memory that a burst of connection attempts has needed.
     pub(super) fn free_unused(&mut self) {
         self.attempts.free_unused();
+        self.continuations.free_unused();
         if self.incoming.is_empty() {
             self.incoming = VecDeque::new();
         }
@@ -59,6 +65,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// Returns `true` if connection attempts wait for the next iteration, and not for others to end.
     pub(super) fn has_attempts_to_process(&self) -> bool {
         !self.admission.incoming.is_empty()
+            || !self.admission.continuations.is_empty()
             || (!self.admission.attempts.is_empty() && self.has_room_for_attempts())
     }
 
@@ -70,6 +77,18 @@ impl<D: DatagramSocket> Http3<D> {
     /// Processes connection attempts. Each takes longer than a response, so responses leave first. A new connection runs in the
     /// next iteration.
     pub(super) fn process_attempts(&mut self, cx: &mut WorkerContext) {
+        self.process_attempts_with_room(cx);
+        self.admission.processed = 0;
+        self.continue_handshakes(cx);
+        // At least one, so that others can't take the whole budget of every iteration.
+        for _ in 0..cx.budget.handshakes.max(1) {
+            let Some((incoming, number)) = self.admission.incoming.pop_front() else { break };
+            self.accept(incoming, number, cx);
+        }
+    }
+
+    /// Passes datagrams of connection attempts to the endpoint, as long as it has room for them.
+    fn process_attempts_with_room(&mut self, cx: &mut WorkerContext) {
         if !self.admission.attempts.is_empty() {
             // They are taken out, because their datagrams borrow them.
             let mut attempts = std::mem::take(&mut self.admission.attempts);
@@ -78,36 +97,57 @@ impl<D: DatagramSocket> Http3<D> {
                     break;
                 }
                 let Some((number, arrival)) = attempts.pop() else { break };
-                self.pass(number, &arrival, cx);
+                if self.endpoint.is_of_half_open(arrival.bytes) {
+                    self.keep_continuation(number, &arrival, cx);
+                } else {
+                    self.pass(number, &arrival, cx);
+                }
             }
             // A half-open connection may need what has arrived after attempts that wait for it.
             if !self.has_room_for_attempts() {
                 attempts.remove_first_if(ATTEMPTS_LOOKED_THROUGH_MAX, |number, arrival| {
                     let is_needed = self.endpoint.is_of_half_open(arrival.bytes);
                     if is_needed {
-                        self.pass(number, arrival, cx);
+                        self.keep_continuation(number, arrival, cx);
                     }
                     is_needed
                 });
             }
             self.admission.attempts = attempts;
         }
-        self.admission.processed = 0;
-        // At least one, so that handshakes over TCP can't take the whole budget of every iteration.
-        for _ in 0..cx.budget.handshakes.max(1) {
-            let Some((incoming, number)) = self.admission.incoming.pop_front() else { break };
-            self.accept(incoming, number, cx);
+    }
+
+    /// Passes datagrams of half-open connections to them, within the budget of an iteration. Any of them may complete a ClientHello.
+    fn continue_handshakes(&mut self, cx: &mut WorkerContext) {
+        if !self.admission.continuations.is_empty() {
+            // They are taken out, because their datagrams borrow them.
+            let mut continuations = std::mem::take(&mut self.admission.continuations);
+            // At least one, as of new connections.
+            let mut permits = cx.budget.handshakes.max(1);
+            for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
+                if permits == 0 {
+                    break;
+                }
+                let Some((number, arrival)) = continuations.pop() else { break };
+                // If the connection isn't accepted yet, the endpoint keeps the datagram.
+                if self.pass(number, &arrival, cx) {
+                    permits -= 1;
+                    cx.budget.handshakes = cx.budget.handshakes.saturating_sub(1);
+                }
+            }
+            self.admission.continuations = continuations;
         }
     }
 
     /// Passes a datagram with a connection ID that we have issued to its connection.
     ///
     /// Clients that answer a Retry packet use such an ID, too, and an attacker can repeat one. Their Initial packets wait like those
-    /// with an ID of the client's if there is no budget for them in this iteration, or no room.
+    /// with an ID of the client's if they are of a half-open connection, or if there is no budget for them in this iteration, or no
+    /// room.
     pub(super) fn pass_or_keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
         let is_initial = PacketType::of(arrival.bytes) == Some(PacketType::Initial);
         if is_initial && !self.may_pass_initial(arrival.bytes) {
-            self.pass_or_keep_attempt(number, arrival, cx);
+            self.keep(number, arrival, cx);
         } else {
             self.pass(number, arrival, cx);
         }
@@ -115,27 +155,24 @@ impl<D: DatagramSocket> Http3<D> {
 
     fn may_pass_initial(&self, datagram: &[u8]) -> bool {
         let processed = self.admission.processed;
-        (processed < ATTEMPTS_PER_ITERATION_MAX && self.has_room_for_attempts())
+        (processed < ATTEMPTS_PER_ITERATION_MAX
+            && self.has_room_for_attempts()
+            && !self.endpoint.is_of_half_open(datagram))
             || (processed < ATTEMPTS_WITH_HANDSHAKE_MAX && has_handshake_packet(datagram))
     }
 
-    /// Passes a datagram with a connection ID of the client's to its connection if that is half-open: it needs all datagrams of the
-    /// ClientHello. Keeps others until the connections have run.
-    pub(super) fn pass_or_keep_attempt(
-        &mut self,
-        number: usize,
-        arrival: &Arrival<'_>,
-        cx: &mut WorkerContext,
-    ) {
+    /// Keeps a datagram of a connection attempt until the connections have run.
+    pub(super) fn keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
+        // A half-open connection needs all datagrams of its ClientHello, so they don't wait for it to end.
         if self.endpoint.is_of_half_open(arrival.bytes) {
-            self.pass(number, arrival, cx);
-        } else {
-            self.keep(number, arrival, cx);
+            self.keep_continuation(number, arrival, cx);
+        } else if let Err(Full) = self.admission.attempts.push(number, arrival) {
+            cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
         }
     }
 
-    fn keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        if let Err(Full) = self.admission.attempts.push(number, arrival) {
+    fn keep_continuation(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
+        if let Err(Full) = self.admission.continuations.push(number, arrival) {
             cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
         }
     }
@@ -151,7 +188,7 @@ impl<D: DatagramSocket> Http3<D> {
         } else if self.admission.incoming.len() < INCOMING_WAITING_MAX {
             self.admission.incoming.push_back((incoming, number));
         } else {
-            // There was room when it was passed, unless it had a forged Handshake packet.
+            // There was room when it was passed, unless its datagram had a Handshake packet of no connection.
             self.endpoint.ignore(incoming);
             cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
         }

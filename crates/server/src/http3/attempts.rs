@@ -17,8 +17,7 @@ use super::limits::{ATTEMPT_BLOCK_BYTES, ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     queue: VecDeque<KeptDatagram>,
-    /// The contents of the datagrams, in order. Each block has those of at least one datagram that waits, except for the last block
-    /// if none waits.
+    /// The contents of the datagrams, in order. Blocks before that of the last one that was popped are freed.
     blocks: VecDeque<Vec<u8>>,
     /// The number of blocks that were freed before the first one.
     freed_blocks: u64,
@@ -151,7 +150,7 @@ mod tests {
         Arrival { source: ([192, 0, 2, 1], 443).into(), destination: None, ecn: 0, bytes }
     }
 
-    /// Datagrams are pushed and removed in turns, so that the buffer is filled several times.
+    /// Datagrams are pushed and removed in turns, so that several blocks are filled and freed.
     #[test]
     fn datagrams_are_returned_in_order() {
         let mut attempts = Attempts::default();

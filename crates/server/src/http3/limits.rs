@@ -14,6 +14,7 @@ pub(super) const ATTEMPTS_WITH_HANDSHAKE_MAX: usize = 2 * ATTEMPTS_PER_ITERATION
 
 /// Datagrams of connection attempts that wait for further iterations, or for half-open connections: a thousand clients, each with a
 /// ClientHello in two datagrams. A client repeats a datagram after a second, so one that would wait longer is of no use.
+/// The datagrams of half-open connections wait in a queue of the same length.
 pub(crate) const ATTEMPTS_WAITING_MAX: usize = 2048;
 
 /// Their contents, in bytes: datagrams of 1,500 bytes.

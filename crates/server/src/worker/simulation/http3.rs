@@ -18,6 +18,7 @@ use cannery_eventloop::simulated::{
 };
 use cannery_secure::quic::{self, EarlyData, Generation, PacketType};
 use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
+use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 
 use super::run_seeds;
 use super::site::Releases;
@@ -30,11 +31,13 @@ use crate::worker::stepper::Http3Stepper;
 use crate::worker::{Plan, StopFlag, Worker};
 use client::{Client, Outcome, Vanishing};
 
-/// Number of seeds in a normal run of the test. Each connection costs two handshakes of a few milliseconds.
-/// The limits of half-open connections: before clients must prove their address, and in total.
+/// Half-open connections from which on clients must prove their addresses.
 const HALF_OPEN_BEFORE_RETRY: usize = 256;
+
+/// Half-open connections that an endpoint keeps.
 const HALF_OPEN_MAX: usize = 1024;
 
+/// Number of seeds in a normal run of the test. Each connection costs two handshakes of a few milliseconds.
 const SEEDS: u64 = 400;
 
 /// Loop iterations after which a run must have ended.
@@ -153,11 +156,50 @@ fn attempts_after_a_retry_wait_too() {
     let hellos = (0..CLIENTS).flat_map(|_| client_with_hello(&mut stepper, &mut random).1).collect();
 
     stepper.step(hellos);
-    // As many attempts are processed at once, each with its second datagram; and as many datagrams after the responses.
-    let processed = (2 + 1) * ATTEMPTS_PER_ITERATION_MAX;
+    // The endpoint gets as many first datagrams at once; then as many of all, half of them second ones, which wait with those of the
+    // others; and as many second ones.
+    let processed = (1 + 1) * ATTEMPTS_PER_ITERATION_MAX + ATTEMPTS_PER_ITERATION_MAX / 2;
     assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed);
     stepper.step(Vec::new());
-    assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed - ATTEMPTS_PER_ITERATION_MAX);
+    assert_eq!(
+        stepper.waiting_attempts(),
+        2 * CLIENTS - processed - ATTEMPTS_PER_ITERATION_MAX / 2 - ATTEMPTS_PER_ITERATION_MAX
+    );
+}
+
+/// The server signs when it has the last datagram of a ClientHello. If those of many clients arrive at the same time, the handshakes
+/// take turns with responses like those of other new connections.
+#[test]
+fn ends_of_client_hellos_wait_for_the_budget() {
+    const CLIENTS: usize = 20;
+    let mut random = Random::new(1);
+    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let now = stepper.now();
+    let clients: Vec<_> = (0..CLIENTS).map(|_| client_with_hello(&mut stepper, &mut random)).collect();
+    let (mut clients, hellos): (Vec<_>, Vec<_>) = clients.into_iter().unzip();
+    let [first, second] = [0, 1].map(|part| hellos.iter().map(move |hello| hello[part].clone()));
+    stepper.step(first.collect());
+    while stepper.is_busy() {
+        stepper.step(Vec::new());
+    }
+    assert_eq!((stepper.half_open(), stepper.waiting_attempts()), (CLIENTS, 0));
+
+    let per_iteration = HANDSHAKES_PER_ITERATION_MAX as usize;
+    stepper.step(second.collect());
+    assert_eq!(stepper.waiting_attempts(), CLIENTS - per_iteration);
+    stepper.step(Vec::new());
+    assert_eq!(stepper.waiting_attempts(), CLIENTS - 2 * per_iteration);
+    stepper.step_without_budget(Vec::new());
+    assert_eq!(stepper.waiting_attempts(), CLIENTS - 2 * per_iteration - 1);
+    while stepper.is_busy() {
+        stepper.step(Vec::new());
+    }
+    let last = &mut clients[CLIENTS - 1];
+    for _ in 0..4 {
+        receive(last, now, stepper.take_sent());
+        stepper.step(transmitted(last, now));
+    }
+    assert!(last.is_confirmed());
 }
 
 /// A client whose ClientHello takes two datagrams, after the Retry packet that it may have got. Returns the datagrams, too.
