@@ -33,6 +33,7 @@ mod latency;
 mod load;
 mod measure;
 mod plan;
+mod training;
 
 // The page.
 mod chart;
@@ -61,6 +62,9 @@ struct Arguments {
     /// A scenario of bench/scenarios.toml; `clear`, `secured` or `http3` for all comparisons without TLS, with TLS or over
     /// HTTP/3; `weather` or `library` for all with other libraries; `cannery` for all measurements of Cannery alone; `page` to write the page without measuring
     name: Option<String>,
+    /// Measure nothing: short runs of Cannery, which record a profile if it was built for that, as `cargo xtask pgo` does
+    #[arg(long = "train", conflicts_with_all = ["rounds", "seconds", "step", "is_quick"])]
+    is_training: bool,
     #[command(flatten)]
     plan: Plan,
 }
@@ -84,6 +88,9 @@ fn run(arguments: &Arguments) -> Result<()> {
         programs::install_tools(&servers.tools)?;
         programs::build_cannery()?;
         machine::raise_descriptor_limit();
+        if arguments.is_training {
+            return training::run(&scenarios, &servers, arguments.name.as_deref());
+        }
         for scenario in select(&scenarios, arguments.name.as_ref())? {
             let (present, missing) = install(&servers, scenario)?;
             if scenario.group == Group::Http3 && !namespace::is_inside() {

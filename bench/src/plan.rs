@@ -27,6 +27,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// One short run.
+    pub(crate) const QUICK: Plan = Plan { rounds: None, seconds: None, step: None, is_quick: true };
+
     pub(crate) fn rounds(self) -> u64 {
         self.rounds.unwrap_or(if self.is_quick { 1 } else { 5 }).max(1)
     }

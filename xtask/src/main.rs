@@ -10,6 +10,7 @@ mod counts;
 mod error;
 mod links;
 mod outside;
+mod pgo;
 mod project;
 mod steps;
 mod tidy;
@@ -39,6 +40,7 @@ usage: cargo xtask TASK
                                      `cargo xtask bench --help` lists the options
   counts [--accept]                  instructions of the request path, compared with bench/counts.txt
                                      --accept: write the counts into it
+  pgo                                build cannery-server with profile-guided optimization, in target/pgo/
   edits [COUNT]                      edits in each way of saving while a client reads, 10,000 by default
   tiles DIR [--count N] [--seed S]   write a pyramid of map tiles
 
@@ -77,6 +79,7 @@ fn run(mut words: Words) -> Result<(), Error> {
             words.finish()?;
             counts::run(accept)
         }
+        "pgo" => words.finish().and_then(|()| pgo::run()),
         "edits" => edit(words),
         "tiles" => write_tiles(words),
         "help" | "--help" | "-h" => {
