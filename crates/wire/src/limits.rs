@@ -103,8 +103,8 @@ pub const SEALED_BYTES_MIN: usize = 16 * 1024;
 
 /// Handshakes per loop iteration, counted by their expensive part (a signature and the key exchange). Each
 /// takes 0.1 to 0.6 milliseconds, which all other connections wait for. More handshakes wait for the next
-/// iterations, in order. If others take all of them, HTTP/3 has one more for a
-/// new connection, and one more for a ClientHello that came in several datagrams.
+/// iterations, in order. If others take all of them, HTTP/3 has one more for a new connection, and one more
+/// for a ClientHello that came in several datagrams.
 pub const HANDSHAKES_PER_ITERATION_MAX: u32 = 2;
 
 /// Free space that an output needs before another response is written, in bytes: a copied body and a large

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! An iteration processes a few of each. A ClientHello may come in several datagrams: the server signs when it has the last one, so
-//! all but the first wait for the handshake budget, too. While as many connections are half-open as the endpoint keeps, datagrams wait for one of
-//! those to end. If too many wait, further ones are dropped, and their clients send them again.
+//! all but the first wait for the handshake budget, too. While as many connections are half-open as the endpoint keeps, datagrams
+//! wait for one of those to end. If too many wait, further ones are dropped, and their clients send them again.
 
 use std::collections::VecDeque;
 
@@ -154,10 +154,12 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn may_pass_initial(&self, datagram: &[u8]) -> bool {
+        // Also if a Handshake packet follows, which is then forged: a client has keys for it only after it has changed the ID.
+        if self.endpoint.is_of_half_open(datagram) {
+            return false;
+        }
         let processed = self.admission.processed;
-        (processed < ATTEMPTS_PER_ITERATION_MAX
-            && self.has_room_for_attempts()
-            && !self.endpoint.is_of_half_open(datagram))
+        (processed < ATTEMPTS_PER_ITERATION_MAX && self.has_room_for_attempts())
             || (processed < ATTEMPTS_WITH_HANDSHAKE_MAX && has_handshake_packet(datagram))
     }
 

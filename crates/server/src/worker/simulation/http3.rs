@@ -202,6 +202,34 @@ fn ends_of_client_hellos_wait_for_the_budget() {
     assert!(last.is_confirmed());
 }
 
+/// A Handshake packet shows that a datagram continues a handshake, unless it is forged.
+#[test]
+fn forged_handshake_packets_take_no_precedence() {
+    const CLIENTS: usize = 20;
+    let mut random = Random::new(1);
+    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
+        let (_, hello) = client_with_hello(&mut stepper, &mut random);
+        stepper.step(hello.into());
+        stepper.step(Vec::new());
+    }
+    let mut ends = Vec::new();
+    for _ in 0..CLIENTS {
+        let (_, [first, mut second]) = client_with_hello(&mut stepper, &mut random);
+        stepper.step(vec![first]);
+        while stepper.is_busy() {
+            stepper.step(Vec::new());
+        }
+        // Version and destination as in the Initial packet, no source, and 20 bytes.
+        let destination_end = 6 + usize::from(second[5]);
+        let forged = [&[0xe3], &second[1..destination_end], &[0, 20], &[0; 20]].concat();
+        second.extend(forged);
+        ends.push(second);
+    }
+    stepper.step(ends);
+    assert_eq!(stepper.waiting_attempts(), CLIENTS - HANDSHAKES_PER_ITERATION_MAX as usize);
+}
+
 /// A client whose ClientHello takes two datagrams, after the Retry packet that it may have got. Returns the datagrams, too.
 fn client_with_hello(stepper: &mut Http3Stepper, random: &mut Random) -> (Client, [Vec<u8>; 2]) {
     let now = stepper.now();
