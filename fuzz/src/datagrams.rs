@@ -197,11 +197,11 @@ impl Server {
         let mut buffer = Vec::new();
         for connection in self.connections.values_mut() {
             while connection.next_event().is_some() {}
-            self.endpoint.maintain(connection);
+            self.endpoint.maintain(self.now, connection);
             while let Some(transmit) = connection.poll_transmit(self.now, TRAIN_SEGMENTS, &mut buffer) {
                 sent.push(transmit);
             }
-            self.endpoint.maintain(connection);
+            self.endpoint.maintain(self.now, connection);
         }
         sent.iter().for_each(|transmit| self.count_sent(transmit));
         self.connections.retain(|_, connection| !connection.is_drained());

@@ -43,6 +43,7 @@ mod connection;
 mod datagram;
 mod endpoint;
 mod packet_type;
+mod recently_closed;
 mod retry;
 mod stream;
 

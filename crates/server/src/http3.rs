@@ -531,9 +531,9 @@ impl<D: DatagramSocket> Http3<D> {
         #[cfg(test)]
         fault::check(fault::Place::Run, key.index());
         connection.run(cx, &mut self.bodies);
-        self.endpoint.maintain(connection.quic());
+        self.endpoint.maintain(cx.clock.now, connection.quic());
         let sending = send(connection, &mut self.outlets, &mut self.train, cx.clock.now);
-        self.endpoint.maintain(connection.quic());
+        self.endpoint.maintain(cx.clock.now, connection.quic());
 
         connection.count_memory();
         cx.memory.change(memory_before, connection.memory());

@@ -52,6 +52,8 @@ pub struct Connection {
     streams_permitted: u32,
     /// Whether the peer's address has changed since the last transmission.
     has_moved: bool,
+    /// Whether the peer has closed the connection, and the event for it was returned.
+    pub(super) is_closed_by_peer: bool,
 }
 
 /// Content in one packet, about.
@@ -178,6 +180,7 @@ impl Connection {
             migrations: 0,
             streams_permitted: QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST,
             has_moved: false,
+            is_closed_by_peer: false,
         }
     }
 
@@ -252,6 +255,11 @@ impl Connection {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         buffer.clear();
+        // `quinn-proto` would answer with CONNECTION_CLOSE, which is optional (RFC 9000 §10.2.2). Clients that have closed their socket
+        // would answer that with ICMP.
+        if self.is_closed_by_peer {
+            return None;
+        }
         self.has_moved = false;
         let segments_max = segments_max.min(self.segments_allowed()?);
         self.quinn.poll_transmit(now, segments_max.get(), buffer).map(Transmit::from)
@@ -281,7 +289,12 @@ impl Connection {
         loop {
             let event = match self.quinn.poll()? {
                 quinn_proto::Event::Connected => Event::Established,
-                quinn_proto::Event::ConnectionLost { reason } => Event::Closed(reason.into()),
+                quinn_proto::Event::ConnectionLost { reason } => {
+                    let reason = CloseReason::from(reason);
+                    self.is_closed_by_peer =
+                        matches!(reason, CloseReason::ByApplication(_) | CloseReason::ByTransport(_));
+                    Event::Closed(reason)
+                }
                 quinn_proto::Event::Stream(event) => event.into(),
                 // Handshake data is available on request, and datagrams are disabled.
                 quinn_proto::Event::HandshakeDataReady
@@ -448,9 +461,10 @@ impl Connection {
         self.quinn.is_closed()
     }
 
-    /// Returns `true` if the connection needs no more datagrams or timeouts, and can be dropped.
+    /// Returns `true` if the connection needs no more datagrams or timeouts, and can be dropped: after the peer has closed it, or
+    /// three probe timeouts after this side has.
     pub fn is_drained(&self) -> bool {
-        self.quinn.is_drained()
+        self.is_closed_by_peer || self.quinn.is_drained()
     }
 
     /// Returns the server name that the client requested (SNI).

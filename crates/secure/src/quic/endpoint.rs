@@ -18,6 +18,7 @@ use super::connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey}
 use super::context::Context;
 use super::datagram::{Arrival, Transmit};
 use super::packet_type::PacketType;
+use super::recently_closed::RecentlyClosed;
 use super::retry::contains_retry;
 use crate::limits::{QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_VERSION_NEGOTIATION_INTERVAL_MS};
 use crate::seed::derive;
@@ -33,6 +34,7 @@ pub struct Endpoint {
     states: Vec<State>,
     /// The half-open connections, by the destination connection IDs of the clients' first packets.
     half_open: HashSet<ConnectionId>,
+    recently_closed: RecentlyClosed,
     last_version_negotiation: Option<Instant>,
 }
 
@@ -47,9 +49,9 @@ struct Configs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Vacant,
-    /// With the destination connection ID of the client's first packet.
+    /// With the destination connection ID of the client's first packet, as the next one.
     Handshaking(ConnectionId),
-    Established,
+    Established(ConnectionId),
 }
 
 /// A connection attempt. The caller passes it to [`Endpoint::accept`] or another method of the endpoint: if it is dropped,
@@ -121,6 +123,7 @@ impl Endpoint {
             drops_attempts: false,
             states: Vec::new(),
             half_open: HashSet::new(),
+            recently_closed: RecentlyClosed::default(),
             last_version_negotiation: None,
         }
     }
@@ -149,23 +152,34 @@ impl Endpoint {
             Some(DatagramEvent::NewConnection(incoming)) => {
                 let id =
                     long_header_destination(arrival.bytes).expect("a connection begins with a long header");
+                if self.recently_closed.has_begun_with(now, &id) {
+                    self.quinn.ignore(incoming);
+                    return Received::Dropped;
+                }
                 self.admit(Incoming { quinn: incoming, id, first_bytes: arrival.bytes.len() }, reply)
             }
         }
     }
 
-    /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1).
+    /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1), or a stateless reset to a peer
+    /// that has closed its connection.
     fn limit_reply(&mut self, now: Instant, transmit: Transmit, reply: &[u8]) -> Received {
-        if PacketType::of(reply) != Some(PacketType::VersionNegotiation) {
-            return Received::Reply(transmit);
-        }
+        let is_sent = match PacketType::of(reply) {
+            Some(PacketType::VersionNegotiation) => self.begin_version_negotiation(now),
+            Some(PacketType::Short) => !self.recently_closed.had_peer(now, &transmit.destination),
+            _ => true,
+        };
+        if is_sent { Received::Reply(transmit) } else { Received::Dropped }
+    }
 
+    /// Returns `false` if a version negotiation would be too soon after the last one.
+    fn begin_version_negotiation(&mut self, now: Instant) -> bool {
         let interval = Duration::from_millis(QUIC_VERSION_NEGOTIATION_INTERVAL_MS);
         if self.last_version_negotiation.is_some_and(|last| now.saturating_duration_since(last) < interval) {
-            return Received::Dropped;
+            return false;
         }
         self.last_version_negotiation = Some(now);
-        Received::Reply(transmit)
+        true
     }
 
     fn admit(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Received {
@@ -247,7 +261,22 @@ impl Endpoint {
 
     /// Exchanges the notices of endpoint and connection for each other, such as new connection IDs. To be called each time
     /// after the connection was changed, before its datagrams are sent.
-    pub fn maintain(&mut self, connection: &mut Connection) {
+    pub fn maintain(&mut self, now: Instant, connection: &mut Connection) {
+        if !connection.is_registered {
+            return;
+        }
+        if let State::Handshaking(id) = self.state(connection.key.0)
+            && !connection.is_handshaking()
+        {
+            self.set_state(connection.key, State::Established(id));
+        }
+        if connection.is_closed_by_peer {
+            if let State::Established(id) = self.state(connection.key.0) {
+                self.recently_closed.insert(now, id, connection.remote_address());
+            }
+            self.deregister(connection);
+        }
+
         while connection.is_registered
             && let Some(event) = connection.quinn.poll_endpoint_events()
         {
@@ -256,9 +285,6 @@ impl Endpoint {
             } else if let Some(event) = self.quinn.handle_event(connection.key.to_quinn(), event) {
                 connection.quinn.handle_event(event);
             }
-        }
-        if connection.is_registered && !connection.is_handshaking() {
-            self.set_state(connection.key, State::Established);
         }
     }
 

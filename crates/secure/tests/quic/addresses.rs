@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use cannery_secure::quic::{Arrival, Context, EarlyData, Endpoint, Generation, Issuer, Received};
 use quinn_proto::{ConnectionError, TokenMemoryCache, TokenStore, TransportConfig};
 
@@ -281,6 +282,41 @@ fn stateless_resets_are_shorter_than_their_cause_and_rare() {
         replies += usize::from(matches!(receive(&mut network, &datagram, &mut reply), Received::Reply(_)));
     }
     assert!((9..=11).contains(&replies), "{replies} in a second");
+}
+
+#[test]
+fn late_datagrams_of_a_connection_that_its_client_has_closed_are_not_answered() {
+    let (mut network, handle) = Network::connected();
+    network.remote(handle).connection.ping();
+    network.run(SECOND);
+    let mut to_server = network.sent.iter().filter(|packet| packet.is_for_server());
+    let [first, mut last] =
+        [to_server.next(), to_server.next_back()].map(|packet| packet.unwrap().bytes.clone());
+    assert!(first[0] >= 0x80 && last[0] < 0x80);
+    // A reset is shorter than its cause.
+    last.resize(100, 0);
+
+    let now = network.now;
+    network.remote(handle).connection.close(now, 0_u32.into(), Bytes::new());
+    network.run(SECOND);
+    assert_eq!(network.server.endpoint.connections(), 0);
+    assert!(network.sent.last().unwrap().is_for_server(), "the server has answered the close");
+    let mut reply = Vec::new();
+    for datagram in [&first, &last] {
+        assert!(matches!(receive(&mut network, datagram, &mut reply), Received::Dropped));
+    }
+
+    // A client with another address may need a reset.
+    network.now += SECOND;
+    let source = "203.0.113.9:50000".parse().unwrap();
+    let elsewhere = Arrival { source, destination: None, ecn: 0, bytes: &last };
+    let received = network.server.endpoint.receive(network.now, &elsewhere, &mut reply);
+    assert!(matches!(received, Received::Reply(_)));
+
+    network.now += 10 * SECOND;
+    assert!(matches!(receive(&mut network, &last, &mut reply), Received::Reply(_)));
+    let Received::Incoming(incoming) = receive(&mut network, &first, &mut reply) else { panic!() };
+    network.server.endpoint.ignore(incoming);
 }
 
 /// Returns a connected network and the server's connection ID that the client uses.

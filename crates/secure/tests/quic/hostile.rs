@@ -124,8 +124,8 @@ impl Target {
     fn take_datagrams(&mut self) -> Vec<Event> {
         let Some(connection) = &mut self.connection else { return Vec::new() };
         let events = std::iter::from_fn(|| connection.next_event()).collect();
-        self.network.server.endpoint.maintain(connection);
         let (now, mut buffer) = (self.network.now, Vec::new());
+        self.network.server.endpoint.maintain(now, connection);
         while let Some(transmit) = connection.poll_transmit(now, 10.try_into().unwrap(), &mut buffer) {
             self.sent += transmit.bytes;
         }

@@ -185,7 +185,7 @@ impl Server {
             while let Some(event) = served.connection.next_event() {
                 served.events.push(event);
             }
-            self.endpoint.maintain(&mut served.connection);
+            self.endpoint.maintain(now, &mut served.connection);
             while let Some(transmit) = served.connection.poll_transmit(now, SEGMENTS_MAX, &mut buffer) {
                 assert_eq!(transmit.source, Some(SERVER.ip()));
                 sent.extend(packets(&transmit, &buffer));

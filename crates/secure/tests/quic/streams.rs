@@ -398,10 +398,9 @@ fn close_code_of_the_client_reaches_the_server() {
     let now = network.now;
     network.remote(handle).connection.close(now, VarInt::from_u32(0x104), Bytes::new());
     network.run(Duration::from_millis(20));
-    let events = &network.server.only().events;
+    let events = &network.server.ended[0];
     assert_eq!(events.last(), Some(&Event::Closed(CloseReason::ByApplication(0x104))));
-    network.run(5 * SECOND);
-    assert_eq!(network.server.endpoint.connections(), 0);
+    assert_eq!((network.server.connections.len(), network.server.endpoint.connections()), (0, 0));
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn recovery_removes_a_connection_that_was_not_returned() {
     endpoint.recover();
     assert_eq!((endpoint.connections(), endpoint.half_open()), (1, 1));
     assert!(matches!(receive(&mut endpoint, now, &datagram), Received::Incoming(_)));
-    endpoint.maintain(&mut kept);
+    endpoint.maintain(now, &mut kept);
     endpoint.remove(kept);
     assert_eq!(endpoint.connections(), 0);
 }
@@ -79,12 +79,12 @@ fn ended_connection_does_not_affect_the_next_with_its_key() {
     let mut ended = accept(&mut endpoint);
     ended.close(now, 0, b"");
     ended.handle_timeout(now + Duration::from_secs(60));
-    endpoint.maintain(&mut ended);
+    endpoint.maintain(now, &mut ended);
     assert!(ended.is_drained());
 
     let next = accept(&mut endpoint);
     assert_eq!(next.key(), ended.key());
-    endpoint.maintain(&mut ended);
+    endpoint.maintain(now, &mut ended);
     endpoint.remove(ended);
     assert_eq!((endpoint.connections(), endpoint.half_open()), (1, 1));
     endpoint.remove(next);
