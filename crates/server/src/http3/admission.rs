@@ -50,7 +50,7 @@ impl Admission {
     pub(super) fn free_unused(&mut self) {
         self.attempts.free_unused();
         self.continuations.free_unused();
-        if self.incoming.is_empty() {
+        if self.incoming.is_empty() && self.attempts.is_freed() {
             self.incoming = VecDeque::new();
         }
     }

@@ -17,10 +17,14 @@ use super::limits::{ATTEMPT_BLOCK_BYTES, ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     queue: VecDeque<KeptDatagram>,
-    /// The contents of the datagrams, in order. Blocks before that of the last one that was popped are freed.
+    /// The contents of the datagrams, in order. The first block is that of the last one that was popped.
     blocks: VecDeque<Vec<u8>>,
-    /// The number of blocks that were freed before the first one.
-    freed_blocks: u64,
+    /// The number of blocks that were before the first one.
+    earlier_blocks: u64,
+    /// Blocks for further datagrams.
+    spare: Vec<Vec<u8>>,
+    /// The fewest spare blocks since some were freed.
+    spare_min: usize,
     /// The length of the contents of the datagrams that wait, in bytes.
     waiting_bytes: usize,
 }
@@ -73,14 +77,16 @@ impl Attempts {
         }
         let has_room = |block: &Vec<u8>| block.capacity() - block.len() >= bytes.len();
         if !self.blocks.back().is_some_and(has_room) {
-            self.blocks.push_back(Vec::with_capacity(ATTEMPT_BLOCK_BYTES.max(bytes.len())));
+            let spare = self.spare.pop();
+            self.spare_min = self.spare_min.min(self.spare.len());
+            self.blocks.push_back(spare.unwrap_or_else(|| Vec::with_capacity(ATTEMPT_BLOCK_BYTES)));
         }
         let last = self.blocks.len() - 1;
         let contents = &mut self.blocks[last];
         let content = contents.len()..contents.len() + bytes.len();
         contents.extend_from_slice(bytes);
 
-        let block = self.freed_blocks + last as u64;
+        let block = self.earlier_blocks + last as u64;
         self.queue.push_back(KeptDatagram {
             socket,
             source,
@@ -93,10 +99,31 @@ impl Attempts {
         Ok(())
     }
 
-    /// Frees the memory for datagrams if none waits.
+    /// Frees a part of the memory that was not needed since the last call. Memory that is needed again and again stays.
     pub(super) fn free_unused(&mut self) {
         if self.is_empty() {
+            while !self.blocks.is_empty() {
+                self.retire_block();
+            }
+        }
+        let unneeded = std::mem::replace(&mut self.spare_min, usize::MAX).min(self.spare.len());
+        self.spare.truncate(self.spare.len() - unneeded.div_ceil(8));
+        if self.is_empty() && self.spare.is_empty() {
             *self = Attempts::default();
+        }
+    }
+
+    /// Returns `true` if there is no memory to free.
+    pub(super) fn is_freed(&self) -> bool {
+        self.queue.capacity() == 0
+    }
+
+    /// Makes the first block a spare one.
+    fn retire_block(&mut self) {
+        if let Some(mut block) = self.blocks.pop_front() {
+            block.clear();
+            self.spare.push(block);
+            self.earlier_blocks += 1;
         }
     }
 
@@ -109,9 +136,8 @@ impl Attempts {
             }
         };
         self.waiting_bytes -= datagram.content.len();
-        while self.freed_blocks < datagram.block {
-            self.blocks.pop_front();
-            self.freed_blocks += 1;
+        while self.earlier_blocks < datagram.block {
+            self.retire_block();
         }
         Some((datagram.socket, datagram.arrival(&self.blocks[0])))
     }
@@ -124,7 +150,7 @@ impl Attempts {
         mut is_removed: impl FnMut(usize, &Arrival<'_>) -> bool,
     ) {
         for datagram in self.queue.iter_mut().take(count).filter(|datagram| !datagram.is_removed) {
-            let index = usize::try_from(datagram.block - self.freed_blocks).expect("a block in memory");
+            let index = usize::try_from(datagram.block - self.earlier_blocks).expect("a block in memory");
             datagram.is_removed = is_removed(datagram.socket, &datagram.arrival(&self.blocks[index]));
             if datagram.is_removed {
                 self.waiting_bytes -= datagram.content.len();
@@ -144,6 +170,8 @@ impl KeptDatagram {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn arrival(bytes: &[u8]) -> Arrival<'_> {
@@ -206,9 +234,30 @@ mod tests {
         attempts.free_unused();
         let (socket, popped) = attempts.pop().expect("the second datagram");
         assert_eq!((socket, popped.bytes), (1, &b"initial"[..]));
-        assert_eq!(attempts.blocks.len(), 1);
         attempts.free_unused();
-        assert_eq!(attempts.blocks.len(), 0);
+        assert!(attempts.is_freed());
+    }
+
+    #[test]
+    fn memory_that_is_needed_again_and_again_stays() {
+        let mut attempts = Attempts::default();
+        let mut burst = |length: usize| {
+            for number in 0..length {
+                assert_eq!(attempts.push(number, &arrival(&[7; 1200])), Ok(()));
+            }
+            while attempts.pop().is_some() {}
+            attempts.free_unused();
+            attempts.spare.iter().map(|block| block.as_ptr()).collect::<BTreeSet<_>>()
+        };
+        // 2,000 datagrams need ten blocks.
+        let blocks = burst(2000);
+        assert_eq!(blocks.len(), 10);
+        for _ in 0..10 {
+            assert_eq!(burst(2000), blocks);
+        }
+        // Then one suffices, and the others are freed in a few seconds.
+        let counts: Vec<_> = (0..10).map(|_| burst(1).len()).collect();
+        assert_eq!(counts, [8, 7, 6, 5, 4, 3, 2, 1, 1, 1]);
     }
 
     #[test]
