@@ -128,13 +128,13 @@ pub const QUIC_RESET_INTERVAL_MS: u64 = 100;
 /// that we don't have.
 pub const QUIC_VERSION_NEGOTIATION_INTERVAL_MS: u64 = 10;
 
-/// How long datagrams of a connection are dropped after its peer has closed it, in milliseconds. Three probe timeouts are recommended
-/// (RFC 9000 §10.2), which is as much at a round trip of 0.3 seconds.
+/// How long late datagrams of a connection are dropped after its peer has closed it, in milliseconds, and up to twice as long. Three
+/// probe timeouts are recommended (RFC 9000 §10.2), which is as much at a round trip of 0.3 seconds.
 pub const QUIC_DRAINING_MS: u64 = 3000;
 
 /// Connections that their peers have closed in that time, of which an endpoint drops datagrams. Each takes about 60 bytes, and twice as
-/// many may be kept. A late datagram of an earlier one gets a stateless reset, which its peer ignores.
-pub const QUIC_DRAINING_MAX: usize = 4096;
+/// many may be kept. Later, a datagram may get a stateless reset, or begin a connection if it is the first of the old one.
+pub const QUIC_DRAINING_MAX: usize = 3584;
 
 /// How long the token of a Retry packet is valid, in seconds: a client returns it at once.
 pub const QUIC_RETRY_TOKEN_SECONDS: u64 = 15;

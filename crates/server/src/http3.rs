@@ -342,6 +342,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// Runs the work of every second: ends connections that are late, and frees memory.
     pub(crate) fn tick(&mut self, cx: &mut WorkerContext) {
         self.admission.free_unused();
+        self.endpoint.free_unused(cx.clock.now);
         drop_unused_keys();
         for outlet in &mut self.outlets {
             if let Some(notice) = outlet.count(&mut cx.observer) {
@@ -496,6 +497,10 @@ impl<D: DatagramSocket> Http3<D> {
                 let is_retry = PacketType::of(&self.reply) == Some(PacketType::Retry);
                 cx.observer.count_http3(Http3Metric::Retries, is_retry.into());
                 self.reply(number, &transmit);
+            }
+            // Keys may have been derived for it, as for an attempt that is answered.
+            Received::Dropped if PacketType::of(arrival.bytes) == Some(PacketType::Initial) => {
+                self.admission.count_processed();
             }
             Received::Dropped => {}
         }

@@ -265,6 +265,13 @@ impl Connection {
         self.quinn.poll_transmit(now, segments_max.get(), buffer).map(Transmit::from)
     }
 
+    /// Returns the peer's address if it was validated, or the handshake could only be continued by a peer that receives there.
+    pub(super) fn validated_address(&self) -> Option<SocketAddr> {
+        let is_validated = self.unvalidated_first_bytes.is_none() || self.records.has_opened_handshake();
+        // The path to another address is validated after the next transmission.
+        (is_validated && !self.has_moved).then(|| self.remote_address())
+    }
+
     /// Returns how many datagrams may be sent to the peer's address, or `None` if it must send more first.
     fn segments_allowed(&mut self) -> Option<NonZeroUsize> {
         let Some(first_bytes) = self.unvalidated_first_bytes else { return Some(NonZeroUsize::MAX) };
@@ -461,8 +468,8 @@ impl Connection {
         self.quinn.is_closed()
     }
 
-    /// Returns `true` if the connection needs no more datagrams or timeouts, and can be dropped: after the peer has closed it, or
-    /// three probe timeouts after this side has.
+    /// Returns `true` if the connection needs no more datagrams or timeouts, and can be dropped after a call of
+    /// [`Endpoint::maintain`](super::Endpoint::maintain): three probe timeouts after this side has closed it, otherwise at once.
     pub fn is_drained(&self) -> bool {
         self.is_closed_by_peer || self.quinn.is_drained()
     }

@@ -20,7 +20,10 @@ use super::datagram::{Arrival, Transmit};
 use super::packet_type::PacketType;
 use super::recently_closed::RecentlyClosed;
 use super::retry::contains_retry;
-use crate::limits::{QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_VERSION_NEGOTIATION_INTERVAL_MS};
+use crate::limits::{
+    QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_RESET_INTERVAL_MS,
+    QUIC_VERSION_NEGOTIATION_INTERVAL_MS,
+};
 use crate::seed::derive;
 
 /// Routes the datagrams of one worker. It is never locked.
@@ -36,6 +39,7 @@ pub struct Endpoint {
     half_open: HashSet<ConnectionId>,
     recently_closed: RecentlyClosed,
     last_version_negotiation: Option<Instant>,
+    last_reset: Option<Instant>,
 }
 
 /// The configurations for new connections, of which `quinn-proto` uses one.
@@ -49,8 +53,9 @@ struct Configs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Vacant,
-    /// With the destination connection ID of the client's first packet, as the next one.
+    /// With the destination connection ID of the client's first packet.
     Handshaking(ConnectionId),
+    /// The handshake is done, or has failed. With the same ID.
     Established(ConnectionId),
 }
 
@@ -125,13 +130,14 @@ impl Endpoint {
             half_open: HashSet::new(),
             recently_closed: RecentlyClosed::default(),
             last_version_negotiation: None,
+            last_reset: None,
         }
     }
 
     /// Processes a datagram. A reply is written to `reply`, which is cleared before.
     pub fn receive(&mut self, now: Instant, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Received {
         reply.clear();
-        if contains_retry(arrival.bytes) {
+        if contains_retry(arrival.bytes) || self.is_of_recently_closed(now, arrival.bytes) {
             return Received::Dropped;
         }
         let event = self.quinn.handle(
@@ -152,34 +158,38 @@ impl Endpoint {
             Some(DatagramEvent::NewConnection(incoming)) => {
                 let id =
                     long_header_destination(arrival.bytes).expect("a connection begins with a long header");
-                if self.recently_closed.has_begun_with(now, &id) {
-                    self.quinn.ignore(incoming);
-                    return Received::Dropped;
-                }
                 self.admit(Incoming { quinn: incoming, id, first_bytes: arrival.bytes.len() }, reply)
             }
         }
     }
 
-    /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1), or a stateless reset to a peer
-    /// that has closed its connection.
-    fn limit_reply(&mut self, now: Instant, transmit: Transmit, reply: &[u8]) -> Received {
-        let is_sent = match PacketType::of(reply) {
-            Some(PacketType::VersionNegotiation) => self.begin_version_negotiation(now),
-            Some(PacketType::Short) => !self.recently_closed.had_peer(now, &transmit.destination),
-            _ => true,
-        };
-        if is_sent { Received::Reply(transmit) } else { Received::Dropped }
+    /// Returns `true` for a late first datagram of a connection that its peer has closed.
+    fn is_of_recently_closed(&mut self, now: Instant, datagram: &[u8]) -> bool {
+        PacketType::of(datagram) == Some(PacketType::Initial)
+            && long_header_destination(datagram)
+                .is_some_and(|id| self.recently_closed.has_begun_with(now, &id))
     }
 
-    /// Returns `false` if a version negotiation would be too soon after the last one.
-    fn begin_version_negotiation(&mut self, now: Instant) -> bool {
-        let interval = Duration::from_millis(QUIC_VERSION_NEGOTIATION_INTERVAL_MS);
-        if self.last_version_negotiation.is_some_and(|last| now.saturating_duration_since(last) < interval) {
-            return false;
+    /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1), a stateless reset too soon
+    /// after the last one (§10.3.3), or one to a peer that has closed its connection.
+    fn limit_reply(&mut self, now: Instant, transmit: Transmit, reply: &[u8]) -> Received {
+        let (last, interval_ms) = match PacketType::of(reply) {
+            Some(PacketType::VersionNegotiation) => {
+                (&mut self.last_version_negotiation, QUIC_VERSION_NEGOTIATION_INTERVAL_MS)
+            }
+            Some(PacketType::Short) if self.recently_closed.had_peer(now, &transmit.destination) => {
+                return Received::Dropped;
+            }
+            Some(PacketType::Short) => (&mut self.last_reset, QUIC_RESET_INTERVAL_MS),
+            _ => return Received::Reply(transmit),
+        };
+
+        let interval = Duration::from_millis(interval_ms);
+        if last.is_some_and(|last| now.saturating_duration_since(last) < interval) {
+            return Received::Dropped;
         }
-        self.last_version_negotiation = Some(now);
-        true
+        *last = Some(now);
+        Received::Reply(transmit)
     }
 
     fn admit(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Received {
@@ -259,8 +269,8 @@ impl Endpoint {
         self.update_admission();
     }
 
-    /// Exchanges the notices of endpoint and connection for each other, such as new connection IDs. To be called each time
-    /// after the connection was changed, before its datagrams are sent.
+    /// Exchanges the notices of endpoint and connection for each other, such as new connection IDs, and removes a connection that
+    /// its peer has closed. To be called each time after the connection was changed, before its datagrams are sent.
     pub fn maintain(&mut self, now: Instant, connection: &mut Connection) {
         if !connection.is_registered {
             return;
@@ -272,7 +282,7 @@ impl Endpoint {
         }
         if connection.is_closed_by_peer {
             if let State::Established(id) = self.state(connection.key.0) {
-                self.recently_closed.insert(now, id, connection.remote_address());
+                self.recently_closed.insert(now, id, connection.validated_address());
             }
             self.deregister(connection);
         }
@@ -311,6 +321,11 @@ impl Endpoint {
                 self.quinn.handle_event(ConnectionHandle(key), EndpointEvent::drained());
             }
         }
+    }
+
+    /// Frees memory that is no longer needed. To be called about every second.
+    pub fn free_unused(&mut self, now: Instant) {
+        self.recently_closed.expire(now);
     }
 
     /// Returns the number of half-open connections, including those that are not accepted yet.

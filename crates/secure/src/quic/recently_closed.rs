@@ -1,9 +1,10 @@
 //! Connections that their peers have closed recently.
 //!
 //! Datagrams of such a connection may still arrive, because the network delayed or duplicated them, and must not be answered
-//! (RFC 9000 §10.2.2). `quinn-proto` keeps a connection for that, in the draining state. But freeing its 20 kB that late, when the
+//! (RFC 9000 §10.2). `quinn-proto` keeps a connection for that, in the draining state. But freeing its 20 kB that late, when the
 //! processor's cache no longer has them, takes a fifth of the CPU time of a handshake. So the connection is dropped at once, and what
-//! recognizes its datagrams is kept here.
+//! recognizes its datagrams is kept here, by which they are dropped: the ID in its first packets, which would begin a connection,
+//! and the address of its peer, which would get a stateless reset.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -33,45 +34,47 @@ struct Closed {
 }
 
 impl RecentlyClosed {
-    /// Adds a connection, which began with this destination connection ID.
-    pub(super) fn insert(&mut self, now: Instant, initial_id: ConnectionId, peer: SocketAddr) {
+    /// Adds a connection, which began with this destination connection ID. The address of its peer is `None` if it may be forged.
+    pub(super) fn insert(&mut self, now: Instant, initial_id: ConnectionId, peer: Option<SocketAddr>) {
         self.expire(now);
         if self.current.initial_ids.len() == QUIC_DRAINING_MAX {
             self.begin_period(now);
         }
         self.since.get_or_insert(now);
         self.current.initial_ids.insert(initial_id);
-        self.current.peers.insert(peer);
+        self.current.peers.extend(peer);
     }
 
-    /// Returns `true` if a connection began with this destination connection ID.
+    /// Returns `true` if a recently closed connection began with this destination connection ID.
     pub(super) fn has_begun_with(&mut self, now: Instant, initial_id: &ConnectionId) -> bool {
         self.expire(now);
         self.current.initial_ids.contains(initial_id) || self.previous.initial_ids.contains(initial_id)
     }
 
-    /// Returns `true` if a connection had a peer with this address.
+    /// Returns `true` if a recently closed connection had a peer with this address.
     pub(super) fn had_peer(&mut self, now: Instant, peer: &SocketAddr) -> bool {
         self.expire(now);
         self.current.peers.contains(peer) || self.previous.peers.contains(peer)
     }
 
-    /// Drops the connections whose time is over.
-    fn expire(&mut self, now: Instant) {
+    /// Drops the connections whose time is over, and the memory for them if there were no more in a period.
+    pub(super) fn expire(&mut self, now: Instant) {
         const PERIOD: Duration = Duration::from_millis(QUIC_DRAINING_MS);
 
         let Some(since) = self.since else { return };
         let elapsed = now.saturating_duration_since(since);
-        if elapsed >= 2 * PERIOD {
+        if elapsed >= 2 * PERIOD || elapsed >= PERIOD && self.current.initial_ids.is_empty() {
             *self = Self::default();
         } else if elapsed >= PERIOD {
-            self.begin_period(now);
+            self.begin_period(since + PERIOD);
         }
     }
 
-    fn begin_period(&mut self, now: Instant) {
-        self.since = Some(now);
-        self.previous = std::mem::take(&mut self.current);
+    fn begin_period(&mut self, start: Instant) {
+        self.since = Some(start);
+        std::mem::swap(&mut self.current, &mut self.previous);
+        self.current.initial_ids.clear();
+        self.current.peers.clear();
     }
 }
 
@@ -96,9 +99,9 @@ mod tests {
         let mut closed = RecentlyClosed::default();
         assert!(!closed.has_begun_with(start, &id(1)) && !closed.had_peer(start, &peer(1)));
 
-        closed.insert(start, id(1), peer(1));
-        closed.insert(after(QUIC_DRAINING_MS - 1), id(2), peer(2));
-        closed.insert(after(QUIC_DRAINING_MS), id(3), peer(3));
+        closed.insert(start, id(1), Some(peer(1)));
+        closed.insert(after(QUIC_DRAINING_MS - 1), id(2), Some(peer(2)));
+        closed.insert(after(QUIC_DRAINING_MS), id(3), Some(peer(3)));
         let last = after(2 * QUIC_DRAINING_MS - 1);
         for number in 1..=3 {
             assert!(closed.has_begun_with(last, &id(number)) && closed.had_peer(last, &peer(number)));
@@ -108,10 +111,33 @@ mod tests {
         let last = after(3 * QUIC_DRAINING_MS - 1);
         assert!(!closed.has_begun_with(last, &id(2)) && !closed.had_peer(last, &peer(2)));
         assert!(closed.has_begun_with(last, &id(3)) && closed.had_peer(last, &peer(3)));
+        assert!(!closed.has_begun_with(after(10 * QUIC_DRAINING_MS), &id(3)));
+    }
 
-        // Nothing was asked or inserted for a long time.
-        let later = after(10 * QUIC_DRAINING_MS);
-        assert!(!closed.has_begun_with(later, &id(3)) && !closed.had_peer(later, &peer(3)));
+    #[test]
+    fn time_does_not_depend_on_when_it_is_checked() {
+        let start = Instant::now();
+        for checked in [1, QUIC_DRAINING_MS - 1, QUIC_DRAINING_MS, 2 * QUIC_DRAINING_MS - 1] {
+            let mut closed = RecentlyClosed::default();
+            closed.insert(start, id(1), Some(peer(1)));
+            assert!(closed.had_peer(start + Duration::from_millis(checked), &peer(1)));
+            assert!(!closed.had_peer(start + Duration::from_millis(2 * QUIC_DRAINING_MS), &peer(1)));
+        }
+    }
+
+    #[test]
+    fn memory_is_freed_after_two_periods_without_a_connection() {
+        let start = Instant::now();
+        let mut closed = RecentlyClosed::default();
+        for number in 0..100 {
+            closed.insert(start, id(number), Some(peer(number)));
+        }
+        for second in 0..=2 * QUIC_DRAINING_MS / 1000 {
+            assert!(closed.current.peers.capacity() + closed.previous.peers.capacity() >= 100, "{second}");
+            closed.expire(start + Duration::from_secs(second));
+        }
+        assert_eq!(closed.current.peers.capacity() + closed.previous.peers.capacity(), 0);
+        assert_eq!(closed.since, None);
     }
 
     #[test]
@@ -120,11 +146,19 @@ mod tests {
         let mut closed = RecentlyClosed::default();
         let last = 10 * QUIC_DRAINING_MAX;
         for number in 0..=last {
-            closed.insert(now, id(number), peer(number));
+            closed.insert(now, id(number), Some(peer(number)));
             assert!(closed.current.peers.len() + closed.previous.peers.len() <= 2 * QUIC_DRAINING_MAX);
         }
         let kept = last - QUIC_DRAINING_MAX;
         assert!(closed.has_begun_with(now, &id(kept)) && closed.had_peer(now, &peer(kept)));
         assert!(!closed.has_begun_with(now, &id(0)) && !closed.had_peer(now, &peer(0)));
+    }
+
+    #[test]
+    fn forged_address_is_not_kept() {
+        let now = Instant::now();
+        let mut closed = RecentlyClosed::default();
+        closed.insert(now, id(1), None);
+        assert!(closed.has_begun_with(now, &id(1)) && !closed.had_peer(now, &peer(1)));
     }
 }

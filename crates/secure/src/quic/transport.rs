@@ -45,7 +45,8 @@ pub(super) fn transport_config() -> TransportConfig {
 pub(super) fn limit_endpoint(config: &mut EndpointConfig) {
     config
         .supported_versions(vec![VERSION])
-        .min_reset_interval(Duration::from_millis(limits::QUIC_RESET_INTERVAL_MS));
+        // The endpoint has a limit of its own.
+        .min_reset_interval(Duration::ZERO);
 }
 
 /// Sets the limits of connections that are not accepted yet, and the use of tokens.

@@ -307,7 +307,6 @@ fn late_datagrams_of_a_connection_that_its_client_has_closed_are_not_answered() 
     }
 
     // A client with another address may need a reset.
-    network.now += SECOND;
     let source = "203.0.113.9:50000".parse().unwrap();
     let elsewhere = Arrival { source, destination: None, ecn: 0, bytes: &last };
     let received = network.server.endpoint.receive(network.now, &elsewhere, &mut reply);
@@ -317,6 +316,29 @@ fn late_datagrams_of_a_connection_that_its_client_has_closed_are_not_answered() 
     assert!(matches!(receive(&mut network, &last, &mut reply), Received::Reply(_)));
     let Received::Incoming(incoming) = receive(&mut network, &first, &mut reply) else { panic!() };
     network.server.endpoint.ignore(incoming);
+}
+
+#[test]
+fn connection_that_its_client_closes_during_the_handshake_is_dropped() {
+    let mut network = Network::new(Server::new(&context(&random_seed())));
+    let handle = network.connect(client_config(&tls_client(&["h3"])));
+    network.run(Duration::from_millis(11));
+    let endpoint = &network.server.endpoint;
+    assert_eq!((network.server.accepted, endpoint.connections(), endpoint.half_open()), (1, 1, 1));
+
+    let now = network.now;
+    network.remote(handle).connection.close(now, 0_u32.into(), Bytes::new());
+    network.run(SECOND);
+    let endpoint = &network.server.endpoint;
+    assert_eq!((network.server.connections.len(), endpoint.connections(), endpoint.half_open()), (0, 0, 0));
+    let first = network.sent[0].bytes.clone();
+    assert!(matches!(receive(&mut network, &first, &mut Vec::new()), Received::Dropped));
+
+    // The next connection gets its key.
+    let handle = network.connect(client_config(&tls_client(&["h3"])));
+    network.run(SECOND);
+    assert!(network.remote(handle).is_established());
+    assert_eq!(network.server.connections.keys().collect::<Vec<_>>(), [&0]);
 }
 
 /// Returns a connected network and the server's connection ID that the client uses.

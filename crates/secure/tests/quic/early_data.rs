@@ -96,7 +96,7 @@ fn repeated_early_data_is_not_read() {
     let flight: Vec<Packet> = network.sent.iter().filter(|packet| packet.is_for_server()).cloned().collect();
     let now = network.now;
     network.remote(handle).connection.close(now, 0_u32.into(), Bytes::new());
-    // Datagrams with the same connection ID are dropped before.
+    // Until then, the server drops Initial packets with this connection ID.
     network.run(10 * SECOND);
     assert!(network.server.connections.is_empty());
 

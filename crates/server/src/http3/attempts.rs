@@ -23,7 +23,7 @@ pub(super) struct Attempts {
     earlier_blocks: u64,
     /// Blocks for further datagrams.
     spare: Vec<Vec<u8>>,
-    /// The fewest spare blocks since some were freed.
+    /// The fewest spare blocks since the last call of [`free_unused`](Self::free_unused).
     spare_min: usize,
     /// The length of the contents of the datagrams that wait, in bytes.
     waiting_bytes: usize,
@@ -43,6 +43,9 @@ struct KeptDatagram {
     /// Whether it was removed before those that arrived earlier.
     is_removed: bool,
 }
+
+/// The number of datagrams of usual length in a block, or a few more.
+const DATAGRAMS_PER_BLOCK: usize = ATTEMPT_BLOCK_BYTES / 1024;
 
 /// No datagram can be kept, because too many wait.
 #[derive(Debug, PartialEq, Eq)]
@@ -108,8 +111,8 @@ impl Attempts {
         }
         let unneeded = std::mem::replace(&mut self.spare_min, usize::MAX).min(self.spare.len());
         self.spare.truncate(self.spare.len() - unneeded.div_ceil(8));
-        if self.is_empty() && self.spare.is_empty() {
-            *self = Attempts::default();
+        if self.is_empty() {
+            self.queue.shrink_to(self.spare.len() * DATAGRAMS_PER_BLOCK);
         }
     }
 

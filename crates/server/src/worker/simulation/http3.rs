@@ -230,6 +230,26 @@ fn forged_handshake_packets_take_no_precedence() {
     assert_eq!(stepper.waiting_attempts(), CLIENTS - HANDSHAKES_PER_ITERATION_MAX as usize);
 }
 
+/// The endpoint derives keys for an Initial packet before it finds that the packet is invalid.
+#[test]
+fn invalid_initial_packets_use_the_budget() {
+    const DATAGRAMS: usize = 20;
+    let mut random = Random::new(1);
+    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
+        let (_, hello) = client_with_hello(&mut stepper, &mut random);
+        stepper.step(hello.into());
+        stepper.step(Vec::new());
+    }
+    // It has a connection ID of the server's, from a Retry packet. Its reserved bits are set (RFC 9000 §17.2).
+    let (_, [mut invalid, _]) = client_with_hello(&mut stepper, &mut random);
+    invalid[0] ^= 0x0c;
+    stepper.step(vec![invalid; DATAGRAMS]);
+    // The endpoint gets as many at once, and as many of those that had to wait.
+    assert_eq!(stepper.waiting_attempts(), DATAGRAMS - 2 * ATTEMPTS_PER_ITERATION_MAX);
+    assert_eq!(stepper.half_open(), HALF_OPEN_BEFORE_RETRY);
+}
+
 /// A client whose ClientHello takes two datagrams, after the Retry packet that it may have got. Returns the datagrams, too.
 fn client_with_hello(stepper: &mut Http3Stepper, random: &mut Random) -> (Client, [Vec<u8>; 2]) {
     let now = stepper.now();
