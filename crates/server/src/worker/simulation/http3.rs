@@ -147,12 +147,7 @@ fn attempts_after_a_retry_wait_too() {
     // Each sends its ClientHello in two Initial packets.
     const CLIENTS: usize = 20;
     let mut random = Random::new(1);
-    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
-    while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
-        let (_, hello) = client_with_hello(&mut stepper, &mut random);
-        stepper.step(hello.into());
-        stepper.step(Vec::new());
-    }
+    let mut stepper = stepper_that_sends_retry(&mut random);
     let hellos = (0..CLIENTS).flat_map(|_| client_with_hello(&mut stepper, &mut random).1).collect();
 
     stepper.step(hellos);
@@ -207,12 +202,7 @@ fn ends_of_client_hellos_wait_for_the_budget() {
 fn forged_handshake_packets_take_no_precedence() {
     const CLIENTS: usize = 20;
     let mut random = Random::new(1);
-    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
-    while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
-        let (_, hello) = client_with_hello(&mut stepper, &mut random);
-        stepper.step(hello.into());
-        stepper.step(Vec::new());
-    }
+    let mut stepper = stepper_that_sends_retry(&mut random);
     let mut ends = Vec::new();
     for _ in 0..CLIENTS {
         let (_, [first, mut second]) = client_with_hello(&mut stepper, &mut random);
@@ -235,12 +225,7 @@ fn forged_handshake_packets_take_no_precedence() {
 fn invalid_initial_packets_use_the_budget() {
     const DATAGRAMS: usize = 20;
     let mut random = Random::new(1);
-    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
-    while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
-        let (_, hello) = client_with_hello(&mut stepper, &mut random);
-        stepper.step(hello.into());
-        stepper.step(Vec::new());
-    }
+    let mut stepper = stepper_that_sends_retry(&mut random);
     // It has a connection ID of the server's, from a Retry packet. Its reserved bits are set (RFC 9000 §17.2).
     let (_, [mut invalid, _]) = client_with_hello(&mut stepper, &mut random);
     invalid[0] ^= 0x0c;
@@ -248,6 +233,17 @@ fn invalid_initial_packets_use_the_budget() {
     // The endpoint gets as many at once, and as many of those that had to wait.
     assert_eq!(stepper.waiting_attempts(), DATAGRAMS - 2 * ATTEMPTS_PER_ITERATION_MAX);
     assert_eq!(stepper.half_open(), HALF_OPEN_BEFORE_RETRY);
+}
+
+/// Returns a server that answers further clients by Retry packets, because it has many half-open connections.
+fn stepper_that_sends_retry(random: &mut Random) -> Http3Stepper {
+    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
+        let (_, hello) = client_with_hello(&mut stepper, random);
+        stepper.step(hello.into());
+        stepper.step(Vec::new());
+    }
+    stepper
 }
 
 /// A client whose ClientHello takes two datagrams, after the Retry packet that it may have got. Returns the datagrams, too.
