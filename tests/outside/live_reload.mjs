@@ -43,11 +43,17 @@ const notice = (tab, name, text) => until(tab,
 const noNotice = (tab, name) => until(tab, (name) => !document.querySelector(name), name);
 const OVERLAY = "cannery-overlay";
 const WARNINGS = "cannery-warnings";
+// A reload that the page's script begins at the same time may interrupt this.
+const leave = async (tab) => {
+  while (tab.url() !== "about:blank") {
+    await tab.goto("about:blank").catch((error) => check(error.message.includes("interrupted by"), error.message));
+  }
+};
 // Changes the folder, and then loads a page, which no reload of the one before interrupts.
 const visit = async (tab, path, change) => {
-  await tab.goto("about:blank");
+  await leave(tab);
   change();
-  await tab.goto(at(path), { waitUntil: "load" });
+  await tab.goto(at(path), { waitUntil: "commit" });
 };
 // A reload removes the mark.
 const mark = (tab) => tab.evaluate(() => { window.mark = true; });
@@ -83,6 +89,7 @@ try {
   await followsAfterDroppedConnections();
 
   await visit(tab, "/", () => save("index.html", page("before")));
+  await follows(tab);
   console.log("restart");
   await once(input, "line");
   save("index.html", page("third"));
@@ -187,7 +194,7 @@ try {
     await isFixed(OVERLAY);
     remove("_headers");
     await noNotice(tab, OVERLAY);
-    await tab.goto(at("/"), { waitUntil: "load" });
+    await visit(tab, "/", () => {});
   }
 
   // A tab in the background doesn't follow until it is visible. Headless Chromium hides no tab, so its state is replaced.
@@ -196,6 +203,7 @@ try {
       Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
       document.dispatchEvent(new Event("visibilitychange"));
     }, state);
+    await follows(tab);
     await setVisibility("hidden");
     save("index.html", page("unseen"));
     await heading(other, "unseen");
@@ -296,6 +304,7 @@ try {
     const address = proxy.address().port;
     await visit(tab, `http://127.0.0.1:${address}/`, () => save("index.html", page("awake")));
     await heading(tab, "awake");
+    await follows(tab);
 
     proxy.close();
     const failed = tab.waitForEvent("requestfailed");
@@ -304,7 +313,7 @@ try {
     save("index.html", page("slept"));
     const next = await listen(address);
     await heading(tab, "slept");
-    await tab.goto("about:blank");
+    await leave(tab);
     next.close();
   }
 } finally {

@@ -214,7 +214,6 @@
     overlay = null;
     if (failure) showFailure(failure);
     else if (count > 0) showWarnings(warnings, count);
-    else setHidden([]);
   }
 
   function showFailure({ message, diagnostics }) {
@@ -240,6 +239,13 @@
     made.append(...warnings.map(remark));
     if (count > warnings.length) made.append(element("p", `${count - warnings.length} more warnings are in the terminal.`, {}));
     show(made, () => setHidden(names));
+  }
+
+  // A hidden warning is shown again if it returns after it was fixed. The page may be about to reload.
+  function forgetFixedWarnings({ failure, warnings, warning_count: count }) {
+    if (failure || count > warnings.length) return;
+    const names = warnings.map((warning) => JSON.stringify(warning));
+    setHidden(hiddenWarnings().filter((name) => names.includes(name)));
   }
 
   function hiddenWarnings() {
@@ -273,6 +279,7 @@
         retry = RETRY_MS;
         if (change) {
           wait = PAUSE_MS;
+          forgetFixedWarnings(change);
           if (needsReload(change)) {
             // The new page has a script of its own. If the user refuses to leave this one, it no longer follows the folder.
             location.reload();
