@@ -179,7 +179,7 @@ impl Server {
                 Err(error) => error.reply.iter().for_each(|transmit| self.count_sent(transmit)),
             },
             Received::Reply(transmit) => self.count_sent(&transmit),
-            Received::Dropped => {}
+            Received::Dropped | Received::Invalid => {}
         }
         self.run();
         assert!(self.endpoint.half_open() <= QUIC_HALF_OPEN_MAX);

@@ -498,10 +498,8 @@ impl<D: DatagramSocket> Http3<D> {
                 cx.observer.count_http3(Http3Metric::Retries, is_retry.into());
                 self.reply(number, &transmit);
             }
-            // Keys may have been derived for it, as for an attempt that is answered.
-            Received::Dropped if PacketType::of(arrival.bytes) == Some(PacketType::Initial) => {
-                self.admission.count_processed();
-            }
+            // It took as long as an attempt that is answered.
+            Received::Invalid => self.admission.count_processed(),
             Received::Dropped => {}
         }
         false

@@ -266,10 +266,10 @@ impl Connection {
     }
 
     /// Returns the peer's address if it was validated, or the handshake could only be continued by a peer that receives there.
+    /// Returns `None` after a migration: `quinn-proto` has no method that shows whether the new path was validated.
     pub(super) fn validated_address(&self) -> Option<SocketAddr> {
         let is_validated = self.unvalidated_first_bytes.is_none() || self.records.has_opened_handshake();
-        // The path to another address is validated after the next transmission.
-        (is_validated && !self.has_moved).then(|| self.remote_address())
+        (is_validated && self.migrations == 0).then(|| self.remote_address())
     }
 
     /// Returns how many datagrams may be sent to the peer's address, or `None` if it must send more first.

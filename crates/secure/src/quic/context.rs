@@ -90,6 +90,11 @@ impl Context {
         self.ids.issuer_of(datagram)
     }
 
+    /// Returns what checks connection IDs.
+    pub(super) fn ids(&self) -> Arc<ConnectionIds> {
+        self.ids.clone()
+    }
+
     /// Returns the configuration of an endpoint.
     pub(super) fn endpoint_config(&self, issuer: Issuer, id_key: [u8; 32]) -> EndpointConfig {
         let mut config = EndpointConfig::new(self.reset_key.clone());

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use quinn_proto::{ConnectionHandle, ConnectionId, DatagramEvent, EcnCodepoint, EndpointEvent, ServerConfig};
 
 use super::buffers::DatagramBuffers;
-use super::cid::{Generation, Issuer, long_header_destination};
+use super::cid::{ConnectionIds, Generation, Issuer, long_header_destination};
 use super::connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey};
 use super::context::Context;
 use super::datagram::{Arrival, Transmit};
@@ -21,7 +21,7 @@ use super::packet_type::PacketType;
 use super::recently_closed::RecentlyClosed;
 use super::retry::contains_retry;
 use crate::limits::{
-    QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_RESET_INTERVAL_MS,
+    QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_RESET_INTERVAL_MS,
     QUIC_VERSION_NEGOTIATION_INTERVAL_MS,
 };
 use crate::seed::derive;
@@ -29,6 +29,7 @@ use crate::seed::derive;
 /// Routes the datagrams of one worker. It is never locked.
 pub struct Endpoint {
     quinn: quinn_proto::Endpoint,
+    ids: Arc<ConnectionIds>,
     configs: Configs,
     buffers: DatagramBuffers,
     /// Whether the configuration is the one that drops Initial packets.
@@ -80,8 +81,10 @@ pub enum Received {
     Incoming(Incoming),
     /// The endpoint has written a reply to the buffer: version negotiation, Retry, a stateless reset or a refusal.
     Reply(Transmit),
-    /// It was dropped, or kept for an [`Incoming`].
+    /// It was dropped before any cryptography, or kept for an [`Incoming`].
     Dropped,
+    /// It was dropped after keys were derived for it: it only seemed to begin a connection.
+    Invalid,
 }
 
 /// A connection that could not be accepted.
@@ -123,6 +126,7 @@ impl Endpoint {
         let quinn = quinn_proto::Endpoint::new(Arc::new(config), Some(configs.open.clone()), true, None);
         Self {
             quinn,
+            ids: context.ids(),
             configs,
             buffers: DatagramBuffers::default(),
             drops_attempts: false,
@@ -149,12 +153,17 @@ impl Endpoint {
             reply,
         );
         match event {
+            None if self.needed_keys(arrival.bytes) => Received::Invalid,
             None => Received::Dropped,
             Some(DatagramEvent::ConnectionEvent(handle, event)) => Received::Connection(
                 ConnectionKey(handle.0),
                 ConnectionEvent { quinn: event, source: arrival.source, now },
             ),
             Some(DatagramEvent::Response(transmit)) => self.limit_reply(now, transmit.into(), reply),
+            Some(DatagramEvent::NewConnection(incoming)) if self.is_late(now, arrival, &incoming) => {
+                self.quinn.ignore(incoming);
+                Received::Invalid
+            }
             Some(DatagramEvent::NewConnection(incoming)) => {
                 let id =
                     long_header_destination(arrival.bytes).expect("a connection begins with a long header");
@@ -168,6 +177,22 @@ impl Endpoint {
         PacketType::of(datagram) == Some(PacketType::Initial)
             && long_header_destination(datagram)
                 .is_some_and(|id| self.recently_closed.has_begun_with(now, &id))
+    }
+
+    /// Returns `true` for a late datagram of a connection that its peer has closed: it seems to begin another one. A client has the ID
+    /// of its destination from us, and it hasn't answered a Retry packet.
+    fn is_late(&mut self, now: Instant, arrival: &Arrival<'_>, incoming: &quinn_proto::Incoming) -> bool {
+        !incoming.remote_address_validated()
+            && self.recently_closed.had_peer(now, &arrival.source)
+            && self.ids.issuer_of(arrival.bytes).is_some()
+    }
+
+    /// Returns `true` if keys were derived for a datagram that belongs to no connection.
+    fn needed_keys(&self, datagram: &[u8]) -> bool {
+        PacketType::of(datagram) == Some(PacketType::Initial)
+            && datagram.len() >= usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
+            && !self.drops_attempts
+            && !self.is_of_half_open(datagram)
     }
 
     /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1), a stateless reset too soon

@@ -45,8 +45,8 @@ pub(super) fn transport_config() -> TransportConfig {
 pub(super) fn limit_endpoint(config: &mut EndpointConfig) {
     config
         .supported_versions(vec![VERSION])
-        // The endpoint has a limit of its own.
-        .min_reset_interval(Duration::ZERO);
+        // The endpoint has a limit of its own, for those that it sends. This one is for those that it computes.
+        .min_reset_interval(Duration::from_millis(limits::QUIC_RESET_COMPUTED_INTERVAL_MS));
 }
 
 /// Sets the limits of connections that are not accepted yet, and the use of tokens.

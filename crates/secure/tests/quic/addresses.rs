@@ -1,12 +1,12 @@
 //! Addresses: migration, validation by tokens, version negotiation, stateless resets, and routing between processes.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use cannery_secure::quic::{Arrival, Context, EarlyData, Endpoint, Generation, Issuer, Received};
-use quinn_proto::{ConnectionError, TokenMemoryCache, TokenStore, TransportConfig};
+use quinn_proto::{ConnectionError, ConnectionHandle, TokenMemoryCache, TokenStore, TransportConfig};
 
 use super::network::{
     Acceptance, CLIENT, Fate, Network, Packet, SERVER, Server, client_config, context, random_seed,
@@ -14,6 +14,9 @@ use super::network::{
 };
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// An address that the client doesn't have.
+const OTHER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 66)), 50_000);
 
 /// An Initial packet in form only: it has the length of one, and this version and these connection IDs.
 fn long_header(version: u32, length: usize) -> Vec<u8> {
@@ -309,6 +312,7 @@ fn late_datagrams_of_a_connection_that_its_client_has_closed_are_not_answered() 
     // A client with another address may need a reset.
     let source = "203.0.113.9:50000".parse().unwrap();
     let elsewhere = Arrival { source, destination: None, ecn: 0, bytes: &last };
+    network.now += Duration::from_millis(1);
     let received = network.server.endpoint.receive(network.now, &elsewhere, &mut reply);
     assert!(matches!(received, Received::Reply(_)));
 
@@ -316,6 +320,67 @@ fn late_datagrams_of_a_connection_that_its_client_has_closed_are_not_answered() 
     assert!(matches!(receive(&mut network, &last, &mut reply), Received::Reply(_)));
     let Received::Incoming(incoming) = receive(&mut network, &first, &mut reply) else { panic!() };
     network.server.endpoint.ignore(incoming);
+}
+
+/// A client's second datagrams have an Initial packet, too, with an ID of the server's.
+#[test]
+fn late_initial_packet_of_a_connection_that_its_client_has_closed_begins_none() {
+    let (mut network, handle) = Network::connected();
+    let id = used_id(&mut network, handle);
+    close(&mut network, handle);
+
+    let mut begun_elsewhere = 0;
+    for number in 0..32 {
+        let mut datagram = [&[0xc3, 0, 0, 0, 1, 10][..], &id, &[4, 9, 9, 9, 9, 0, 0x44, 0x90]].concat();
+        datagram.resize(1200, number);
+        assert!(matches!(receive(&mut network, &datagram, &mut Vec::new()), Received::Invalid));
+
+        // The keys don't fit the packet, but the reserved bits may be 0 by chance.
+        let arrival = Arrival { source: OTHER, destination: None, ecn: 0, bytes: &datagram };
+        let received = network.server.endpoint.receive(network.now, &arrival, &mut Vec::new());
+        if let Received::Incoming(incoming) = received {
+            begun_elsewhere += 1;
+            network.server.endpoint.ignore(incoming);
+        }
+    }
+    assert!(begun_elsewhere > 0);
+}
+
+/// An attacker can send from a forged address. The client that has it may need a stateless reset of another connection.
+#[test]
+fn closed_connection_prevents_no_resets_to_a_forged_address() {
+    let context = context(&random_seed());
+    let mut network = Network::new(Server::new(&context));
+    let handle = network.connect(client_config(&tls_client(&["h3"])));
+    network.run(SECOND);
+    let id = used_id(&mut network, handle);
+    let mut reply = Vec::new();
+    let mut gets_reset = |network: &mut Network, source| {
+        let datagram = [&[0x40], &id[..], &[0x55; 100]].concat();
+        let arrival = Arrival { source, destination: None, ecn: 0, bytes: &datagram };
+        matches!(network.server.endpoint.receive(network.now, &arrival, &mut reply), Received::Reply(_))
+    };
+
+    // The path to this address has not been validated.
+    network.path = Box::new(|packet| {
+        if packet.is_for_server() {
+            packet.source = OTHER;
+        }
+        Fate::Deliver
+    });
+    network.remote(handle).connection.ping();
+    network.run(Duration::from_millis(11));
+    assert_eq!(network.server.only().connection.remote_address(), OTHER);
+    close(&mut network, handle);
+    assert!(gets_reset(&mut network, OTHER));
+
+    // The client has received nothing.
+    let mut network = Network::new(Server::new(&context));
+    let handle = network.connect(client_config(&tls_client(&["h3"])));
+    network.run(Duration::from_millis(11));
+    assert_eq!(network.server.accepted, 1);
+    close(&mut network, handle);
+    assert!(gets_reset(&mut network, CLIENT));
 }
 
 #[test]
@@ -341,17 +406,30 @@ fn connection_that_its_client_closes_during_the_handshake_is_dropped() {
     assert_eq!(network.server.connections.keys().collect::<Vec<_>>(), [&0]);
 }
 
+/// Closes the only connection at the client.
+fn close(network: &mut Network, handle: ConnectionHandle) {
+    let now = network.now;
+    network.remote(handle).connection.close(now, 0_u32.into(), Bytes::new());
+    network.run(SECOND);
+    assert_eq!(network.server.endpoint.connections(), 0);
+}
+
 /// Returns a connected network and the server's connection ID that the client uses.
 fn connection_id(context: &Context) -> (Network, Vec<u8>) {
     let mut network = Network::new(Server::new(context));
     let handle = network.connect(client_config(&tls_client(&["h3"])));
     network.run(SECOND);
+    let id = used_id(&mut network, handle);
+    (network, id)
+}
+
+/// Returns the server's connection ID that the client uses, without the ID of a server for load balancers.
+fn used_id(network: &mut Network, handle: ConnectionHandle) -> Vec<u8> {
     network.remote(handle).connection.ping();
     network.run(SECOND);
     let last = network.sent.iter().rfind(|packet| packet.is_for_server()).unwrap();
     assert!(last.bytes[0] < 0x80);
-    let id = last.bytes[1..=context.id_layout().id_bytes()].to_vec();
-    (network, id)
+    last.bytes[1..=10].to_vec()
 }
 
 #[test]

@@ -115,7 +115,7 @@ impl Target {
                 Err(error) => self.error = Some(error),
             },
             Received::Reply(transmit) => self.sent += transmit.bytes,
-            Received::Dropped => {}
+            Received::Dropped | Received::Invalid => {}
         }
         self.take_datagrams()
     }

@@ -148,7 +148,7 @@ impl Server {
             Received::Incoming(incoming) if self.acceptance == Acceptance::Held => self.held.push(incoming),
             Received::Incoming(incoming) => self.accept(now, incoming, sent),
             Received::Reply(transmit) => self.reply(transmit, &reply, sent),
-            Received::Dropped => {}
+            Received::Dropped | Received::Invalid => {}
         }
     }
 

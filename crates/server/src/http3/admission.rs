@@ -33,7 +33,7 @@ pub(super) struct Admission {
     attempts: Attempts,
     /// Datagrams of half-open connections that wait for the handshake budget.
     continuations: Attempts,
-    /// The number of datagrams in this iteration that the endpoint has processed and that belong to no connection.
+    /// The number of datagrams in this iteration for which the endpoint has derived keys, and that belong to no connection.
     processed: usize,
     /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
     incoming: VecDeque<(Incoming, usize)>,
@@ -55,7 +55,7 @@ impl Admission {
         }
     }
 
-    /// Counts a datagram that the endpoint has processed and that belongs to no connection.
+    /// Counts a datagram for which the endpoint has derived keys, and that belongs to no connection.
     pub(super) fn count_processed(&mut self) {
         self.processed += 1;
     }
@@ -78,8 +78,8 @@ impl<D: DatagramSocket> Http3<D> {
     /// next iteration.
     pub(super) fn process_attempts(&mut self, cx: &mut WorkerContext) {
         self.process_attempts_with_room(cx);
-        self.admission.processed = 0;
         self.continue_handshakes(cx);
+        self.admission.processed = 0;
         // At least one, so that others can't take the whole budget of every iteration.
         for _ in 0..cx.budget.handshakes.max(1) {
             let Some((incoming, number)) = self.admission.incoming.pop_front() else { break };

@@ -1,4 +1,4 @@
-//! Unit tests of an endpoint's recovery from a panic.
+//! Unit tests of an endpoint: recovery from a panic, and which datagrams cost time.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::SystemTime;
@@ -115,4 +115,25 @@ fn datagrams_of_half_open_connections_are_recognized() {
     assert!(!endpoint.is_of_half_open(&[&[0x40][..], &accepted[1..]].concat()));
     endpoint.remove(connection);
     assert!(!endpoint.is_of_half_open(&accepted));
+}
+
+#[test]
+fn datagram_is_invalid_only_if_keys_were_derived_for_it() {
+    let now = Instant::now();
+    let mut endpoint = endpoint();
+    // The reserved bits are set (RFC 9000 §17.2).
+    let mut invalid = first_datagram(now);
+    invalid[0] ^= 0x0c;
+    assert!(matches!(receive(&mut endpoint, now, &invalid), Received::Invalid));
+    assert!(matches!(receive(&mut endpoint, now, &invalid[..1199]), Received::Dropped), "too short");
+
+    let kept = first_datagram(now);
+    let Received::Incoming(incoming) = receive(&mut endpoint, now, &kept) else { panic!() };
+    assert!(matches!(receive(&mut endpoint, now, &kept), Received::Dropped), "kept until it is accepted");
+    endpoint.ignore(incoming);
+
+    let ids = 0..QUIC_HALF_OPEN_MAX as u64;
+    endpoint.half_open.extend(ids.map(|number| ConnectionId::new(&number.to_be_bytes())));
+    endpoint.update_admission();
+    assert!(matches!(receive(&mut endpoint, now, &invalid), Received::Dropped), "no room");
 }
