@@ -10,7 +10,7 @@ use seccompiler::{
 };
 
 use super::system_calls::{
-    Call, Condition, DISPENSABLE, compiler_calls, process_calls, profiler_calls, thread_calls,
+    Call, Condition, DISPENSABLE, FREQUENT, compiler_calls, process_calls, profiler_calls, thread_calls,
 };
 use crate::sandbox::{DenyAction, Layer, Plan, SandboxError, ThreadRole};
 
@@ -76,13 +76,13 @@ impl Filter {
     fn compile(calls: &[Call], deny_action: DenyAction) -> Result<Filter, SandboxError> {
         let otherwise = match deny_action {
             DenyAction::Fail => {
-                return Ok(Filter(vec![allow(calls, &[], SeccompAction::Errno(code(libc::EPERM)))?]));
+                return Ok(Filter(vec![allow(calls, &[], &SeccompAction::Errno(code(libc::EPERM)))?]));
             }
             DenyAction::Kill => SeccompAction::KillProcess,
         };
         let listed = |number: &libc::c_long| calls.iter().any(|call| call.number == *number);
         let dispensable: Vec<_> = DISPENSABLE.iter().copied().filter(|number| !listed(number)).collect();
-        let mut programs = vec![allow(calls, &dispensable, otherwise)?];
+        let mut programs = vec![allow(calls, &dispensable, &otherwise)?];
         // The strictest result wins, and killing is the strictest. So this program allows them, and another one denies them
         // with an error.
         if !dispensable.is_empty() {
@@ -101,7 +101,7 @@ impl Filter {
 fn allow(
     calls: &[Call],
     numbers: &[libc::c_long],
-    otherwise: SeccompAction,
+    otherwise: &SeccompAction,
 ) -> Result<BpfProgram, SandboxError> {
     // An empty list of rules means any arguments.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
@@ -113,27 +113,42 @@ fn allow(
     }
     let any = calls.iter().filter(|call| call.conditions.is_empty()).map(|call| call.number);
     rules.extend(any.chain(numbers.iter().copied()).map(|number| (number, Vec::new())));
-    program(rules, otherwise, SeccompAction::Allow)
+    program(rules, otherwise, &SeccompAction::Allow)
 }
 
 /// Returns a program that denies these calls with an error and allows all others.
 fn deny(numbers: &[libc::c_long], error: libc::c_int) -> Result<BpfProgram, SandboxError> {
     let rules = numbers.iter().map(|number| (*number, Vec::new())).collect();
-    program(rules, SeccompAction::Allow, SeccompAction::Errno(code(error)))
+    program(rules, &SeccompAction::Allow, &SeccompAction::Errno(code(error)))
 }
 
 fn code(error: libc::c_int) -> u32 {
     error.cast_unsigned()
 }
 
+/// Returns a program that takes the action `matched` for calls that a rule of their number permits, and `otherwise` for others.
 fn program(
-    rules: BTreeMap<i64, Vec<SeccompRule>>,
-    otherwise: SeccompAction,
-    matched: SeccompAction,
+    mut rules: BTreeMap<i64, Vec<SeccompRule>>,
+    otherwise: &SeccompAction,
+    matched: &SeccompAction,
 ) -> Result<BpfProgram, SandboxError> {
-    let target = TargetArch::try_from(ARCH).map_err(failed)?;
-    let filter = SeccompFilter::new(rules, otherwise, matched, target).map_err(failed)?;
-    filter.try_into().map_err(failed)
+    let compile = |rules| -> Result<BpfProgram, _> {
+        let target = TargetArch::try_from(ARCH).map_err(failed)?;
+        let filter = SeccompFilter::new(rules, otherwise.clone(), matched.clone(), target).map_err(failed)?;
+        filter.try_into().map_err(failed)
+    };
+    // A program compares numbers one after the other, in ascending order. So a program for the calls of the request path comes first,
+    // and goes on to the one for the rest in place of its last instruction, the action for calls without a rule.
+    let frequent: BTreeMap<_, _> =
+        FREQUENT.iter().filter_map(|number| Some((*number, rules.remove(number)?))).collect();
+    let rest = compile(rules)?;
+    if frequent.is_empty() {
+        return Ok(rest);
+    }
+    let mut program = compile(frequent)?;
+    program.pop();
+    program.extend(rest);
+    Ok(program)
 }
 
 /// Converts a condition for seccompiler.
