@@ -343,6 +343,19 @@ impl Client {
         }
     }
 
+    /// Returns `true` if the connection was lost without an error of either side: by a timeout, by a stateless reset, or because the
+    /// server has closed it with H3_NO_ERROR.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        match &self.lost {
+            Some(ConnectionError::TimedOut | ConnectionError::Reset) => true,
+            Some(ConnectionError::ApplicationClosed(close)) => {
+                close.error_code.into_inner() == u64::from(NO_ERROR)
+            }
+            _ => false,
+        }
+    }
+
     /// Opens a stream of the client. The server has allowed one of this direction.
     pub fn open_stream(&mut self, direction: Dir) -> StreamId {
         let stream = self.connection.streams().open(direction).expect("the server allows another stream");
