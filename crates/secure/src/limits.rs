@@ -124,8 +124,8 @@ pub const QUIC_DATAGRAM_BYTES_MAX: u16 = 1452;
 /// in a crash need one.
 pub const QUIC_RESET_INTERVAL_MS: u64 = 100;
 
-/// The least time between two stateless resets that an endpoint computes, in milliseconds, whether it sends them or not. One takes
-/// some microseconds, and an attacker can cause thousands in an iteration.
+/// The least time between two stateless resets that an endpoint computes, in milliseconds. One takes some microseconds, and an attacker
+/// can cause thousands in an iteration. One that isn't sent, because its receiver has closed its connection, may so delay another.
 pub const QUIC_RESET_COMPUTED_INTERVAL_MS: u64 = 1;
 
 /// The least time between two version negotiations of an endpoint, in milliseconds. No client in use begins with a version

@@ -81,9 +81,9 @@ pub enum Received {
     Incoming(Incoming),
     /// The endpoint has written a reply to the buffer: version negotiation, Retry, a stateless reset or a refusal.
     Reply(Transmit),
-    /// It was dropped before any cryptography, or kept for an [`Incoming`].
+    /// It was dropped, or kept for an [`Incoming`].
     Dropped,
-    /// It was dropped after keys were derived for it: it only seemed to begin a connection.
+    /// It only seemed to begin a connection, and was dropped, usually after keys were derived for it.
     Invalid,
 }
 
@@ -153,7 +153,7 @@ impl Endpoint {
             reply,
         );
         match event {
-            None if self.needed_keys(arrival.bytes) => Received::Invalid,
+            None if self.may_have_needed_keys(arrival.bytes) => Received::Invalid,
             None => Received::Dropped,
             Some(DatagramEvent::ConnectionEvent(handle, event)) => Received::Connection(
                 ConnectionKey(handle.0),
@@ -179,16 +179,17 @@ impl Endpoint {
                 .is_some_and(|id| self.recently_closed.has_begun_with(now, &id))
     }
 
-    /// Returns `true` for a late datagram of a connection that its peer has closed: it seems to begin another one. A client has the ID
-    /// of its destination from us, and it hasn't answered a Retry packet.
+    /// Returns `true` for a late datagram of a connection that its peer has closed: it seems to begin another one. The client has the ID
+    /// of its destination from us. If it has one because it answers a Retry packet, it shows a token, as it does in late datagrams of a
+    /// connection that began so, which are not recognized.
     fn is_late(&mut self, now: Instant, arrival: &Arrival<'_>, incoming: &quinn_proto::Incoming) -> bool {
         !incoming.remote_address_validated()
             && self.recently_closed.had_peer(now, &arrival.source)
             && self.ids.issuer_of(arrival.bytes).is_some()
     }
 
-    /// Returns `true` if keys were derived for a datagram that belongs to no connection.
-    fn needed_keys(&self, datagram: &[u8]) -> bool {
+    /// Returns `true` if keys were derived for a dropped datagram, unless its header is malformed.
+    fn may_have_needed_keys(&self, datagram: &[u8]) -> bool {
         PacketType::of(datagram) == Some(PacketType::Initial)
             && datagram.len() >= usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
             && !self.drops_attempts

@@ -4,7 +4,8 @@
 //! (RFC 9000 §10.2). `quinn-proto` keeps a connection for that, in the draining state. But freeing its 20 kB that late, when the
 //! processor's cache no longer has them, takes a fifth of the CPU time of a handshake. So the connection is dropped at once, and what
 //! recognizes most of its datagrams is kept here: the ID in its first packets, which would begin a connection, and the address of its
-//! peer, which would get a stateless reset, or whose later Initial packets would begin a connection.
+//! peer, which would get a stateless reset, or whose later Initial packets would begin a connection. After a Retry packet, such later
+//! Initial packets are not recognized: the connection that they begin fails.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

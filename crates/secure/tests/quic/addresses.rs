@@ -330,7 +330,7 @@ fn late_initial_packet_of_a_connection_that_its_client_has_closed_begins_none() 
     close(&mut network, handle);
 
     let mut begun_elsewhere = 0;
-    for number in 0..32 {
+    for number in 0..=u8::MAX {
         let mut datagram = [&[0xc3, 0, 0, 0, 1, 10][..], &id, &[4, 9, 9, 9, 9, 0, 0x44, 0x90]].concat();
         datagram.resize(1200, number);
         assert!(matches!(receive(&mut network, &datagram, &mut Vec::new()), Received::Invalid));

@@ -33,7 +33,8 @@ pub(super) struct Admission {
     attempts: Attempts,
     /// Datagrams of half-open connections that wait for the handshake budget.
     continuations: Attempts,
-    /// The number of datagrams in this iteration for which the endpoint has derived keys, and that belong to no connection.
+    /// The number of datagrams in this iteration that belong to no connection, and that the endpoint has admitted, answered, or found
+    /// invalid.
     processed: usize,
     /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
     incoming: VecDeque<(Incoming, usize)>,
@@ -55,7 +56,7 @@ impl Admission {
         }
     }
 
-    /// Counts a datagram for which the endpoint has derived keys, and that belongs to no connection.
+    /// Counts a datagram that belongs to no connection, and that the endpoint has admitted, answered, or found invalid.
     pub(super) fn count_processed(&mut self) {
         self.processed += 1;
     }

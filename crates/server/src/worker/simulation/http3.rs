@@ -235,6 +235,20 @@ fn invalid_initial_packets_use_the_budget() {
     assert_eq!(stepper.half_open(), HALF_OPEN_BEFORE_RETRY);
 }
 
+/// The endpoint drops shorter datagrams with an Initial packet at once (RFC 9000 §14.1), so they take no budget from others.
+#[test]
+fn short_initial_packets_use_no_budget() {
+    let mut random = Random::new(1);
+    let mut stepper = stepper_that_sends_retry(&mut random);
+    let (_, [mut short, _]) = client_with_hello(&mut stepper, &mut random);
+    short.truncate(1199);
+    let (_, [honest, _]) = client_with_hello(&mut stepper, &mut random);
+    let mut datagrams = vec![short; 100];
+    datagrams.push(honest);
+    stepper.step(datagrams);
+    assert_eq!((stepper.waiting_attempts(), stepper.half_open()), (0, HALF_OPEN_BEFORE_RETRY + 1));
+}
+
 /// Returns a server that answers further clients by Retry packets, because it has many half-open connections.
 fn stepper_that_sends_retry(random: &mut Random) -> Http3Stepper {
     let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
