@@ -146,7 +146,8 @@ fn program(
         return Ok(rest);
     }
     let mut program = compile(frequent)?;
-    program.pop();
+    let last = program.pop();
+    debug_assert_eq!(last.map(|last| last.k), rest.last().map(|last| last.k), "the action `otherwise`");
     program.extend(rest);
     Ok(program)
 }

@@ -6,8 +6,8 @@
 //! The kernel caches which calls a filter allows with any arguments, and doesn't run the filter for them. The calls of the
 //! request path are therefore allowed without conditions, except `sendto`, `sendmsg` and `sendmmsg`, because a send may also
 //! open a connection. After `shutdown`, a listening socket is an unconnected one, and a send with `MSG_FASTOPEN` connects it
-//! to any address, which no Landlock rule prevents. Running the filters adds about 100 ns to a send, and less than half of
-//! that because they compare the numbers of sends first; `write`, which takes neither flags nor an address and would need no
+//! to any address, which no Landlock rule prevents. Running the filters adds about 30 ns to a send, because they compare its
+//! number first, and otherwise 90; `write`, which takes neither flags nor an address and would need no
 //! condition, adds about 150 ns, because it passes through the kernel's file layer.
 //!
 //! The address of `sendmsg` is in memory, which filters cannot read. A worker's sockets for streams are connected, and the
