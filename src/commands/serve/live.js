@@ -243,8 +243,8 @@
 
   // A hidden warning is shown again if it returns after it was fixed. The page may be about to reload. After a restart, the server
   // doesn't know all warnings at first.
-  function forgetFixedWarnings({ failure, warnings, warning_count: count, knows_warnings: isComplete }) {
-    if (failure || !isComplete || count > warnings.length) return;
+  function forgetFixedWarnings({ failure, warnings, warning_count: count, knows_all_warnings: knowsAll }) {
+    if (failure || !knowsAll || count > warnings.length) return;
     const names = warnings.map((warning) => JSON.stringify(warning));
     setHidden(hiddenWarnings().filter((name) => names.includes(name)));
   }

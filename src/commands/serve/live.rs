@@ -76,8 +76,8 @@ struct SiteState {
     failure: Option<BuildFailure>,
     /// The warnings of the build that is served.
     warnings: Vec<Diagnostic>,
-    /// Whether there was a complete build, which finds some warnings that others don't.
-    had_complete_build: bool,
+    /// Whether all warnings are known: there was a complete build, which finds some that others don't.
+    knows_all_warnings: bool,
 }
 
 /// The effect of a build on the state.
@@ -118,8 +118,8 @@ struct Instruction<'a> {
     warnings: &'a [Diagnostic],
     /// The number of warnings, also of those that are left out.
     warning_count: usize,
-    /// Whether all warnings are known: there was a complete build.
-    knows_warnings: bool,
+    /// Whether all warnings are known.
+    knows_all_warnings: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -298,7 +298,7 @@ impl SiteState {
             styles: Vec::new(),
             failure: None,
             warnings: Vec::new(),
-            had_complete_build: false,
+            knows_all_warnings: false,
         }
     }
 
@@ -311,7 +311,7 @@ impl SiteState {
             let kept = self.warnings.iter().filter(|known| is_of_complete_build(known));
             warnings.extend(kept.cloned());
         } else {
-            self.had_complete_build = true;
+            self.knows_all_warnings = true;
         }
         let has_failed = self.failure.take().is_some();
         if changes.is_empty() && !has_failed && warnings == self.warnings {
@@ -369,7 +369,7 @@ impl SiteState {
             changed_ms: u64::try_from(self.changed.elapsed().as_millis()).unwrap_or(u64::MAX),
             warnings: &self.warnings[..self.warnings.len().min(WARNINGS_MAX)],
             warning_count: self.warnings.len(),
-            knows_warnings: self.had_complete_build,
+            knows_all_warnings: self.knows_all_warnings,
         }
     }
 }
@@ -482,10 +482,10 @@ mod tests {
     fn all_warnings_are_known_after_a_complete_build() {
         let mut state = SiteState::new();
         state.serve(&[], &[], Effort::Quick);
-        assert!(!state.instruction(b"").knows_warnings);
+        assert!(!state.instruction(b"").knows_all_warnings);
         assert_eq!(state.serve(&[], &[], Effort::Full), StateChange::None);
         state.serve(&changed(&["index.html"]), &[], Effort::Quick);
-        assert!(state.instruction(b"").knows_warnings);
+        assert!(state.instruction(b"").knows_all_warnings);
     }
 
     #[test]
