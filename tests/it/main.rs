@@ -34,6 +34,7 @@ mod admin;
 mod bundle;
 mod commands;
 mod defer_accept;
+mod documents;
 mod edit_runs;
 mod exchange;
 mod go_server_errors;

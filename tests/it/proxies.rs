@@ -30,7 +30,11 @@ impl Drop for Proxy {
 
 impl Proxy {
     /// Starts a program and waits until it listens. `arguments` returns its arguments for a free address.
-    fn start(name: &'static str, program: &str, arguments: impl FnOnce(&str) -> Vec<String>) -> Proxy {
+    pub(crate) fn start(
+        name: &'static str,
+        program: &str,
+        arguments: impl FnOnce(&str) -> Vec<String>,
+    ) -> Proxy {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let mut command = Command::new(program);
         command.args(arguments(&address)).stdout(Stdio::null()).stderr(Stdio::null());

@@ -31,7 +31,7 @@ enum Evidence {
 }
 
 /// The requirements of the tests.
-const FOR_TESTS: [Requirement; 19] = [
+const FOR_TESTS: [Requirement; 20] = [
     Requirement { package: "python3.11-doc", evidence: Evidence::Directory(PYTHON_DOCS) },
     Requirement { package: "tinycdb", evidence: Evidence::Program("cdb") },
     Requirement { package: "curl", evidence: Evidence::Program("curl") },
@@ -44,6 +44,7 @@ const FOR_TESTS: [Requirement; 19] = [
     Requirement { package: "ngtcp2-client", evidence: Evidence::Program("gtlsclient") },
     Requirement { package: "testssl.sh", evidence: Evidence::Program("testssl") },
     Requirement { package: "nginx-light", evidence: Evidence::Program("nginx") },
+    Requirement { package: "caddy", evidence: Evidence::Program("caddy") },
     Requirement { package: "haproxy", evidence: Evidence::Program("haproxy") },
     Requirement { package: "varnish", evidence: Evidence::Program("varnishd") },
     Requirement { package: "nodejs", evidence: Evidence::Program("node") },
