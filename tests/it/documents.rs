@@ -1,6 +1,8 @@
 //! Commands and configurations of documents: read from the page, and run as written.
 
 mod containers;
+mod deployment;
+mod migrations;
 mod passwords;
 
 use std::fs;
