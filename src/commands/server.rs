@@ -138,6 +138,10 @@ fn serve(
 
 /// Answers operators at `--admin` for the other processes, until a signal.
 fn serve_operators(config: &Config) -> Result<(), Failure> {
+    // Nothing is started or opened from now on, except by a profiler.
+    if !config.is_profiled {
+        server.restrict_waiting_thread().map_err(|error| start_failure(&error))?;
+    }
     let notify = service_manager()?;
     let operators = AdminProcess::start(config).map_err(|error| start_failure(&error))?;
     operators.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
@@ -148,6 +152,7 @@ fn serve_operators(config: &Config) -> Result<(), Failure> {
 
 /// Runs several servers, and one more process for operators, until a signal or a successor ends the supervisor.
 fn supervise(options: &ServerOptions, config: &Config, processes: NonZeroUsize) -> Result<(), Failure> {
+    operators.restrict_waiting_thread().map_err(|error| start_failure(&error))?;
     let on_ready = |addresses: &Addresses| {
         if !options.quiet {
             let listeners = addresses.listeners.iter().map(|(_, address)| address);

@@ -1,14 +1,22 @@
 //! The sandbox of a running server, as `/proc` shows it for each thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::process::Command;
 
-use crate::harness::{Server, compile, pages, run, write_folder};
+use crate::harness::{
+    QUIC_FLAGS, Server, TLS_FLAGS, compile, pages, python, run, server_command, skip_outside, write_folder,
+};
+use crate::served_folder::{children, compiler};
 
 /// The user ID of `nobody`.
 const NOBODY: &str = "65534";
+
+/// The number of filters that a process installs before it starts threads.
+const FILTERS_OF_A_PROCESS: u32 = 2;
 
 /// Returns the fields of `/proc/PID/task/TID/status` for each thread of a server, by the thread's name.
 fn threads(server: &Server) -> BTreeMap<String, BTreeMap<String, String>> {
@@ -61,7 +69,6 @@ fn each_thread_is_sandboxed() {
     for name in ["worker-0", "worker-1", "admin-0", "reload", "access-log", "report", "signals"] {
         assert!(threads.contains_key(name), "{name}: {:?}", threads.keys());
     }
-    let process = &threads["cannery-server"];
     for (name, thread) in &threads {
         assert_eq!(thread["NoNewPrivs"], "1", "{name}");
         assert_eq!(thread["Seccomp"], "2", "{name}");
@@ -69,14 +76,134 @@ fn each_thread_is_sandboxed() {
         assert_eq!(thread["CapInh"], "0000000000000000", "{name}");
         assert_eq!(thread["CapAmb"], "0000000000000000", "{name}");
         let filters = |thread: &BTreeMap<String, String>| thread["Seccomp_filters"].parse::<u32>().unwrap();
-        assert!(
-            name == "cannery-server" || filters(thread) > filters(process),
-            "{name}: no seccomp filter of its own"
-        );
+        // Those of the process, and its own.
+        assert!(filters(thread) > FILTERS_OF_A_PROCESS, "{name}: no seccomp filter of its own");
     }
     let limits = fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
     let dumps = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(dumps.split_whitespace().nth(4), Some("0"), "{dumps}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Starts a server that a forbidden system call doesn't end, so that more than one can be tried.
+#[cfg(target_arch = "x86_64")]
+fn start_for_injection(manager: &Path, flags: &[&str]) -> Server {
+    let mut command = server_command();
+    command.args(flags).args(["--bind", "127.0.0.1:0", "--threads", "1"]);
+    command
+        .env("CANNERY_DENIED_CALLS_FAIL", "1")
+        .env("NOTIFY_SOCKET", manager)
+        .env("WATCHDOG_USEC", "60000000");
+    Server::run(command)
+}
+
+/// Returns the threads of a process by their IDs, with their names.
+#[cfg(target_arch = "x86_64")]
+fn thread_names(process: u32) -> BTreeMap<String, String> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let ids = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
+    let named = |id: String| {
+        let name = fs::read_to_string(format!("/proc/{process}/task/{id}/comm")).unwrap();
+        (id, name.trim_end().to_owned())
+    };
+    ids.map(named).collect()
+}
+
+/// Makes system calls in each thread of a process, and asserts that those which docs/security.md excludes are denied.
+#[cfg(target_arch = "x86_64")]
+fn assert_calls_are_denied(process: u32, folder: &Path, role: &str, expected_threads: &[&str]) {
+    let threads = thread_names(process);
+    let names: BTreeSet<&str> = threads.values().map(String::as_str).collect();
+    for name in expected_threads {
+        assert!(names.contains(name), "{role}: no thread {name} among {names:?}");
+    }
+
+    let mut command = Command::new(python());
+    command.arg("tests/outside/inject.py").arg(folder).arg(folder.join("target")).args(threads.keys());
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{error}: `cargo xtask test` installs Python"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{role}: {stderr}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let mut allowed = Vec::new();
+    for line in stdout.lines() {
+        let [thread, attempt, outcome] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        // Landlock denies with `EACCES`, and `clone3` appears not to exist.
+        if !["EPERM", "EACCES", "ENOSYS"].contains(&outcome) {
+            allowed.push(format!("{}: {attempt}: {outcome}", threads[thread]));
+        }
+    }
+    assert!(allowed.is_empty(), "{role}: {allowed:#?}");
+    assert!(stdout.lines().count() >= 100 * threads.len(), "{role}: attempts are missing");
+}
+
+/// The tables of system calls allow some whose arguments decide what they do. So we make them in every thread of a running
+/// server, and not only in a thread of a test that has entered the same sandbox.
+#[test]
+#[cfg_attr(feature = "portable", ignore = "the sandbox needs Linux")]
+#[cfg(target_arch = "x86_64")]
+fn injected_calls_are_denied_in_every_thread() {
+    if !is_root() {
+        println!("skipped: only root can trace a server, which forbids it to its own user");
+        return;
+    }
+    if skip_outside() {
+        return;
+    }
+    let folder = folder();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("target"), "of attempts").unwrap();
+    let manager = outside.path().join("notify.sock");
+    let _manager = UnixDatagram::bind(&manager).unwrap();
+    let source = folder.path().join("source");
+    write_folder(&source, &pages(&[("a.txt", "a page")]));
+    let sockets = folder.path().join("sockets");
+    fs::create_dir(&sockets).unwrap();
+    fs::create_dir(folder.path().join("challenges")).unwrap();
+    let text = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (log, challenges) = (text("logs/access.log"), text("challenges"));
+    let named = format!("localhost={}", text("site.cdb"));
+    let local = format!("unix:{}", text("sockets/server"));
+    let common = [&TLS_FLAGS[..], &QUIC_FLAGS, &["--access-log", &log, "--admin", "127.0.0.1:0"]].concat();
+
+    let compiled = text("source");
+    let flags = ["--folder", &compiled, "--bind", &local, "--acme-webroot", &challenges, "--report"];
+    let server = start_for_injection(&manager, &[&common[..], &[&named], &flags].concat());
+    let names = [
+        "cannery-server",
+        "worker-0",
+        "admin-0",
+        "reload",
+        "releases",
+        "signals",
+        "access-log",
+        "report",
+        "watchdog",
+    ];
+    assert_calls_are_denied(server.pid(), outside.path(), "server", &names);
+    let (compiler, _) = compiler(&server);
+    assert_calls_are_denied(
+        compiler,
+        outside.path(),
+        "process that compiles",
+        &["cannery-archive", "server"],
+    );
+    assert_eq!(server.request("GET", "/a.txt", "").body, b"one");
+    assert_eq!(server.stop(), Some(0));
+
+    let server = start_for_injection(&manager, &[&common[..], &[&named, "--processes", "2"]].concat());
+    let admin = server.read_admin_address();
+    assert_eq!(crate::harness::request_at(&admin, "GET", "/ready", "").status, 200);
+    let processes = children(server.pid());
+    assert_eq!(processes.len(), 3);
+    for process in processes {
+        let is_admin = thread_names(process).values().any(|name| name == "admin-0");
+        let names: &[&str] =
+            if is_admin { &["signals"] } else { &["worker-0", "reload", "stats", "signals", "access-log"] };
+        let role = if is_admin { "admin process" } else { "serving process" };
+        assert_calls_are_denied(process, outside.path(), role, names);
+    }
+    assert_eq!(server.get("/a.txt").body, b"one");
     assert_eq!(server.stop(), Some(0));
 }
 

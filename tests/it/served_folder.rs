@@ -248,7 +248,7 @@ fn missing_archiver_is_named() {
 }
 
 /// Returns the children of a process.
-fn children(parent: u32) -> Vec<u32> {
+pub(crate) fn children(parent: u32) -> Vec<u32> {
     let path = format!("/proc/{parent}/task/{parent}/children");
     let children = fs::read_to_string(path).unwrap_or_default();
     children.split_whitespace().map(|number| number.parse().unwrap()).collect()

@@ -245,6 +245,15 @@ impl RunningServer {
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
     }
+    /// Puts the calling thread into a sandbox in which it can only wait for the server and remove its Unix sockets. Without this,
+    /// the thread may make the system calls of all others.
+    ///
+    /// # Errors
+    /// The kernel rejects the filter.
+    pub fn restrict_waiting_thread(&self) -> Result<(), StartError> {
+        Ok(self.sandbox.enter_thread(ThreadRole::Main)?)
+    }
+
 
     /// Waits until every worker has stopped, because of a signal ([`RunningServer::handle_signals`]) or of
     /// [`StopHandle::stop`].

@@ -13,4 +13,6 @@ pub enum ThreadRole {
     Coordinator,
     /// Receives releases from another process.
     Receiver,
+    /// Waits for the end of all others, and removes Unix sockets.
+    Main,
 }

@@ -13,7 +13,7 @@ use crate::error::StartError;
 use crate::observe::Status;
 use crate::pages::admin::{Admin, Collector, Source};
 use crate::process::notify::Notify;
-use crate::sandbox::{self, Sandbox};
+use crate::sandbox::{self, Sandbox, ThreadRole};
 
 /// The admin process.
 #[derive(Debug)]
@@ -57,6 +57,14 @@ impl AdminProcess {
         };
         let on_notice = self.on_notice.clone();
         SignalHandler { stop, reload: None, reopen: None, notify, on_notice }.start(&self.sandbox)
+    }
+
+    /// Puts the calling thread into a sandbox in which it can only wait.
+    ///
+    /// # Errors
+    /// The kernel rejects the filter.
+    pub fn restrict_waiting_thread(&self) -> Result<(), StartError> {
+        Ok(self.sandbox.enter_thread(ThreadRole::Main)?)
     }
 
     /// Waits until the process is stopped.

@@ -23,6 +23,7 @@ pub(in crate::sandbox) struct Filters {
     log: Filter,
     coordinator: Filter,
     receiver: Filter,
+    main: Filter,
 }
 
 /// BPF programs that must all allow a call.
@@ -50,6 +51,7 @@ impl Filters {
             log: of(ThreadRole::Log)?,
             coordinator: of(ThreadRole::Coordinator)?,
             receiver: of(ThreadRole::Receiver)?,
+            main: of(ThreadRole::Main)?,
         })
     }
 
@@ -67,6 +69,7 @@ impl Filters {
             ThreadRole::Log => &self.log,
             ThreadRole::Coordinator => &self.coordinator,
             ThreadRole::Receiver => &self.receiver,
+            ThreadRole::Main => &self.main,
         };
         filter.apply().map_err(|error| error.to_string())
     }
@@ -167,6 +170,9 @@ fn condition(condition: &Condition) -> Result<SeccompCondition, SandboxError> {
         }
         Condition::With(argument, bits) => {
             SeccompCondition::new(argument, half, SeccompCmpOp::MaskedEq(bits), bits)
+        }
+        Condition::IsApartFrom(argument, flags, value) => {
+            SeccompCondition::new(argument, half, SeccompCmpOp::MaskedEq(!flags & u64::from(u32::MAX)), value)
         }
         Condition::OwnProcess => {
             SeccompCondition::new(0, half, SeccompCmpOp::Eq, u64::from(std::process::id()))

@@ -12,7 +12,8 @@
 //!
 //! The address of `sendmsg` is in memory, which filters cannot read. A worker's sockets for streams are connected, and the
 //! kernel ignores addresses there, as it does for the `SOCK_SEQPACKET` pairs over which workers pass connections. Only its
-//! sockets for datagrams use one: with them, it can send UDP datagrams anywhere, from the server's port.
+//! sockets for datagrams use one: with them, it can send UDP datagrams anywhere, from the server's port. No other thread may
+//! call `sendmsg` once the server runs, because a process has other sockets, such as the one to the service manager.
 //!
 //! Filters don't apply to operations of an `io_uring`. Its operations are restricted when it is created
 //! (`IORING_REGISTER_RESTRICTIONS`), and a worker can use its ring but neither create nor change one.
@@ -39,11 +40,13 @@ pub(super) enum Condition {
     Without(u8, u64),
     /// All of these bits of the argument are set.
     With(u8, u64),
+    /// The argument has the second value, apart from these bits.
+    IsApartFrom(u8, u64, u64),
     /// The first argument is the ID of this process.
     OwnProcess,
 }
 
-use Condition::{Is, OwnProcess, With, Without};
+use Condition::{Is, IsApartFrom, OwnProcess, With, Without};
 
 const fn any(number: c_long) -> Call {
     Call { number, conditions: &[] }
@@ -58,6 +61,15 @@ const EXECUTABLE: u64 = libc::PROT_EXEC as u64;
 
 /// The flag with which a send opens a connection (TCP Fast Open).
 const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
+
+/// The flags with which a file is opened for anything but reading. `O_TMPFILE` needs one of them.
+const WRITING: u64 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u64;
+
+/// The flags that may be added to the type of a socket.
+const SOCKET_FLAGS: u64 = (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as u64;
+
+/// A file status flag that makes the kernel send signals to the owner of a descriptor.
+const SIGNALS_OWNER: u64 = libc::O_ASYNC as u64;
 
 /// Calls of every thread: memory, synchronization, messages, exit.
 const EVERY: &[Call] = &[
@@ -130,7 +142,7 @@ const WORKER: &[Call] = &[
 
 /// Calls that open files: inspect, open, verify, map, lease.
 const LOADER: &[Call] = &[
-    any(libc::SYS_openat),
+    only(libc::SYS_openat, &[Without(2, WRITING)]),
     // Lists a release directory.
     any(libc::SYS_getdents64),
     any(libc::SYS_read),
@@ -190,12 +202,12 @@ const COMPILER: &[Call] = &[
     // A large archive: a file on disk, which the keeper of the process creates. It can't be sealed, but nor can this process
     // truncate it, after which a read of the server would raise SIGBUS: `ftruncate` is not allowed.
     any(libc::SYS_recvmsg),
-    // Sends it, and receives the acknowledgement.
+    // Sends it, and receives the acknowledgement. All sockets of the process are connected streams.
     only(libc::SYS_sendmsg, &[Without(2, FAST_OPEN)]),
     any(libc::SYS_recvfrom),
-    // The low priority of compression.
-    any(libc::SYS_getpriority),
-    any(libc::SYS_setpriority),
+    // The low priority of compression, of the calling thread. Any other ID could be that of another process.
+    only(libc::SYS_getpriority, &[Is(0, libc::PRIO_PROCESS as u64), Is(1, 0)]),
+    only(libc::SYS_setpriority, &[Is(0, libc::PRIO_PROCESS as u64), Is(1, 0)]),
 ];
 
 /// Calls of the process between its own sandbox and those of its threads.
@@ -207,8 +219,8 @@ const START: &[Call] = &[
     any(libc::SYS_rseq),
     any(libc::SYS_sched_getaffinity),
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NAME as u64)]),
-    // Reads the stack limit; cannot set limits.
-    only(libc::SYS_prlimit64, &[Is(2, 0)]),
+    // Reads the stack limit of this process; cannot set limits.
+    only(libc::SYS_prlimit64, &[Is(0, 0), Is(2, 0)]),
     // The narrower sandbox of a thread.
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NO_NEW_PRIVS as u64)]),
     only(libc::SYS_seccomp, &[Is(0, libc::SECCOMP_SET_MODE_FILTER as u64)]),
@@ -217,10 +229,14 @@ const START: &[Call] = &[
     any(libc::SYS_close_range),
     any(libc::SYS_epoll_create1),
     any(libc::SYS_eventfd2),
-    // The socket pair of the signal handler.
-    only(libc::SYS_socketpair, &[Is(0, libc::AF_UNIX as u64)]),
+    // The socket pair of the signal handler. A pair for datagrams could send to any named socket, because filters can't read the
+    // address of a `sendmsg`.
+    only(
+        libc::SYS_socketpair,
+        &[Is(0, libc::AF_UNIX as u64), IsApartFrom(1, SOCKET_FLAGS, libc::SOCK_STREAM as u64)],
+    ),
     only(libc::SYS_fcntl, &[Is(1, libc::F_GETFL as u64)]),
-    only(libc::SYS_fcntl, &[Is(1, libc::F_SETFL as u64)]),
+    only(libc::SYS_fcntl, &[Is(1, libc::F_SETFL as u64), Without(2, SIGNALS_OWNER)]),
 ];
 
 /// Calls that create the ring of a worker before it enters its own sandbox.
@@ -254,6 +270,7 @@ pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
         ThreadRole::Log => LOG,
         ThreadRole::Coordinator => COORDINATOR,
         ThreadRole::Receiver => RECEIVER,
+        ThreadRole::Main => END,
     };
     EVERY.iter().chain(own).copied()
 }
