@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use cannery_archiver::{CancelFlag, Compiler, Effort};
 use cannery_server::config::{LiveFolder, NamedArchive};
-use cannery_server::{Address, Server, process::notify::Notify};
+use cannery_server::{Address, KeptSignals, Server, process::notify::Notify};
 use socket2::{Domain, Socket, Type};
 
 use self::updates::Updates;
@@ -65,6 +65,9 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     config.listen_tls = listen_tls;
     config.live_folder = updates.live().map(|live| LiveFolder(live.clone()));
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls));
+    let kept = KeptSignals::new();
+    config.kept_signals =
+        Some(kept.map_err(|error| Failure::failed(format!("cannot handle signals: {error}")))?);
     let server = Server::from(config).start().map_err(|error| server::start_failure(&error))?;
     server.handle_signals(Notify::default()).map_err(|error| server::start_failure(&error))?;
     if let Some(live) = updates.live() {

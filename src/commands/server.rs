@@ -18,7 +18,7 @@ use std::sync::Arc;
 use cannery_server::config::{ListenerKind, NoticeHandler, VirtualHosts};
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::process::{self, Addresses, Role, started_program};
-use cannery_server::{Address, AdminProcess, Config, Notice, RunningServer, Server};
+use cannery_server::{Address, AdminProcess, Config, KeptSignals, Notice, RunningServer, Server};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::compilers::Compilers;
@@ -62,6 +62,9 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
 
     let role = Role::of(options.processes);
     let mut config = options.config.clone();
+    let kept = KeptSignals::new();
+    config.kept_signals =
+        Some(kept.map_err(|error| Failure::failed(format!("cannot handle signals: {error}")))?);
     let quiet = options.quiet;
     config.on_notice = NoticeHandler(Arc::new(move |notice| print_notice(notice, quiet)));
     role.inherit(&mut config).map_err(|error| start_failure(&error))?;

@@ -510,6 +510,7 @@ impl Flags {
             account: sandbox.account()?,
             io: listening.io.unwrap_or_default(),
             on_notice: NoticeHandler::ignore(),
+            kept_signals: None,
         })
     }
 }

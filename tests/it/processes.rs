@@ -413,6 +413,93 @@ fn failed_takeover_keeps_the_old_program() {
     assert!(TcpStream::connect(address).is_err() && !path.exists());
 }
 
+/// Writes an executable script.
+fn write_script(path: &Path, body: &str) {
+    fs::write(path, format!("#!/bin/sh\n{body}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Returns the ID of the process that a server reports as its possible successor.
+fn await_successor(server: &Server) -> u32 {
+    let line = server.await_line("is starting, to take over");
+    line.split("process ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap()
+}
+
+/// A program that hung before it was ready made every further SIGUSR2 useless until it ended.
+#[test]
+fn hanging_takeover_is_replaced_by_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("server");
+    replace_program(&program, Path::new(PROGRAM));
+    let mut command = Command::new(&program);
+    command.args(["--dummy", "--bind", "127.0.0.1:0", "--processes", "1", "--threads", "1"]);
+    let mut old = Server::run(command);
+    let bad = folder.path().join("bad");
+    let mut hanging = None;
+    for body in ["exec sleep 600", "kill -STOP $$", "trap '' TERM; exec sleep 600"] {
+        write_script(&bad, body);
+        replace_program(&program, &bad);
+        old.signal("USR2");
+        if let Some(before) = hanging {
+            let line = old.await_line("is killed, and the program is started again");
+            assert!(
+                line.contains(&format!("process {before}")) && line.contains("is not ready after"),
+                "{line}"
+            );
+        }
+        let now = await_successor(&old);
+        assert!(hanging.is_none_or(|before| !is_alive(before)), "the one before has ended");
+        assert_eq!(old.get("/").body, b"hello world!\n");
+        hanging = Some(now);
+    }
+
+    // A file that can't be run ends the attempt.
+    fs::write(&bad, "no program").unwrap();
+    fs::set_permissions(&bad, fs::Permissions::from_mode(0o644)).unwrap();
+    replace_program(&program, &bad);
+    old.signal("USR2");
+    old.await_line("does not take over");
+    assert!(!is_alive(hanging.unwrap()));
+    assert_eq!(old.get("/").body, b"hello world!\n");
+
+    replace_program(&program, Path::new(PROGRAM));
+    let address = old.address.clone();
+    old.signal("USR2");
+    let new = Orphan::await_takeover(&old);
+    assert_eq!(old.wait(), Some(0));
+    assert_eq!(request_at(&address, "GET", "/", "").body, b"hello world!\n");
+    new.stop();
+}
+
+#[test]
+fn hanging_takeover_is_killed_after_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("server");
+    let bad = folder.path().join("bad");
+    write_script(&bad, "trap '' TERM; exec sleep 600");
+    for within_ms in ["200", "600000"] {
+        replace_program(&program, Path::new(PROGRAM));
+        let mut command = Command::new(&program);
+        command.args(["--dummy", "--bind", "127.0.0.1:0", "--processes", "1", "--threads", "1"]);
+        let server = Server::run({
+            command.env("CANNERY_READY_WITHIN_MS", within_ms);
+            command
+        });
+        replace_program(&program, &bad);
+        server.signal("USR2");
+        let hanging = await_successor(&server);
+        if within_ms == "200" && cfg!(debug_assertions) {
+            let line = server.await_line("is not ready after");
+            assert!(line.contains("this one continues"), "{line}");
+            wait_until("the hanging program has ended", || !is_alive(hanging));
+            assert_eq!(server.get("/").body, b"hello world!\n");
+        }
+        // A server that is stopped leaves no such program behind.
+        assert_eq!(server.stop(), Some(0));
+        wait_until("the hanging program has ended", || !is_alive(hanging));
+    }
+}
+
 #[test]
 fn sigusr2_without_supervisor_is_reported() {
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--threads", "1"]));

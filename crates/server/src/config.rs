@@ -19,6 +19,7 @@ pub use cannery_secure::quic::{EarlyData, ServerId};
 pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 pub use cannery_site::VirtualHosts;
 
+use crate::kept_signals::KeptSignals;
 use crate::notice::Notice;
 pub use crate::sandbox::{Account, Requirement, SandboxPolicy};
 pub use live_reload::{LiveFolder, LivePage, LiveReload};
@@ -104,6 +105,8 @@ pub struct Config {
     pub account: Option<Account>,
     /// Receives events while the server runs.
     pub on_notice: NoticeHandler,
+    /// The signals of the process, if its owner has the server act on them. They are kept from before the sockets are opened.
+    pub kept_signals: Option<KeptSignals>,
 }
 
 impl Config {
@@ -149,6 +152,7 @@ impl Config {
             profiler_file: None,
             account: None,
             on_notice: NoticeHandler::ignore(),
+            kept_signals: None,
         }
     }
 

@@ -56,6 +56,9 @@ mod notice;
 // Landlock, seccomp and credentials.
 pub mod sandbox;
 
+// Signals that arrive while the server starts.
+mod kept_signals;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -67,6 +70,7 @@ use cannery_eventloop::{Claim, Waker};
 
 pub use crate::config::Config;
 pub use crate::error::StartError;
+pub use crate::kept_signals::KeptSignals;
 pub use crate::notice::Notice;
 pub use crate::process::Addresses;
 pub use crate::reload::{PublishError, Publisher};
@@ -107,6 +111,7 @@ pub struct RunningServer {
     sandbox_report: SandboxReport,
     io: BackendChoice,
     on_notice: config::NoticeHandler,
+    kept_signals: Option<KeptSignals>,
     /// The releases that were served first.
     sites: Vec<SiteStatus>,
     /// Receives the order to stop, and the progress of each worker.
@@ -240,11 +245,6 @@ impl RunningServer {
         Ok(())
     }
 
-    /// Returns a handle that stops the server, for another thread.
-    #[must_use]
-    pub fn stop_handle(&self) -> StopHandle {
-        self.stop.clone()
-    }
     /// Puts the calling thread into a sandbox in which it can only wait for the server and remove its Unix sockets. Without this,
     /// the thread may make the system calls of all others.
     ///
@@ -254,6 +254,11 @@ impl RunningServer {
         Ok(self.sandbox.enter_thread(ThreadRole::Main)?)
     }
 
+    /// Returns a handle that stops the server, for another thread.
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
 
     /// Waits until every worker has stopped, because of a signal ([`RunningServer::handle_signals`]) or of
     /// [`StopHandle::stop`].
@@ -312,8 +317,9 @@ impl RunningServer {
         0
     }
 
-    /// Installs signal handlers: SIGINT and SIGTERM stop the server gracefully, a second one ends it at once, and SIGHUP checks
-    /// for new releases. The caller must do this before it announces that the server is ready.
+    /// Acts on signals from now on, and on those that were kept: SIGINT, SIGTERM and SIGQUIT stop the server gracefully, a second
+    /// one ends it at once, and SIGHUP checks for new releases. The caller must do this before it announces that the server is
+    /// ready.
     ///
     /// `notify` reports reloads and the shutdown to the service manager.
     ///
@@ -326,6 +332,7 @@ impl RunningServer {
         }
         let reopen = self.log.as_ref().map(LogWriter::reopen_handle);
         let handler = SignalHandler {
+            signals: KeptSignals::take(self.kept_signals.as_ref()).map_err(StartError::Signals)?,
             stop: self.stop.clone(),
             reload: self.reload.clone(),
             reopen,

@@ -153,6 +153,15 @@ pub enum Notice {
         /// The error, or its exit status.
         why: String,
     },
+    /// The new program was not ready in time, or a further request for a takeover came, and it has been killed.
+    SuccessorKilled {
+        /// Its process ID.
+        process: u32,
+        /// The time that it had.
+        after: Duration,
+        /// Whether the program is started again.
+        is_started_again: bool,
+    },
     /// Statistics of the last reporting interval.
     Stats {
         /// Open connections.
@@ -293,6 +302,15 @@ impl fmt::Display for Notice {
             }
             Notice::SuccessorFailed { why } => {
                 write!(f, "the new program does not take over ({why}): this one continues")
+            }
+            Notice::SuccessorKilled { process, after, is_started_again } => {
+                let seconds = after.as_secs();
+                write!(f, "the new program (process {process}) is not ready after {seconds} s, so it is killed")?;
+                f.write_str(if *is_started_again {
+                    ", and the program is started again"
+                } else {
+                    ": this one continues; SIGUSR2 starts another attempt"
+                })
             }
             Notice::HandlerHoldsWorker { route, after } => write!(
                 f,

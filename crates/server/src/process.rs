@@ -38,6 +38,8 @@ pub(crate) use down_processes::DownProcesses;
 pub(crate) use handover::Handover;
 pub(crate) use listening::Listening;
 pub use role::{Addresses, Role, started_program, supervise};
+#[cfg(test)]
+pub(crate) use takeover::READY_WITHIN;
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 use linux as platform;

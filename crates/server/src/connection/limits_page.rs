@@ -60,6 +60,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("LINGER", LINGER),
         ("HANDSHAKE_SILENCE_MAX", HANDSHAKE_SILENCE_MAX),
         ("SHARED_SOCKETS_MAX", SHARED_SOCKETS_MAX),
+        ("READY_WITHIN", crate::process::READY_WITHIN),
         ("SILENCE_MIN", SILENCE_MIN),
         ("WORKER_HANDLER_MAX", route_limits::WORKER_HANDLER_MAX),
     ];

@@ -48,6 +48,9 @@ pub(super) struct ProcessSlot {
     announced: String,
     /// `true` after the process has reported that it serves.
     is_ready: bool,
+    /// The signals for the process that came before it was ready. A program that has just been started doesn't handle them yet,
+    /// so they would end it.
+    deferred: Vec<Signal>,
     /// The exit status or start error of the latest process, until a new one serves.
     failure: Option<String>,
     started: Instant,
@@ -67,6 +70,7 @@ impl ProcessSlot {
             socket: None,
             announced: String::new(),
             is_ready: false,
+            deferred: Vec::new(),
             failure: None,
             started: Instant::now(),
             backoff: BACKOFF,
@@ -123,6 +127,7 @@ impl ProcessSlot {
     fn schedule_restart(&mut self, failure: String) {
         self.socket = None;
         self.is_ready = false;
+        self.deferred.clear();
         self.failure = Some(failure);
         self.backoff = if self.started.elapsed() >= STABLE_UPTIME {
             BACKOFF
@@ -140,6 +145,18 @@ impl ProcessSlot {
         if socket.read(&mut message).is_ok_and(|bytes| message[..bytes] == *READY) {
             self.is_ready = true;
             self.failure = None;
+            for signal in std::mem::take(&mut self.deferred) {
+                self.signal(signal);
+            }
+        }
+    }
+
+    /// Sends a signal to the process, or once it is ready.
+    pub(super) fn signal_when_ready(&mut self, signal: Signal) {
+        if self.is_ready {
+            self.signal(signal);
+        } else if !self.deferred.contains(&signal) {
+            self.deferred.push(signal);
         }
     }
 

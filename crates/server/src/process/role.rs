@@ -15,7 +15,7 @@ use super::inherited;
 use super::listening::Listening;
 use super::platform::end_with_parent;
 use super::process_slot::ProcessSockets;
-use super::supervisor::{ExitReason, Supervisor};
+use super::supervisor::{self, ExitReason, Supervisor};
 use super::takeover::Predecessor;
 use crate::config::{Config, ListenerKind};
 use crate::error::StartError;
@@ -116,6 +116,8 @@ pub fn supervise(
     let successor = started_program().map_err(StartError::Program)?;
     let predecessor = Predecessor::from_environment();
 
+    // From here on, no signal ends this process, because connections are accepted as soon as there are sockets.
+    let signals = supervisor::signals(config.kept_signals.as_ref()).map_err(StartError::Signals)?;
     // We open all sockets before we start the first process, so that a port in use is an error now.
     let workers = config.threads.get() * processes.get();
     let listening = Listening::open(config, workers)?;
@@ -156,7 +158,7 @@ pub fn supervise(
         drain: config.drain,
         on_notice: &*config.on_notice.0,
     };
-    let ended = supervisor.run(sockets, admin, || on_ready(&addresses));
+    let ended = supervisor.run(signals, sockets, admin, || on_ready(&addresses));
 
     // Another process still uses the addresses: the successor, or the predecessor if this one could not take over.
     if matches!(ended, Ok(ExitReason::Replaced)) || ended.is_err() && predecessor.is_some() {

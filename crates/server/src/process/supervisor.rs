@@ -22,7 +22,6 @@ use cannery_secure::Seed;
 use cannery_secure::quic::Generation;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::Signals;
 
 use super::inheritance::{
     DATAGRAMS_VARIABLE, SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe,
@@ -31,8 +30,9 @@ use super::inheritance::{
 use super::notify::{Notify, SOCKET_VARIABLE};
 use super::process_slot::ProcessSlot;
 use super::process_slot::ProcessSockets;
-use super::takeover::{Http3Handover, Predecessor, Successor};
+use super::takeover::{Http3Handover, Predecessor, Readiness, Step, Successor, Takeover};
 use crate::config::ListenerKind;
+use crate::kept_signals::KeptSignals;
 use crate::notice::Notice;
 
 /// Interval at which the supervisor checks the readiness of a process that it has started.
@@ -69,6 +69,15 @@ pub(super) enum ExitReason {
     Replaced,
 }
 
+/// The reason for which a supervisor stops its processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServiceEnd {
+    /// A signal stops the service.
+    Stopped,
+    /// The process with this ID has taken over.
+    Replaced { by: u32 },
+}
+
 /// The outcome of waiting for the processes at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StartOutcome {
@@ -86,16 +95,18 @@ impl Supervisor<'_> {
     /// No process can serve.
     pub(super) fn run(
         &self,
+        signals: Receiver<i32>,
         sockets: Vec<ProcessSockets>,
         admin: Option<Listener>,
         ready: impl FnOnce(),
     ) -> io::Result<ExitReason> {
         let mut processes = Processes {
             supervisor: self,
-            signals: signals()?,
+            signals,
             serving: sockets.len(),
             slots: slots(sockets, admin)?,
             seed: self.seed()?,
+            takeover: Takeover::default(),
         };
         processes.start_all();
         let notify = Notify::from_environment()?;
@@ -103,7 +114,7 @@ impl Supervisor<'_> {
             std::thread::Builder::new().name("watchdog".into()).spawn(watchdog)?;
         }
 
-        let mut successor = None;
+        let mut end = ServiceEnd::Stopped;
         let mut reason = ExitReason::Stopped;
         match processes.await_ready()? {
             StartOutcome::Ready => {
@@ -112,20 +123,28 @@ impl Supervisor<'_> {
                 if let Some(predecessor) = self.predecessor {
                     predecessor.stop(processes.listeners_mut());
                 }
-                successor = processes.supervise();
+                end = processes.supervise();
             }
             StartOutcome::Stopped if self.predecessor.is_some() => reason = ExitReason::Replaced,
             StartOutcome::Stopped => {}
         }
 
-        if let Some(successor) = successor {
-            notify.main_process(successor.process());
-            processes.hand_over();
-            reason = ExitReason::Replaced;
-        } else {
-            notify.stopping();
+        let takeover = std::mem::take(&mut processes.takeover);
+        match end {
+            ServiceEnd::Replaced { by } => {
+                notify.main_process(by);
+                processes.hand_over();
+                processes.stop();
+                reason = ExitReason::Replaced;
+            }
+            ServiceEnd::Stopped => {
+                notify.stopping();
+                // The signal is meant for the new program too.
+                takeover.stop();
+                processes.stop();
+                takeover.kill_after(GRACE);
+            }
         }
-        processes.stop();
         Ok(reason)
     }
 
@@ -152,6 +171,8 @@ struct Processes<'a> {
     slots: Vec<ProcessSlot>,
     /// The seed of the ticket keys, which all processes inherit.
     seed: Option<Seed>,
+    /// The program that takes over, if one has been started.
+    takeover: Takeover,
 }
 
 impl Processes<'_> {
@@ -190,8 +211,13 @@ impl Processes<'_> {
                 }
             }
 
-            if let Ok(SIGINT | SIGTERM | SIGQUIT) = self.signals.recv_timeout(READY_CHECK_INTERVAL) {
-                return Ok(StartOutcome::Stopped);
+            match self.signals.recv_timeout(READY_CHECK_INTERVAL) {
+                Ok(SIGINT | SIGTERM | SIGQUIT) => return Ok(StartOutcome::Stopped),
+                Ok(SIGHUP) => self.signal_all(Signal::HUP),
+                Ok(SIGUSR1) => self.signal_all(Signal::USR1),
+                // A takeover has to wait until there is something to take over.
+                Ok(SIGUSR2) => self.takeover = Takeover::Requested { at: Instant::now() },
+                Ok(_) | Err(_) => {}
             }
 
             for number in 0..self.slots.len() {
@@ -206,30 +232,27 @@ impl Processes<'_> {
         }
     }
 
-    /// Restarts processes and forwards signals until the service is stopped. Returns the successor if one takes over.
-    fn supervise(&mut self) -> Option<Successor> {
-        let mut successor: Option<Successor> = None;
+    /// Restarts processes and forwards signals until the service is stopped, or another program has taken over.
+    fn supervise(&mut self) -> ServiceEnd {
         loop {
             let timeout = self.timeout();
             self.advance_seed();
             match self.signals.recv_timeout(timeout) {
-                Ok(SIGQUIT) => return successor,
-                Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => {
-                    // The signal is meant for the new program too.
-                    if let Some(successor) = &successor {
-                        successor.stop();
-                    }
-                    return None;
-                }
+                Ok(SIGQUIT) => match self.takeover.readiness() {
+                    Readiness::Ready { process } => return ServiceEnd::Replaced { by: process },
+                    // It was ready in the moment in which we killed it, so this program has to go on.
+                    Readiness::Killed => {}
+                    Readiness::NoProgram => return ServiceEnd::Stopped,
+                },
+                Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => return ServiceEnd::Stopped,
                 Ok(SIGHUP) => self.signal_all(Signal::HUP),
                 Ok(SIGUSR1) => self.signal_all(Signal::USR1),
-                Ok(SIGUSR2) if successor.is_none() => successor = self.start_successor(),
+                Ok(SIGUSR2) => self.takeover.request(Instant::now(), self.supervisor.on_notice),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
 
-            if let Some(status) = successor.as_mut().and_then(Successor::exit_status) {
-                successor = None;
-                (self.supervisor.on_notice)(&Notice::SuccessorFailed { why: status.to_string() });
+            if self.takeover.advance(Instant::now(), self.supervisor.on_notice) == Step::Start {
+                self.takeover = self.start_successor().map_or_else(Takeover::default, Takeover::begin);
             }
             self.restart();
             self.announce_down();
@@ -242,7 +265,8 @@ impl Processes<'_> {
         let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
         let is_starting = self.slots.iter().any(ProcessSlot::is_starting);
         let until_check = is_starting.then_some(READY_CHECK_INTERVAL);
-        until_next.into_iter().chain(until_check).min().unwrap_or(SEED_INTERVAL)
+        let until_takeover = self.takeover.timeout(Instant::now());
+        until_next.into_iter().chain(until_check).chain(until_takeover).min().unwrap_or(SEED_INTERVAL)
     }
 
     /// Reaps the processes that have exited, and starts those whose delay is over.
@@ -348,9 +372,9 @@ impl Processes<'_> {
         }
     }
 
-    fn signal_all(&self, signal: Signal) {
-        for slot in &self.slots {
-            slot.signal(signal);
+    fn signal_all(&mut self, signal: Signal) {
+        for slot in &mut self.slots {
+            slot.signal_when_ready(signal);
         }
     }
 
@@ -422,9 +446,10 @@ fn stop_all(slots: &mut [ProcessSlot], timeout: Duration, signals: &Receiver<i32
     }
 }
 
-/// Returns a channel of received signals.
-fn signals() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD])?;
+/// Returns a channel of received signals, and of those that were kept.
+pub(super) fn signals(kept: Option<&KeptSignals>) -> io::Result<Receiver<i32>> {
+    let mut signals = KeptSignals::take(kept)?;
+    signals.add_signal(SIGCHLD)?;
     let (sender, receiver) = channel();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {

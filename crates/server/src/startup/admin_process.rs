@@ -10,6 +10,7 @@ use super::signals::SignalHandler;
 use crate::StopHandle;
 use crate::config::{self, Config};
 use crate::error::StartError;
+use crate::kept_signals::KeptSignals;
 use crate::observe::Status;
 use crate::pages::admin::{Admin, Collector, Source};
 use crate::process::notify::Notify;
@@ -21,6 +22,7 @@ pub struct AdminProcess {
     admin: AdminServer,
     sandbox: Sandbox,
     on_notice: config::NoticeHandler,
+    kept_signals: Option<KeptSignals>,
 }
 
 impl AdminProcess {
@@ -30,6 +32,9 @@ impl AdminProcess {
     /// A descriptor is no socket, or the process cannot enter its sandbox.
     pub fn start(config: &Config) -> Result<AdminProcess, StartError> {
         let collector = Collector::inherit(&config.stats_sockets)?;
+        if let Some(kept) = &config.kept_signals {
+            kept.keep_stops().map_err(StartError::Signals)?;
+        }
         let listener = match config.inherited.first() {
             Some((_, descriptor)) => AdminListener::inherit(*descriptor)?,
             None => return Err(StartError::NoAdminListener),
@@ -39,10 +44,15 @@ impl AdminProcess {
         let (sandbox, _) = Sandbox::enter(&plan)?;
         let admin = Admin::new(Source::Others(Mutex::new(collector)), &config.admin_hosts);
         let admin = listener.start(config, admin, &sandbox)?;
-        Ok(AdminProcess { admin, sandbox, on_notice: config.on_notice.clone() })
+        Ok(AdminProcess {
+            admin,
+            sandbox,
+            on_notice: config.on_notice.clone(),
+            kept_signals: config.kept_signals.clone(),
+        })
     }
 
-    /// Installs signal handlers: SIGINT and SIGTERM shut the process down gracefully.
+    /// Acts on signals from now on, and on those that were kept: SIGINT, SIGTERM and SIGQUIT shut the process down gracefully.
     ///
     /// # Errors
     /// The signals cannot be registered.
@@ -56,7 +66,8 @@ impl AdminProcess {
             reports: channel().0,
         };
         let on_notice = self.on_notice.clone();
-        SignalHandler { stop, reload: None, reopen: None, notify, on_notice }.start(&self.sandbox)
+        let signals = KeptSignals::take(self.kept_signals.as_ref()).map_err(StartError::Signals)?;
+        SignalHandler { signals, stop, reload: None, reopen: None, notify, on_notice }.start(&self.sandbox)
     }
 
     /// Puts the calling thread into a sandbox in which it can only wait.

@@ -20,6 +20,7 @@ use crate::config::{
     CertificateFiles, Config, Content, HostPattern, NamedArchive, NoticeHandler, SelfSigned, Tls,
 };
 use crate::error::StartError;
+use crate::kept_signals::KeptSignals;
 use crate::process::notify::Notify;
 use crate::process::{self, Role};
 use crate::routes::limits::HANDLER_CONTENT_BYTES_MAX;
@@ -282,6 +283,7 @@ impl Server {
     pub fn run_with(self, on_ready: impl FnOnce(&Addresses)) -> Result<(), StartError> {
         let role = Role::of(self.processes);
         let (mut config, followed) = self.into_parts()?;
+        config.kept_signals = Some(KeptSignals::new().map_err(StartError::Signals)?);
         role.inherit(&mut config)?;
         let notify = Notify::from_environment().map_err(StartError::Notify)?;
         match role {

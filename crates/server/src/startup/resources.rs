@@ -62,6 +62,9 @@ impl Resources {
         let (challenges, webroot) = webroot.unzip();
         let (content, archives) = Content::open(config, challenges)?;
         let certificates = WatchedCertificates::open(config)?;
+        if let Some(kept) = &config.kept_signals {
+            kept.keep_stops().map_err(StartError::Signals)?;
+        }
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
         let stats_socket = config.stats_sockets.first().copied().map(collect::inherit).transpose()?;
@@ -289,6 +292,7 @@ impl Resources {
             sites,
             stop_reports,
             drain: config.drain,
+            kept_signals: config.kept_signals.clone(),
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A separate thread waits for signals, so no code runs in a signal handler.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::StopHandle;
@@ -20,6 +20,7 @@ const INTERRUPTED: i32 = 130;
 
 /// The parts of a process that signals act on.
 pub(crate) struct SignalHandler {
+    pub(crate) signals: Signals,
     pub(crate) stop: StopHandle,
     pub(crate) reload: Option<ReloadHandle>,
     pub(crate) reopen: Option<ReopenHandle>,
@@ -29,15 +30,13 @@ pub(crate) struct SignalHandler {
 }
 
 impl SignalHandler {
-    /// Starts a thread that shuts the server down at SIGINT or SIGTERM, reloads at SIGHUP, and reopens the access log at SIGUSR1.
-    /// At SIGUSR2 it reports that only a supervisor can start a new program. A second SIGINT or SIGTERM exits at once.
+    /// Starts a thread that shuts the server down at SIGINT, SIGTERM or SIGQUIT, reloads at SIGHUP, and reopens the access log at
+    /// SIGUSR1. At SIGUSR2 it reports that only a supervisor can start a new program. A second signal to shut down exits at once.
     ///
     /// # Errors
-    /// The signals cannot be registered, or the thread cannot be started.
+    /// The thread cannot be started.
     pub(crate) fn start(self, sandbox: &Sandbox) -> Result<(), StartError> {
-        let SignalHandler { stop, reload, reopen, notify, on_notice } = self;
-        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]);
-        let mut signals = signals.map_err(StartError::Signals)?;
+        let SignalHandler { mut signals, stop, reload, reopen, notify, on_notice } = self;
         if let Some(watchdog) = notify.watchdog() {
             thread::start("watchdog", sandbox, ThreadRole::Coordinator, watchdog)?;
         }
