@@ -203,6 +203,8 @@ fn https_redirect_redirects_http() {
     let redirect = server.request_host("example.com:80", "GET", "/a.txt?x=y", "");
     assert!(matches!(redirect.status, 301 | 308), "{redirect:?}");
     assert_eq!(redirect.field("Location"), Some("https://example.com:8443/a.txt?x=y"));
+    // The client may have forged the host, so no shared cache may keep the redirect.
+    assert_eq!(redirect.field("Cache-Control"), Some("private, max-age=3600"));
     assert_eq!(server.get("/.well-known/acme-challenge/token").body, b"proof");
     assert_eq!(request(connect_tls(&address, &["http/1.1"])).body, b"content");
 }

@@ -242,7 +242,7 @@ fn answer_from_sites<'a>(
     let request = &exchange.head().request;
 
     let Some((number, entry)) = sites.of(request) else {
-        if let Some(page) = sites.challenge(request) {
+        if let Some(page) = sites.page_of_any_host(request) {
             return answer_page(exchange, &page, fields, output);
         }
         if sites.entries().is_empty() {

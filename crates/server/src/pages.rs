@@ -52,9 +52,15 @@ impl BuiltinPages {
             .or_else(|| self.live.as_ref()?.at(target))
     }
 
+    /// Returns the page at a path that says nothing about a site, so that every host may have it.
+    #[cold]
+    pub(crate) fn of_any_host(&self, path: &[u8]) -> Option<Page<'_>> {
+        self.challenge(path).or_else(|| self.special.as_ref()?.heartbeat(path))
+    }
+
     /// Returns the ACME challenge at a path.
     #[cold]
-    pub(crate) fn challenge(&self, path: &[u8]) -> Option<Page<'static>> {
+    fn challenge(&self, path: &[u8]) -> Option<Page<'static>> {
         let challenges = self.challenges.as_ref()?;
         let token = challenges::token(path)?;
         // RFC 8555 §8.3.

@@ -22,7 +22,8 @@ const HEARTBEAT: &[u8] = b"/__/heartbeat";
 pub fn https_redirect<'a>(request: &Request<'a>, port: u16, scratch: &mut Scratch) -> Option<Answer<'a>> {
     let target = Target::parse(request.target)?;
     // The normalized path decides, because `..` could lead out of the directory.
-    let is_exempt = |path: &[u8]| path.starts_with(CHALLENGES) || path == HEARTBEAT;
+    let is_exempt =
+        |path: &[u8]| path.starts_with(CHALLENGES) || path.strip_suffix(b"/").unwrap_or(path) == HEARTBEAT;
     if target.key(&mut scratch.current.key).is_ok_and(|key| is_exempt(key.bytes())) {
         return None;
     }

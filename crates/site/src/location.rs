@@ -56,6 +56,12 @@ impl<'a> Location<'a> {
         Location { form: Form::Https { host, port, path }, query }
     }
 
+    /// Returns `true` if the target has the host that the request named, whichever that is.
+    #[must_use]
+    pub fn has_requested_host(&self) -> bool {
+        matches!(self.form, Form::Https { .. })
+    }
+
     /// Passes the field value to `put`, piece by piece.
     pub fn for_each_piece(&self, put: &mut dyn FnMut(&[u8])) {
         let query = self.query.filter(|query| !query.is_empty());

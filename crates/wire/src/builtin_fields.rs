@@ -1,5 +1,7 @@
 //! Field values of responses that have no rendered head, for every version of HTTP.
 
+use cannery_site::Location;
+
 use crate::server_fields::ServerFields;
 
 /// Allowed methods (RFC 9110 §10.2.1).
@@ -14,9 +16,11 @@ pub(crate) const PARTS_TYPE: &str = "multipart/byteranges; boundary=";
 /// Returns the `Cache-Control` of a redirect.
 ///
 /// Browsers cache a permanent redirect without this field forever, so that a mistake could never be undone.
-/// An hour is permanent enough.
-pub(crate) const fn redirect_caching(status: u16, fields: &ServerFields) -> &'static str {
+/// An hour is permanent enough. A target with the host of the request is stored only by the client that sent it: a shared cache
+/// that ignores the host would send others to a forged one.
+pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &ServerFields) -> &'static str {
     match status {
+        301 | 308 if fields.keeps_redirects() && location.has_requested_host() => "private, max-age=3600",
         301 | 308 if fields.keeps_redirects() => "public, max-age=3600",
         _ => "no-cache",
     }

@@ -213,7 +213,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         E::put_name(self.bytes, FieldName::Location);
         put_text_length(self.bytes, location.length());
         location.for_each_piece(&mut |piece| self.bytes.extend_from_slice(piece));
-        self.put_field("cache-control", redirect_caching(status, fields));
+        self.put_field("cache-control", redirect_caching(status, location, fields));
     }
 
     /// Appends the fields that describe a built-in page.

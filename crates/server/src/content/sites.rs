@@ -53,12 +53,12 @@ impl Sites {
         self.builtin_pages.at(&Target::parse(request.target)?)
     }
 
-    /// Returns the challenge response for a host without a site, because a certificate authority may validate the names
-    /// of a certificate one after the other.
+    /// Returns the page for a host without a site: a challenge, because a certificate authority may validate the names of a
+    /// certificate one after the other, or the heartbeat, because load balancers name an address or no host at all.
     #[cold]
-    pub(super) fn challenge(&self, request: &Request<'_>) -> Option<Page<'_>> {
+    pub(super) fn page_of_any_host(&self, request: &Request<'_>) -> Option<Page<'_>> {
         let is_read = matches!(request.method, Method::Get | Method::Head);
-        self.builtin_pages.challenge(Target::parse(request.target)?.path).filter(|_| is_read)
+        self.builtin_pages.of_any_host(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
     /// Returns the site that a request is for, and its number. Returns `None` if no site answers for its host.

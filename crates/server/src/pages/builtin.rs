@@ -7,12 +7,21 @@ use cannery_wire::ServerFields;
 use super::page::Page;
 use crate::config::SpecialPages;
 
+const TEXT: &str = "text/plain; charset=utf-8";
+
 impl SpecialPages {
+    /// Returns the heartbeat, if it is at a path.
+    pub(super) fn heartbeat(&self, path: &[u8]) -> Option<Page<'_>> {
+        let is_heartbeat = matches!(path, b"/__/heartbeat" | b"/__/heartbeat/");
+        is_heartbeat.then(|| Page { status: 200, media_type: TEXT, body: b"OK\n".into(), fields: &[] })
+    }
+
     /// Returns the page at a path.
     pub(super) fn at(&self, path: &[u8]) -> Option<Page<'_>> {
-        const TEXT: &str = "text/plain; charset=utf-8";
+        if let Some(heartbeat) = self.heartbeat(path) {
+            return Some(heartbeat);
+        }
         let (media_type, body): (_, &str) = match (path, &self.exact) {
-            (b"/__/heartbeat" | b"/__/heartbeat/", _) => (TEXT, "OK\n"),
             (b"/__/cannery/about" | b"/__/cannery/", _) => (TEXT, &self.about),
             (b"/__/cannery/manual", _) => (TEXT, &self.manual),
             (b"/__/cannery/version", Some(exact)) => (TEXT, &exact.version),

@@ -36,6 +36,7 @@ fn challenges_heartbeats_and_malformed_requests_are_not_redirected() {
         assert!(location(Some("h"), target, 443).is_some(), "{target}");
     }
     assert_eq!(location(Some("h"), "/__/heartbeat", 443), None);
+    assert_eq!(location(Some("h"), "/__/heartbeat/", 443), None);
     assert!(location(Some("h"), "/__/heartbeat/x", 443).is_some());
     assert_eq!(location(Some("h"), "*", 443), None);
     assert_eq!(location(None, "/", 443), None);

@@ -188,7 +188,7 @@ fn put_location(output: &mut Output, location: &Location<'_>, status: u16, field
     output.put(b"Location: ");
     location.for_each_piece(&mut |bytes| output.put(bytes));
     output.put(b"\r\n");
-    put_line(output, b"Cache-Control: ", redirect_caching(status, fields));
+    put_line(output, b"Cache-Control: ", redirect_caching(status, location, fields));
 }
 
 /// Appends the length, the connection option, the server's fields and the empty line.
