@@ -4,11 +4,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Server, compile, run, skip_outside, write_folder};
+use crate::harness::{
+    Response, Server, compile, request_at, run, server_command, skip_outside, wait_until, write_folder,
+};
 
 /// A release directory.
 struct ReleaseDir {
@@ -266,4 +268,161 @@ fn open_page_works_after_two_deploys() {
     let old = "app 1 | rgb(1, 0, 0) | 10 | words 1";
     let new = "app 3 | rgb(3, 0, 0) | 30 | words 3";
     assert_eq!(shown, [old, old, new]);
+}
+
+/// A server whose messages are all kept, also those before it listens.
+struct LoggedServer {
+    child: Child,
+    log: PathBuf,
+    address: String,
+}
+
+impl LoggedServer {
+    fn start(releases: &ReleaseDir) -> LoggedServer {
+        let log = releases.path("server.log");
+        let mut command = server_command();
+        command.arg("--releases").arg(releases.folder.path()).args([
+            "--bind",
+            "127.0.0.1:0",
+            "--threads",
+            "1",
+        ]);
+        let child = command.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
+        let mut server = LoggedServer { child, log, address: String::new() };
+        wait_until("the server listens", || server.messages().contains("listening at "));
+        let messages = server.messages();
+        let address = messages.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+        server.address = address.to_owned();
+        server
+    }
+
+    fn messages(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Waits for a warning about a file, and returns it.
+    fn await_warning(&self, name: &str) -> String {
+        let find = || {
+            let messages = self.messages();
+            let found = messages.lines().find(|line| line.contains(&format!("/{name}: ")));
+            found.map(str::to_owned)
+        };
+        wait_until(name, || find().is_some());
+        find().unwrap()
+    }
+
+    fn get(&self, target: &str) -> Response {
+        request_at(&self.address, "GET", target, "")
+    }
+}
+
+impl Drop for LoggedServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Builds releases, each with an asset of its own, and makes the last one current.
+fn build_with_assets(releases: &ReleaseDir, numbers: std::ops::RangeInclusive<u32>) {
+    for number in numbers.clone() {
+        let asset = format!("assets/{number}.js");
+        let content = format!("content of {number}");
+        let flags = ["--immutable", "/assets/*", "--compress", "identity", "--serial", &number.to_string()];
+        releases.build(&format!("{number}.cdb"), &[("index.html", "page"), (&asset, &content)], &flags);
+    }
+    releases.select(&numbers.end().to_string());
+}
+
+/// Changes one byte of an asset in an archive.
+fn damage(archive: &Path, asset: &[u8]) {
+    let mut bytes = fs::read(archive).unwrap();
+    let place = bytes.windows(asset.len()).position(|window| window == asset).unwrap();
+    bytes[place] ^= 1;
+    fs::write(archive, bytes).unwrap();
+}
+
+/// At startup, other releases weren't read, so damaged content was served as immutable. Those that are no archives any more were
+/// never mentioned.
+#[test]
+fn damaged_releases_are_named_and_not_served() {
+    let releases = ReleaseDir::new();
+    build_with_assets(&releases, 1..=4);
+    damage(&releases.path("2.cdb"), b"content of 2");
+    let whole = fs::read(releases.path("1.cdb")).unwrap();
+    fs::write(releases.path("cut.cdb"), &whole[..whole.len() - 1]).unwrap();
+    fs::write(releases.path("cut"), &whole[..whole.len() - 1]).unwrap();
+    fs::write(releases.path("empty.cdb"), "").unwrap();
+    fs::write(releases.path("foreign.cdb"), "no archive ".repeat(1000)).unwrap();
+    fs::create_dir(releases.path("folder.cdb")).unwrap();
+    // None of these is meant as an archive.
+    fs::write(releases.path("notes.txt"), "some words").unwrap();
+    fs::write(releases.path(".copying.cdb"), &whole[..1000]).unwrap();
+    symlink("cut.cdb", releases.path("link.cdb")).unwrap();
+
+    let server = LoggedServer::start(&releases);
+    for (name, words) in [
+        ("2.cdb", "digest"),
+        ("cut.cdb", "truncated"),
+        ("cut", "truncated"),
+        ("empty.cdb", "0 bytes"),
+        ("foreign.cdb", "not an archive"),
+        ("folder.cdb", "directory"),
+    ] {
+        let warning = server.await_warning(name);
+        assert!(warning.contains("warning:") && warning.contains(words), "{warning}");
+        assert!(warning.contains("is not served"), "{warning}");
+    }
+    for name in ["notes.txt", ".copying.cdb", "link.cdb", "1.cdb", "3.cdb"] {
+        assert!(!server.messages().contains(&format!("/{name}: ")), "{name}: {}", server.messages());
+    }
+    assert_eq!(server.get("/assets/2.js").status, 404);
+    for number in [1, 3, 4] {
+        let body = format!("content of {number}");
+        assert_eq!(server.get(&format!("/assets/{number}.js")).body, body.as_bytes());
+    }
+
+    // The same while the server runs. A file that is replaced by a whole one is served.
+    fs::write(releases.path("later.cdb.tmp"), &whole[..whole.len() / 2]).unwrap();
+    fs::rename(releases.path("later.cdb.tmp"), releases.path("later.cdb")).unwrap();
+    let warning = server.await_warning("later.cdb");
+    assert!(warning.contains("truncated"), "{warning}");
+    let source = ReleaseDir::new();
+    build_with_assets(&source, 2..=2);
+    fs::copy(source.path("2.cdb"), releases.path(".2.cdb")).unwrap();
+    fs::rename(releases.path(".2.cdb"), releases.path("2.cdb")).unwrap();
+    wait_until("the whole release", || server.get("/assets/2.js").body == b"content of 2");
+}
+
+/// More than a server verifies before it is ready.
+const LARGE_BYTES: usize = 70 << 20;
+
+#[test]
+fn large_releases_are_verified_in_the_background() {
+    let releases = ReleaseDir::new();
+    build_with_assets(&releases, 1..=4);
+    // The newer of two large ones is damaged, after its asset.
+    let large = "x".repeat(LARGE_BYTES);
+    for number in [2, 3] {
+        let asset = format!("assets/{number}.js");
+        let content = format!("content of {number}");
+        let flags = ["--immutable", "/assets/*", "--compress", "identity", "--serial", &number.to_string()];
+        let files = [("large.bin", large.as_str()), (&asset, &content), ("z", "the end")];
+        releases.build(&format!("{number}.cdb"), &files, &flags);
+    }
+    damage(&releases.path("3.cdb"), b"content of 3");
+    let server = LoggedServer::start(&releases);
+    assert_eq!(server.get("/assets/4.js").body, b"content of 4");
+    // Until then, and afterwards if it is damaged, no byte is served.
+    let served = |target: &str, content: &[u8]| {
+        let response = server.get(target);
+        assert!(response.status == 404 || response.body == content, "{response:?}");
+        response.status == 200
+    };
+    wait_until("both whole releases", || {
+        assert!(!served("/assets/3.js", b"content of 3"));
+        served("/assets/1.js", b"content of 1") && served("/assets/2.js", b"content of 2")
+    });
+    let warning = server.await_warning("3.cdb");
+    assert!(warning.contains("digest"), "{warning}");
 }

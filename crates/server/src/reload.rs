@@ -215,9 +215,15 @@ impl Reloader {
                 self.notify(notice);
             }
 
-            match orders.recv_timeout(CHECK_INTERVAL) {
+            let mut releases = self.watched.iter().filter_map(|watched| watched.releases.as_ref());
+            let is_incomplete = releases.any(Releases::is_incomplete);
+            match orders.recv_timeout(if is_incomplete { Duration::ZERO } else { CHECK_INTERVAL }) {
                 // Orders that arrived meanwhile are handled together.
                 Ok(order) => self.obey(std::iter::once(order).chain(orders.try_iter()), served),
+                Err(RecvTimeoutError::Timeout) if is_incomplete => {
+                    self.detach_written_archives(served);
+                    self.check_archives(Trigger::Continuation, served);
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     self.detach_written_archives(served);
                     if self.watch {
@@ -310,7 +316,9 @@ impl Reloader {
         let mut is_replaced = false;
 
         for (number, (watched, entry)) in self.watched.iter_mut().zip(&mut entries).enumerate() {
-            match watched.check(trigger) {
+            let state =
+                if trigger == Trigger::Continuation { FileState::Settled } else { watched.check(trigger) };
+            match state {
                 FileState::Settled => {}
                 FileState::Missing(error) => {
                     outcome = Outcome::Changed;

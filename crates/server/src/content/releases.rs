@@ -1,18 +1,19 @@
 //! Other releases of a release directory: kept open in addition to the current one, for pages loaded from them.
 //!
-//! Owned by the reload thread. Except at startup, an archive is verified as a whole before it is served. Archives that
-//! are damaged or still being copied are skipped. The current archive is never among them.
+//! Owned by the reload thread. An archive is verified as a whole before it is served. At startup, that is done for the newest
+//! ones, and in the background for the rest, so that large ones don't delay the start. Archives that are damaged are skipped
+//! with a notice, and those that are still being copied without one. The current archive is never among them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cannery_archive::{Archive, Digest, Lease, Loading};
+use cannery_archive::{Archive, Digest, Lease, Loading, OpenError};
 use cannery_base::FileVersion;
 use cannery_site::{Site, VirtualHosts};
 
@@ -20,10 +21,18 @@ use super::open;
 use crate::config::ReleaseDirectory;
 use crate::notice::Notice;
 
+/// The suffix of archives. Other files with it are reported.
+const SUFFIX: &str = "cdb";
+
+/// The bytes of archives that are verified before the server is ready: a few hundredths of a second. The rest is verified later.
+const VERIFIED_AT_STARTUP_BYTES_MAX: u64 = 64 << 20;
+
 /// The other releases of a release directory.
 #[derive(Debug)]
 pub(crate) struct Releases {
     directory: ReleaseDirectory,
+    /// `true` if there are archives that are to be served, and are not verified yet.
+    is_incomplete: bool,
     virtual_hosts: VirtualHosts,
     files: BTreeMap<OsString, File>,
     /// The names of the files that are served, newest first.
@@ -43,7 +52,7 @@ struct File {
 enum State {
     /// Seen once, so possibly incomplete.
     New,
-    /// Not an archive, or a damaged one.
+    /// Not an archive, or a damaged one, which was reported.
     Unusable,
     /// An archive that is not served.
     Known(Label),
@@ -56,6 +65,7 @@ enum State {
 struct Label {
     serial: u64,
     digest: Digest,
+    bytes: u64,
 }
 
 /// A release that is served in addition to the current one.
@@ -69,8 +79,10 @@ pub(crate) struct OpenRelease {
 /// The trigger of a check of files, which decides the files that it considers complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
-    /// The start of the server: all files are complete. Like the current release, they are not verified as a whole.
+    /// The start of the server: all files are complete. Only as much is verified as takes no time.
     Startup,
+    /// Idle time after the start of the server, in which one more release is verified. The directory is not listed again.
+    Continuation,
     /// A request of the operator: all files are complete, and files that were refused before are tried again.
     Request,
     /// The interval between checks: files that have not changed since the last check are complete.
@@ -87,7 +99,19 @@ pub(crate) struct ScanOutcome {
 
 impl Releases {
     pub(super) fn new(directory: ReleaseDirectory, virtual_hosts: VirtualHosts) -> Releases {
-        Releases { directory, virtual_hosts, files: BTreeMap::new(), served: Vec::new(), unreadable: None }
+        Releases {
+            directory,
+            is_incomplete: false,
+            virtual_hosts,
+            files: BTreeMap::new(),
+            served: Vec::new(),
+            unreadable: None,
+        }
+    }
+
+    /// Returns `true` if more releases are served after a scan for [`Trigger::Continuation`].
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// Returns the sites of the other releases, newest first.
@@ -112,13 +136,14 @@ impl Releases {
         notices: &mut Vec<Notice>,
     ) -> ScanOutcome {
         let mut retired = Vec::new();
-        match self.list() {
-            Ok(found) => {
+        match (trigger != Trigger::Continuation).then(|| self.list()) {
+            None => {}
+            Some(Ok(found)) => {
                 self.unreadable = None;
-                self.update_files(found, trigger, &mut retired);
+                self.update_files(found, trigger, &mut retired, notices);
             }
             // Open releases stay open, because their files may still exist.
-            Err(error) => {
+            Some(Err(error)) => {
                 if self.unreadable.replace(error.kind()) != Some(error.kind()) {
                     let path = self.directory.path.clone();
                     notices.push(Notice::ReleasesUnreadable { path, why: error.to_string() });
@@ -135,21 +160,24 @@ impl Releases {
 
         let is_changed = served != self.served;
         self.served = served;
-        if is_changed && trigger != Trigger::Startup {
+        if is_changed && matches!(trigger, Trigger::Interval | Trigger::Request) {
             let names = self.served.iter().map(|name| name.to_string_lossy().into_owned()).collect();
             notices.push(Notice::OtherReleases { path: self.directory.path.clone(), names });
         }
         ScanOutcome { retired, is_changed }
     }
 
-    /// Lists the regular files of the directory.
+    /// Lists the regular files of the directory, and whatever else has the suffix of an archive.
     fn list(&self) -> io::Result<BTreeMap<OsString, FileVersion>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(&self.directory.path)? {
             let entry = entry?;
             // Files that are still being built or copied have hidden names.
             let is_hidden = entry.file_name().as_bytes().starts_with(b".");
-            if is_hidden || !entry.file_type()?.is_file() {
+            // A link leads to another release, which has its own name if it is kept.
+            let kind = entry.file_type()?;
+            let is_candidate = kind.is_file() || !kind.is_symlink() && has_suffix(&entry.path());
+            if is_hidden || !is_candidate {
                 continue;
             }
             if let Ok(metadata) = entry.path().metadata() {
@@ -165,6 +193,7 @@ impl Releases {
         found: BTreeMap<OsString, FileVersion>,
         trigger: Trigger,
         retired: &mut Vec<OpenRelease>,
+        notices: &mut Vec<Notice>,
     ) {
         self.files.retain(|name, file| {
             let stays = found.contains_key(name);
@@ -174,7 +203,16 @@ impl Releases {
 
         for (name, version) in found {
             let path = self.directory.path.join(&name);
-            let read = || Label::of(&path).map_or(State::Unusable, State::Known);
+            let mut read = || match Label::of(&path) {
+                Ok(label) => State::Known(label),
+                Err(error) => {
+                    if is_meant_as_archive(&path, &error) {
+                        notices
+                            .push(Notice::OtherReleaseRefused { path: path.clone(), why: error.to_string() });
+                    }
+                    State::Unusable
+                }
+            };
             let is_complete = trigger != Trigger::Interval;
             match self.files.get_mut(&name) {
                 Some(file) if file.version == version => {
@@ -205,6 +243,8 @@ impl Releases {
 
         let mut served = Vec::new();
         let mut digests = vec![*current];
+        let mut verified_bytes = 0u64;
+        self.is_incomplete = false;
         for (label, _, name) in ranked {
             if served.len() == self.directory.kept {
                 break;
@@ -216,7 +256,19 @@ impl Releases {
             let path = self.directory.path.join(&name);
             let Some(file) = self.files.get_mut(&name) else { continue };
             if !matches!(file.state, State::Open(..)) {
-                file.state = match open(&path, trigger, self.virtual_hosts) {
+                let is_postponed = match trigger {
+                    Trigger::Startup => {
+                        verified_bytes.saturating_add(label.bytes) > VERIFIED_AT_STARTUP_BYTES_MAX
+                    }
+                    Trigger::Continuation => verified_bytes > 0,
+                    Trigger::Request | Trigger::Interval => false,
+                };
+                if is_postponed {
+                    self.is_incomplete = true;
+                    break;
+                }
+                verified_bytes = verified_bytes.saturating_add(label.bytes);
+                file.state = match open(&path, self.virtual_hosts) {
                     Ok((release, notice)) => {
                         notices.extend(notice);
                         State::Open(label, release)
@@ -262,26 +314,36 @@ impl File {
 }
 
 impl Label {
-    /// Reads the label of an archive. Returns `None` if the file is not an archive.
-    fn of(path: &Path) -> Option<Label> {
-        let archive = Archive::open(path, Loading::Mapped).ok()?;
+    /// Reads the label of an archive.
+    fn of(path: &Path) -> Result<Label, OpenError> {
+        let archive = Archive::open(path, Loading::Mapped)?;
         let facts = archive.facts();
-        Some(Label { serial: facts.serial, digest: facts.digest })
+        Ok(Label { serial: facts.serial, digest: facts.digest, bytes: facts.file_bytes })
     }
 }
 
-/// Opens a release, and verifies all of it except at startup.
-fn open(
-    path: &Path,
-    trigger: Trigger,
-    virtual_hosts: VirtualHosts,
-) -> Result<(OpenRelease, Option<Notice>), String> {
+fn has_suffix(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new(SUFFIX))
+}
+
+/// Returns `true` if a file that can't be opened appears to be an archive. The directory may have other files, such as notes.
+fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
+    let is_damaged = matches!(
+        error,
+        OpenError::Length { .. }
+            | OpenError::Version { .. }
+            | OpenError::Corrupt(_)
+            | OpenError::ProgramCut { .. }
+    );
+    is_damaged || has_suffix(path)
+}
+
+/// Opens a release, and verifies all of it.
+fn open(path: &Path, virtual_hosts: VirtualHosts) -> Result<(OpenRelease, Option<Notice>), String> {
     // We map it, because few requests are for it: the page cache keeps the parts in use.
     let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, Loading::Mapped).map_err(|error| error.to_string())?;
-    if trigger != Trigger::Startup {
-        archive.verify(|_| {}).map_err(|error| error.to_string())?;
-    }
+    archive.verify(|_| {}).map_err(|error| error.to_string())?;
     let notice = is_unguarded.then(|| Notice::Unguarded { path: path.to_owned() });
     let site = Arc::new(Site::new(archive, virtual_hosts));
     Ok((OpenRelease { path: path.to_owned(), site, lease }, notice))
