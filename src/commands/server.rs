@@ -110,7 +110,8 @@ fn serve(
 ) -> Result<(), Failure> {
     let notify = service_manager()?;
     let listen_quic = config.served_http3().into_iter().flat_map(|http3| &http3.listen);
-    let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls).chain(listen_quic));
+    let listen = config.listen.iter().chain(&config.listen_tls).chain(listen_quic);
+    let local = LocalAddresses::find(listen.chain(&config.admin));
     let profilers = Profilers::start(options)?;
     let config = &Config { profiler_file: profilers.temporary_file(), ..config.clone() };
     let server = Server::from(config.clone())
@@ -130,10 +131,17 @@ fn serve(
         print_ignored_flags(options);
         print_addresses(&server.addresses(), local);
     }
+    if role == Role::Only {
+        warn_of_open_admin(server.addresses().admin.as_ref());
+    }
     if is_first {
         print_setup(options, config, &server);
     }
     profilers.sample()?;
+    // Nothing is started or opened from now on, except by a profiler.
+    if !config.is_profiled {
+        server.restrict_waiting_thread().map_err(|error| start_failure(&error))?;
+    }
     notify.ready("serving");
     server.wait();
     profilers.finish()
@@ -141,13 +149,10 @@ fn serve(
 
 /// Answers operators at `--admin` for the other processes, until a signal.
 fn serve_operators(config: &Config) -> Result<(), Failure> {
-    // Nothing is started or opened from now on, except by a profiler.
-    if !config.is_profiled {
-        server.restrict_waiting_thread().map_err(|error| start_failure(&error))?;
-    }
     let notify = service_manager()?;
     let operators = AdminProcess::start(config).map_err(|error| start_failure(&error))?;
     operators.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
+    operators.restrict_waiting_thread().map_err(|error| start_failure(&error))?;
     notify.ready("answering operators");
     operators.wait();
     Ok(())
@@ -155,13 +160,14 @@ fn serve_operators(config: &Config) -> Result<(), Failure> {
 
 /// Runs several servers, and one more process for operators, until a signal or a successor ends the supervisor.
 fn supervise(options: &ServerOptions, config: &Config, processes: NonZeroUsize) -> Result<(), Failure> {
-    operators.restrict_waiting_thread().map_err(|error| start_failure(&error))?;
     let on_ready = |addresses: &Addresses| {
         if !options.quiet {
             let listeners = addresses.listeners.iter().map(|(_, address)| address);
             print_ignored_flags(options);
-            print_addresses(addresses, LocalAddresses::find(listeners.chain(&addresses.quic)));
+            let all = listeners.chain(&addresses.quic).chain(&addresses.admin);
+            print_addresses(addresses, LocalAddresses::find(all));
         }
+        warn_of_open_admin(addresses.admin.as_ref());
     };
     process::supervise(config, processes, on_ready).map_err(|error| start_failure(&error))
 }
@@ -218,8 +224,24 @@ fn print_addresses(addresses: &Addresses, local: LocalAddresses) {
             note(format_args!("listening at {} (HTTP/3)", url(ListenerKind::Tls, &address)));
         }
     }
-    if let Some(address) = &addresses.admin {
-        note(format_args!("admin page and metrics at {}", url(ListenerKind::Plain, address)));
+    if let Some(admin) = &addresses.admin {
+        for address in local.reachable(admin) {
+            note(format_args!("admin page and metrics at {}", url(ListenerKind::Plain, &address)));
+        }
+    }
+}
+
+/// Warns of an admin page that other machines reach.
+fn warn_of_open_admin(admin: Option<&Address>) {
+    let is_open = match admin {
+        None | Some(Address::Local(_)) => false,
+        Some(Address::Every(_)) => true,
+        Some(Address::Internet(address)) => !address.ip().to_canonical().is_loopback(),
+    };
+    if let Some(address) = admin.filter(|_| is_open) {
+        warn(&format!(
+            "the admin page at `--admin {address}` has no password: all machines that reach this address can read it"
+        ));
     }
 }
 

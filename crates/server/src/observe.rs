@@ -14,4 +14,4 @@ pub(crate) use observer::{CloseReason, Observer};
 pub(crate) use process_usage::ProcessSampler;
 pub(crate) use report::Report;
 pub(crate) use request_log::{LoggedRequest, LoggedResponse, RefusedRequest};
-pub(crate) use status::{OccupiedThreads, Release, SiteStatus, Status, ThreadCount};
+pub(crate) use status::{ListenerStatus, OccupiedThreads, Release, SiteStatus, Status, ThreadCount};

@@ -31,6 +31,7 @@ pub(crate) struct ProcessSampler {
 #[derive(Debug, Default)]
 pub(crate) struct ProcessStatus {
     resident_bytes: AtomicU64,
+    anonymous_bytes: AtomicU64,
     virtual_bytes: AtomicU64,
     descriptors: AtomicU64,
     descriptors_max: AtomicU64,
@@ -40,6 +41,8 @@ pub(crate) struct ProcessStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: u64,
+    /// Resident memory that isn't the page cache's: without mapped archives and programs.
+    pub(crate) anonymous_bytes: u64,
     pub(crate) virtual_bytes: u64,
     pub(crate) descriptors: u64,
     pub(crate) descriptors_max: u64,
@@ -67,9 +70,10 @@ impl ProcessSampler {
 
     /// Stores a new sample in `status`. Memory sizes stay unchanged if they cannot be read.
     pub(crate) fn sample(&self, status: &ProcessStatus) {
-        if let Some((virtual_bytes, resident_bytes)) = self.memory() {
+        if let Some([virtual_bytes, resident_bytes, shared_bytes]) = self.memory() {
             status.virtual_bytes.store(virtual_bytes, Ordering::Relaxed);
             status.resident_bytes.store(resident_bytes, Ordering::Relaxed);
+            status.anonymous_bytes.store(resident_bytes.saturating_sub(shared_bytes), Ordering::Relaxed);
         }
         status.descriptors.store(self.descriptors(), Ordering::Relaxed);
         // Each worker has a table of its own, with the same limit.
@@ -77,13 +81,15 @@ impl ProcessSampler {
         status.descriptors_max.store(self.descriptors_max.saturating_mul(tables), Ordering::Relaxed);
     }
 
-    /// Returns the virtual and the resident size in bytes, or `None` if they cannot be read.
-    fn memory(&self) -> Option<(u64, u64)> {
+    /// Returns the virtual size, the resident size and the part of it that is shared with the page cache in bytes, or `None` if
+    /// they cannot be read.
+    fn memory(&self) -> Option<[u64; 3]> {
         let mut text = [0; 128];
         let length = self.memory.as_ref()?.read_at(&mut text, 0).ok()?;
         let mut pages = std::str::from_utf8(text.get(..length)?).ok()?.split(' ').map(str::parse::<u64>);
         let bytes = |pages: u64| pages.saturating_mul(self.page_bytes);
-        Some((bytes(pages.next()?.ok()?), bytes(pages.next()?.ok()?)))
+        let mut next = || Some(bytes(pages.next()?.ok()?));
+        Some([next()?, next()?, next()?])
     }
 
     /// Returns the number of open descriptors in the tables of all threads.
@@ -105,6 +111,7 @@ impl ProcessUsage {
     pub(crate) fn of(status: &ProcessStatus, start_time: f64) -> ProcessUsage {
         ProcessUsage {
             resident_bytes: status.resident_bytes.load(Ordering::Relaxed),
+            anonymous_bytes: status.anonymous_bytes.load(Ordering::Relaxed),
             virtual_bytes: status.virtual_bytes.load(Ordering::Relaxed),
             descriptors: status.descriptors.load(Ordering::Relaxed),
             descriptors_max: status.descriptors_max.load(Ordering::Relaxed),
@@ -118,6 +125,7 @@ impl ProcessUsage {
         self.start_time = if is_first { other.start_time } else { self.start_time.min(other.start_time) };
         for (sum, more) in [
             (&mut self.resident_bytes, other.resident_bytes),
+            (&mut self.anonymous_bytes, other.anonymous_bytes),
             (&mut self.virtual_bytes, other.virtual_bytes),
             (&mut self.descriptors, other.descriptors),
             (&mut self.descriptors_max, other.descriptors_max),
@@ -146,6 +154,7 @@ mod tests {
         let status = ProcessStatus::default();
         sampler.sample(&status);
         let usage = ProcessUsage::of(&status, 5.0);
+        assert!((1..usage.resident_bytes).contains(&usage.anonymous_bytes), "{usage:?}");
         assert!(usage.resident_bytes > 1 << 20 && usage.virtual_bytes > usage.resident_bytes, "{usage:?}");
         assert!((3..usage.descriptors_max).contains(&usage.descriptors), "{usage:?}");
         let mut sum = ProcessUsage::default();

@@ -20,7 +20,7 @@ pub(crate) struct Status {
     /// The start time in seconds since 1970.
     pub(crate) started_unix: f64,
     pub(crate) process: ProcessStatus,
-    listeners: Mutex<Vec<(ListenerKind, Address)>>,
+    listeners: Mutex<Vec<ListenerStatus>>,
     certificates: Mutex<Vec<cannery_secure::Summary>>,
     draining: AtomicBool,
     reloads: AtomicU64,
@@ -29,6 +29,15 @@ pub(crate) struct Status {
     log_lines_lost: AtomicU64,
     sites: Mutex<Vec<SiteStatus>>,
     pub(crate) pool_threads: OccupiedThreads,
+}
+
+/// An address at which the server listens.
+#[derive(Debug, Clone)]
+pub(crate) struct ListenerStatus {
+    /// The name of the protocol.
+    pub(crate) protocol: &'static str,
+    pub(crate) is_tls: bool,
+    pub(crate) address: Address,
 }
 
 /// The number of threads of each pool that run a handler, or write a body.
@@ -143,12 +152,22 @@ impl Status {
         self.lock().clone()
     }
 
-    /// Sets the addresses that the server listens on.
-    pub(crate) fn set_listeners(&self, listeners: Vec<(ListenerKind, Address)>) {
-        *lock(&self.listeners) = listeners;
+    /// Sets the addresses that the server listens on: with TCP or as Unix sockets, and with UDP.
+    pub(crate) fn set_listeners(&self, streams: &[(ListenerKind, Address)], quic: &[Address]) {
+        let streams = streams.iter().map(|(kind, address)| ListenerStatus {
+            protocol: kind.scheme(),
+            is_tls: *kind == ListenerKind::Tls,
+            address: address.clone(),
+        });
+        let quic = quic.iter().map(|address| ListenerStatus {
+            protocol: "HTTP/3",
+            is_tls: true,
+            address: address.clone(),
+        });
+        *lock(&self.listeners) = streams.chain(quic).collect();
     }
 
-    pub(crate) fn listeners(&self) -> Vec<(ListenerKind, Address)> {
+    pub(crate) fn listeners(&self) -> Vec<ListenerStatus> {
         lock(&self.listeners).clone()
     }
 

@@ -200,7 +200,8 @@ impl Resources {
         }
 
         let addresses = listening.addresses().to_vec();
-        status.set_listeners(addresses.clone());
+        let quic_addresses = http3.as_ref().map(|http3| http3.addresses().to_vec()).unwrap_or_default();
+        status.set_listeners(&addresses, &quic_addresses);
         let summaries = certificates.as_ref().map(|certificates| certificates.context.certificates());
         status.set_certificates(summaries.unwrap_or_default());
 
@@ -208,7 +209,6 @@ impl Resources {
         let handler_limit = config.timeouts.unwrap_or_default().handler;
         let start_pools = |routes| Pools::start(config.handler_threads.get(), routes, handler_limit, &status);
         let (pools, mut watchdog) = config.routes.as_ref().map(start_pools).transpose()?.unzip();
-        let quic_addresses = http3.as_ref().map(|http3| http3.addresses().to_vec()).unwrap_or_default();
         let (notices, worker_notices) = channel();
         let mut http3 = http3.map(|http3| http3.into_plans(&notices)).transpose()?;
 

@@ -30,6 +30,7 @@ pub(super) fn stats(stats: &Stats) -> String {
         "listeners": stats.listeners,
         "certificates": stats.certificates,
         "memory_bytes": stats.process.resident_bytes,
+        "memory_anonymous_bytes": stats.process.anonymous_bytes,
         "uptime_seconds": stats.uptime_seconds,
         "draining": stats.draining,
         "connections": { "open": all.open(), "accepted": all.accepted, "timed_out": all.timed_out,

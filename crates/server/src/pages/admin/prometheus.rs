@@ -1,5 +1,6 @@
 //! Statistics in the text format of Prometheus, version 0.0.4.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,6 +12,10 @@ use crate::observe::{Http3Metric, MethodKind, Snapshot};
 /// Upper bounds of the exported histogram buckets, in seconds.
 const LATENCY_BOUNDS: [f64; 12] =
     [0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
+
+/// Statuses of responses that the server sends of its own accord. Others are those of rules and handlers.
+const USUAL_STATUSES: [u16; 20] =
+    [200, 206, 301, 302, 304, 308, 400, 404, 405, 408, 412, 413, 414, 416, 421, 431, 500, 501, 503, 505];
 
 /// The text of the metrics.
 struct Metrics(String);
@@ -112,6 +117,11 @@ fn process(metrics: &mut Metrics, stats: &Stats) {
     metrics.single("process_start_time_seconds", "gauge", help, process.start_time);
     for (name, help, value) in [
         ("process_resident_memory_bytes", "Resident memory size in bytes.", process.resident_bytes),
+        (
+            "memory_anonymous_bytes",
+            "Resident memory without mapped archives and programs, which are in the page cache.",
+            process.anonymous_bytes,
+        ),
         ("process_virtual_memory_bytes", "Virtual memory size in bytes.", process.virtual_bytes),
         ("process_open_fds", "Number of open file descriptors.", process.descriptors),
         ("process_max_fds", "Maximum number of open file descriptors.", process.descriptors_max),
@@ -151,7 +161,10 @@ fn http3(metrics: &mut Metrics, all: &Snapshot) {
 
 fn requests(metrics: &mut Metrics, all: &Snapshot) {
     metrics.begin("responses_total", "counter", "Responses by status.");
-    for (status, count) in &all.statuses {
+    // `increase()` of a series that appears with its first response would miss that one.
+    let mut statuses: BTreeMap<u16, u64> = USUAL_STATUSES.map(|status| (status, 0)).into();
+    statuses.extend(&all.statuses);
+    for (status, count) in &statuses {
         metrics.value("responses_total", &[("status", &status.to_string())], count);
     }
     metrics.begin("requests_total", "counter", "Valid requests by method.");

@@ -4,13 +4,11 @@
 
 use std::sync::Arc;
 
-use cannery_eventloop::Address;
 use cannery_secure::Summary;
 use serde::{Deserialize, Serialize};
 
-use crate::config::ListenerKind;
 use crate::observe::process_usage::{ProcessUsage, processor_seconds};
-use crate::observe::{Counters, Release, SiteStatus, Snapshot, Status};
+use crate::observe::{Counters, ListenerStatus, Release, SiteStatus, Snapshot, Status};
 
 /// Statistics for operators.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -54,6 +52,8 @@ pub(super) struct Reloads {
 /// A listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ListenerStats {
+    /// `http`, `https` or `HTTP/3`.
+    pub(super) protocol: String,
     pub(super) is_tls: bool,
     pub(super) address: String,
 }
@@ -168,8 +168,12 @@ impl Stats {
 }
 
 impl ListenerStats {
-    fn of((kind, address): &(ListenerKind, Address)) -> ListenerStats {
-        ListenerStats { is_tls: *kind == ListenerKind::Tls, address: address.to_string() }
+    fn of(listener: &ListenerStatus) -> ListenerStats {
+        ListenerStats {
+            protocol: listener.protocol.to_owned(),
+            is_tls: listener.is_tls,
+            address: listener.address.to_string(),
+        }
     }
 }
 
