@@ -97,6 +97,8 @@ pub(crate) struct Connection<S> {
     memory: u32,
     /// Memory of this connection while it is idle, in bytes.
     idle_memory: u32,
+    /// The part of it that is the HPACK table.
+    table_memory: u32,
 }
 
 /// The phase of a connection. Phases follow each other in this order; some are skipped.
@@ -184,6 +186,7 @@ impl<S: Socket> Connection<S> {
             has_timed_out: false,
             memory: memory::PLAIN_BYTES,
             idle_memory: memory::PLAIN_BYTES,
+            table_memory: 0,
         }
     }
 

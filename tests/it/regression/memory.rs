@@ -3,16 +3,23 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 
-use crate::harness::{Server, compile, pages, wait_until, write_folder};
+use crate::harness::{Server, compile, pages, server_command, wait_until, write_folder};
 
-/// Serves a site with pages that are copied when they are sent.
-fn start(folder: &std::path::Path, flags: &[&str]) -> Server {
+/// Returns the archive of a site with a page that is copied when it is sent.
+fn compile_pages(folder: &Path) -> PathBuf {
     let source = folder.join("site");
     let archive = folder.join("site.cdb");
     let page = "content ".repeat(500);
     write_folder(&source, &pages(&[("a.txt", page.leak())]));
     compile(&source, &archive, &["--compress", "identity"]);
+    archive
+}
+
+/// Serves this site.
+fn start(folder: &Path, flags: &[&str]) -> Server {
+    let archive = compile_pages(folder);
     Server::start(&[&["--archive", archive.to_str().unwrap()], flags].concat())
 }
 
@@ -70,6 +77,51 @@ fn memory_of_slow_readers_is_returned_to_the_system() {
     wait_until("it keeps much", || kibibytes(&server, "VmRSS") > before + 40 * 1024);
     drop(slow);
     wait_until("it returns most of it", || kibibytes(&server, "VmRSS") < before + 16 * 1024);
+}
+
+/// Returns an HTTP/2 connection preface, and requests whose fields fill the dynamic table of the server (RFC 7541 §4).
+fn requests_that_fill_the_table() -> Vec<u8> {
+    let string = |text: &[u8]| [&[u8::try_from(text.len()).unwrap()], text].concat();
+    // GET, http, `/a.txt` and `h`, which the table doesn't keep.
+    let mut block = b"\x82\x86".to_vec();
+    block.extend([b"\x04".to_vec(), string(b"/a.txt"), b"\x01".to_vec(), string(b"h")].concat());
+    for number in 0..30_u32 {
+        block.push(0x40);
+        block.extend(string(format!("x{number}").as_bytes()));
+        block.extend(string(&[b'v'; 90]));
+    }
+    let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    };
+    let begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice();
+    let requests = (0..20).flat_map(|number| frame(1, 5, 1 + 2 * number, &block));
+    [begin.to_vec(), frame(4, 0, 0, &[])].concat().into_iter().chain(requests).collect()
+}
+
+/// The tables of HPACK were counted with a third of the memory that clients could make them take, and the process aborted.
+#[test]
+fn memory_limit_counts_the_tables_of_http2() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = compile_pages(folder.path());
+    let mut command = server_command();
+    command.args(["--archive", archive.to_str().unwrap(), "--bind", "127.0.0.1:0", "--threads", "1"]);
+    let server = Server::run({
+        command.args(["--limit-memory", "20"]);
+        command
+    });
+    let requests = requests_that_fill_the_table();
+    let mut idle = Vec::new();
+    for _ in 0..1800 {
+        // While memory is scarce, the server accepts no connection.
+        let mut stream = server.connect();
+        stream.set_nonblocking(true).unwrap();
+        let _ = stream.write(&requests);
+        idle.push(stream);
+    }
+    drop(idle);
+    wait_until("memory is free", || server.get("/a.txt").body.len() == 4000);
+    assert_eq!(server.stop(), Some(0));
 }
 
 /// The limit left no memory for a copy, and the next request ended the process by SIGBUS.

@@ -3,7 +3,6 @@
 //! Structures of fixed size are estimates; buffers count by their capacity.
 
 use cannery_eventloop::Socket;
-use cannery_wire::limits::HPACK_TABLE_BYTES;
 
 use super::Connection;
 use super::context::WorkerContext;
@@ -17,9 +16,8 @@ const HANDSHAKE_BYTES: u32 = 12 * 1024;
 /// Memory that TLS adds after the handshake.
 const SESSION_BYTES: u32 = 2560;
 
-/// Memory that HTTP/2 adds: the HPACK tables of both directions, and the state of the connection.
-const HTTP2_BYTES: u32 = 5 * 1024;
-const _: () = assert!(HPACK_TABLE_BYTES < HTTP2_BYTES as usize, "a full table counts");
+/// Memory that HTTP/2 adds: the state of the connection. The HPACK table of the client's fields grows, so it counts by its capacity.
+const HTTP2_BYTES: u32 = 1024;
 
 impl<S: Socket> Connection<S> {
     /// Returns the memory of the connection, in bytes.
@@ -39,7 +37,8 @@ impl<S: Socket> Connection<S> {
     pub(super) fn count_idle_memory(&mut self, cx: &mut WorkerContext) {
         // Without TLS, no handshake has counted HTTP/2.
         let is_new_h2 = self.memory < HTTP2_BYTES && self.protocol.is_h2();
-        if self.memory != self.idle_memory || is_new_h2 {
+        let has_grown = self.protocol.table_memory() != self.table_memory as usize;
+        if self.memory != self.idle_memory || is_new_h2 || has_grown {
             self.count_memory(cx);
         }
     }
@@ -64,7 +63,8 @@ impl<S: Socket> Connection<S> {
             Some(_) => HANDSHAKE_BYTES,
         };
         let http2 = if self.protocol.is_h2() { HTTP2_BYTES } else { 0 };
-        self.idle_memory = PLAIN_BYTES + session + http2;
+        self.table_memory = u32::try_from(self.protocol.table_memory()).unwrap_or(u32::MAX / 4);
+        self.idle_memory = PLAIN_BYTES + session + http2 + self.table_memory;
 
         let pending = self.pending.as_ref().map_or(0, |pending| pending.memory());
         let records = tls.map_or(0, |tls| tls.memory());

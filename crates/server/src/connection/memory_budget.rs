@@ -9,8 +9,13 @@ use std::num::NonZeroUsize;
 use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 use rustix::process::{Resource, getrlimit};
 
+use crate::routes::limits::HANDLERS_CONTENT_BYTES_MAX;
+
 /// Memory of a worker in addition to its connections: a stack, buffers, and room for the allocator.
 const WORKER_BYTES: u64 = 4 << 20;
+
+/// Memory of a thread that runs handlers: its stack counts as a whole.
+const POOL_THREAD_BYTES: u64 = (2 << 20) + (64 << 10);
 
 /// The lowest limit for the connections of a worker. Below it no connection could be served.
 const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
@@ -106,17 +111,38 @@ impl MemoryBudget {
     }
 }
 
-/// Returns how much the connections of each of `threads` workers may keep, in bytes. Call it after everything that takes
-/// memory was opened, and before the sandbox hides how much memory the process uses.
-pub(crate) fn bytes_per_worker(threads: NonZeroUsize) -> u64 {
-    let threads = threads.get() as u64;
-    let limit = getrlimit(Resource::Data).current.map(|limit| {
-        let rest = limit.saturating_sub(used_bytes().unwrap_or(0)).saturating_sub(threads * WORKER_BYTES);
+/// How much memory a process may use for what clients send, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MemoryLimits {
+    /// The connections of a worker.
+    pub(crate) worker_bytes: u64,
+    /// The content of requests that wait for handlers on the pool.
+    pub(crate) handlers_content_bytes: usize,
+}
+
+impl MemoryLimits {
+    /// Measures the limits for this number of workers, and of threads for handlers. Call it after everything that takes memory
+    /// was opened, before these threads start, and before the sandbox hides how much memory the process uses.
+    pub(crate) fn measure(workers: NonZeroUsize, pool_threads: usize) -> MemoryLimits {
+        let workers = workers.get() as u64;
+        let threads = workers * WORKER_BYTES + pool_threads as u64 * POOL_THREAD_BYTES;
+        let limit = getrlimit(Resource::Data).current;
+        let rest = limit.map(|limit| limit.saturating_sub(used_bytes().unwrap_or(0)).saturating_sub(threads));
+        MemoryLimits::of(workers, rest, pool_threads > 0)
+    }
+
+    /// Divides `rest` bytes, or as much as is needed.
+    fn of(workers: u64, rest: Option<u64>, has_handlers: bool) -> MemoryLimits {
         // Half is left for fragmentation, and for buffers that exist twice while they grow.
-        rest / 2
-    });
-    let all = limit.map_or(CONNECTIONS_BYTES_MAX, |bytes| bytes.min(CONNECTIONS_BYTES_MAX));
-    (all / threads).max(WORKER_CONNECTIONS_BYTES_MIN)
+        let all = rest.map_or(u64::MAX, |rest| rest / 2);
+        let connections = if has_handlers { all / 2 } else { all };
+        MemoryLimits {
+            worker_bytes: (connections.min(CONNECTIONS_BYTES_MAX) / workers)
+                .max(WORKER_CONNECTIONS_BYTES_MIN),
+            handlers_content_bytes: usize::try_from(all / 2)
+                .map_or(HANDLERS_CONTENT_BYTES_MAX, |bytes| bytes.min(HANDLERS_CONTENT_BYTES_MAX)),
+        }
+    }
 }
 
 /// Returns the memory of the process that counts against `RLIMIT_DATA`, in bytes.

@@ -191,6 +191,15 @@ impl Protocol {
         !http2.is_going_away && http2.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, current))
     }
 
+    /// Returns the memory that the HPACK table of an HTTP/2 connection takes, in bytes.
+    #[inline]
+    pub(super) fn table_memory(&self) -> usize {
+        match self {
+            Protocol::H1(_) | Protocol::HandledH1(_) => 0,
+            Protocol::H2(http2) => http2.http.table_memory(),
+        }
+    }
+
     /// Returns the memory of waiting requests and responses, in bytes.
     pub(super) fn memory(&self) -> usize {
         match self {

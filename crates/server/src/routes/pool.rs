@@ -13,7 +13,7 @@ use std::time::Duration;
 use cannery_routes::{BodyWriter, Producer, Routes};
 use cannery_wire::StoredRequest;
 
-use super::limits::{HANDLERS_CONTENT_BYTES_MAX, HANDLERS_WAITING_MAX};
+use super::limits::HANDLERS_WAITING_MAX;
 use super::watch::{Watchdog, WatchedThread};
 use super::{ConnectionAddress, DeliveryContent, HandledRequest, Mailbox, RouteClient, Ticket, answer};
 use crate::error::StartError;
@@ -30,7 +30,8 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// Starts the threads, which count themselves in `status` while they work. They end when no worker is left.
+    /// Starts the threads, which count themselves in `status` while they work. They end when no worker is left. The content of
+    /// all requests for them has at most `content_bytes_max` bytes, or is that of a single one.
     ///
     /// Also returns the watchdog of handlers, which should respond within `limit`.
     ///
@@ -38,12 +39,16 @@ impl Pools {
     /// A thread cannot be started.
     pub(crate) fn start(
         threads: usize,
+        content_bytes_max: usize,
         routes: &Arc<Routes>,
         limit: Duration,
         status: &Arc<Status>,
     ) -> Result<(Pools, Watchdog), StartError> {
-        let (handlers, calls) = Pool::start("handler", threads, status, |occupied| &occupied.handlers)?;
-        let (producers, _) = Pool::start("body", threads, status, |occupied| &occupied.bodies)?;
+        let start = |name, count: fn(&OccupiedThreads) -> &ThreadCount| {
+            Pool::start(name, threads, content_bytes_max, status, count)
+        };
+        let (handlers, calls) = start("handler", |occupied| &occupied.handlers)?;
+        let (producers, _) = start("body", |occupied| &occupied.bodies)?;
         let watchdog = Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit);
         Ok((Pools { handlers, producers }, watchdog))
     }
@@ -55,6 +60,7 @@ pub(super) struct Pool {
     jobs: SyncSender<Job>,
     /// The content of all requests that wait or run, in bytes.
     content_bytes: Arc<AtomicUsize>,
+    content_bytes_max: usize,
 }
 
 /// Work for a thread of the pool.
@@ -79,6 +85,7 @@ impl Pool {
     fn start(
         name: &str,
         threads: usize,
+        content_bytes_max: usize,
         status: &Arc<Status>,
         count: fn(&OccupiedThreads) -> &ThreadCount,
     ) -> Result<(Pool, Vec<Arc<AtomicU64>>), StartError> {
@@ -97,14 +104,13 @@ impl Pool {
             let run = move || run(&waiting, &content_bytes, count(&status.pool_threads), &watched);
             thread.spawn(run).map_err(StartError::Thread)?;
         }
-        Ok((Pool { jobs, content_bytes }, calls))
+        Ok((Pool { jobs, content_bytes, content_bytes_max }, calls))
     }
 
     /// Hands over a job, or returns it if too many wait.
     pub(super) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
         let bytes = job.content_bytes();
-        if self.content_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes
-            > HANDLERS_CONTENT_BYTES_MAX.max(bytes)
+        if self.content_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.content_bytes_max.max(bytes)
         {
             self.content_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Box::new(job));

@@ -12,7 +12,7 @@ use super::admin_server::AdminListener;
 use super::http3_resources::{Http3Plans, Http3Resources};
 use super::worker_plans::{OwnParts, WorkerPlans};
 use crate::config::{self, Config, EarlyData, LogTarget, SandboxPolicy, Standby};
-use crate::connection::memory_budget;
+use crate::connection::memory_budget::MemoryLimits;
 use crate::content::{ArchiveResources, Content};
 use crate::error::StartError;
 use crate::observe::{Counters, LogFile, ProcessSampler, Report};
@@ -45,8 +45,7 @@ pub(crate) struct Resources {
     balancers: Vec<Balancer>,
     webroot: Option<Webroot>,
     process: Option<ProcessSampler>,
-    /// Limit for the memory of a worker's connections, in bytes.
-    memory_bytes_max: u64,
+    memory_limits: MemoryLimits,
 }
 
 impl Resources {
@@ -62,10 +61,10 @@ impl Resources {
         let (challenges, webroot) = webroot.unzip();
         let (content, archives) = Content::open(config, challenges)?;
         let certificates = WatchedCertificates::open(config)?;
+        let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         if let Some(kept) = &config.kept_signals {
             kept.keep_stops().map_err(StartError::Signals)?;
         }
-        let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
         let stats_socket = config.stats_sockets.first().copied().map(collect::inherit).transpose()?;
 
@@ -82,7 +81,9 @@ impl Resources {
 
         let process = config.samples_process().then(ProcessSampler::open);
         // Last, because it measures the memory that is already in use.
-        let memory_bytes_max = memory_budget::bytes_per_worker(config.threads);
+        // One pool for handlers, and one for bodies.
+        let pool_threads = if config.routes.is_some() { 2 * config.handler_threads.get() } else { 0 };
+        let memory_limits = MemoryLimits::measure(config.threads, pool_threads);
         Ok(Resources {
             io,
             reloader,
@@ -99,7 +100,7 @@ impl Resources {
             balancers,
             webroot,
             process,
-            memory_bytes_max,
+            memory_limits,
         })
     }
 
@@ -176,7 +177,7 @@ impl Resources {
             balancers,
             webroot,
             process,
-            memory_bytes_max,
+            memory_limits,
         } = self;
 
         // State that the threads share.
@@ -207,7 +208,9 @@ impl Resources {
 
         // The threads for handlers that wait, and HTTP/3.
         let handler_limit = config.timeouts.unwrap_or_default().handler;
-        let start_pools = |routes| Pools::start(config.handler_threads.get(), routes, handler_limit, &status);
+        let content_bytes_max = memory_limits.handlers_content_bytes;
+        let threads = config.handler_threads.get();
+        let start_pools = |routes| Pools::start(threads, content_bytes_max, routes, handler_limit, &status);
         let (pools, mut watchdog) = config.routes.as_ref().map(start_pools).transpose()?.unzip();
         let (notices, worker_notices) = channel();
         let mut http3 = http3.map(|http3| http3.into_plans(&notices)).transpose()?;
@@ -224,7 +227,7 @@ impl Resources {
             down_processes: down_processes.clone(),
             handover: handover.clone(),
             https_port: config.https_redirect.map(|redirect| redirect.port(&addresses)),
-            memory_bytes_max,
+            memory_bytes_max: memory_limits.worker_bytes,
             pools,
             watchdog: watchdog.as_mut(),
             stop_reporter: stop_reporter.clone(),
@@ -289,10 +292,10 @@ impl Resources {
             sandbox_report,
             io,
             on_notice: config.on_notice.clone(),
+            kept_signals: config.kept_signals.clone(),
             sites,
             stop_reports,
             drain: config.drain,
-            kept_signals: config.kept_signals.clone(),
         })
     }
 }

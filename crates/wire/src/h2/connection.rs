@@ -269,6 +269,13 @@ impl Connection {
         self.streams.has_pending_bytes()
     }
 
+    /// Returns the memory of the client's HPACK table, which lasts as long as the connection, in bytes.
+    #[must_use]
+    #[inline]
+    pub fn table_memory(&self) -> usize {
+        self.decoder.allocated_bytes()
+    }
+
     /// Returns the memory that waiting streams, header blocks and priorities take, in bytes. The tables of
     /// HPACK are not included.
     #[must_use]

@@ -36,6 +36,13 @@ impl Decoder {
         Decoder { table: DecoderTable::with_size_max(HPACK_TABLE_BYTES) }
     }
 
+    /// Returns the memory of the dynamic table, in bytes: up to three times its size as the RFC defines it.
+    #[must_use]
+    #[inline]
+    pub fn allocated_bytes(&self) -> usize {
+        self.table.allocated_bytes()
+    }
+
     /// Decodes a whole block (HEADERS and its CONTINUATION frames), and passes its fields to `take`, one by
     /// one.
     ///

@@ -117,7 +117,8 @@ impl DecoderTable {
         }
     }
 
-    #[cfg(test)]
+    /// Returns the memory that the entries take, in bytes.
+    #[inline]
     pub(super) fn allocated_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }

@@ -62,3 +62,16 @@ fn received_bytes_of_the_event_loop_count() {
     memory.set_received(100);
     assert!(!memory.is_tight());
 }
+
+#[test]
+fn limits_share_half_of_the_rest() {
+    const MIB: u64 = 1 << 20;
+    let limits = |rest, has_handlers| {
+        let limits = MemoryLimits::of(2, rest, has_handlers);
+        (limits.worker_bytes / MIB, limits.handlers_content_bytes as u64 / MIB)
+    };
+    assert_eq!(limits(None, true), (128, 64));
+    assert_eq!(limits(Some(64 * MIB), false).0, 16);
+    assert_eq!(limits(Some(64 * MIB), true), (8, 16));
+    assert_eq!(limits(Some(0), true), (1, 0));
+}
