@@ -1,6 +1,6 @@
-//! Configuration of a server, as a struct that cannot express invalid settings.
+//! Configuration of a server: parsed values, of which some need others. For example, `listen_tls` needs `tls`.
 //!
-//! Command lines are parsed elsewhere.
+//! Command lines are parsed elsewhere, and settings that don't fit together are errors at startup.
 
 mod live_reload;
 mod trusted_proxies;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{blocks, file};
+use super::{block, blocks, file};
 use crate::harness::{pages, run, write_folder};
 
 /// Pages of the site that the rules are for.
@@ -116,8 +116,8 @@ fn translated_examples_answer_as_the_pages_say() {
 }
 
 #[test]
-fn names_with_suffix_redirect_as_the_page_says() {
-    let folder = compile(&rules("docs/migrating-from-vercel.md", "# dialect: cloudflare"), "", &[]);
+fn names_with_suffix_redirect() {
+    let folder = compile(&rules("docs/rules.md", "# dialect: cloudflare"), "", &[]);
     for (path, target) in [
         ("/index.html", "Location: /"),
         ("/docs/index.html", "Location: /docs/"),
@@ -130,6 +130,32 @@ fn names_with_suffix_redirect_as_the_page_says() {
     for path in ["/", "/docs/", "/about", "/errors/lost"] {
         assert_answers(folder.path(), path, &["HTTP/1.1 200 OK"]);
     }
+}
+
+#[test]
+fn security_headers_are_removed_for_a_path() {
+    let page = "docs/security-headers.md";
+    let frame = "X-Frame-Options: sameorigin";
+    let head = |headers: &str, url: &str| {
+        let folder = compile("", headers, &[]);
+        let archive = folder.path().join("site.cdb");
+        let output = run("cannery", &["explain", archive.to_str().unwrap(), url]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for field in
+        [frame, "X-Content-Type-Options: nosniff", "Referrer-Policy: strict-origin-when-cross-origin"]
+    {
+        assert!(file(page).contains(&format!("| `{field}` |")), "{field}");
+        assert!(head("", "/").contains(field), "{field}");
+        assert!(!head(&block(page, "! Referrer-Policy"), "/").contains(field), "{field}");
+    }
+    let embedded: Vec<_> = blocks(page).into_iter().filter(|block| block.starts_with("/embed/*")).collect();
+    assert_eq!(embedded.len(), 2);
+    for headers in embedded {
+        assert!(!head(&headers, "/embed/").contains("X-Frame-Options"), "{headers}");
+        assert!(head(&headers, "/").contains(frame), "{headers}");
+    }
+    assert!(head(&block(page, "/widgets/*"), "/widgets/a.js").contains("Access-Control-Allow-Origin: *"));
 }
 
 /// Returns the pages about migration.
