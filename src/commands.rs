@@ -16,7 +16,6 @@ pub mod verify;
 
 mod archive_stats;
 mod build_failure;
-mod decode;
 mod folder;
 mod folder_process;
 mod interrupt;

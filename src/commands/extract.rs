@@ -11,9 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cannery_archive::{Archive, Coding, Corrupt, Entry, Origin, Record, RecordKind, Resource, split_host};
-use cannery_archiver::ENCODED_BYTES_MAX;
+use cannery_archiver::{DecodeError, ENCODED_BYTES_MAX, decode};
 
-use super::decode::{self, DecodeError};
 use super::key_display::source_path;
 use super::open;
 use crate::flags::tools::Extract;
@@ -92,7 +91,7 @@ fn content(archive: &Archive, resource: &Resource<'_>, name: &[u8]) -> Result<Ve
     let identity = representations.iter().find(|found| found.coding == Coding::Identity);
     let Some(found) = identity.or(representations.first()) else { return Ok(Vec::new()) };
     let body = archive.body(found.body)?;
-    decode::decode(found.coding, body).map_err(|error| ExtractError::Decode {
+    decode(found.coding, body, ENCODED_BYTES_MAX).map_err(|error| ExtractError::Decode {
         name: String::from_utf8_lossy(name).into_owned(),
         coding: found.coding.name(),
         error,

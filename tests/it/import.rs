@@ -253,7 +253,12 @@ fn damaged_archive_is_refused() {
     reference[at + 1] = b'1';
     let mut record = whole.clone();
     record[2048 + 4] = 200;
+    let mut body = whole.clone();
+    let gzipped = gzipped();
+    let at = whole.windows(gzipped.len()).position(|bytes| bytes == gzipped).unwrap();
+    body[at + gzipped.len() - 6] ^= 1;
     for (archive, words) in [
+        (body, "a body that cannot be decoded of `/z.txt`"),
         (b"".to_vec(), "not an archive of kawipiko"),
         (vec![7; 5000], "not an archive of kawipiko"),
         (whole[..whole.len() - 1].to_vec(), "damaged archive of kawipiko"),

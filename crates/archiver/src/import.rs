@@ -15,9 +15,10 @@ use cannery_archive::{
 use cannery_wire::response_head::{override_bit, put_field, status_line};
 use serde_json::json;
 
+use crate::decode::{DecodeError, decode};
 use crate::destination::Destination;
 use crate::error::Error;
-use crate::kawipiko::{self, Kind, Path};
+use crate::kawipiko::{self, Kind, Path, ReadError};
 use crate::options::Options;
 use crate::publish::Staging;
 use crate::render::Heads;
@@ -38,6 +39,9 @@ const OWN_FIELDS: [&str; 9] = [
 
 /// The suffixes without which kawipiko also serves a page.
 const STRIPPED_SUFFIXES: [&str; 5] = [".html", ".htm", ".xhtml", ".xht", ".txt"];
+
+/// Maximum length of a decoded body. Bodies in the archive have less than 4 GiB together.
+const BODY_BYTES_MAX: u64 = 1 << 30;
 
 /// The length of the longest host name (RFC 1035 §2.3.4).
 const HOST_BYTES_MAX: usize = 253;
@@ -81,7 +85,7 @@ pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error
     let mut store = Store::begin(destination, options.format, None, 0)?;
     let mut report = ImportReport::default();
 
-    let answers = answers(&paths, &mut store, &mut report)?;
+    let answers = answers(input, &paths, &mut store, &mut report)?;
     let path_bytes: u64 = answers.iter().map(|answer| answer.path.len() as u64 * 2 + 512).sum();
     store.require(path_bytes, answers.len() as u64)?;
     let (mut writer, destination, _) = store.into_parts()?;
@@ -142,6 +146,7 @@ impl Answer<'_> {
 
 /// Stores the bodies, and returns the answers that can be kept.
 fn answers<'a>(
+    input: &FilePath,
     paths: &[Path<'a>],
     store: &mut Store,
     report: &mut ImportReport,
@@ -151,6 +156,7 @@ fn answers<'a>(
 
     let mut answers = Vec::new();
     let mut seen = HashSet::new();
+    let mut checked = HashSet::new();
     for found in paths {
         if found.kind == Kind::Listing {
             report.lose("a folder listing, which kawipiko does not serve either", found.path);
@@ -181,6 +187,8 @@ fn answers<'a>(
                 };
                 let is_alias = path.ends_with(b"/") || STRIPPED_SUFFIXES.iter().any(has_suffix);
                 let origin = if is_alias { Origin::Alias } else { Origin::File };
+                check_body(found, &mut checked)
+                    .map_err(|source| Error::Import { path: input.to_owned(), source })?;
                 content(found, store, report)?.map(|representation| AnswerKind::File {
                     status: found.status,
                     origin,
@@ -233,13 +241,29 @@ fn redirect<'a>(found: &Path<'a>, report: &mut ImportReport) -> Option<AnswerKin
     Some(AnswerKind::Redirect { status: found.status, location })
 }
 
+/// Returns the coding of a body, or `None` if it has one that we don't know.
+fn coding_of(found: &Path<'_>) -> Option<Coding> {
+    let name = found.fields.iter().find(|(name, _)| *name == "Content-Encoding").map(|(_, value)| *value);
+    Coding::ALL.into_iter().find(|coding| coding.name() == name.unwrap_or("identity"))
+}
+
+/// Checks that a body can be decoded, once per body: the format has no checksum, and clients would get the damaged bytes.
+fn check_body(found: &Path<'_>, checked: &mut HashSet<(*const u8, Coding)>) -> Result<(), ReadError> {
+    let Some(coding) = coding_of(found) else { return Ok(()) };
+    if !checked.insert((found.body.as_ptr(), coding)) {
+        return Ok(());
+    }
+    let what = match decode(coding, found.body, BODY_BYTES_MAX) {
+        Ok(_) => return Ok(()),
+        Err(DecodeError::Damaged) => "a body that cannot be decoded",
+        Err(DecodeError::TooLong | DecodeError::OutOfMemory) => "a body that is too long when it is decoded",
+    };
+    Err(ReadError::Reference { what, path: String::from_utf8_lossy(found.path).into_owned() })
+}
+
 /// Stores a body, and returns it with its head.
 fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Result<Option<Content>, Error> {
-    let coding_name =
-        found.fields.iter().find(|(name, _)| *name == "Content-Encoding").map(|(_, value)| *value);
-    let Some(coding) =
-        Coding::ALL.into_iter().find(|coding| coding.name() == coding_name.unwrap_or("identity"))
-    else {
+    let Some(coding) = coding_of(found) else {
         report.lose("content in a coding other than gzip, br and zstd", found.path);
         return Ok(None);
     };

@@ -50,6 +50,7 @@ mod caches; // The two caches, on disk or in memory.
 mod coders; // Encoders: gzip, Zopfli, brotli, zstd.
 mod compress_cache; // Cache of compressed contents.
 mod content; // Distinct contents.
+mod decode; // Decoders, with a limit.
 mod digest_map; // Hash maps by digest.
 mod encode; // Compresses contents.
 mod immutable; // `--immutable`.
@@ -95,6 +96,7 @@ pub mod temporary; // Temporary files that are removed on signals.
 pub use cancel::CancelFlag;
 pub use changes::{BuiltFiles, Change};
 pub use compiler::{Build, Compiler};
+pub use decode::{DecodeError, decode};
 pub use disk::{MEMORY_ARCHIVE_BYTES_MAX, TemporaryDirectory};
 pub use error::{Error, ErrorClass, PreviousError};
 pub use import::{ImportReport, import};

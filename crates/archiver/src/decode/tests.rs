@@ -1,6 +1,7 @@
 //! Tests of the decoders.
 
 use super::*;
+use crate::ENCODED_BYTES_MAX;
 use libdeflater::{CompressionLvl, Compressor};
 
 const CONTENT: &[u8] = b"canned canned canned canned canned canned answers";
@@ -24,7 +25,7 @@ fn coded(coding: Coding) -> Vec<u8> {
 #[test]
 fn every_coding_round_trips() {
     for coding in Coding::ALL {
-        assert_eq!(decode(coding, &coded(coding)).unwrap(), CONTENT, "{}", coding.name());
+        assert_eq!(decode(coding, &coded(coding), ENCODED_BYTES_MAX).unwrap(), CONTENT, "{}", coding.name());
     }
 }
 
@@ -33,7 +34,11 @@ fn truncated_bodies_are_damaged() {
     for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
         let body = coded(coding);
         for length in 0..body.len() {
-            assert!(decode(coding, &body[..length]).is_err(), "{} cut to {length}", coding.name());
+            assert!(
+                decode(coding, &body[..length], ENCODED_BYTES_MAX).is_err(),
+                "{} cut to {length}",
+                coding.name()
+            );
         }
     }
 }
@@ -45,7 +50,7 @@ fn a_decompression_bomb_is_refused() {
     let mut body = Vec::new();
     brotli::BrotliCompress(&mut zeros(), &mut body, &params).unwrap();
     assert!(body.len() < 1_000_000, "{}", body.len());
-    assert_eq!(decode(Coding::Brotli, &body), Err(DecodeError::TooLong));
+    assert_eq!(decode(Coding::Brotli, &body, ENCODED_BYTES_MAX), Err(DecodeError::TooLong));
 }
 
 #[test]
@@ -53,5 +58,5 @@ fn an_impossible_length_is_refused() {
     let mut body = coded(Coding::Gzip);
     let end = body.len() - 4;
     body[end..].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(decode(Coding::Gzip, &body), Err(DecodeError::Damaged));
+    assert_eq!(decode(Coding::Gzip, &body, ENCODED_BYTES_MAX), Err(DecodeError::Damaged));
 }
