@@ -10,6 +10,7 @@ mod vector;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_archive::{Archive, Corrupt, Extent, Key, KeyBuffer, Origin, Record, ScopeEntry};
+use cannery_archiver::ascii_host;
 use cannery_server::config::SecurityHeaders;
 use cannery_site::{Answer, Body, Fields, Reason, Request, Scratch, Site, Sites, Target, VirtualHosts};
 use cannery_wire::h1::{Connection, Head, Step};
@@ -106,13 +107,25 @@ fn request_text(flags: &Explain) -> Result<String, Failure> {
                 .hint("write it as `Name: value`, such as `Accept-Encoding: br`"));
         }
         has_host |= name.eq_ignore_ascii_case("host");
-        request.push_str(&format!("{name}: {}\r\n", value.trim()));
+        let value = if name.eq_ignore_ascii_case("host") {
+            normal_host(value.trim())
+        } else {
+            value.trim().to_owned()
+        };
+        request.push_str(&format!("{name}: {value}\r\n"));
     }
     if !has_host {
-        request.push_str(&format!("Host: {}\r\n", host.map_or(DEFAULT_HOST.to_owned(), escape)));
+        request
+            .push_str(&format!("Host: {}\r\n", escape(&host.map_or(DEFAULT_HOST.to_owned(), normal_host))));
     }
     request.push_str("\r\n");
     Ok(request)
+}
+
+/// Returns a host as browsers send it: in lower case, without a final dot, and in ASCII. The port stays.
+fn normal_host(host: &str) -> String {
+    let (name, port) = host.split_at(host.rfind(':').filter(|_| !host.ends_with(']')).unwrap_or(host.len()));
+    ascii_host(name).map_or_else(|| host.to_owned(), |name| name + port)
 }
 
 /// Splits a URL or a path into host and target. The fragment is dropped, because clients do not send it.

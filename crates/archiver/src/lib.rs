@@ -34,6 +34,7 @@ mod host; // Hosts in rules.
 pub mod pattern; // Path patterns of both rule files.
 mod pattern_index; // Finds patterns that may match.
 mod percent; // Percent-encoding.
+mod punycode; // International host names.
 mod redirect_loops; // Redirects that lead from host to host and back.
 pub mod redirects; // The grammar of `_redirects`.
 mod rule_error; // Why a line yields no rule.
@@ -104,6 +105,7 @@ pub use kawipiko::ReadError;
 pub use options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, Options};
 pub use progress::{Progress, Stage};
 pub use publish::replace_file;
+pub use punycode::ascii_host;
 pub use read::ENCODED_BYTES_MAX;
 pub use report::Report;
 pub use session::Effort;

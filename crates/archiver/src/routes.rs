@@ -13,6 +13,7 @@ use cannery_site::is_asset;
 use crate::diagnostic::Diagnostic;
 use crate::host::{is_too_deep, wildcards_of};
 use crate::options::Options;
+use crate::punycode::ascii_host;
 use crate::redirects::RedirectRule;
 use crate::source::{SourceId, Sources};
 use crate::special::{self, Role};
@@ -167,7 +168,10 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
     // One warning per folder.
     for (folder, (files, reason)) in invalid_hosts {
         let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
-        let message = format!("{reason} ({files})");
+        let mut message = format!("{reason} ({files})");
+        if let Some(spelling) = ascii_folder(&folder) {
+            message.push_str(&format!("; name the folder `{spelling}`"));
+        }
         diagnostics.push(Diagnostic::warning(&folder, "host-invalid", message));
     }
     diagnostics
@@ -198,6 +202,13 @@ fn host_folder(path: &[u8]) -> &[u8] {
     let rest = path.strip_prefix(HOSTS_FOLDER).unwrap_or_default();
     let name = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
     &path[..path.len() - rest.len() + name]
+}
+
+/// Returns the spelling of a folder in `_hosts/` that is named after a host, but not as in requests.
+fn ascii_folder(folder: &[u8]) -> Option<String> {
+    let name = std::str::from_utf8(folder.strip_prefix(HOSTS_FOLDER)?).ok()?;
+    let host = ascii_host(name)?;
+    (host != name && host_of_folder(&host).is_some()).then(|| format!("_hosts/{host}"))
 }
 
 /// Returns the host that a folder is named after. `*.example.com` means all hosts below `example.com`, and so does
