@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cannery_archiver::{LinkCheck, Options};
+use cannery_archiver::{LinkCheck, LinkException, Options};
 use cannery_server::config::{Account, SandboxPolicy};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
@@ -195,6 +195,11 @@ struct InputFlags {
     #[arg(long)]
     check_links: bool,
 
+    /// Let the link checker pass over these paths, such as `/api/*`, because a proxy or another program answers them. `*` stands
+    /// for anything, and `:name` for one segment. Repeatable.
+    #[arg(long, value_name = "PATTERN", value_parser = LinkException::parse, conflicts_with = "no_check_links")]
+    check_links_except: Vec<LinkException>,
+
     /// Do not look for broken links.
     #[arg(long, conflicts_with = "check_links")]
     no_check_links: bool,
@@ -262,6 +267,7 @@ impl Flags {
             (false, true) => LinkCheck::Off,
             (false, false) => LinkCheck::Count,
         };
+        options.check_links_except = input.check_links_except;
         self.storage.apply(&mut options)?;
         self.routing.apply(&mut options);
         self.caching.apply(&mut options);

@@ -8,20 +8,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::diagnostic::Diagnostic;
+use crate::routes::{Site, site_of};
 use crate::rule_error::RuleError;
 use crate::source::Sources;
 
 /// Fields by which other hosts restrict access, and fields that contain credentials.
 const FIELDS: [&str; 9] = [
-    "authorization",
-    "basic-auth",
-    "cf-access-client-id",
-    "cf-access-client-secret",
-    "cf-access-jwt-assertion",
-    "cookie",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "www-authenticate",
+    "Authorization",
+    "Basic-Auth",
+    "CF-Access-Client-Id",
+    "CF-Access-Client-Secret",
+    "CF-Access-JWT-Assertion",
+    "Cookie",
+    "Proxy-Authenticate",
+    "Proxy-Authorization",
+    "WWW-Authenticate",
 ];
 
 /// Words that begin a line of an Apache, nginx or Caddy configuration that restricts access.
@@ -29,38 +30,45 @@ const DIRECTIVES: [&str; 12] = [
     "auth_basic",
     "auth_basic_user_file",
     "auth_request",
-    "authname",
-    "authtype",
-    "authuserfile",
+    "AuthName",
+    "AuthType",
+    "AuthUserFile",
     "basic_auth",
     "basicauth",
     "deny",
     "forward_auth",
-    "require",
-    "satisfy",
+    "Require",
+    "Satisfy",
 ];
 
 /// Password files of Apache and nginx.
-const PASSWORD_FILES: [&[u8]; 3] = [b".htpasswd", b".htdigest", b"htpasswd"];
+const PASSWORD_FILES: [&str; 3] = [".htpasswd", ".htdigest", "htpasswd"];
+
+/// Names that are easily mistaken for `_headers` or `_redirects`. Files with these names are published.
+const MISTAKEN_NAMES: [&str; 6] =
+    ["_header", "_header.txt", "_headers", "_headers.txt", "_redirect", "redirects.txt"];
+
+/// Code that runs before the pages of a folder on Cloudflare Pages.
+const MIDDLEWARE: [&str; 4] = ["_middleware.js", "_middleware.ts", "_middleware.mjs", "_middleware.tsx"];
 
 /// Maximum size of a configuration file that is searched.
 const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
 
-/// Rejects a field of `_headers` that is access control.
-pub(crate) fn refuse_field(name: &str) -> Result<(), RuleError> {
-    let is_refused = FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name));
-    if is_refused { Err(unsupported(&format!("`{name}`"))) } else { Ok(()) }
+/// Rejects a field line that is access control, such as `Basic-Auth: user:password`, also with typos that would otherwise turn
+/// it into a warning, and publish the pages.
+pub(crate) fn refuse_field(line: &str) -> Result<(), RuleError> {
+    known_field(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
 /// Rejects a line that is access control in another server's configuration.
 pub(crate) fn refuse_directive(line: &str) -> Result<(), RuleError> {
-    if is_directive(line) { Err(unsupported(&format!("`{}`", first_word(line)))) } else { Ok(()) }
+    known_directive(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
 /// Rejects a condition of `_redirects` on the visitor's role.
 pub(crate) fn refuse_condition(word: &str) -> Result<(), RuleError> {
     let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
-    if is_role { Err(unsupported(&format!("the condition `{word}`"))) } else { Ok(()) }
+    if is_role { Err(unsupported("the condition `Role=`")) } else { Ok(()) }
 }
 
 /// Rejects a code of `_redirects` that denies access.
@@ -69,53 +77,227 @@ pub(crate) fn refuse_code(word: &str) -> Result<(), RuleError> {
     if is_denial { Err(unsupported(&format!("the code `{word}`"))) } else { Ok(()) }
 }
 
-/// Reports access control in configuration files of other servers.
+/// Reports access control in files that this server doesn't read: configuration of other servers, and rule files in the wrong
+/// place or with the wrong name.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
-    let in_folder = |folder: &[u8], name: &[u8]| match folder {
-        b"" => name.to_vec(),
-        folder => [folder, b"/", name].concat(),
-    };
-    let apache = sources.folders.iter().flat_map(|folder| {
-        let rules = first_line(sources, &in_folder(folder, b".htaccess"), |line| {
-            is_directive(line) && !line.to_ascii_lowercase().contains("all granted")
-        });
-        let passwords = PASSWORD_FILES
-            .iter()
-            .filter_map(|name| first_line(sources, &in_folder(folder, name), |line| line.contains(':')));
-        rules.into_iter().chain(passwords).collect::<Vec<_>>()
-    });
-    let netlify = first_line(sources, b"netlify.toml", |line| {
-        let line = line.to_ascii_lowercase();
-        line.trim_start().starts_with("basic-auth") || line.contains("role =") || line.contains("role=")
-    });
-    let azure = first_line(sources, b"staticwebapp.config.json", |line| line.contains("\"allowedRoles\""));
-    let buildpack = first_line(sources, b"Staticfile.auth", |line| line.contains(':'));
-    apache.chain(netlify).chain(azure).chain(buildpack).collect()
+    let mut found = Vec::new();
+    for folder in &sources.folders {
+        let folder = &**folder;
+        let mut search = |name: &str, find: fn(&str) -> Option<String>| {
+            let path = if folder.is_empty() {
+                name.as_bytes().to_vec()
+            } else {
+                [folder, b"/", name.as_bytes()].concat()
+            };
+            found.extend(first_line(sources, &path, find));
+        };
+        search(".htaccess", apache);
+        for name in PASSWORD_FILES {
+            search(name, password);
+        }
+
+        let is_root = folder.is_empty() || is_host_folder(folder);
+        if is_root {
+            search("netlify.toml", netlify);
+            search("vercel.json", json);
+            search("now.json", json);
+            search("firebase.json", json);
+            search("staticwebapp.config.json", azure);
+            search("routes.json", azure);
+            search("web.config", iis);
+            search("nginx.conf", directive);
+            search("Caddyfile", directive);
+            search("Staticfile.auth", password);
+            search("_worker.js", script);
+        }
+        if is_function_folder(folder) {
+            for name in MIDDLEWARE {
+                search(name, script);
+            }
+        }
+    }
+
+    // `_headers` has an effect only in the root of a site.
+    for file in &sources.files {
+        let (folder, name) = split(&file.path);
+        let is_read = name == b"_headers" && (folder.is_empty() || is_host_folder(folder));
+        if !is_read && MISTAKEN_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+            found.extend(first_line(sources, &file.path, basic_auth));
+        }
+    }
+    found
 }
 
-/// Reports the first line of a file that is access control, if the file exists and has one.
-fn first_line(sources: &Sources, name: &[u8], is_control: impl Fn(&str) -> bool) -> Option<Diagnostic> {
+/// Reports the first line of a file that is access control, if the file exists and has one. `find` returns what it is, without
+/// any part of the line: that could be a password.
+fn first_line(sources: &Sources, name: &[u8], find: impl Fn(&str) -> Option<String>) -> Option<Diagnostic> {
     let path = sources.root.join(Path::new(std::ffi::OsStr::from_bytes(name)));
     let metadata = fs::metadata(&path).ok()?;
     if !metadata.is_file() || metadata.len() > CONFIGURATION_BYTES_MAX {
         return None;
     }
     let text = String::from_utf8_lossy(&fs::read(&path).ok()?).into_owned();
-    let (number, line) = (1u32..).zip(text.lines()).find(|(_, line)| {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let (number, subject) = (1u32..).zip(text.lines()).find_map(|(number, line)| {
         let line = line.trim();
-        !line.starts_with(['#', ';']) && is_control(line)
+        let subject = if line.starts_with(['#', ';']) { None } else { find(line) };
+        Some((number, subject?))
     })?;
     let message = format!(
-        "`{}` is access control, and this server does not read this file: the pages that it protects would be public; \
-         host them elsewhere, and keep this file out of the source folder",
-        first_word(line.trim())
+        "{subject} is access control, which this server doesn't have, and it doesn't read this file: the pages that it protects \
+         would be public; protect them in a proxy in front, and keep this file out of the source folder"
     );
     Some(RuleError::error("access-control", message).at(&String::from_utf8_lossy(name), number))
 }
 
-fn is_directive(line: &str) -> bool {
+/// Returns the field of another host that a line sets.
+fn known_field(line: &str) -> Option<&'static str> {
+    // `Basic-Auth: user:password`, but also `Basic Auth`, `basic_auth =` and so on.
+    let letters = |text: &str| -> String {
+        text.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+    };
+    let mut words = line.split([' ', '\t', '=', ':']).filter(|word| !word.is_empty());
+    let first = letters(words.next()?);
+    let both = format!("{first}{}", words.next().map(letters).unwrap_or_default());
+    let known = FIELDS.iter().find(|known| {
+        let known = letters(known);
+        first == known || both == known
+    });
+    known.copied()
+}
+
+/// Finds the fields that no page about HTTP would begin a line with.
+fn basic_auth(line: &str) -> Option<String> {
+    known_field(line).filter(|field| matches!(*field, "Basic-Auth" | "WWW-Authenticate")).map(quoted)
+}
+
+fn apache(line: &str) -> Option<String> {
+    let lower = line.to_ascii_lowercase();
+    if lower.contains("all granted") {
+        return None;
+    }
+    let is_header = first_word(&lower) == "header" && lower.contains("www-authenticate");
+    // `RewriteRule ^secret - [F,L]` answers 403.
+    let flags = lower.rsplit_once('[').and_then(|(_, flags)| flags.strip_suffix(']')).unwrap_or_default();
+    let forbids = flags.split(',').any(|flag| matches!(flag.trim(), "f" | "forbidden"));
+    let status = lower.split_ascii_whitespace().nth(1).unwrap_or_default();
+    match first_word(&lower) {
+        "rewriterule" if forbids => Some("`RewriteRule` with the flag `F`".to_owned()),
+        "redirect" | "redirectmatch" if matches!(status, "401" | "403") => {
+            Some("`Redirect` with the status 401 or 403".to_owned())
+        }
+        _ if is_header => Some(quoted("WWW-Authenticate")),
+        _ => directive(line),
+    }
+}
+
+fn netlify(line: &str) -> Option<String> {
+    let line = line.to_ascii_lowercase();
+    let key = line.split('=').next().unwrap_or_default().trim_matches([' ', '\t', '"', '\'', '{']);
+    let value = line.split('=').nth(1).unwrap_or_default().trim();
+    if line.contains("role =") || line.contains("role=") {
+        return Some("the condition `Role`".to_owned());
+    }
+    if key == "status" && (value.starts_with("401") || value.starts_with("403")) {
+        return Some("the status 401 or 403".to_owned());
+    }
+    known_field(key).map(quoted)
+}
+
+/// Finds fields and statuses in JSON of Vercel and Firebase.
+fn json(line: &str) -> Option<String> {
+    let line = line.to_ascii_lowercase();
+    let compact: String = line.chars().filter(|character| !character.is_whitespace()).collect();
+    let is_key = |name: &str| compact.contains(&format!("\"key\":\"{}\"", name.to_ascii_lowercase()));
+    if let Some(known) = FIELDS.iter().find(|known| is_key(known)) {
+        return Some(quoted(known));
+    }
+    if line.contains("\"passwordprotection\"") {
+        return Some(quoted("passwordProtection"));
+    }
+    denied_status(&line)
+}
+
+fn azure(line: &str) -> Option<String> {
+    if let Some((_, roles)) = line.split_once("\"allowedRoles\"") {
+        // Everybody has the role `anonymous`.
+        let roles = roles.split(']').next().unwrap_or_default();
+        return (!roles.contains("\"anonymous\"")).then(|| quoted("allowedRoles"));
+    }
+    // `responseOverrides` has statuses as keys, which is fine.
+    denied_status(&line.to_ascii_lowercase())
+}
+
+/// Returns a status by which a rule in JSON denies access.
+fn denied_status(line: &str) -> Option<String> {
+    let compact: String = line.chars().filter(|character| !character.is_whitespace()).collect();
+    let is_denial = ["\"status\":40", "\"statuscode\":40"].into_iter().any(|key| {
+        compact.split(key).skip(1).any(|rest| {
+            let digits = rest.split(|character: char| !character.is_ascii_digit()).next();
+            matches!(digits, Some("1" | "3"))
+        })
+    });
+    is_denial.then(|| "the status 401 or 403".to_owned())
+}
+
+/// Finds elements of a `web.config`.
+fn iis(line: &str) -> Option<String> {
+    const ELEMENTS: [&str; 6] = [
+        "authorization",
+        "deny",
+        "ipSecurity",
+        "hiddenSegments",
+        "basicAuthentication",
+        "windowsAuthentication",
+    ];
+    let line = line.to_ascii_lowercase();
+    let begins = |element: &&&str| {
+        line.split('<').skip(1).any(|tag| {
+            let name = tag.split(|character: char| !character.is_ascii_alphanumeric()).next();
+            name.is_some_and(|name| name.eq_ignore_ascii_case(element))
+        })
+    };
+    ELEMENTS.iter().find(begins).map(|element| format!("`<{element}>`"))
+}
+
+/// Finds HTTP authentication in code of another host.
+fn script(line: &str) -> Option<String> {
+    line.to_ascii_lowercase().contains("www-authenticate").then(|| quoted("WWW-Authenticate"))
+}
+
+fn password(line: &str) -> Option<String> {
+    line.contains(':').then(|| "a password file".to_owned())
+}
+
+fn directive(line: &str) -> Option<String> {
+    known_directive(line).map(quoted)
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{name}`")
+}
+
+/// Returns the directive that begins a line, if it restricts access.
+fn known_directive(line: &str) -> Option<&'static str> {
     let word = first_word(line);
-    DIRECTIVES.iter().any(|known| known.eq_ignore_ascii_case(word))
+    DIRECTIVES.iter().find(|known| known.eq_ignore_ascii_case(word)).copied()
+}
+
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+/// Returns `true` for the folder of a host, which is the root of its site.
+fn is_host_folder(folder: &[u8]) -> bool {
+    matches!(site_of(&[folder, b"/"].concat()), Site::Host(_, b""))
+}
+
+/// Returns `true` for `functions/` of Cloudflare Pages, and folders in it.
+fn is_function_folder(folder: &[u8]) -> bool {
+    folder == b"functions" || folder.starts_with(b"functions/")
 }
 
 fn first_word(line: &str) -> &str {
@@ -124,8 +306,8 @@ fn first_word(line: &str) -> &str {
 
 fn unsupported(subject: &str) -> RuleError {
     let message = format!(
-        "{subject} is access control, which this server does not have: the pages that it protects would be public; remove \
-         the line, and host those pages elsewhere"
+        "{subject} is access control, which this server doesn't have: the pages that it protects would be public; remove the line, \
+         and protect those pages in a proxy in front"
     );
     RuleError::error("access-control", message)
 }

@@ -61,8 +61,9 @@ fn rule_bytes(rule: &RedirectRule) -> u64 {
     };
     let target = match &rule.action {
         Action::Redirect { target, query, fragment, .. } => {
-            let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-            literals(target) + optional(query) + optional(fragment)
+            literals(target)
+                + query.as_ref().map_or(0, |query| literals(query) + 4)
+                + fragment.as_ref().map_or(0, String::len)
         }
         Action::Rewrite { path, .. } => literals(path),
     };
@@ -210,7 +211,7 @@ impl<'a> Emission<'a> {
     fn look(&self, delivery: &Delivery<'_>) -> Look<'a> {
         let Delivery { id, status, .. } = *delivery;
         let (content, known) = self.contents.source_content(id);
-        let source_path = self.sources.path(id);
+        let source_path = self.sources.type_path(id);
         let media_type = self.options.media_types.of(source_path);
         Look {
             status,
@@ -331,7 +332,8 @@ impl<'a> Emission<'a> {
             Action::Redirect { status, target, query, fragment } => {
                 let mut target = pieces(target);
                 if let Some(query) = query {
-                    target.extend([Piece::Literal(b"?"), Piece::Literal(query.as_bytes())]);
+                    target.push(Piece::Literal(b"?"));
+                    target.extend(pieces(query));
                 }
                 let fragment = fragment.as_deref().unwrap_or_default().as_bytes();
                 Ok(NewRecord::Redirect { status: *status, has_query: query.is_some(), fragment, target })
@@ -353,7 +355,9 @@ impl<'a> Emission<'a> {
 fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<'_> {
     let is_unfit = |name: &str| preview && is_unfit_for_preview(name);
 
-    let fields = rule.fields.iter().filter(|field| !is_unfit(field.name())).filter_map(|field| {
+    // A value that refers to the path was expanded for each known path.
+    let is_constant = |field: &&HeaderField| !is_unfit(field.name()) && !rule.is_reference(field);
+    let fields = rule.fields.iter().filter(is_constant).filter_map(|field| {
         let (effect, value) = match field {
             HeaderField::Remove { .. } => (HeaderEffect::Remove, Vec::new()),
             HeaderField::Set { name, value } if name == "vary" => {

@@ -57,6 +57,8 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         routes.scope(site, b"/");
     }
 
+    warn_of_unused_placeholders(routes, &rules);
+
     // The default site's rules apply to hosts that have rules but no site.
     for (index, host) in (1..).zip(&routes.hosts) {
         if !host.has_site {
@@ -64,6 +66,24 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         }
     }
     Ok(rules)
+}
+
+/// Reports rules with a value that refers to the path if no path is known that they match: only for known paths can the value be
+/// made.
+fn warn_of_unused_placeholders(routes: &mut Routes, rules: &[Vec<HeaderRule>]) {
+    for (site, rules) in rules.iter().enumerate() {
+        for rule in rules.iter().filter(|rule| rule.fields.iter().any(|field| rule.is_reference(field))) {
+            let is_used = routes
+                .paths
+                .keys()
+                .any(|(host, path)| site_index(*host) == site && rule.matches(routes.host_name(*host), path));
+            if !is_used {
+                let message = "has a value with a placeholder, which is sent only for files, and no file matches this path";
+                let place = Diagnostic::warning(rule.file.as_bytes(), "header-placeholder", message);
+                routes.diagnostics.push(place.at_line(rule.line));
+            }
+        }
+    }
 }
 
 /// Reports rules that could add more fields to one path than the server has room for.

@@ -6,8 +6,7 @@
 //!   ! X-Frame-Options
 //! ```
 //!
-//! A line that begins with a path, or with a URL for one host, starts a rule. The indented lines below are its fields; `!`
-//! removes one. This module decides which fields a site may set. A field that the server owns is reported and ignored,
+//! A line that begins with a path, or with a URL for one host, starts a rule. The lines below are its fields; `!` removes one. This module decides which fields a site may set. A field that the server owns is reported and ignored,
 //! because a wrong value could break the connection or a cache.
 //!
 //! # Merging rules
@@ -28,7 +27,10 @@ use std::sync::Arc;
 use crate::access_control;
 use crate::diagnostic::Diagnostic;
 use crate::host::{covers, split_host_pattern};
-use crate::pattern::{Pattern, PatternSyntax};
+use crate::pattern::{Pattern, PatternSyntax, identifier};
+use crate::percent::{is_unreserved, percent_encode};
+use crate::precompressed;
+use crate::redirects::has_reference;
 use crate::rule_error::{RuleError, readable_line};
 use crate::rules::check_size;
 
@@ -46,6 +48,8 @@ pub struct HeaderRule {
     pub host: Option<String>,
     /// The paths that it matches.
     pub pattern: Pattern,
+    /// The names of the pattern's captures, which values may refer to.
+    pub names: Vec<String>,
     /// Its fields in order; never empty.
     pub fields: Vec<HeaderField>,
 }
@@ -116,6 +120,51 @@ impl HeaderRule {
         }
     }
 
+    /// Rejects a value that refers to a part of the host: a path's fields are the same on all hosts.
+    fn refuse_host_reference(&self, field: HeaderField) -> Result<HeaderField, RuleError> {
+        let host = self.host.as_deref().unwrap_or_default();
+        let names: Vec<String> =
+            host.split('.').filter_map(|label| label.strip_prefix(':')).map(str::to_owned).collect();
+        match &field {
+            HeaderField::Set { name, value } if !names.is_empty() && has_reference(value, &names) => {
+                let message = format!(
+                    "`{name}` contains a placeholder for a part of the host, which is not supported, so it is ignored"
+                );
+                Err(RuleError::new("header-placeholder", message))
+            }
+            _ => Ok(field),
+        }
+    }
+
+    /// Returns `true` if a value refers to a capture of the path, so that it is known only for known paths.
+    pub(crate) fn is_reference(&self, field: &HeaderField) -> bool {
+        matches!(field, HeaderField::Set { value, .. } if has_reference(value, &self.names))
+    }
+
+    /// Replaces the references in a value with the captures of a path, percent-encoded as in a URL.
+    fn expand(&self, value: &str, path: &[u8]) -> String {
+        let Some(captures) = self.pattern.captures(path) else { return value.to_owned() };
+        let mut expanded = String::new();
+        let mut rest = value;
+        while let Some(colon) = rest.find(':') {
+            let (before, after) = rest.split_at(colon);
+            expanded.push_str(before);
+            let name = identifier(&after[1..]);
+            let capture = self.names.iter().position(|known| known == name).map(|number| captures[number]);
+            match capture {
+                Some(capture) => {
+                    expanded.push_str(&percent_encode(capture, |byte| is_unreserved(byte) || byte == b'/'));
+                    rest = &after[1 + name.len()..];
+                }
+                None => {
+                    expanded.push(':');
+                    rest = &after[1..];
+                }
+            }
+        }
+        expanded + rest
+    }
+
     /// Returns `true` if the rule applies to this percent-decoded path on this host (in lower case, without a port). `None`
     /// is an unknown host, to which only rules for all hosts apply.
     pub fn matches(&self, host: Option<&str>, path: &[u8]) -> bool {
@@ -127,10 +176,15 @@ impl HeaderRule {
 /// Merges the rules that apply, as described at the top of this module.
 pub fn merge(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
     let mut merged = MergedFields::default();
-    for field in rules.iter().filter(|rule| rule.matches(host, path)).flat_map(|rule| &rule.fields) {
-        match field {
-            HeaderField::Set { name, value } => merged.set(name, value),
-            HeaderField::Remove { name } => merged.remove(name),
+    for rule in rules.iter().filter(|rule| rule.matches(host, path)) {
+        for field in &rule.fields {
+            match field {
+                HeaderField::Set { name, value } if rule.is_reference(field) => {
+                    merged.set(name, &rule.expand(value, path));
+                }
+                HeaderField::Set { name, value } => merged.set(name, value),
+                HeaderField::Remove { name } => merged.remove(name),
+            }
         }
     }
     merged
@@ -160,12 +214,13 @@ impl MergedFields {
 }
 
 /// Fields with a single value: the last rule wins.
-const SINGLE_VALUED: [&str; 20] = [
+const SINGLE_VALUED: [&str; 21] = [
     "access-control-allow-credentials",
     "access-control-allow-origin",
     "access-control-max-age",
     "cache-control",
     "content-disposition",
+    "content-encoding",
     "content-location",
     "content-type",
     "cross-origin-embedder-policy",
@@ -188,14 +243,16 @@ pub(crate) fn is_single_valued(name: &str) -> bool {
     SINGLE_VALUED.contains(&name)
 }
 
+/// A field that states in which coding a file is stored. The archiver decodes it ([`precompressed`]).
+pub(crate) const CONTENT_ENCODING: &str = "content-encoding";
+
 /// Fields that the server owns, and why.
-const OWNED: [(&str, &str); 21] = [
+const OWNED: [(&str, &str); 20] = [
     ("accept-ranges", "the server states whether it serves ranges"),
     ("age", "only a cache knows it"),
     ("allow", "the server states which methods it answers"),
     ("alt-svc", "it depends on the addresses that the server listens on"),
     ("connection", "it concerns the connection and not the page"),
-    ("content-encoding", "it is negotiated for each request"),
     ("content-length", "it is measured"),
     ("content-range", "it depends on the request"),
     ("date", "it is the time of the response"),
@@ -212,6 +269,9 @@ const OWNED: [(&str, &str); 21] = [
     ("transfer-encoding", "it concerns the connection and not the page"),
     ("upgrade", "it concerns the connection and not the page"),
 ];
+
+/// Fields that other servers send, and this one never does.
+const NEVER_SENT: [&str; 6] = ["age", "keep-alive", "server", "status", "via", "x-powered-by"];
 
 /// Parses a header file. Diagnostics name it `file`.
 ///
@@ -264,19 +324,32 @@ impl Parser<'_> {
             return Ok(());
         }
 
-        let is_indented = text.starts_with([' ', '\t']);
-        if !is_indented && is_path(content) {
+        // Netlify and Cloudflare ignore indentation. No field name has a slash.
+        if is_path(content) {
             return self.open_block(line, content);
+        }
+        if let Some(error) = misplaced(content) {
+            self.finish_block();
+            self.block = Block::Refused;
+            return Err(error);
         }
 
         match &mut self.block {
             Block::None => {
-                let message = "this field has no path; write the path that it is for on a line above it";
+                refuse_access_control(content)?;
+                let message = if content.contains(':') || content.starts_with('!') {
+                    "this field has no path; write the path that it is for on a line above it".to_owned()
+                } else {
+                    format!("`{content}` is neither a path, which begins with `/`, nor a field `Name: value`")
+                };
                 Err(RuleError::new("header-without-path", message))
             }
-            Block::Refused => Ok(()),
+            // The field isn't sent, but its path isn't protected either.
+            Block::Refused => refuse_access_control(content),
             Block::Open { rule, has_dropped } => {
-                let field = parse_field(content).inspect_err(|_| *has_dropped = true)?;
+                let field = parse_field(content)
+                    .and_then(|field| rule.refuse_host_reference(field))
+                    .inspect_err(|_| *has_dropped = true)?;
                 rule.add(field).map_or(Ok(()), Err)
             }
         }
@@ -285,11 +358,12 @@ impl Parser<'_> {
     fn open_block(&mut self, line: u32, text: &str) -> Result<(), RuleError> {
         self.finish_block();
         self.block = Block::Refused;
-        let (host, pattern) = parse_path(text).map_err(|error| {
+        let (host, pattern, names) = parse_path(text).map_err(|error| {
             let message = format!("{}; the fields below it are ignored", error.message);
-            RuleError::new(error.code, message)
+            RuleError { message, ..error }
         })?;
-        let rule = HeaderRule { file: Arc::clone(&self.name), line, host, pattern, fields: Vec::new() };
+        let rule =
+            HeaderRule { file: Arc::clone(&self.name), line, host, pattern, names, fields: Vec::new() };
         self.block = Block::Open { rule, has_dropped: false };
         Ok(())
     }
@@ -341,37 +415,82 @@ fn is_path(text: &str) -> bool {
         || text.contains("://") && !text.split("://").next().unwrap_or("").contains([' ', ':'])
 }
 
-fn parse_path(text: &str) -> Result<(Option<String>, Pattern), RuleError> {
+/// Returns the error of a line that is neither a path nor a field: a path without its slash, such as `blog/*`, or a rule of
+/// `_redirects`.
+fn misplaced(text: &str) -> Option<RuleError> {
+    let is_field = text.starts_with('!') || text.contains(':') && !text.split(':').next()?.contains('/');
+    if is_field || text.contains([' ', '\t']) || !text.contains(['/', '*']) {
+        return None;
+    }
+    let message = format!("the path `{text}` must begin with `/`; the fields below it are ignored");
+    Some(RuleError::new("bad-source", message))
+}
+
+/// Rejects access control in a field that isn't part of a rule.
+fn refuse_access_control(text: &str) -> Result<(), RuleError> {
+    access_control::refuse_field(text)?;
+    access_control::refuse_directive(text)
+}
+
+/// Returns the host, the pattern, and the names of its captures.
+fn parse_path(text: &str) -> Result<(Option<String>, Pattern, Vec<String>), RuleError> {
     let (host, path) = split_host_pattern(text)?;
     if !path.starts_with('/') {
         let message = format!("the path `{path}` must begin with `/` or `https://`");
         return Err(RuleError::new("bad-source", message));
     }
-    if path.contains([' ', '\t']) {
+    if let Some((_, rest)) = path.split_once([' ', '\t']) {
+        let mut words = rest.split_ascii_whitespace();
+        words.clone().try_for_each(access_control::refuse_condition)?;
+        if words.next().is_some_and(|word| word.starts_with('/') || word.contains("://")) {
+            words.next().map_or(Ok(()), access_control::refuse_code)?;
+            let message = "this line is a redirect, which belongs into `_redirects`";
+            return Err(RuleError::new("bad-source", message));
+        }
         return Err(RuleError::new("bad-source", "a path contains no space; write it as %20"));
     }
-    let (pattern, _names) = Pattern::parse(path, SYNTAX)?;
+    let (pattern, names) = Pattern::parse(path, SYNTAX)?;
     check_size(&pattern)?;
-    Ok((host, pattern))
+    Ok((host, pattern, names))
 }
 
 fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
     if let Some(name) = text.strip_prefix('!') {
-        return Ok(HeaderField::Remove { name: parse_name(name.trim())? });
+        let name = name.trim();
+        if NEVER_SENT.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            let message = format!("the server never sends `{name}`, so there is nothing to remove");
+            return Err(RuleError::note("header-never-sent", message));
+        }
+        return Ok(HeaderField::Remove { name: parse_name(name)? });
     }
+    access_control::refuse_field(text)?;
     let Some((name, value)) = text.split_once(':') else {
         access_control::refuse_directive(text)?;
         let message = format!("`{text}` is not a field; write `Name: value`, or `! Name` to remove one");
         return Err(RuleError::new("bad-header", message));
     };
-    access_control::refuse_field(name.trim())?;
 
-    // RFC 9112 §5.1 forbids white space before the colon, and so do we.
-    let name = parse_name(name)?;
+    // RFC 9112 §5.1 forbids white space before the colon in a message. In this file, both hosts accept it.
+    let name = parse_name(name.trim_end())?;
     let value = value.trim();
     if value.is_empty() {
         let message = format!("`{name}` has no value; to remove a field write `! {name}`");
         return Err(RuleError::new("bad-header", message));
+    }
+    if name == CONTENT_ENCODING {
+        let value = value.to_ascii_lowercase();
+        if value == "identity" {
+            let message = "files aren't compressed in themselves, so this line changes nothing";
+            return Err(RuleError::note("header-never-sent", message));
+        }
+        if precompressed::coding_of(&value).is_none() {
+            let message = format!(
+                "`{value}` is none of the codings br, gzip and zstd, and this line can only state how a file is compressed \
+                 already: the coding of a response is negotiated for each request"
+            );
+            return Err(RuleError::new("header-not-yours", message));
+        }
+        return Ok(HeaderField::Set { name, value });
     }
     Ok(HeaderField::Set { name, value: value.to_owned() })
 }

@@ -10,6 +10,10 @@ pub(crate) fn after_scheme(text: &str) -> Option<&str> {
     })
 }
 
+pub(crate) fn starts_with_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
+    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
 /// Splits `http://host`, `https://host` or `://host` off a source.
 pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), RuleError> {
     let rest = match text.strip_prefix("://") {

@@ -34,8 +34,9 @@ mod host; // Hosts in rules.
 pub mod pattern; // Path patterns of both rule files.
 mod pattern_index; // Finds patterns that may match.
 mod percent; // Percent-encoding.
+mod precompressed; // Files that are compressed already.
 mod punycode; // International host names.
-mod redirect_loops; // Redirects that lead from host to host and back.
+mod redirect_loops; // Redirects that never end.
 pub mod redirects; // The grammar of `_redirects`.
 mod rule_error; // Why a line yields no rule.
 mod rules; // Adds redirects to the routes.
@@ -102,7 +103,7 @@ pub use disk::{MEMORY_ARCHIVE_BYTES_MAX, TemporaryDirectory};
 pub use error::{Error, ErrorClass, PreviousError};
 pub use import::{ImportReport, import};
 pub use kawipiko::ReadError;
-pub use options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, Options};
+pub use options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, LinkException, Options};
 pub use progress::{Progress, Stage};
 pub use publish::replace_file;
 pub use punycode::ascii_host;
@@ -110,6 +111,7 @@ pub use read::ENCODED_BYTES_MAX;
 pub use report::Report;
 pub use session::Effort;
 
+use std::collections::HashSet;
 use std::fs::File;
 
 use cannery_base::FileStamp;
@@ -133,6 +135,7 @@ use crate::source_facts::SourceFacts;
 use crate::stopwatch::Stopwatch;
 use crate::store::Store;
 use crate::summary::Results;
+use crate::suspects::left_out;
 
 /// Compiles the folder `options.sources` into the archive `options.archive`.
 ///
@@ -180,10 +183,11 @@ pub(crate) fn build(
     stopwatch.stage(Stage::Route, None);
     let mut routes = routes::plan(&sources, options);
     rules::add(&mut routes, &sources, options)?;
-    let header_rules = header_rules::parse(&mut routes, &sources)?;
+    let mut header_rules = header_rules::parse(&mut routes, &sources)?;
+    precompressed::find(&mut routes, &mut sources, &mut header_rules)?;
     report.diagnostics.append(&mut routes.diagnostics);
     report.diagnostics.append(&mut previous.notes);
-    report.diagnostics.append(&mut suspects::find(&sources));
+    report.diagnostics.append(&mut suspects::find(&sources, options));
     report.diagnostics.append(&mut access_control::find(&sources));
     if report.errors() > 0 {
         return Err(Error::Sources { path: destination.path().to_owned(), report: Box::new(report) });
@@ -260,7 +264,11 @@ pub(crate) fn build(
     if options.check_links != LinkCheck::Off && effort == Effort::Full {
         let links = Links::open(options, &sources, &routes, destination.open(&file)?);
         stopwatch.stage(Stage::Links, Some(links.file_count()));
-        report.diagnostics.append(&mut links.check(progress)?);
+        let mut found = links.check(progress)?;
+        // A name with pages was reported.
+        let known: HashSet<String> = report.files_with(left_out::PAGES_LEFT_OUT);
+        found.retain(|diagnostic| diagnostic.code != "linked-left-out" || !known.contains(&diagnostic.file));
+        report.diagnostics.append(&mut found);
     }
 
     if options.strict && report.warnings() > 0 {

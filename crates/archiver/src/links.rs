@@ -21,18 +21,22 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::options::{LinkCheck, Options};
 use crate::ordered::{self, Jobs, Limits};
-use crate::percent::{is_unreserved, percent_encode};
+use crate::percent::{is_unreserved, percent_decode, percent_encode};
 use crate::progress::Progress;
 use crate::redirects::{Action, TemplatePiece};
 use crate::routes::{Routes, Site as Place, site_of};
 use crate::script_policy;
 use crate::source::{SourceId, Sources};
+use crate::suspects::left_out;
 
 /// Browsers follow 20 redirects.
 const REDIRECTS_MAX: usize = 20;
 
 /// The number of redirects to missing pages that are noted one by one.
 const REDIRECTS_REPORTED_MAX: usize = 5;
+
+/// The number of left-out names with links that are reported.
+const LEFT_OUT_REPORTED_MAX: usize = 5;
 
 /// The command that lists broken links.
 const LIST_FLAG: &str = "`cannery-archiver --check-links`";
@@ -97,13 +101,8 @@ impl<'a> Links<'a> {
                 "text/css" => false,
                 _ => continue,
             };
-            let (host, path) = match site_of(&file.path) {
-                Place::Default(path) => (None, path),
-                Place::Host(host, path) => (Some(host.into()), path),
-                Place::Invalid(_) => continue,
-            };
-            let path = percent_encode(path, |byte| is_unreserved(byte) || byte == b'/');
-            files.push(LinkingFile { id, is_html, url: Url { host, path: format!("/{path}") } });
+            let Some(url) = url_of(&file.path) else { continue };
+            files.push(LinkingFile { id, is_html, url });
         }
         Links { options, sources, routes, site: Site::new(archive, VirtualHosts::Enabled), files }
     }
@@ -154,6 +153,7 @@ impl<'a> Links<'a> {
                 summary(&broken).into_iter().chain(notes).chain(rest).collect()
             }
         };
+        diagnostics.append(&mut self.linked_left_out(&broken));
         diagnostics.append(&mut policies);
         Ok(diagnostics)
     }
@@ -172,7 +172,7 @@ impl<'a> Links<'a> {
             };
             let host = rule.host.clone().or(own_host).map(String::into_boxed_str);
             let start = Url { host, path: "/".to_owned() };
-            let Some(url) = start.join(target).filter(|url| self.is_internal(url, &start)) else { continue };
+            let Some(url) = start.join(target).filter(|url| self.is_checked(url, &start)) else { continue };
             // A rule may be listed twice, by its path and in the order of the forced ones.
             if let Some(TargetError::Status(status)) = self.follow(&url, &mut scratch)
                 && lines.insert((&rule.file, rule.line))
@@ -203,10 +203,10 @@ impl<'a> Links<'a> {
         let mut lines = Lines { text: &text, offset: 0, line: 1 };
         for Link { reference, offset } in links {
             let line = lines.at(offset);
-            if !seen.insert(reference.clone()) {
+            if !seen.insert(reference.clone()) || is_template(&reference) {
                 continue;
             }
-            let Some(url) = base.join(&reference).filter(|url| self.is_internal(url, &file.url)) else {
+            let Some(url) = base.join(&reference).filter(|url| self.is_checked(url, &file.url)) else {
                 continue;
             };
             if let Some(error) = self.follow_cached(&url, scratch, known) {
@@ -225,6 +225,38 @@ impl<'a> Links<'a> {
         }
         let warning = |policy: &Policy| script_policy::in_page(path, lines.at(policy.offset), &policy.text);
         policies.iter().filter_map(warning).collect()
+    }
+
+    /// Returns `true` if a URL is internal, and no exception.
+    fn is_checked(&self, url: &Url, file: &Url) -> bool {
+        let exceptions = &self.options.check_links_except;
+        let is_exception = !exceptions.is_empty() && {
+            let path = percent_decode(url.path.as_bytes()).unwrap_or_default();
+            exceptions.iter().any(|exception| exception.matches(&path))
+        };
+        !is_exception && self.is_internal(url, file)
+    }
+
+    /// Returns a warning for each name that was left out by a built-in rule, although links lead to it.
+    fn linked_left_out(&self, broken: &[(SourceId, BrokenLink)]) -> Vec<Diagnostic> {
+        let mut found = Vec::new();
+        for skipped in self.sources.skipped.iter().filter(|skipped| left_out::is_built_in(skipped)) {
+            let Some(url) = url_of(&skipped.path) else { continue };
+            let is_within = |path: &str| {
+                path.strip_prefix(&url.path)
+                    .is_some_and(|rest| rest.is_empty() || skipped.is_folder && rest.starts_with('/'))
+            };
+            let leads_there = |link: &&(SourceId, BrokenLink)| {
+                matches!(link.1.error, TargetError::Status(404))
+                    && link.1.url.host == url.host
+                    && is_within(&link.1.url.path)
+            };
+            let links = broken.iter().filter(leads_there).count();
+            if links > 0 && found.len() < LEFT_OUT_REPORTED_MAX {
+                found.push(left_out::linked(skipped, links));
+            }
+        }
+        found
     }
 
     /// Returns `true` if the archive decides about a URL: it is on the host of the file, or on one that the archive has
@@ -270,7 +302,7 @@ impl<'a> Links<'a> {
             };
             let mut target = Vec::new();
             location.for_each_piece(&mut |bytes| target.extend_from_slice(bytes));
-            at = at.join(&target).filter(|next| self.is_internal(next, &at))?;
+            at = at.join(&target).filter(|next| self.is_checked(next, &at))?;
         }
         Some(TargetError::RedirectLoop)
     }
@@ -307,6 +339,23 @@ impl BrokenLink {
         let message = format!("the link to `{}` is broken: {error}", self.reference);
         Diagnostic::warning(path, "broken-link", message).at_line(self.line)
     }
+}
+
+/// Returns the URL of a source path.
+fn url_of(path: &[u8]) -> Option<Url> {
+    let (host, path) = match site_of(path) {
+        Place::Default(path) => (None, path),
+        Place::Host(host, path) => (Some(host.into()), path),
+        Place::Invalid(_) => return None,
+    };
+    let path = percent_encode(path, |byte| is_unreserved(byte) || byte == b'/');
+    Some(Url { host, path: format!("/{path}") })
+}
+
+/// Returns `true` for a placeholder of a template, such as `{{ url }}`, which a script or a later build step replaces.
+fn is_template(reference: &[u8]) -> bool {
+    const MARKS: [&[u8]; 5] = [b"{{", b"{%", b"<%", b"${", b"#{"];
+    MARKS.iter().any(|mark| reference.windows(mark.len()).any(|window| window == *mark))
 }
 
 /// Returns a note with the number of broken links, if there are any.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use crate::classify::MediaTypes;
 use crate::error::Error;
+use crate::pattern::{Pattern, PatternSyntax};
 use crate::redirects::Dialect;
 
 /// The options of a build.
@@ -84,6 +85,8 @@ pub struct Options {
     pub dialect: Dialect,
     /// Reporting of broken internal links. Default: count them.
     pub check_links: LinkCheck,
+    /// Paths that the link checker passes over, such as `/api/*`: something else than the archive answers them. Default: none.
+    pub check_links_except: Vec<LinkException>,
     /// Allows symbolic links out of the source folder, which are followed with a warning otherwise. Default: off.
     pub follow_links: bool,
     /// Publishes a folder without files, or without a page for `/`. Default: off, because it is most often the wrong
@@ -130,6 +133,7 @@ impl Options {
             immutable: Vec::new(),
             dialect: Dialect::Cannery,
             check_links: LinkCheck::Count,
+            check_links_except: Vec::new(),
             follow_links: false,
             allow_empty: false,
             strict: false,
@@ -183,6 +187,30 @@ pub enum LinkCheck {
     Count,
     /// Print a warning with file and line for each.
     List,
+}
+
+/// A pattern of paths that the link checker passes over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkException(Pattern);
+
+impl LinkException {
+    /// Parses a path in which `*` stands for anything, and `:name` for one segment.
+    ///
+    /// # Errors
+    /// Returns the reason if it isn't a pattern.
+    pub fn parse(text: &str) -> Result<LinkException, String> {
+        if !text.starts_with('/') {
+            return Err("a pattern begins with `/`, such as `/api/*`".to_owned());
+        }
+        let syntax = PatternSyntax { splat_anywhere: true, placeholder_anywhere: false };
+        let (pattern, _) = Pattern::parse(text, syntax).map_err(|error| error.message)?;
+        Ok(LinkException(pattern))
+    }
+
+    /// Returns `true` if the link checker passes over this percent-decoded path.
+    pub(crate) fn matches(&self, path: &[u8]) -> bool {
+        self.0.matches(path)
+    }
 }
 
 /// The archive's format.

@@ -1,6 +1,6 @@
 //! Source files of a build: the walk of the source folder, except files that the build itself writes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -42,12 +42,26 @@ pub(crate) fn sources(
     diagnostics.append(&mut walked.diagnostics);
 
     let own = OwnFiles::of(options, destination);
+    let mut cached: BTreeMap<&Path, u64> = BTreeMap::new();
     walked.files.retain(|file| {
-        let Some((code, message)) = own.note(file) else { return true };
-        diagnostics.push(Diagnostic::note(&file.path, code, message));
+        if own.is_archive(file) {
+            let message = "is the archive that this build replaces: left out";
+            diagnostics.push(Diagnostic::note(&file.path, "archive-skipped", message));
+            return false;
+        }
+        let Some(cache) = own.cache_of(&file.path) else { return true };
+        *cached.entry(cache).or_default() += 1;
         false
     });
-    walked.folders.retain(|folder| !own.is_cached(folder));
+    // One note per cache, which may have thousands of files.
+    diagnostics.extend(cached.into_iter().map(|(cache, files)| {
+        let message = match files {
+            1 => "belongs to a cache of this build: left out".to_owned(),
+            files => format!("belongs to a cache of this build, with {files} files: left out"),
+        };
+        Diagnostic::note(cache.as_os_str().as_bytes(), "cache-skipped", message)
+    }));
+    walked.folders.retain(|folder| own.cache_of(folder).is_none());
     keep_ignore_file(options, &mut walked.files);
 
     let mut earlier = None;
@@ -64,10 +78,12 @@ pub(crate) fn sources(
         generated: Vec::new(),
         earlier,
         unsettled: Mutex::new(unsettled),
+        precompressed: BTreeMap::new(),
+        skipped: walked.skipped,
         script: options.page_script.as_ref().map(|path| PageScript::new(path, &options.media_types)),
     };
     diagnostics.append(&mut routes::drop_unservable(&mut sources));
-    let report = Report { skipped: summary::skipped(&walked.skipped), diagnostics, ..Report::default() };
+    let report = Report { skipped: summary::skipped(&sources.skipped), diagnostics, ..Report::default() };
     Ok((sources, report))
 }
 
@@ -106,17 +122,14 @@ impl OwnFiles {
         OwnFiles { archive: destination.existing(), caches: caches.filter_map(within).collect() }
     }
 
-    /// Returns the code and the message of the note about a source file, if it is one of them.
-    fn note(&self, file: &SourceFile) -> Option<(&'static str, &'static str)> {
-        if self.archive.is_some_and(|archive| archive.is_same_file(&file.stamp.version)) {
-            return Some(("archive-skipped", "is the archive that this build replaces: left out"));
-        }
-        self.is_cached(&file.path).then_some(("cache-skipped", "is part of a cache of this build: left out"))
+    fn is_archive(&self, file: &SourceFile) -> bool {
+        self.archive.is_some_and(|archive| archive.is_same_file(&file.stamp.version))
     }
 
-    fn is_cached(&self, path: &[u8]) -> bool {
+    /// Returns the cache that a path belongs to.
+    fn cache_of(&self, path: &[u8]) -> Option<&Path> {
         let path = Path::new(OsStr::from_bytes(path));
-        self.caches.iter().any(|cache| path.starts_with(cache))
+        self.caches.iter().map(PathBuf::as_path).find(|cache| path.starts_with(cache))
     }
 }
 

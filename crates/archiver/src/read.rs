@@ -156,7 +156,7 @@ impl Reading<'_> {
 
     /// Returns whether a source is compressed, as far as its type and its length tell.
     fn compression(&self, id: SourceId) -> Compression {
-        let media_type = self.media_types().of(self.sources.path(id));
+        let media_type = self.media_types().of(self.sources.type_path(id));
         let length = self.sources.length(id);
         if !(ENCODED_BYTES_MIN..=ENCODED_BYTES_MAX).contains(&length) || !self.encodes() {
             return Compression::Never;
@@ -184,7 +184,8 @@ impl Reading<'_> {
         found_in_cache: &AtomicU64,
     ) -> Result<ReadSource, Error> {
         self.cancel.check()?;
-        if let Some((stamp, facts)) = self.find_in_cache(id) {
+        let cached = if self.sources.precompressed.contains_key(&id) { None } else { self.find_in_cache(id) };
+        if let Some((stamp, facts)) = cached {
             // Generated pages aren't read.
             let is_file = matches!(self.sources.of(id), Source::File(_));
             found_in_cache.fetch_add(u64::from(is_file), Ordering::Relaxed);
@@ -314,7 +315,7 @@ fn store_body(
     let body = match from {
         BodySource::Memory(bytes) => store.body(digest, bytes)?,
         BodySource::LastBuild(extent) => store.copied_body(digest, *extent)?,
-        BodySource::File if length <= HELD_SOURCE_BYTES_MAX => {
+        BodySource::File if length <= HELD_SOURCE_BYTES_MAX || !sources.is_verbatim(id) => {
             store.body(digest, &sources.read_again(id, digest)?)?
         }
         BodySource::File => store_streamed(digest, length, id, sources, store)?,

@@ -1,8 +1,9 @@
-//! Redirect loops between hosts, such as `://*.example.com/* https://www.example.com/:splat` if `www.example.com` has no
-//! site.
+//! Redirect loops: `/* /en/:splat` for a page that doesn't exist, `/a /b` and `/b /a`, or
+//! `://*.example.com/* https://www.example.com/:splat` if `www.example.com` has no site.
 //!
-//! Loops within one host are found when a rule file is parsed. The rules are kept, because they may be useful on hosts
-//! outside the loop.
+//! From each redirect, we follow the rules as the server applies them, with captures as symbols that stand for any text. A
+//! path without captures may have a file, which ends the walk; a path with captures doesn't always have one. The rules are kept,
+//! because they may be useful for paths and hosts outside the loop.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,32 +12,48 @@ use cannery_archive::{Key, KeyBuffer};
 use crate::diagnostic::Diagnostic;
 use crate::pattern::Symbol;
 use crate::pattern_index::PatternIndex;
-use crate::redirects::RedirectRule;
+use crate::redirects::{Action, RedirectRule};
 use crate::routes::{HostId, Routes, Target};
 use crate::rule_error::RuleError;
 
 /// Browsers follow at most 20 redirects.
 const STEPS_MAX: usize = 20;
 
+/// A path that has become this long will soon be longer than a request can be.
+const SYMBOLS_MAX: usize = 2048;
+
 /// A URL without scheme and query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Url {
-    host: String,
+    /// `None` if the rule is for all hosts. A wildcard stands for a host below it.
+    host: Option<String>,
     /// The path. A capture in it represents every text that it can match.
     path: Vec<Symbol>,
 }
 
+/// A redirect that was followed, and the URL that it leads to.
+struct Step {
+    rule: usize,
+    to: Url,
+}
+
+/// A redirect loop.
+struct Loop {
+    /// The rules, sorted.
+    along: Vec<usize>,
+    /// Where the walk began.
+    from: Url,
+    /// The first steps.
+    steps: Vec<Step>,
+}
+
 /// Returns a diagnostic for each redirect loop. Each rule comes with its site.
 pub(crate) fn find(routes: &Routes, rules: &[(HostId, RedirectRule)]) -> Vec<Diagnostic> {
-    // Without a rule for certain hosts, no redirect leads from one host to another.
-    if rules.iter().all(|(host, _)| host.is_none()) {
-        return Vec::new();
-    }
     let map = RuleMap::of(routes, rules);
     let mut known = HashSet::new();
     let loops = (0..rules.len()).filter_map(|start| map.loop_from(start));
-    let new = loops.filter(|(along, _)| known.insert(along.clone()) && !map.is_within_one_file(along));
-    new.map(|(along, host)| map.diagnostic(&along, &host)).collect()
+    let new = loops.filter(|found| known.insert(found.along.clone()));
+    new.map(|found| map.diagnostic(&found)).collect()
 }
 
 /// The rules, indexed by source.
@@ -49,11 +66,26 @@ struct RuleMap<'r> {
     patterns: HashMap<(HostId, bool), PatternIndex>,
 }
 
+/// What answers a URL.
+enum Answer {
+    Redirect(usize),
+    /// A file, a rewrite, a fallback page or an error.
+    Page,
+    /// Nothing on this site.
+    Nothing,
+}
+
 impl<'r> RuleMap<'r> {
     fn of(routes: &'r Routes, rules: &'r [(HostId, RedirectRule)]) -> RuleMap<'r> {
         let mut statics = HashMap::new();
         let mut patterns: HashMap<_, PatternIndex> = HashMap::new();
         for (place, (host, rule)) in rules.iter().enumerate() {
+            // A rewrite to a page that doesn't exist is ignored.
+            if let Action::Rewrite { path, .. } = &rule.action
+                && path.constant().is_some_and(|path| routes.source_at(*host, &path).is_none())
+            {
+                continue;
+            }
             if rule.source.is_static() {
                 statics.entry((*host, rule.source.symbols(), rule.force)).or_insert(place);
             } else {
@@ -63,99 +95,152 @@ impl<'r> RuleMap<'r> {
         RuleMap { routes, rules, statics, patterns }
     }
 
-    /// Returns the sorted rules of the loop in which a client ends that follows the redirect `start` to another host, and a
-    /// host of the loop. Returns `None` if the client reaches a page, or if that depends on more than the rules.
-    fn loop_from(&self, start: usize) -> Option<(Vec<usize>, String)> {
+    /// Returns the loop in which a client ends that follows the redirect `start`. Returns `None` if the client reaches a page, or
+    /// if that depends on more than the rules.
+    fn loop_from(&self, start: usize) -> Option<Loop> {
         let (host, rule) = &self.rules[start];
-        let source = rule.source.symbols();
-        let first = self.follow(start, self.routes.host_name(*host)?, &source)?;
-        if first.host.starts_with("*.") {
-            return None;
-        }
-        let mut trail = vec![(start, first)];
+        let from = Url { host: self.routes.host_name(*host).map(str::to_owned), path: rule.source.symbols() };
+        let mut steps = vec![Step { rule: start, to: self.follow(start, &from)? }];
         for _ in 0..STEPS_MAX {
-            let (_, at) = trail.last()?;
-            let next = self.applicable_rule(at)?;
-            let then = self.follow(next, &at.host, &at.path)?;
+            let at = &steps.last()?.to;
+            let next = self.next_redirect(at)?;
+            let to = self.follow(next, at)?;
 
-            // The rule maps all of its paths to paths that it matches, so it matches those again.
-            let is_endless = next == start && rule.force && trail.len() == 1;
-            let first_visit = trail.iter().position(|(_, visited)| *visited == then);
-            if let Some(first_visit) = first_visit.or(is_endless.then_some(0)) {
-                let mut along: Vec<usize> = trail[first_visit + 1..].iter().map(|(rule, _)| *rule).collect();
+            // All paths that the URL stands for come back to it. If the same rule applies again and again without shortening the
+            // path, it grows for ever.
+            let visited = steps.iter().position(|step| step.to == to);
+            let grown = steps.iter().rposition(|step| step.rule == next).filter(|earlier| {
+                let is_third = steps[..*earlier].iter().any(|step| step.rule == next);
+                is_third && steps[*earlier].to.path.len() <= to.path.len()
+            });
+            if let Some(first) = visited.or(grown) {
+                let mut along: Vec<usize> = steps[first + 1..].iter().map(|step| step.rule).collect();
                 along.push(next);
                 along.sort_unstable();
                 along.dedup();
-                return Some((along, then.host));
+                steps.push(Step { rule: next, to });
+                return Some(Loop { along, from, steps });
             }
-            trail.push((next, then));
+            if to.path.len() > SYMBOLS_MAX {
+                return None;
+            }
+            steps.push(Step { rule: next, to });
         }
         None
     }
 
-    /// Returns the target of a rule for a path.
-    fn follow(&self, rule: usize, host: &str, path: &[Symbol]) -> Option<Url> {
+    /// Returns the target of a rule for a URL.
+    fn follow(&self, rule: usize, url: &Url) -> Option<Url> {
         let rule = &self.rules[rule].1;
-        let captures = rule.source.captures_within(path)?;
-        let (host, path) = rule.destination(Some(host), &captures)?;
-        Some(Url { host: host?, path })
+        // The server uses a redirect without captures for its path with or without a final slash.
+        let captures = if rule.source.is_static() { Vec::new() } else { captures(rule, &url.path)? };
+        let (host, path) = rule.destination(url.host.as_deref(), &captures)?;
+        Some(Url { host, path })
     }
 
-    /// Returns the rule that applies to a URL, or `None` if none does or if it depends on what was captured.
-    fn applicable_rule(&self, url: &Url) -> Option<usize> {
-        let sites = self.routes.sites_of_name(&url.host);
-        let first = |force: bool| {
-            sites.iter().find_map(|site| {
-                let exact = self.statics.get(&(*site, url.path.clone(), force)).copied();
-                let covers = |place: usize| self.rules[place].1.source.captures_within(&url.path).is_some();
-                let pattern =
-                    self.patterns.get(&(*site, force)).and_then(|index| index.first(&url.path, covers));
-                exact.into_iter().chain(pattern).min()
+    /// Returns the redirect that applies to a URL, or `None` if none does.
+    fn next_redirect(&self, url: &Url) -> Option<usize> {
+        let sites = url.host.as_deref().map_or_else(|| vec![None], |host| self.routes.sites_of_name(host));
+        for site in sites {
+            match self.answer(site, &url.path) {
+                Answer::Redirect(rule) => return Some(rule),
+                Answer::Page => return None,
+                Answer::Nothing => {}
+            }
+        }
+        None
+    }
+
+    /// Returns what answers a path on one site, in the order of the server.
+    fn answer(&self, site: HostId, path: &[Symbol]) -> Answer {
+        let exact = |path: &[Symbol], force| self.statics.get(&(site, path.to_vec(), force)).copied();
+        let pattern = |force| {
+            let covers = |place: usize| captures(&self.rules[place].1, path).is_some();
+            self.patterns.get(&(site, force)).and_then(|index| {
+                let shorter = without_slash(path).and_then(|path| index.first(path, covers));
+                index.first(path, covers).into_iter().chain(shorter).min()
             })
         };
-        first(true).or_else(|| {
-            let yielding = first(false).filter(|_| !self.has_file(&sites, &url.path))?;
-            // `/:page/:language /:language/:page` swaps captures, and its target may be a file.
-            self.rules[yielding].1.keeps_order().then_some(yielding)
-        })
+        if let Some(rule) = exact(path, true).into_iter().chain(pattern(true)).min() {
+            return self.answer_of(rule);
+        }
+
+        let bytes: Option<Vec<u8>> = path.iter().map(Symbol::byte).collect();
+        if let Some(bytes) = bytes {
+            if self.has_file(site, &bytes) {
+                return Answer::Page;
+            }
+            if let Some(rule) = exact(path, false) {
+                return self.answer_of(rule);
+            }
+            // The server adds or removes a slash at the end, and uses a redirect that it finds there.
+            let other = match bytes.strip_suffix(b"/") {
+                Some(shorter) => shorter.to_vec(),
+                None => [&bytes, b"/".as_slice()].concat(),
+            };
+            let symbols: Vec<Symbol> = other.iter().copied().map(Symbol::Byte).collect();
+            let rule = exact(&symbols, true).or_else(|| exact(&symbols, false));
+            if self.has_file(site, &other) && exact(&symbols, true).is_none() {
+                return Answer::Page;
+            }
+            if let Some(rule) = rule {
+                return self.answer_of(rule);
+            }
+        }
+
+        if let Some(rule) = pattern(false) {
+            return self.answer_of(rule);
+        }
+        let known: Vec<u8> = path.iter().map_while(Symbol::byte).collect();
+        if self.routes.has_fallback_for(site, &known) { Answer::Page } else { Answer::Nothing }
     }
 
-    /// Returns `true` if a file answers a path, or if the server redirects to the path with or without a final slash.
-    fn has_file(&self, sites: &[HostId], path: &[Symbol]) -> bool {
-        let Some(path) = path.iter().map(Symbol::byte).collect::<Option<Vec<u8>>>() else { return false };
-        let inner = path.strip_prefix(b"/").unwrap_or(&path);
-        let other = inner.strip_suffix(b"/").map_or_else(|| [inner, b"/"].concat(), <[u8]>::to_vec);
-        [inner, &other].into_iter().any(|path| {
-            let mut buffer = KeyBuffer::new();
-            let Ok(key) = Key::from_parts([path], &mut buffer) else { return false };
-            sites.iter().any(|site| {
-                let route = self.routes.paths.get(&(*site, key.bytes().into()));
-                route.is_some_and(|route| matches!(route.target, Target::Source { .. }))
-            })
-        })
+    fn answer_of(&self, rule: usize) -> Answer {
+        match self.rules[rule].1.action {
+            Action::Redirect { .. } => Answer::Redirect(rule),
+            Action::Rewrite { .. } => Answer::Page,
+        }
     }
 
-    /// Returns `true` if the loop was reported when its file was parsed.
-    fn is_within_one_file(&self, along: &[usize]) -> bool {
-        let (_, first) = &self.rules[along[0]];
-        along.iter().map(|place| &self.rules[*place].1).all(|rule| {
-            let is_wildcard = rule.host.as_ref().is_some_and(|host| host.starts_with("*."));
-            rule.file == first.file && rule.source.is_static() && !is_wildcard
-        })
+    /// Returns `true` if a file answers exactly this path, and yields to no rule.
+    fn has_file(&self, site: HostId, path: &[u8]) -> bool {
+        let mut buffer = KeyBuffer::new();
+        let Ok(key) = Key::from_parts([path.strip_prefix(b"/").unwrap_or(path)], &mut buffer) else {
+            return false;
+        };
+        let path = (site, key.bytes().into());
+        let route = self.routes.paths.get(&path);
+        route.is_some_and(|route| matches!(route.target, Target::Source { .. }))
+            && !self.routes.weak_aliases.contains(&path)
     }
 
-    fn diagnostic(&self, along: &[usize], host: &str) -> Diagnostic {
-        let rules: Vec<_> = along.iter().map(|place| &self.rules[*place].1).collect();
-        let message = match rules[..] {
-            [_] => format!(
+    fn diagnostic(&self, found: &Loop) -> Diagnostic {
+        let rules: Vec<_> = found.along.iter().map(|place| &self.rules[*place].1).collect();
+        let last = &found.steps[found.steps.len() - 1].to;
+        let message = match (&rules[..], &last.host) {
+            ([_], Some(host)) if found.from.host.as_ref() != Some(host) => format!(
                 "leads to `{host}`, where this rule applies again, so clients would be redirected forever; give that host a \
                  site of its own in `_hosts/`, or change the target"
             ),
-            _ => {
+            ([rule], _) => {
+                let of_rule = found.steps.iter().filter(|step| self.rules[step.rule].1.line == rule.line);
+                let paths: Vec<String> = [&found.from]
+                    .into_iter()
+                    .chain(of_rule.map(|step| &step.to).take(2))
+                    .map(|url| format!("`{}`", example(&url.path)))
+                    .collect();
+                format!(
+                    "clients would be redirected forever where no file answers, such as from {}; change the target, or write a \
+                     rule above this line that answers it",
+                    paths.join(" to ")
+                )
+            }
+            (_, host) => {
                 let places: Vec<_> =
                     rules.iter().map(|rule| format!("{}:{}", rule.file, rule.line)).collect();
+                let through = host.as_ref().map_or(String::new(), |host| format!(" through `{host}`"));
                 format!(
-                    "the redirects at {} form a loop through `{host}`; point one of them at a page",
+                    "the redirects at {} form a loop{through}; point one of them at a page",
                     places.join(", ")
                 )
             }
@@ -163,4 +248,20 @@ impl<'r> RuleMap<'r> {
         let last = rules[rules.len() - 1];
         RuleError::new("redirect-loop", message).at(&last.file, last.line)
     }
+}
+
+/// Returns the captures of a path, which the server also matches without its final slash.
+fn captures<'p>(rule: &RedirectRule, path: &'p [Symbol]) -> Option<Vec<&'p [Symbol]>> {
+    let exactly = rule.source.captures_within(path);
+    exactly.or_else(|| rule.source.captures_within(without_slash(path)?))
+}
+
+fn without_slash(path: &[Symbol]) -> Option<&[Symbol]> {
+    path.strip_suffix(&[Symbol::Byte(b'/')]).filter(|path| !path.is_empty())
+}
+
+/// Returns a path that a pattern stands for.
+fn example(path: &[Symbol]) -> String {
+    let bytes: Vec<u8> = path.iter().map(|symbol| symbol.byte().unwrap_or(b'x')).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }

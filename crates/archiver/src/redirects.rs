@@ -26,6 +26,8 @@ use cannery_site::{is_asset, suffix};
 pub use rule::{Action, Dialect, RedirectRule};
 pub use template::{Template, TemplatePiece};
 
+pub(crate) use template::has_reference;
+
 use self::conflicts::AcceptedRules;
 use self::line::{Context, ParsedRule};
 use crate::diagnostic::Diagnostic;
@@ -61,7 +63,7 @@ pub fn parse(
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
         match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
             Ok(None) => {}
-            Ok(Some(ParsedRule { host, source, action, force, remark })) => {
+            Ok(Some(ParsedRule { scheme, host, source, action, force, remark })) => {
                 let is_catch_all = !force && answers_everything(&source, &action);
                 let pages_only = is_catch_all && dialect == Dialect::Cannery;
                 let rule =
@@ -69,7 +71,7 @@ pub fn parse(
                 if is_catch_all && !pages_only {
                     report(line, answers_for_assets());
                 }
-                let rejection = accepted.add(rule).err();
+                let rejection = accepted.add(rule, scheme).err();
                 for error in remark.into_iter().chain(rejection) {
                     report(line, error);
                 }
@@ -78,9 +80,6 @@ pub fn parse(
         }
     }
 
-    for (line, error) in accepted.loops() {
-        report(line, error);
-    }
     diagnostics.sort_by_key(|diagnostic| diagnostic.line);
     (accepted.rules, diagnostics)
 }

@@ -2,6 +2,8 @@
 //!
 //! The times are those of this run. Of the report, only counts get into the archive, in the manifest.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use crate::diagnostic::{Diagnostic, Severity};
@@ -71,6 +73,12 @@ impl Report {
     #[must_use]
     pub fn warnings(&self) -> usize {
         self.count(Severity::Warning)
+    }
+
+    /// Returns the files that have a diagnostic with this code.
+    pub(crate) fn files_with(&self, code: &str) -> HashSet<String> {
+        let found = self.diagnostics.iter().filter(|diagnostic| diagnostic.code == code);
+        found.map(|diagnostic| diagnostic.file.clone()).collect()
     }
 
     /// Returns the number of errors. One suffices to fail the build.

@@ -3,8 +3,9 @@
 //! Decided by names only. [`rules`](crate::rules) adds the rules of `_redirects`.
 
 use std::borrow::Cow;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::btree_map::Entry;
+use std::collections::hash_map;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use cannery_archive::{Key, KeyBuffer, Origin};
@@ -113,6 +114,8 @@ pub(crate) struct Routes {
     pub(crate) control: Vec<SourceId>,
     pub(crate) redirect_files: Vec<RuleFile>,
     pub(crate) header_files: Vec<RuleFile>,
+    /// Paths without the suffix of a file that isn't a page, such as `/security` for `security.txt`. Rules take precedence.
+    pub(crate) weak_aliases: BTreeSet<(HostId, Box<[u8]>)>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -144,6 +147,8 @@ struct Alias {
     rank: usize,
     id: SourceId,
     status: u16,
+    /// Folders, rules and fallback pages take precedence.
+    is_weak: bool,
 }
 
 /// Removes the files that no request can reach, and returns a warning about each.
@@ -278,7 +283,7 @@ impl Planner<'_> {
             Role::Plain => (200, false),
             Role::Index { rank, hidden } => {
                 if !self.options.exclude_index {
-                    self.add_alias(host, folder.into(), Alias { rank, id, status: 200 });
+                    self.add_alias(host, folder.into(), Alias { rank, id, status: 200, is_weak: false });
                 }
                 (200, hidden)
             }
@@ -318,29 +323,45 @@ impl Planner<'_> {
             self.routes.warn(self.sources.path(id), "host-twice", message);
         }
         if let Some((stem, rank)) = special::stripped(name).filter(|_| !self.options.exclude_strip) {
-            self.add_alias(host, [folder, stem].concat().into(), Alias { rank, id, status });
+            let is_weak = !special::is_page_suffix(suffix_of(name));
+            self.add_alias(host, [folder, stem].concat().into(), Alias { rank, id, status, is_weak });
         }
     }
 
     fn add_alias(&mut self, host: HostId, key: Box<[u8]>, alias: Alias) {
         match self.aliases.entry((host, key)) {
-            Entry::Vacant(entry) => {
+            hash_map::Entry::Vacant(entry) => {
                 entry.insert(alias);
             }
-            Entry::Occupied(mut entry) if alias.rank < entry.get().rank => {
+            hash_map::Entry::Occupied(mut entry) if alias.rank < entry.get().rank => {
                 entry.insert(alias);
             }
-            Entry::Occupied(_) => {}
+            hash_map::Entry::Occupied(_) => {}
         }
     }
 
     /// Returns the routes, with the aliases that no file has as its name.
     fn finish(self) -> Routes {
         let Planner { sources, mut routes, aliases, numbered, .. } = self;
-        for (path, Alias { id, status, .. }) in aliases {
-            let route = Route { target: Target::Source { id, status }, origin: Origin::Alias };
-            routes.paths.entry(path).or_insert(route);
+        let folders = folder_keys(sources, &routes);
+        let mut hiding = Vec::new();
+        for (path, Alias { id, status, is_weak, .. }) in aliases {
+            let is_folder = folders.contains(&path);
+            if is_weak && (is_folder || routes.has_fallback_for(path.0, &path.1)) {
+                continue;
+            }
+            let Entry::Vacant(entry) = routes.paths.entry(path) else { continue };
+            let (host, path) = entry.key();
+            if is_weak {
+                routes.weak_aliases.insert((*host, path.clone()));
+            } else if is_folder {
+                hiding.push((id, *host, [path, b"/".as_slice()].concat().into_boxed_slice()));
+            }
+            entry.insert(Route { target: Target::Source { id, status }, origin: Origin::Alias });
         }
+        hiding.retain(|(_, host, folder)| routes.paths.contains_key(&(*host, folder.clone())));
+        hiding.sort_unstable();
+        routes.diagnostics.extend(hiding_note(sources, &hiding));
         routes.diagnostics.extend(numbered.note(sources));
         let hiding: Vec<_> = routes.scopes.values().filter_map(Scope::fallback_that_hides_errors).collect();
         for (fallback, error_page) in hiding {
@@ -353,6 +374,40 @@ impl Planner<'_> {
         }
         routes
     }
+}
+
+/// Returns the keys of all folders, without a slash at the end.
+fn folder_keys(sources: &Sources, routes: &Routes) -> HashSet<(HostId, Box<[u8]>)> {
+    let mut buffer = KeyBuffer::new();
+    let mut keys = HashSet::new();
+    for folder in &sources.folders {
+        let path = [folder, b"/".as_slice()].concat();
+        let (host, path) = match site_of(&path) {
+            Site::Default(path) => (None, path),
+            Site::Host(name, path) => (routes.host_ids.get(&*name).copied(), path),
+            Site::Invalid(_) => continue,
+        };
+        if let Ok(key) = Key::from_file(path.strip_suffix(b"/").unwrap_or(path), &mut buffer) {
+            keys.insert((host, key.bytes().into()));
+        }
+    }
+    keys
+}
+
+/// Returns one note about the pages whose short names are also those of folders with an index page.
+fn hiding_note(sources: &Sources, hiding: &[(SourceId, HostId, Box<[u8]>)]) -> Option<Diagnostic> {
+    let (id, _, folder) = hiding.first()?;
+    let folder = String::from_utf8_lossy(folder);
+    let others = match hiding.len() {
+        1 => String::new(),
+        2 => " (1 more page is like this)".to_owned(),
+        count => format!(" ({} more pages are like this)", count - 1),
+    };
+    let message = format!(
+        "answers `{}`, and the folder's index page only `{folder}`{others}",
+        &folder[..folder.len() - 1]
+    );
+    Some(Diagnostic::note(sources.path(*id), "short-name", message))
 }
 
 impl Scope {
@@ -421,6 +476,33 @@ impl Routes {
             };
             self.paths.contains_key(&root) || self.scopes.get(&root).is_some_and(is_answered_below)
         })
+    }
+
+    /// Returns `true` if a fallback page answers a path that has no file.
+    pub(crate) fn has_fallback_for(&self, host: HostId, path: &[u8]) -> bool {
+        let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        folders.map(|(slash, _)| &path[..=slash]).any(|folder| {
+            let scope = self.scopes.get(&(host, folder.into()));
+            // The path has no suffix, so pages and assets alike answer.
+            scope.is_some_and(|scope| !scope.fallbacks.is_empty())
+        })
+    }
+
+    /// Removes the paths without a suffix that a rule with a pattern answers.
+    pub(crate) fn drop_ruled_aliases(&mut self) {
+        let aliases = std::mem::take(&mut self.weak_aliases);
+        for (host, path) in &aliases {
+            let is_ruled = self.sites_of(*host).into_iter().any(|site| {
+                let scope = self.scopes.get(&(site, b"/".as_slice().into()));
+                scope.is_some_and(|scope| {
+                    scope.rules.iter().any(|rule| self.rules[*rule as usize].source.matches(path))
+                })
+            });
+            if is_ruled {
+                self.paths.remove(&(*host, path.clone()));
+            }
+        }
+        self.weak_aliases = aliases;
     }
 
     pub(crate) fn host_name(&self, host: HostId) -> Option<&str> {

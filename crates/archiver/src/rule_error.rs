@@ -23,6 +23,11 @@ impl RuleError {
         RuleError { severity: Severity::Error, ..RuleError::new(code, message) }
     }
 
+    /// Creates a note about a line that does no harm.
+    pub(crate) fn note(code: &'static str, message: impl Into<String>) -> RuleError {
+        RuleError { severity: Severity::Note, ..RuleError::new(code, message) }
+    }
+
     pub(crate) fn at(self, file: &str, line: u32) -> Diagnostic {
         let RuleError { severity, code, message } = self;
         Diagnostic { severity, file: file.to_owned(), line: Some(line), code, message }

@@ -57,6 +57,7 @@ pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> 
         let is_ordered = rule.force && last_forced.is_some_and(|last| place < last);
         add_rule(routes, host, rule, is_ordered);
     }
+    routes.drop_ruled_aliases();
     Ok(())
 }
 
@@ -88,8 +89,10 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, is_ordered: b
 
     // A file of the same path takes precedence over a rule that isn't forced.
     let key: Box<[u8]> = key.bytes().into();
-    let is_taken =
-        routes.sites_of(host).into_iter().any(|site| routes.paths.contains_key(&(site, key.clone())));
+    let is_taken = routes.sites_of(host).into_iter().any(|site| {
+        let path = (site, key.clone());
+        routes.paths.contains_key(&path) && !routes.weak_aliases.contains(&path)
+    });
     if is_taken && !rule.force {
         let message = format!("has no effect, because {} exists; add `!` to override it", quoted(&key));
         warn(routes, &rule, "redirect-shadowed", message);

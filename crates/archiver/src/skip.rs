@@ -15,19 +15,41 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::diagnostic::Diagnostic;
+use crate::routes::{Site, site_of};
 
 /// The ignore file in the source root.
 pub const IGNORE_FILE: &str = ".canneryignore";
 
-/// The folder that RFC 8615 reserves for site-wide metadata. It is served from the source root; the rules apply to names in
+/// The folder that RFC 8615 reserves for site-wide metadata. It is served from the root of each site; the rules apply to names in
 /// it.
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// Suffixes of files that a program has left or still writes to.
-const TRANSIENT_SUFFIXES: [&str; 4] = [".log", ".tmp", ".temp", ".lock"];
+/// Suffixes of files that a program has left or still writes to: logs, locks, downloads of browsers and transfer programs, and
+/// temporary files of JetBrains' editors.
+const TRANSIENT_SUFFIXES: [&str; 13] = [
+    ".log",
+    ".tmp",
+    ".temp",
+    ".lock",
+    ".part",
+    ".partial",
+    ".filepart",
+    ".crdownload",
+    ".opdownload",
+    ".aria2",
+    "___jb_tmp___",
+    "___jb_old___",
+    "___jb_bak___",
+];
 
-/// Files that desktop systems create in folders.
-const DESKTOP_FILES: [&str; 2] = ["Thumbs.db", ".DS_Store"];
+/// Prefix of the lock files of office programs, which lie beside an open document.
+const OFFICE_LOCK_PREFIX: &str = "~$";
+
+/// Files and folders that desktop systems create in folders.
+const DESKTOP_FILES: [&str; 5] = ["Thumbs.db", ".DS_Store", "desktop.ini", "__MACOSX", "@eaDir"];
+
+/// The empty file by which Vim finds out whether it may write to a folder.
+const VIM_TEST_FILE: &[u8] = b"4913";
 
 /// The rules. The last matching pattern wins; if none matches, the built-in rules apply.
 #[derive(Debug)]
@@ -112,6 +134,12 @@ impl SkipRules {
         if self.built_in { built_in_verdict(path, is_folder) } else { None }
     }
 
+    /// Returns why a file of this length is left out, which the built-in rules leave out only if it is empty.
+    pub(crate) fn verdict_of_length(&self, path: &[u8], length: u64) -> Option<SkipReason> {
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        (self.built_in && length == 0 && name == VIM_TEST_FILE).then_some(SkipReason::VimTest)
+    }
+
     /// Returns `true` if a change of this path, relative to the source root, may change a build: it isn't left out, or it is the
     /// ignore file.
     pub fn may_matter(&self, path: &Path, is_folder: bool) -> bool {
@@ -130,7 +158,7 @@ impl SkipRules {
 
 fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    if is_folder && path == WELL_KNOWN {
+    if is_folder && is_well_known(path) {
         return None;
     }
     if let Some(file) = DESKTOP_FILES.into_iter().find(|file| name == file.as_bytes()) {
@@ -145,7 +173,16 @@ fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     if name.ends_with(b"~") {
         return Some(SkipReason::Backup);
     }
+    if name.starts_with(OFFICE_LOCK_PREFIX.as_bytes()) {
+        return Some(SkipReason::OfficeLock);
+    }
     TRANSIENT_SUFFIXES.into_iter().find(|suffix| name.ends_with(suffix.as_bytes())).map(SkipReason::Transient)
+}
+
+/// Returns `true` for the folder of metadata in the root of a site: of the default one, or of a host.
+fn is_well_known(path: &[u8]) -> bool {
+    let folder = path.strip_suffix(WELL_KNOWN);
+    folder.is_some_and(|folder| folder.is_empty() || matches!(site_of(folder), Site::Host(_, b"")))
 }
 
 /// The rule that left a name out. Its `Display` is the end of "skipped because …".
@@ -157,6 +194,10 @@ pub enum SkipReason {
     Hash,
     /// The name ends with `~`: an editor's backup.
     Backup,
+    /// The name starts with `~$`: the lock of a document that is open in an office program.
+    OfficeLock,
+    /// Vim's test whether it may write to a folder.
+    VimTest,
     /// The name has this suffix of logs, locks and temporary files.
     Transient(&'static str),
     /// The name is that of a file of desktop systems.
@@ -185,6 +226,8 @@ impl fmt::Display for SkipReason {
             SkipReason::Hidden => f.write_str("its name begins with `.`"),
             SkipReason::Hash => f.write_str("its name contains `#`"),
             SkipReason::Backup => f.write_str("its name ends with `~`"),
+            SkipReason::OfficeLock => f.write_str("its name begins with `~$`"),
+            SkipReason::VimTest => f.write_str("Vim creates it to test whether it may write"),
             SkipReason::Transient(suffix) => write!(f, "its name ends with `{suffix}`"),
             SkipReason::DesktopFile(name) => write!(f, "`{name}` is left behind by a desktop system"),
             SkipReason::Pattern { pattern, origin: PatternOrigin::Flag } => {

@@ -4,7 +4,7 @@
 //! process writes it; if it doesn't settle, or has vanished, the build takes the version of the last build.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -17,11 +17,13 @@ use std::time::Duration;
 use cannery_archive::{Digest, Extent};
 use cannery_base::{FileStamp, FileVersion};
 
+use crate::decode::decode;
 use crate::error::Error;
 use crate::page_script::PageScript;
+use crate::precompressed::{self, DECODED_BYTES_MAX, Precompressed};
 use crate::snapshot::Earlier;
 use crate::source_facts::SourceFacts;
-use crate::walk::SourceFile;
+use crate::walk::{Skipped, SourceFile};
 use crate::writers;
 
 /// Number of attempts to read a file that keeps changing.
@@ -77,6 +79,10 @@ pub(crate) struct Sources {
     pub(crate) unsettled: Mutex<BTreeSet<Box<[u8]>>>,
     /// A script that is added to each page.
     pub(crate) script: Option<PageScript>,
+    /// Files that are decoded when they are read.
+    pub(crate) precompressed: BTreeMap<SourceId, Precompressed>,
+    /// Names that the skip rules left out.
+    pub(crate) skipped: Vec<Skipped>,
 }
 
 /// A source: a file or a generated page.
@@ -143,8 +149,17 @@ impl Sources {
         }
     }
 
+    /// Returns the path that determines the media type of a source.
+    pub(crate) fn type_path(&self, id: SourceId) -> &[u8] {
+        let path = self.path(id);
+        if self.precompressed.contains_key(&id) { precompressed::inner_name(path) } else { path }
+    }
+
     /// Returns the length of a source in bytes, as last seen.
     pub(crate) fn length(&self, id: SourceId) -> u64 {
+        if let Some(precompressed) = self.precompressed.get(&id) {
+            return precompressed.length;
+        }
         match self.of(id) {
             Source::File(file) => file.stamp.version.size,
             Source::Generated(page) => page.page.content.len() as u64,
@@ -154,6 +169,13 @@ impl Sources {
     /// Returns the length in bytes of the content of a source, from the stamp of its file.
     pub(crate) fn content_length(&self, id: SourceId, stamp: &FileStamp) -> u64 {
         stamp.version.size + self.added_bytes(id)
+    }
+
+    /// Returns `true` if a source has exactly the bytes of its file.
+    pub(crate) fn is_verbatim(&self, id: SourceId) -> bool {
+        matches!(self.of(id), Source::File(_))
+            && self.added_bytes(id) == 0
+            && !self.precompressed.contains_key(&id)
     }
 
     /// Returns the number of bytes that are added to a source.
@@ -185,7 +207,7 @@ impl Sources {
             }
             Source::File(file) => {
                 if let Some(kept) = self.stored(file) {
-                    return Ok(self.put_kept(id, &kept, bytes));
+                    return self.put_kept(id, &kept, bytes);
                 }
                 let outcome = self.unchanged(id, file.stamp, |opened, stamp| {
                     bytes
@@ -193,26 +215,39 @@ impl Sources {
                     opened.read_exact(bytes)
                 });
                 match outcome {
-                    Ok(stamp) => {
-                        self.add_script(id, bytes);
-                        Ok(stamp)
-                    }
-                    Err(error) => Ok(self.put_kept(id, &self.last_version(file, error)?, bytes)),
+                    Ok(stamp) => self.finish(id, stamp, bytes),
+                    Err(error) => self.put_kept(id, &self.last_version(file, error)?, bytes),
                 }
             }
         }
     }
 
     /// Replaces `bytes` by a version that was kept, and returns its stamp.
-    fn put_kept(&self, id: SourceId, kept: &EarlierVersion<'_>, bytes: &mut Vec<u8>) -> FileStamp {
+    fn put_kept(
+        &self,
+        id: SourceId,
+        kept: &EarlierVersion<'_>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<FileStamp, Error> {
         bytes.clear();
         bytes.extend_from_slice(kept.content);
         match kept.origin {
-            // It has the script.
-            Origin::LastBuild => {}
-            Origin::Capture => self.add_script(id, bytes),
+            // It has the script, and is decoded.
+            Origin::LastBuild => Ok(kept.stamp),
+            Origin::Capture => self.finish(id, kept.stamp, bytes),
         }
-        kept.stamp
+    }
+
+    /// Turns the bytes of a file into those of the source, and returns the stamp of these.
+    fn finish(&self, id: SourceId, stamp: FileStamp, bytes: &mut Vec<u8>) -> Result<FileStamp, Error> {
+        let Some(Precompressed { coding, length }) = self.precompressed.get(&id) else {
+            self.add_script(id, bytes);
+            return Ok(stamp);
+        };
+        let decoded = decode(*coding, bytes, DECODED_BYTES_MAX);
+        let decoded = decoded.ok().filter(|decoded| decoded.len() as u64 == *length);
+        *bytes = decoded.ok_or_else(|| self.changing(id))?;
+        Ok(stamp_of_decoded(&stamp, *length))
     }
 
     /// Adds the script to a page that was read.
@@ -277,7 +312,7 @@ impl Sources {
     ) -> Result<(T, FileStamp), Error> {
         let mut state = begin();
         let file = match self.of(id) {
-            Source::File(file) if self.added_bytes(id) == 0 => file,
+            Source::File(file) if self.is_verbatim(id) => file,
             _ => {
                 let mut bytes = Vec::new();
                 let stamp = self.read(id, &mut bytes)?;
@@ -324,6 +359,18 @@ impl Sources {
     pub(crate) fn changing(&self, id: SourceId) -> Error {
         Error::Changing { path: self.full_path(id) }
     }
+}
+
+/// Returns the stamp of a decoded file. No file has it, so that no cache takes the content for that of the file, should the rule
+/// be removed.
+fn stamp_of_decoded(stamp: &FileStamp, length: u64) -> FileStamp {
+    let version = FileVersion { size: length, inode: !stamp.version.inode, ..stamp.version };
+    FileStamp { version, ..*stamp }
+}
+
+/// Returns `true` for the stamp of a decoded file: no file system has this many inodes.
+pub(crate) fn is_of_decoded(stamp: &FileStamp) -> bool {
+    stamp.version.inode > u64::MAX / 2
 }
 
 /// Reads a file until its stamp is the same before and after. `expected` is the last known stamp, so one look after reading

@@ -89,6 +89,11 @@ pub(crate) fn stripped(name: &[u8]) -> Option<(&[u8], usize)> {
     Some((stem, place(&STRIPPED_SUFFIXES, suffix)?))
 }
 
+/// Returns `true` for the suffix of a page.
+pub(crate) fn is_page_suffix(suffix: &[u8]) -> bool {
+    place(&PAGE_SUFFIXES, suffix).is_some()
+}
+
 /// Returns `true` for a number that isn't a status, such as that of a tile or a chapter.
 pub(crate) fn is_ordinary_number(name: &[u8], suffix: &[u8]) -> bool {
     let Some((stem, own)) = split(name) else { return false };

@@ -2,12 +2,18 @@
 //!
 //! The checks read names, and open only files that may contain a private key. No file is left out.
 
+mod foreign;
+pub(crate) mod left_out;
+
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use cannery_archive::{SCHEMA_PREFIX_BYTES, has_schema_version};
+
 use crate::diagnostic::Diagnostic;
+use crate::options::Options;
 use crate::source::Sources;
 
 /// Names that are easily mistaken for a special name, in any case, and the special name.
@@ -49,8 +55,11 @@ const KEY_BYTES_MAX: u64 = 4096;
 /// Packages of build tools, which pages don't need.
 const PACKAGES: &[u8] = b"node_modules";
 
+/// Suffixes of files that a build tool has compressed.
+const CODED_SUFFIXES: [&[u8]; 3] = [b".br", b".gz", b".zst"];
+
 /// Returns a warning about each suspicious file.
-pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
+pub(crate) fn find(sources: &Sources, options: &Options) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for folder in &sources.folders {
         let (parents, name) = split(folder);
@@ -73,8 +82,49 @@ pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
             continue;
         }
         found.extend(examine(&sources.root, &file.path, name));
+        if options.media_types.of(&file.path).text == "application/octet-stream"
+            && is_archive(sources, &file.path)
+        {
+            let message = "is an archive of a site, perhaps an earlier one of this site, and is published; leave it out with \
+                           `--ignore`, or move it out of the folder";
+            found.push(warning(&file.path, "private-file", message));
+        }
     }
+    found.append(&mut foreign::find(sources));
+    found.append(&mut left_out::find(sources));
+    found.extend(coded_copies(sources, options));
     found
+}
+
+/// Returns one note about the files that a build tool has compressed, beside their originals.
+fn coded_copies(sources: &Sources, options: &Options) -> Option<Diagnostic> {
+    let is_copy = |path: &[u8]| {
+        let original = CODED_SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix))?;
+        let is_beside = sources.files.binary_search_by(|file| (*file.path).cmp(original)).is_ok();
+        (is_beside && options.media_types.of(original).compress).then_some(())
+    };
+    let mut copies = (0..)
+        .zip(&sources.files)
+        .filter(|(id, file)| !sources.precompressed.contains_key(id) && is_copy(&file.path).is_some());
+    let (_, first) = copies.next()?;
+    let (count, verb) = match copies.count() {
+        0 => ("this file is a compressed copy".to_owned(), "is"),
+        more => (format!("this file and {more} more are compressed copies"), "are"),
+    };
+    let suffix = String::from_utf8_lossy(&first.path).rsplit('.').next().unwrap_or_default().to_owned();
+    let message = format!(
+        "{count} of the file beside it, and {verb} published under its own name; the archiver compresses by itself, so leave such \
+         files out with `--ignore '*.{suffix}'`"
+    );
+    Some(Diagnostic::note(&first.path, "compressed-copy", message))
+}
+
+/// Returns `true` if a file begins like an archive of this program.
+fn is_archive(sources: &Sources, path: &[u8]) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(sources.root.join(std::ffi::OsStr::from_bytes(path)))
+        .and_then(|file| file.take(SCHEMA_PREFIX_BYTES as u64).read_to_end(&mut start));
+    read.is_ok() && has_schema_version(&start)
 }
 
 /// Returns a warning if the name of a file, or the start of a key file, is suspicious.

@@ -374,7 +374,11 @@ impl Reading {
             self.warn(&path, OUTSIDE, message);
         }
 
-        if metadata.is_file() {
+        if metadata.is_file()
+            && let Some(reason) = rules.verdict_of_length(&path, metadata.len())
+        {
+            self.found.skipped.push(Skipped { path, is_folder, reason });
+        } else if metadata.is_file() {
             self.found.files.push(SourceFile { path, stamp: FileStamp::of(metadata) });
         } else if !metadata.is_dir() {
             let message = format!("{} cannot be served and is left out", kind_of(metadata));

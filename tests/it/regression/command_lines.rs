@@ -157,3 +157,42 @@ fn colon_port_listens_on_both_ip_versions() {
         }
     }
 }
+
+/// The host was looked up as it was typed, and `explain` answered from the default site.
+#[test]
+fn explain_takes_hosts_as_they_are_typed() {
+    let place = Place::new(&[
+        ("index.html", "default"),
+        ("_hosts/xn--mnchen-3ya.de/index.html", "city"),
+        ("_hosts/b.example/index.html", "b"),
+    ]);
+    let archive = place.compile();
+    for (url, file) in [
+        ("http://m\u{fc}nchen.de/", "_hosts/xn--mnchen-3ya.de/index.html"),
+        ("http://M\u{dc}NCHEN.de:8080/", "_hosts/xn--mnchen-3ya.de/index.html"),
+        ("http://B.EXAMPLE./", "_hosts/b.example/index.html"),
+        ("http://unknown.example/", "index.html"),
+    ] {
+        prints("cannery", &["explain", &archive, url], &format!("The file `{file}` answers"));
+    }
+}
+
+/// The warning didn't say how the name is spelled in requests.
+#[test]
+fn folder_of_an_international_host_is_renamed_in_the_warning() {
+    let place = Place::new(&[("index.html", "default"), ("_hosts/m\u{fc}nchen.de/index.html", "city")]);
+    let output = run("cannery-archiver", &[&place.path("site"), &place.path("site.cdb")]);
+    assert!(output_text(&output).contains("`_hosts/xn--mnchen-3ya.de`"), "{}", output_text(&output));
+}
+
+/// Links that a proxy answers made `--check-links --strict` useless.
+#[test]
+fn link_checker_has_exceptions() {
+    let place = Place::new(&[("index.html", "<a href=/api/x>1</a><a href='{{ url }}'>2</a>")]);
+    let build = [&place.path("site"), &place.path("site.cdb"), "--check-links", "--strict"];
+    assert_eq!(run("cannery-archiver", &build).status.code(), Some(5));
+    let output = run("cannery-archiver", &[&build[..], &["--check-links-except", "/api/*"]].concat());
+    assert!(output.status.success(), "{}", output_text(&output));
+    let output = run("cannery-archiver", &[&build[..], &["--check-links-except", "api"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
+}

@@ -50,17 +50,19 @@ fn empty_splat_redirects_to_no_other_host() {
 /// The password was published, and the page stayed open.
 #[test]
 fn access_control_rules_fail_the_build() {
-    let cases: [(&[(&'static str, &'static str)], &str); 8] = [
+    let cases: [(&[(&'static str, &'static str)], &str); 10] = [
         (&[("_headers", "/a/*\n  Basic-Auth: user:password\n")], "_headers:2: error: `Basic-Auth`"),
         (&[("_headers", "/a/*\n  X-A: 1\n  WWW-Authenticate: Basic\n")], "_headers:3: error:"),
         (&[("_headers", "/a/*\n  auth_basic on\n")], "_headers:2: error: `auth_basic`"),
+        (&[("_redirects", "/a/* /b/:splat 200! Role=admin\n")], "_redirects:1: error: the condition `Role=`"),
+        (&[("_redirects", "/a/*\n    Basic-Auth: user:password\n")], "_redirects:2: error: `Basic-Auth`"),
         (
-            &[("_redirects", "/a/* /b/:splat 200! Role=admin\n")],
-            "_redirects:1: error: the condition `Role=admin`",
+            &[("staticwebapp.config.json", "{\"routes\": [{\"allowedRoles\": [\"x\"]}]}")],
+            "error: `allowedRoles`",
         ),
         (&[("_redirects", "\n/a/* /login 401!\n")], "_redirects:2: error: the code `401!`"),
         (&[("a/.htaccess", "# closed\nAuthType Basic\n")], "a/.htaccess:2: error: `AuthType`"),
-        (&[("a/.htpasswd", "# staff\nuser:$apr1$x\n")], "a/.htpasswd:2: error: `user`"),
+        (&[("a/.htpasswd", "# staff\nuser:$apr1$x\n")], "a/.htpasswd:2: error: a password file"),
         (&[("netlify.toml", "[[headers]]\n  Basic-Auth = \"u:p\"\n")], "netlify.toml:2: error: `Basic-Auth`"),
     ];
     for (files, expected) in cases {
@@ -69,6 +71,7 @@ fn access_control_rules_fail_the_build() {
         let (code, printed) = build(&files, &[]);
         assert_eq!(code, Some(3), "{printed}");
         assert!(printed.contains(expected), "{expected} is missing:\n{printed}");
+        assert!(!printed.contains("password:") && !printed.contains("user"), "{printed}");
     }
     let open = [("index.html", "home"), (".htaccess", "Require all granted\nRewriteEngine on\n")];
     assert_eq!(build(&open, &["--strict"]).0, Some(0));
@@ -248,4 +251,48 @@ fn rules_for_hosts_apply_on_those_hosts() {
         assert_eq!(field("own.example", target, "X-Site").as_deref(), Some("own"));
         assert_eq!(field("own.example", target, "X-All"), None);
     }
+}
+
+/// Rules with a placeholder in the query of their target were ignored.
+#[test]
+fn query_of_a_target_may_have_placeholders() {
+    let rules = "/products/:code/:name /products?code=:code&name=:name\n/go/* /target?to=:splat 302\n";
+    let server = site(&[("index.html", "home"), ("_redirects", rules)]);
+    for (target, location) in [
+        ("/products/a%26b/c", "/products?code=a%26b&name=c"),
+        ("/products/a/b?x=1", "/products?code=a&name=b&x=1"),
+        ("/go/x/y%3Fz", "/target?to=x/y%3Fz"),
+    ] {
+        assert_eq!(server.get(target).field("Location"), Some(location), "{target}");
+    }
+}
+
+/// The recipe for canonical addresses in docs/rules.md.
+#[test]
+fn canonical_addresses_redirect_the_others() {
+    let rules = "# dialect: cloudflare\n/index.html / 308\n/*/index.html /:splat/ 308\n/*.html /:splat 308\n";
+    let files = [
+        ("index.html", "home"),
+        ("about.html", "about"),
+        ("docs/index.html", "docs"),
+        ("docs/page.html", "page"),
+        ("404.html", "missing"),
+        ("_redirects", rules),
+    ];
+    assert_eq!(build(&files, &["--strict"]).0, Some(0));
+    let server = site(&files);
+    for (target, location) in [
+        ("/index.html", "/"),
+        ("/about.html", "/about"),
+        ("/docs/index.html", "/docs/"),
+        ("/docs/page.html?x=1", "/docs/page?x=1"),
+    ] {
+        let response = server.get(target);
+        assert_eq!((response.status, response.field("Location")), (308, Some(location)), "{target}");
+    }
+    for (target, text) in [("/", "home"), ("/about", "about"), ("/docs/", "docs"), ("/docs/page", "page")] {
+        let response = server.get(target);
+        assert_eq!((response.status, &*response.body), (200, text.as_bytes()), "{target}");
+    }
+    assert_eq!((server.get("/docs").status, server.get("/none").status), (308, 404));
 }

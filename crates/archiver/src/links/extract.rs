@@ -71,6 +71,8 @@ enum Attribute {
     Rel,
     HttpEquiv,
     Content,
+    /// `name` or `property` of `<meta>`.
+    MetaName,
 }
 
 impl Attribute {
@@ -83,6 +85,7 @@ impl Attribute {
             b"rel" => Some(Attribute::Rel),
             b"http-equiv" => Some(Attribute::HttpEquiv),
             b"content" => Some(Attribute::Content),
+            b"name" | b"property" => Some(Attribute::MetaName),
             _ => None,
         }
     }
@@ -105,10 +108,23 @@ impl Reader {
             CallbackEvent::String { value } if self.element == b"style" => {
                 self.document.links.extend(css(value).into_iter().map(|link| link.after(offset)));
             }
+            // For browsers without scripts, its content is part of the page; the tokenizer takes it for text.
+            CallbackEvent::String { value } if self.element == b"noscript" => {
+                let inner = html(value);
+                self.document.links.extend(inner.links.into_iter().map(|link| link.after(offset)));
+            }
             // The content of `<style>` is one string, so whatever comes next is no style sheet.
             CallbackEvent::EndTag { .. } => self.element.clear(),
             _ => {}
         }
+    }
+
+    /// Returns `true` if the element has an attribute with one of these values, in any case.
+    fn has_value(&self, wanted: Attribute, values: &[&[u8]]) -> bool {
+        self.attributes.iter().any(|(attribute, link)| {
+            let value = link.reference.trim_ascii();
+            *attribute == wanted && values.iter().any(|known| value.eq_ignore_ascii_case(known))
+        })
     }
 
     fn finish_element(&mut self) {
@@ -134,6 +150,9 @@ impl Reader {
                     && value.reference.eq_ignore_ascii_case(b"content-security-policy")
             });
 
+        let is_refresh = self.element == b"meta" && self.has_value(Attribute::HttpEquiv, &[b"refresh"]);
+        let is_media = self.element == b"meta" && self.has_value(Attribute::MetaName, &MEDIA_NAMES);
+
         for (attribute, link) in self.attributes.drain(..) {
             match attribute {
                 Attribute::Url if self.element == b"base" => {
@@ -154,14 +173,52 @@ impl Reader {
                 Attribute::Content if is_policy => {
                     self.document.policies.push(Policy { text: link.reference, offset: link.offset });
                 }
+                Attribute::Content if is_refresh => {
+                    let reference = refresh_target(&link.reference).map(<[u8]>::to_vec);
+                    self.document.links.extend(reference.map(|reference| Link { reference, ..link }));
+                }
+                Attribute::Content if is_media => self.document.links.push(link),
                 Attribute::Url
                 | Attribute::Data
+                | Attribute::MetaName
                 | Attribute::Rel
                 | Attribute::HttpEquiv
                 | Attribute::Content => {}
             }
         }
     }
+}
+
+/// Names of `<meta>` elements whose content is the URL of an image, a video or a sound.
+const MEDIA_NAMES: [&[u8]; 11] = [
+    b"msapplication-tileimage",
+    b"og:audio",
+    b"og:audio:url",
+    b"og:image",
+    b"og:image:secure_url",
+    b"og:image:url",
+    b"og:video",
+    b"og:video:secure_url",
+    b"og:video:url",
+    b"twitter:image",
+    b"twitter:image:src",
+];
+
+/// Returns the URL of a refresh, such as `5; url=/next` (HTML, "shared declarative refresh steps").
+fn refresh_target(content: &[u8]) -> Option<&[u8]> {
+    let is_time = |byte: &u8| byte.is_ascii_digit() || *byte == b'.' || byte.is_ascii_whitespace();
+    let start = content.iter().position(|byte| !is_time(byte))?;
+    let rest = content[start..].strip_prefix(b";").or_else(|| content[start..].strip_prefix(b","))?;
+    let mut rest = rest.trim_ascii_start();
+    if has_prefix(rest, b"url") {
+        let after = rest[3..].trim_ascii_start();
+        rest = after.strip_prefix(b"=").map_or(rest, <[u8]>::trim_ascii_start);
+    }
+    let url = match rest.first() {
+        Some(quote @ (b'"' | b'\'')) => rest[1..].split(|byte| byte == quote).next()?,
+        _ => rest,
+    };
+    Some(url.trim_ascii()).filter(|url| !url.is_empty())
 }
 
 impl Link {

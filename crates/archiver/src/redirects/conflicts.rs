@@ -1,11 +1,14 @@
-//! Conflicts between the rules of a file: rules that can never apply, and redirect loops.
+//! Conflicts between the rules of a file: rules that can never apply, and rules that always redirect to themselves.
 //!
 //! In all dialects the first matching rule wins. Which files exist isn't known here.
 
 use std::collections::HashMap;
 
-use super::rule::RedirectRule;
-use crate::pattern::{Pattern, PatternPiece, Symbol};
+use super::line::Scheme;
+use super::rule::{Action, RedirectRule};
+use super::template::TemplatePiece;
+use crate::host::starts_with_ignoring_case;
+use crate::pattern::{Pattern, Symbol};
 use crate::pattern_index::PatternIndex;
 use crate::rule_error::RuleError;
 
@@ -21,14 +24,20 @@ pub(super) struct AcceptedRules {
 
 impl AcceptedRules {
     /// Adds a rule unless it would never apply or always redirect to itself.
-    pub(super) fn add(&mut self, rule: RedirectRule) -> Result<(), RuleError> {
-        refuse_self_loop(&rule)?;
+    ///
+    /// `scheme` is that of the rule's source, which no rule depends on.
+    pub(super) fn add(&mut self, rule: RedirectRule, scheme: Option<Scheme>) -> Result<(), RuleError> {
+        refuse_self_loop(&rule, scheme)?;
 
         // An earlier rule that isn't forced doesn't apply where a file exists, so a forced one still has an effect.
         let beats = |earlier: &RedirectRule| earlier.force || !rule.force;
         let key = (rule.host.clone(), rule.source.clone());
         let same = self.seen.get(&key).into_iter().flatten().map(|&index| &self.rules[index]);
         if let Some(earlier) = same.into_iter().find(|earlier| beats(earlier)) {
+            // `http://example.com/*` and `https://example.com/*` with the same target are usual.
+            if scheme.is_some() && earlier.action == rule.action {
+                return Ok(());
+            }
             let message = format!(
                 "line {} has the same source and takes precedence; remove one of the two",
                 earlier.line
@@ -56,56 +65,10 @@ impl AcceptedRules {
         self.rules.push(rule);
         Ok(())
     }
-
-    /// Returns the loops of redirects without captures, each with its last line. The rules are kept: a file at one of the
-    /// paths breaks the loop.
-    pub(super) fn loops(&self) -> Vec<(u32, RuleError)> {
-        let next: Vec<Option<usize>> = self.rules.iter().map(|rule| self.static_successor(rule)).collect();
-        let mut settled = vec![false; next.len()];
-        let mut loops = Vec::new();
-        for start in 0..next.len() {
-            // Each rule has one successor, so a walk ends, reaches a rule of an earlier walk, or returns to a rule of its
-            // own.
-            let mut trail = Vec::new();
-            let mut position = Some(start);
-            while let Some(index) = position.filter(|&index| !settled[index]) {
-                settled[index] = true;
-                trail.push(index);
-                position = next[index];
-            }
-            let begin = position.and_then(|index| trail.iter().position(|&visited| visited == index));
-            loops.extend(begin.and_then(|begin| self.loop_error(&trail[begin..])));
-        }
-        loops
-    }
-
-    /// Returns the error for a loop, and its last line. Returns `None` for a rule that redirects to itself, which was rejected
-    /// before.
-    fn loop_error(&self, along: &[usize]) -> Option<(u32, RuleError)> {
-        let mut lines: Vec<u32> = along.iter().map(|&index| self.rules[index].line).collect();
-        lines.sort_unstable();
-        let [_, .., last] = lines[..] else { return None };
-        let all: Vec<String> = lines.iter().map(u32::to_string).collect();
-        let message =
-            format!("the redirects of lines {} form a loop; point one of them at a page", all.join(", "));
-        Some((last, RuleError::new("redirect-loop", message)))
-    }
-
-    /// Returns the rule that applies to the target of `rule`, if neither has captures.
-    fn static_successor(&self, rule: &RedirectRule) -> Option<usize> {
-        if !rule.source.is_static() {
-            return None;
-        }
-        let (host, symbols) = redirect_destination(rule)?;
-        let path = symbols.iter().map(Symbol::byte).collect::<Option<Vec<u8>>>()?;
-        let pattern = Pattern { pieces: vec![PatternPiece::Literal(path)] };
-        let for_host = |host: Option<String>| self.seen.get(&(host, pattern.clone()))?.first().copied();
-        for_host(host.clone()).or_else(|| host.and_then(|_| for_host(None)))
-    }
 }
 
 /// Rejects a rule that matches its own target.
-fn refuse_self_loop(rule: &RedirectRule) -> Result<(), RuleError> {
+fn refuse_self_loop(rule: &RedirectRule, scheme: Option<Scheme>) -> Result<(), RuleError> {
     let Some((host, symbols)) = redirect_destination(rule) else { return Ok(()) };
     if host != rule.host {
         return Ok(());
@@ -120,9 +83,27 @@ fn refuse_self_loop(rule: &RedirectRule) -> Result<(), RuleError> {
     if !is_loop {
         return Ok(());
     }
-    let message = "the target matches this rule again, whatever its scheme and query, so clients would be redirected \
-                   forever; change the target";
+    // On Netlify, such a rule is only for `http`.
+    let is_upgrade = scheme == Some(Scheme::Http) && leads_to_https(rule);
+    if is_upgrade && rule.source.symbols() == symbols {
+        let message = "this line only changes `http` to `https`, which the server does for all hosts if it is started with \
+                       `--https-redirect`; the line itself has no effect";
+        return Err(RuleError::note("redirect-scheme", message));
+    }
+    let remedy = if is_upgrade {
+        "rules don't depend on the scheme: start the server with `--https-redirect`, and change the target"
+    } else {
+        "change the target"
+    };
+    let message = format!(
+        "the target matches this rule again, whatever its scheme and query, so clients would be redirected forever; {remedy}"
+    );
     Err(RuleError::new("redirect-loop", message))
+}
+
+fn leads_to_https(rule: &RedirectRule) -> bool {
+    let Action::Redirect { target, .. } = &rule.action else { return false };
+    matches!(target.pieces.first(), Some(TemplatePiece::Literal(first)) if starts_with_ignoring_case(first, b"https://"))
 }
 
 /// Returns the host and the decoded path of a redirect's target: `None` for a rewrite, and for an absolute target of a rule

@@ -3,7 +3,7 @@
 use super::rule::{Action, Dialect};
 use super::template::{Template, has_reference};
 use crate::access_control;
-use crate::host::{after_scheme, split_host};
+use crate::host::{after_scheme, split_host, starts_with_ignoring_case};
 use crate::pattern::{Pattern, PatternSyntax, refuse_odd_segments};
 use crate::percent::{encode_for_location, is_unreserved, percent_decode, percent_encode};
 use crate::rule_error::RuleError;
@@ -14,8 +14,17 @@ pub(super) struct Context<'a> {
     pub(super) dialect: Dialect,
 }
 
+/// The scheme of a source with a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Http,
+    Https,
+}
+
 /// A rule without file and line.
 pub(super) struct ParsedRule {
+    /// The scheme in the source, which has no effect.
+    pub(super) scheme: Option<Scheme>,
     pub(super) host: Option<String>,
     pub(super) source: Pattern,
     pub(super) action: Action,
@@ -41,9 +50,11 @@ impl Context<'_> {
             .take_while(|word| !word.starts_with('#'))
             .collect();
         let Some((&source, rest)) = words.split_first() else { return Ok(None) };
+        refuse_field(line)?;
         let Source { host, pattern, names } = self.parse_source(source)?;
         let (&target, rest) = rest.split_first().ok_or_else(|| {
-            RuleError::new("missing-target", "the line has no target; write `source target code`")
+            let message = "the line has no target; write `source target code`";
+            RuleError::new("missing-target", message)
         })?;
 
         refuse_access_control(target, rest)?;
@@ -59,7 +70,12 @@ impl Context<'_> {
         } else {
             self.parse_rewrite(status, target, &names)?
         };
-        Ok(Some(ParsedRule { host, source: pattern, action, force, remark }))
+        let scheme = if starts_with_ignoring_case(source.as_bytes(), b"http://") {
+            Some(Scheme::Http)
+        } else {
+            starts_with_ignoring_case(source.as_bytes(), b"https://").then_some(Scheme::Https)
+        };
+        Ok(Some(ParsedRule { scheme, host, source: pattern, action, force, remark }))
     }
 
     fn parse_source(&self, text: &str) -> Result<Source, RuleError> {
@@ -151,7 +167,7 @@ impl Context<'_> {
                 ));
             }
             // A capture could contain user information or a port.
-            if has_reference(authority, names) {
+            if is_placeholder(authority, names) {
                 let message = "a placeholder in the target's host is not supported, so the rule is ignored";
                 return Err(RuleError::new("unsupported-target", message));
             }
@@ -159,17 +175,20 @@ impl Context<'_> {
 
         let (rest, fragment) = split_at(&target, '#');
         let (address, query) = split_at(rest, '?');
-        let tail = |text: Option<&str>| match text {
-            None => Ok(None),
-            Some(text) if has_reference(text, names) => {
-                let message = "a placeholder in the target's query or fragment is not supported, so the rule is ignored";
-                Err(RuleError::new("unsupported-target", message))
-            }
-            Some(text) => encode_for_location(text).map(Some),
+        let parse = |text: &str| {
+            Template::parse(text, names, |literal| encode_for_location(literal).map(String::into_bytes))
         };
-        let target =
-            Template::parse(address, names, |literal| encode_for_location(literal).map(String::into_bytes))?;
-        Ok(Action::Redirect { status, target, query: tail(query)?, fragment: tail(fragment)? })
+        let fragment = match fragment {
+            Some(text) if is_placeholder(text, names) => {
+                let message =
+                    "a placeholder in the target's fragment is not supported, so the rule is ignored";
+                return Err(RuleError::new("unsupported-target", message));
+            }
+            Some(text) => Some(encode_for_location(text)?),
+            None => None,
+        };
+        let query = query.map(parse).transpose()?;
+        Ok(Action::Redirect { status, target: parse(address)?, query, fragment })
     }
 
     /// Parses the target of a rewrite. Also returns a remark if a part of the target is ignored.
@@ -221,6 +240,23 @@ impl Context<'_> {
     }
 }
 
+/// Rejects a field line, which belongs into `_headers`, and access control of other servers.
+fn refuse_field(line: &str) -> Result<(), RuleError> {
+    let line = line.trim();
+    if looks_like_target(line) {
+        return Ok(());
+    }
+    access_control::refuse_field(line)?;
+    access_control::refuse_directive(line)?;
+    let name = line.split_once(':').map_or("", |(name, _)| name.trim_end());
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if name.is_empty() || !name.bytes().all(is_name) {
+        return Ok(());
+    }
+    let message = format!("`{name}` is a response field, which belongs into `_headers`");
+    Err(RuleError::new("bad-source", message))
+}
+
 /// Rejects conditions and codes that are access control on other hosts.
 fn refuse_access_control(target: &str, words: &[&str]) -> Result<(), RuleError> {
     if !looks_like_target(target) {
@@ -233,6 +269,11 @@ fn refuse_access_control(target: &str, words: &[&str]) -> Result<(), RuleError> 
 /// Returns `true` for a word that is a target rather than a condition.
 fn looks_like_target(word: &str) -> bool {
     word.starts_with('/') || word.starts_with("./") || word.contains("://")
+}
+
+/// Returns `true` if text contains a placeholder, or `:splat`, which is one even if the source has no `*`.
+fn is_placeholder(text: &str, names: &[String]) -> bool {
+    has_reference(text, names) || has_reference(text, &["splat".to_owned()])
 }
 
 /// Splits text at the first `mark`, which belongs to neither part.

@@ -47,7 +47,7 @@ pub enum Action {
         /// percent-encodes captures, and prevents that they make a path begin with `//`, which would name another host.
         target: Template,
         /// The target's query without `?`. If it has none, the request's query is kept.
-        query: Option<String>,
+        query: Option<Template>,
         /// The target's fragment without `#`.
         fragment: Option<String>,
     },

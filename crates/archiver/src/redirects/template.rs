@@ -75,9 +75,10 @@ impl Template {
     }
 }
 
-pub(super) fn has_reference(text: &str, names: &[String]) -> bool {
+/// Returns `true` if text contains `:name` for one of these names.
+pub(crate) fn has_reference(text: &str, names: &[String]) -> bool {
     text.match_indices(':').any(|(colon, _)| {
         let name = identifier(&text[colon + 1..]);
-        name == "splat" || names.iter().any(|known| known == name)
+        names.iter().any(|known| known == name)
     })
 }

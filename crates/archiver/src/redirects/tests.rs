@@ -208,7 +208,7 @@ fn unsupported_rules_are_ignored_as_a_whole() {
         ("/a /b Language=de", "unsupported-condition"),
         ("/a https://api.example.org/:x 200", "unsupported-target"),
         ("/a //api.example.org/ 200!", "unsupported-target"),
-        ("/a/:id /b?id=:id 301", "unsupported-target"),
+        ("/a/:id /b#:id 301", "unsupported-target"),
         ("/a/:id https://:id.example.org/ 301", "unsupported-target"),
         ("/a/* https://example.org:splat 301", "unsupported-target"),
     ];
@@ -267,7 +267,7 @@ fn targets_are_split_and_encoded_as_urls() {
     let expected = Action::Redirect {
         status: 301,
         target: constant("https://example.org/caf%C3%A9/%5Cx%20"),
-        query: Some("q=%C3%BC&r=/?".to_owned()),
+        query: Some(constant("q=%C3%BC&r=/?")),
         fragment: Some("s#t".to_owned()),
     };
     assert_eq!(rule("/a https://example.org/café/\\x%20?q=ü&r=/?#s#t").action, expected);
@@ -346,7 +346,8 @@ fn redirect_to_itself_is_rejected() {
         "/a /a",
         "/a /%61?x=1#y",
         "/a/:x/* /a/:x/:splat",
-        "http://h/* https://h/:splat 301!",
+        "https://h/* http://h/:splat 301!",
+        "http://h/* https://h/new/:splat 301!",
         "://h https://H:443",
         "/a/* /a/b/:splat 302!",
         "/:x/:y /:y/:x 302!",
@@ -361,14 +362,47 @@ fn redirect_to_itself_is_rejected() {
 }
 
 #[test]
-fn loops_are_reported_at_their_last_line() {
-    let text = "/a /b\n/b https://elsewhere/\n/c /d\n/d /e\n/e /c\n/f /c\n://h/x /y\n://h/y https://h/x";
-    let (rules, diagnostics) = parse_root(text, Dialect::Cannery);
-    assert_eq!(rules.len(), 8);
-    let found: Vec<_> =
-        diagnostics.iter().map(|diagnostic| (diagnostic.line.unwrap(), diagnostic.code)).collect();
-    assert_eq!(found, [(5, "redirect-loop"), (8, "redirect-loop")]);
-    assert!(diagnostics[0].message.contains("3, 4, 5"), "{}", diagnostics[0].message);
+fn upgrade_to_https_is_a_note_that_names_the_flag() {
+    for line in ["http://h/* https://h/:splat 301!", "http://h/a HTTPS://h/a"] {
+        let (rules, diagnostics) = parse_root(line, Dialect::Netlify);
+        let [note] = &diagnostics[..] else { panic!("{line}: {diagnostics:?}") };
+        assert_eq!((rules.len(), note.severity), (0, crate::diagnostic::Severity::Note), "{line}");
+        assert!(note.message.contains("`--https-redirect`"), "{}", note.message);
+    }
+    let both = "http://old.h/* https://h/:splat 301!\nhttps://old.h/* https://h/:splat 301!";
+    assert_eq!(rules(both, Dialect::Netlify).len(), 1, "the same rule for both schemes");
+}
+
+#[test]
+fn query_of_a_target_may_have_placeholders() {
+    let rule = rule("/products/:code/:name /products?code=:code&name=:name&x=1:2 301");
+    let Action::Redirect { target, query: Some(query), .. } = rule.action else { panic!() };
+    assert_eq!(target, constant("/products"));
+    let literal = |text: &str| TemplatePiece::Literal(text.into());
+    let expected = [
+        literal("code="),
+        TemplatePiece::Capture(0),
+        literal("&name="),
+        TemplatePiece::Capture(1),
+        literal("&x=1:2"),
+    ];
+    assert_eq!(query.pieces, expected);
+    assert_eq!(codes("/a /b?x=:splat", Dialect::Cannery), [(1, "unknown-placeholder")]);
+}
+
+#[test]
+fn field_of_a_header_file_is_reported_as_such() {
+    for (line, code) in [
+        ("Basic-Auth: user:password", "access-control"),
+        ("  basic_auth user:password", "access-control"),
+        ("WWW-Authenticate: Basic", "access-control"),
+        ("AuthType Basic", "access-control"),
+        ("X-Frame-Options: DENY", "bad-source"),
+    ] {
+        let (_, diagnostics) = parse_root(line, Dialect::Cannery);
+        assert_eq!(diagnostics[0].code, code, "{line}");
+        assert!(!diagnostics[0].message.contains("password"), "{}", diagnostics[0].message);
+    }
 }
 
 #[test]

@@ -26,6 +26,9 @@ fn litter_is_skipped_anywhere() {
         ("a.tmp", SkipReason::Transient(".tmp")),
         ("a.temp", SkipReason::Transient(".temp")),
         ("Cargo.lock", SkipReason::Transient(".lock")),
+        ("a.part", SkipReason::Transient(".part")),
+        ("a.html___jb_tmp___", SkipReason::Transient("___jb_tmp___")),
+        ("~$a.docx", SkipReason::OfficeLock),
         ("Thumbs.db", SkipReason::DesktopFile("Thumbs.db")),
         (".DS_Store", SkipReason::DesktopFile(".DS_Store")),
     ];
@@ -50,8 +53,13 @@ fn ordinary_and_odd_names_are_kept() {
 }
 
 #[test]
-fn well_known_is_served_from_the_root_only() {
+fn well_known_is_served_from_the_root_of_a_site_only() {
     let rules = SkipRules::default();
+    for host in ["a.test", "*.a.test", "_wildcard.a.test"] {
+        assert_eq!(rules.verdict(format!("_hosts/{host}/.well-known").as_bytes(), true), None);
+    }
+    assert_eq!(rules.verdict(b"_hosts/.well-known", true), Some(SkipReason::Hidden));
+    assert_eq!(rules.verdict(b"_hosts/a.test/b/.well-known", true), Some(SkipReason::Hidden));
     assert_eq!(rules.verdict(b".well-known", true), None);
     assert_eq!(rules.verdict(b".well-known/security.txt", false), None);
     assert_eq!(rules.verdict(b"docs/.well-known", true), Some(SkipReason::Hidden));

@@ -16,6 +16,8 @@ fn sources(root: &tempfile::TempDir, name: &str) -> Sources {
         }],
         earlier: None,
         unsettled: Mutex::default(),
+        precompressed: BTreeMap::new(),
+        skipped: Vec::new(),
         script: None,
     }
 }

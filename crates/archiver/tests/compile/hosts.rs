@@ -164,9 +164,12 @@ fn redirect_to_a_host_that_it_matches_is_reported() {
         "://*.example.com/* https://www.example.com/:splat",
         "://*.example.com/* https://www.example.com/:splat 301!",
         "://*.example.com/:x/:y https://www.example.com/:x/:y",
+        "://*.example.com/:x/:y https://www.example.com/:y/:x",
         "://*.example.com/old/* https://www.example.com/old/older/:splat 302!",
         "://*.example.com/gone https://www.example.com/gone",
         "://*.com/* https://www.example.com/:splat",
+        // The rules of a host come before the files of the default site.
+        "://*.example.com/* https://www.example.com/index.txt",
     ] {
         assert_eq!(remarks(rule, &["index.txt"]), circle, "{rule}");
         // A site of that host ends the search for rules.
@@ -178,9 +181,7 @@ fn redirect_to_a_host_that_it_matches_is_reported() {
 fn redirect_that_ends_is_not_reported() {
     for rule in [
         "://*.example.com/* https://example.com/:splat",
-        "://*.example.com/* https://www.example.com/there/a.txt",
         "://*.example.com/there/* https://www.example.com/:splat 301!",
-        "://*.example.com/:x/:y https://www.example.com/:y/:x",
         // The requested host isn't known.
         "/* https://www.example.com/:splat 301!",
         "://www.example.com/* /:splat 200\n://*.example.com/* https://www.example.com/:splat",

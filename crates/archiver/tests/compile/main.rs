@@ -10,6 +10,8 @@ mod site;
 
 mod folders;
 mod hosts;
+mod left_out;
+mod loops;
 mod names;
 mod rules;
 mod special;
@@ -18,6 +20,7 @@ mod codings;
 mod dates;
 mod headers;
 mod hpack;
+mod precompressed;
 mod types;
 
 mod caches;
