@@ -103,7 +103,13 @@ func (c call) answer() (resp *response, addsRules bool, err error) {
 			return nil, false, fail(http.StatusBadRequest)
 		}
 		return &response{form: builtIn, status: http.StatusNoContent, modified: -1, length: -1}, true, nil
-	case "POST", "PUT", "DELETE", "PATCH", "CONNECT", "TRACE":
+	// The other methods of the IANA registry (RFC 9110 §16.1.1).
+	case "ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "CONNECT",
+		"COPY", "DELETE", "LABEL", "LINK", "LOCK", "MERGE",
+		"MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE", "MOVE",
+		"ORDERPATCH", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT",
+		"QUERY", "REBIND", "REPORT", "SEARCH", "TRACE", "UNBIND",
+		"UNCHECKOUT", "UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL":
 		return nil, false, fail(http.StatusMethodNotAllowed)
 	default:
 		return nil, false, fail(http.StatusNotImplemented)

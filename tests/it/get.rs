@@ -46,8 +46,17 @@ fn head_is_get_without_content() {
 #[test]
 fn other_methods_get_405_with_allow() {
     let server = hello();
-    for (method, status) in [("OPTIONS", 204), ("POST", 405), ("DELETE", 405), ("TRACE", 405), ("BREW", 501)]
-    {
+    for (method, status) in [
+        ("OPTIONS", 204),
+        ("POST", 405),
+        ("DELETE", 405),
+        ("TRACE", 405),
+        ("QUERY", 405),
+        ("VERSION-CONTROL", 405),
+        ("query", 501),
+        ("QUERYX", 501),
+        ("BREW", 501),
+    ] {
         let response = server.request(method, "/hello.txt", "");
         assert_eq!(response.status, status, "{method}");
         assert_eq!(response.field("Allow"), Some("GET, HEAD, OPTIONS"), "{method}");

@@ -27,6 +27,13 @@ from cannery.response import Answer, Response, error_answer, redirect_answer
 METHOD_BYTES_MAX = 64
 HOST_BYTES_MAX = 253
 
+# The methods of the IANA registry (RFC 9110 §16.1.1) beside GET, HEAD and OPTIONS.
+_REGISTERED_METHODS = frozenset(
+    b"ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY DELETE LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL "
+    b"MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PATCH POST PROPFIND PROPPATCH PUT QUERY REBIND REPORT SEARCH TRACE UNBIND "
+    b"UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL".split()
+)
+
 # Files that pages load and that people don't visit: no fallback page of another type answers for them.
 ASSETS = frozenset(
     b"aac apng avif avifs bmp cjs css cur eot flac gif glb gltf ico jfif jpeg jpg js jxl m4a m4v map mjs mov mp3 mp4 "
@@ -127,8 +134,7 @@ class _Lookup:
                     raise _Failure(400)
                 return self._with_rules(error_answer(204), place)
             if self.method not in (b"GET", b"HEAD"):
-                known = (b"POST", b"PUT", b"DELETE", b"PATCH", b"CONNECT", b"TRACE")
-                raise _Failure(405 if self.method in known else 501)
+                raise _Failure(405 if self.method in _REGISTERED_METHODS else 501)
             if target is None or path is None:
                 raise _Failure(400)
             return self._answer_path(place, target.query)

@@ -9,7 +9,7 @@ pub enum Method {
     Head,
     /// `OPTIONS`.
     Options,
-    /// Another method of RFC 9110 or RFC 5789, which our resources do not allow.
+    /// Another registered method, which our resources do not allow.
     Other,
     /// An unknown method.
     Unknown,
@@ -25,11 +25,55 @@ impl Method {
             b"GET" => Method::Get,
             b"HEAD" => Method::Head,
             b"OPTIONS" => Method::Options,
-            b"POST" | b"PUT" | b"DELETE" | b"PATCH" | b"CONNECT" | b"TRACE" => Method::Other,
-            _ => Method::Unknown,
+            b"POST" | b"PUT" | b"DELETE" | b"PATCH" => Method::Other,
+            _ => Method::of_registered(name),
         }
     }
+
+    /// Parses the name of a method that is rare here.
+    #[cold]
+    fn of_registered(name: &[u8]) -> Method {
+        let is_registered = REGISTERED.iter().any(|registered| registered.as_bytes() == name);
+        if is_registered { Method::Other } else { Method::Unknown }
+    }
 }
+
+/// The methods of the IANA registry (RFC 9110 §16.1.1) beside those of [`Method::of`]: of HTTP, WebDAV and its extensions, and QUERY
+/// (RFC 10008). `PRI`, which must not be used (RFC 9113 §3.4), and `*` aren't methods of requests.
+const REGISTERED: [&str; 32] = [
+    "ACL",
+    "BASELINE-CONTROL",
+    "BIND",
+    "CHECKIN",
+    "CHECKOUT",
+    "CONNECT",
+    "COPY",
+    "LABEL",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "MOVE",
+    "ORDERPATCH",
+    "PROPFIND",
+    "PROPPATCH",
+    "QUERY",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "TRACE",
+    "UNBIND",
+    "UNCHECKOUT",
+    "UNLINK",
+    "UNLOCK",
+    "UPDATE",
+    "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
+];
 
 /// The parts of a request that can change the answer.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use super::{responses, site, statuses};
 fn methods_are_case_sensitive() {
     let server = site();
     for (method, status) in
-        [("get", 501), ("Get", 501), ("GETX", 501), ("PROPFIND", 501), ("PATCH", 405), ("TRACE", 405)]
+        [("get", 501), ("Get", 501), ("GETX", 501), ("PROPFIND", 405), ("PATCH", 405), ("TRACE", 405)]
     {
         let response = server.request(method, "/a.txt", "");
         assert_eq!(response.status, status, "{method}");
