@@ -395,6 +395,85 @@ fn other_methods_of_a_route_are_not_allowed() {
     assert_eq!(get(fixture.at, "/page").0, 200, "the site has a page where the route has another method");
 }
 
+/// A client should not have to send content that nobody wants.
+#[test]
+fn content_that_is_announced_too_long_is_refused_at_once() {
+    let fixture = Fixture::start();
+    let length = (CONTENT_BYTES_MAX + 1).to_string();
+    let lines = [("content-length", length.as_str())];
+    for target in ["/echo", "/slow/echo"] {
+        let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        let received = exchange(fixture.at.plain, head.as_bytes());
+        assert!(received.starts_with("HTTP/1.1 413 "), "{received}");
+
+        let mut client = http2::Client::new(TcpStream::connect(fixture.at.plain).unwrap());
+        let block = http2::field_block(&pseudo("POST", target, &lines));
+        client.send_frame(HEADERS, http2::END_HEADERS, 1, &block);
+        let frame = loop {
+            let frame = client.receive_frame().unwrap();
+            if frame.kind == HEADERS {
+                break frame;
+            }
+        };
+        assert_eq!(client.decode_head(frame).status, 413);
+
+        let mut client = http3::Client::connect(fixture.at.quic).unwrap();
+        let mut fields = pseudo("POST", target, &lines);
+        fields[1].1 = "https";
+        let stream = client.begin_request(&fields);
+        let bytes = client.receive_bytes(stream).unwrap();
+        let (_, head) = take_frame(&mut bytes.as_slice()).unwrap();
+        assert_eq!(decode(head)[0], (":status".to_owned(), "413".to_owned()));
+        // The connection serves further requests.
+        fields.pop();
+        let stream = client.send_request_with_content(&fields, b"content").unwrap();
+        assert!(client.receive_bytes(stream).unwrap().ends_with(b"content"));
+        client.close();
+    }
+}
+
+#[test]
+fn query_is_a_method_like_others() {
+    let fixture = Fixture::start_with(|server| {
+        server.route("QUERY /search", |request: &Request<'_>| {
+            Response::bytes("text/plain", request.content().to_vec())
+        })
+    });
+    let seen = request(fixture.at, "QUERY", "/search", &[], b"select");
+    assert_eq!((seen.status, seen.body.as_slice()), (200, b"select".as_slice()));
+    assert_eq!(request(fixture.at, "POST", "/search", &[], b"").status, 405);
+    assert_eq!(request(fixture.at, "QUERY", "/hello/x", &[], b"").status, 405);
+    assert_eq!(request(fixture.at, "QUERY", "/page", &[], b"").status, 405, "the site knows the method too");
+}
+
+/// Slow clients occupy all threads for bodies, and others get their bodies nevertheless.
+#[test]
+fn slow_clients_do_not_occupy_threads_for_good() {
+    if std::env::var_os("CANNERY_SLOW").is_none() {
+        return;
+    }
+    let fixture = Fixture::start_with(|server| {
+        server.handler_threads(NonZeroUsize::new(2).unwrap()).route("GET /endless", |_: &Request<'_>| {
+            Response::stream("text/plain", |body| {
+                loop {
+                    body.write_all(&[b'x'; 1024])?;
+                }
+            })
+        })
+    });
+    let send = |target: &str| {
+        let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+        write!(stream, "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        stream
+    };
+    let _slow: Vec<_> = (0..4).map(|_| send("/endless")).collect();
+    let mut body = String::new();
+    send("/stream").read_to_string(&mut body).unwrap();
+    assert!(body.contains("19999"), "{} bytes", body.len());
+    let notices = fixture.notices.lock().unwrap();
+    assert!(notices.iter().any(|notice| notice.contains("others waited")), "{notices:?}");
+}
+
 #[test]
 fn content_reaches_handlers() {
     let fixture = Fixture::start();
@@ -765,7 +844,20 @@ fn error_handler_makes_the_response_for_a_slow_handler() {
 
 #[test]
 fn path_that_is_no_text_reaches_no_handler() {
-    let fixture = Fixture::start();
+    let fixture = Fixture::start_with(|server| {
+        server
+            .route("GET /files/{path...}", |request: &Request<'_>| request.param("path").into_owned())
+            .blocking_route("GET /slow/{name}", |request: &Request<'_>| request.param("name").into_owned())
+    });
+    for target in ["/hello/%ff", "/hello/a%C3", "/files/a/%FF/b", "/files/%C3/%A9", "/slow/%80"] {
+        assert_eq!(get(fixture.at, target).0, 400, "{target}");
+    }
+    // A parameter may have any character.
+    for (target, parameter) in
+        [("/files/caf%C3%A9", "café"), ("/files/..%2Fkey", "../key"), ("/slow/%00", "\0")]
+    {
+        assert_eq!(get(fixture.at, target), (200, parameter.to_owned()), "{target}");
+    }
     let received =
         exchange(fixture.at.plain, b"GET /hello/\xff HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(received.starts_with("HTTP/1.1 400 "), "{received}");

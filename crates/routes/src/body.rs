@@ -23,6 +23,12 @@ pub struct BodyWriter {
     shared: Arc<Shared>,
 }
 
+/// Ends a body from another thread than the one that writes it.
+#[derive(Debug)]
+pub struct BodyStopper {
+    shared: Arc<Shared>,
+}
+
 /// The end of a body from which the server takes the bytes.
 #[derive(Debug)]
 pub struct BodyReader {
@@ -53,6 +59,8 @@ struct State {
     bytes: Vec<u8>,
     progress: BodyProgress,
     is_reader_dropped: bool,
+    /// Whether the server has ended it.
+    is_stopped: bool,
     /// Wakes up the reader.
     waker: Option<Waker>,
     /// Whether the reader was woken up, and has taken no bytes since.
@@ -69,6 +77,11 @@ impl Shared {
 }
 
 impl State {
+    /// Returns `true` if nothing can be written any more.
+    fn is_over(&self) -> bool {
+        self.is_reader_dropped || self.is_stopped
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = &self.waker
             && !std::mem::replace(&mut self.is_woken, true)
@@ -79,18 +92,28 @@ impl State {
 }
 
 impl BodyWriter {
-    /// Returns `true` if the client wants no more of the response.
+    /// Returns `true` if the client wants no more of the response, or the server has ended it.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.shared.lock().is_reader_dropped
+        self.shared.lock().is_over()
+    }
+
+    /// Returns what ends the body from another thread.
+    #[must_use]
+    pub fn stopper(&self) -> BodyStopper {
+        BodyStopper { shared: Arc::clone(&self.shared) }
     }
 
     /// Writes as many bytes as there is room for at the moment, and returns their number.
     ///
     /// # Errors
-    /// [`io::ErrorKind::BrokenPipe`] if the client wants no more of the response.
+    /// [`io::ErrorKind::BrokenPipe`] if the client wants no more of the response, and [`io::ErrorKind::TimedOut`] if the server has
+    /// ended it, because it occupied a thread for long while others waited for one.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
+        if state.is_stopped {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "other responses wait for this thread"));
+        }
         if state.is_reader_dropped {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -105,8 +128,10 @@ impl BodyWriter {
     /// Completes the body.
     pub fn finish(self) {
         let mut state = self.shared.lock();
-        state.progress = BodyProgress::Complete;
-        state.wake();
+        if !state.is_stopped {
+            state.progress = BodyProgress::Complete;
+            state.wake();
+        }
     }
 }
 
@@ -114,7 +139,7 @@ impl io::Write for BodyWriter {
     /// Waits until there is room.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
-        while state.bytes.len() >= BODY_BYTES_MAX && !state.is_reader_dropped {
+        while state.bytes.len() >= BODY_BYTES_MAX && !state.is_over() {
             state = self.shared.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
@@ -132,6 +157,20 @@ impl Drop for BodyWriter {
         if state.progress == BodyProgress::Open {
             state.progress = BodyProgress::Broken;
             state.wake();
+        }
+    }
+}
+
+impl BodyStopper {
+    /// Ends the body, which is incomplete then. Its writer gets an error, also if it waits for room.
+    pub fn stop(&self) {
+        let mut state = self.shared.lock();
+        if state.progress == BodyProgress::Open {
+            state.is_stopped = true;
+            state.progress = BodyProgress::Broken;
+            state.bytes = Vec::new();
+            state.wake();
+            self.shared.taken.notify_all();
         }
     }
 }
@@ -206,6 +245,28 @@ mod tests {
         let (writer, reader) = channel();
         drop(writer);
         assert_eq!(reader.take(&mut Vec::new()), BodyProgress::Broken);
+    }
+
+    #[test]
+    fn stopped_body_is_incomplete_and_its_writer_ends() {
+        let (mut writer, reader) = channel();
+        writer.write_all(&[0; BODY_BYTES_MAX]).unwrap();
+        let stopper = writer.stopper();
+        let waiting = std::thread::spawn(move || {
+            let error = writer.write_all(b"more").unwrap_err();
+            assert!(writer.is_cancelled());
+            writer.finish();
+            error
+        });
+        stopper.stop();
+        assert_eq!(waiting.join().unwrap().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(reader.take(&mut Vec::new()), BodyProgress::Broken);
+
+        let (writer, reader) = channel();
+        let stopper = writer.stopper();
+        writer.finish();
+        stopper.stop();
+        assert_eq!(reader.take(&mut Vec::new()), BodyProgress::Complete);
     }
 
     #[test]

@@ -67,12 +67,15 @@ mod conflict; // Which of two patterns is more specific.
 mod pattern;
 mod percent;
 
-pub use body::{BODY_BYTES_MAX, BodyProgress, BodyReader, BodyWriter, Waker, channel as body_channel};
+pub use body::{
+    BODY_BYTES_MAX, BodyProgress, BodyReader, BodyStopper, BodyWriter, Waker, channel as body_channel,
+};
 pub use captures::Captures;
 pub use conflict::Conflict;
 pub use error::Error;
 pub use handler::{ErrorHandler, Handler, HandlerResponse, HandlerThread, Middleware, Next, Route, Routes};
 pub use pattern::{SEGMENTS_MAX, SyntaxError};
+pub use percent::is_utf8_path;
 pub use query::Query;
 pub use request::{Parts, Request};
 pub use response::{Body, IntoResponse, Producer, Response};

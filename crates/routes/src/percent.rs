@@ -27,6 +27,16 @@ impl Iterator for Decoded<'_> {
     }
 }
 
+/// Returns `true` if a percent-encoded path decodes to UTF-8, so that no part of it loses bytes as text.
+#[must_use]
+pub fn is_utf8_path(path: &[u8]) -> bool {
+    if !path.contains(&b'%') {
+        return str::from_utf8(path).is_ok();
+    }
+    let decoded: Vec<u8> = Decoded::new(path).collect();
+    str::from_utf8(&decoded).is_ok()
+}
+
 /// Returns the byte of the escape that `encoded` starts with, if it does.
 fn escaped_byte(encoded: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = *encoded else { return None };
@@ -61,6 +71,17 @@ mod tests {
             [("", ""), ("a", "a"), ("%61b", "ab"), ("%2f%2F", "//"), ("%", "%"), ("%6", "%6"), ("%%61", "%a")]
         {
             assert_eq!(Decoded::new(encoded.as_bytes()).collect::<Vec<_>>(), decoded.as_bytes(), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn paths_are_utf8_or_not() {
+        for path in [&b"/"[..], b"/caf%C3%A9", "/café".as_bytes(), b"/caf\xc3%A9", b"/%", b"/%00", b"/..%2f"]
+        {
+            assert!(is_utf8_path(path), "{}", path.escape_ascii());
+        }
+        for path in [&b"/%ff"[..], b"/\xff", b"/%C3/%A9", b"/a%c3", b"/%ed%a0%80", b"/%C0%AF"] {
+            assert!(!is_utf8_path(path), "{}", path.escape_ascii());
         }
     }
 

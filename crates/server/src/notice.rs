@@ -101,6 +101,15 @@ pub enum Notice {
         /// The number of threads.
         threads: usize,
     },
+    /// Bodies were ended, because others waited for their threads.
+    BodiesEnded {
+        /// The number of these bodies.
+        bodies: usize,
+        /// How long one of them has occupied its thread.
+        after: Duration,
+        /// The number of threads for bodies.
+        threads: usize,
+    },
     /// Threads don't stop, because handlers don't return.
     WorkersStuck {
         /// The number of these threads.
@@ -323,6 +332,15 @@ impl fmt::Display for Notice {
                 "{route}: this handler has not returned for {:.1} s; handlers occupy {occupied} of {threads} threads",
                 after.as_secs_f64()
             ),
+            Notice::BodiesEnded { bodies, after, threads } => {
+                let plural = if *bodies == 1 { "streamed body was" } else { "streamed bodies were" };
+                write!(
+                    f,
+                    "{bodies} {plural} cut off after {:.1} s: all {threads} threads were occupied, and \
+                     others waited. Slow clients occupy them; see `handler_threads`, or use `Response::channel`",
+                    after.as_secs_f64()
+                )
+            }
             Notice::WorkersStuck { threads } => {
                 let plural = if *threads == 1 { "a thread does" } else { "threads do" };
                 write!(f, "{plural} not stop, because a handler has not returned: the server ends without it")

@@ -7,6 +7,7 @@
 //!
 //! How a version of HTTP carries the response is a matter of its connections.
 
+mod body_threads;
 mod encode;
 pub(crate) mod limits;
 mod pool;
@@ -22,7 +23,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use cannery_eventloop::{Token, Waker};
 use cannery_routes::{
     Body, BodyReader, Error, HandlerResponse, HandlerThread, Lookup, Match, Parts, Response, Route, Routes,
-    body_channel,
+    body_channel, is_utf8_path,
 };
 use cannery_secure::quic::ConnectionKey;
 use cannery_site::{Method, Target};
@@ -179,7 +180,7 @@ impl WorkerRoutes {
         let host = target.host(head.request.host);
         let found = match self.routes.find(head.method_name, host, target.path) {
             // Handlers see the path as text, and a check of it must see the whole.
-            Lookup::Found(_) if str::from_utf8(target.path).is_err() => {
+            Lookup::Found(_) if !is_utf8_path(target.path) => {
                 let error = Error::new(400, "The path is not UTF-8.");
                 return Treatment::Respond(self.refuse(head, client, &error));
             }
@@ -290,8 +291,9 @@ impl WorkerRoutes {
             Body::Stream(reader) => reader,
             Body::Producer(produce) => {
                 let (writer, reader) = body_channel();
-                let job = Job::Produce { produce, writer, notices: self.notices.clone() };
-                self.pools.producers.submit(job).ok()?;
+                if !self.pools.produce(produce, writer, self.notices.clone()) {
+                    return None;
+                }
                 reader
             }
         };

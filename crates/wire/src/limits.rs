@@ -19,6 +19,9 @@ pub const FIELDS_MAX: usize = 100;
 /// answer needs content, so more is not worth reading.
 pub const CONTENT_SKIPPED_BYTES_MAX: u64 = 64 * 1024;
 
+/// Content for a handler after which a client gets more time for the rest, in bytes.
+pub const CONTENT_BLOCK_BYTES: usize = 16 * 1024;
+
 /// The extensions of a chunk, or a line of a trailer section, in bytes. Clients of a file server send
 /// neither.
 pub const CHUNK_LINE_BYTES_MAX: u16 = 256;

@@ -37,6 +37,9 @@ pub trait Multiplexed {
     /// Returns `true` if content of the request may follow, which is to be answered.
     fn awaits_content(&self, stream: Self::StreamId) -> bool;
 
+    /// Returns the length of the content that a request has announced, which is to be answered.
+    fn announced_content(&self, stream: Self::StreamId) -> Option<u64>;
+
     /// Keeps a request until its content has arrived, which may have `bytes_max` bytes.
     fn receive_content(&mut self, stream: Self::StreamId, request: StoredRequest, bytes_max: usize);
 

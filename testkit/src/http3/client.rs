@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::{HandshakeData, QuicClientConfig};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
-    EndpointConfig, Event, ReadError, StreamEvent, StreamId, TransportConfig, VarInt,
+    EndpointConfig, Event, ReadError, Side, StreamEvent, StreamId, TransportConfig, VarInt,
 };
 use rustls::pki_types::CertificateDer;
 
@@ -373,6 +373,18 @@ impl Client {
             assert_eq!(written.bytes, bytes.len(), "the server's windows are too small");
         }
         self.transmit();
+    }
+
+    /// Sends bytes on the client's control stream.
+    pub fn send_on_control_stream(&mut self, bytes: &[u8]) {
+        self.send(StreamId::new(Side::Client, Dir::Uni, 0), bytes);
+    }
+
+    /// Sends the head of a request, of which content may follow. Returns its stream.
+    pub fn begin_request<N: AsRef<str>>(&mut self, fields: &[(N, N)]) -> StreamId {
+        let stream = self.open_stream(Dir::Bi);
+        self.send(stream, &frame(HEADERS, &field_section(fields)));
+        stream
     }
 
     /// Ends the sending part of a stream.

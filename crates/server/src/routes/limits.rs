@@ -11,6 +11,13 @@ pub(crate) const WORKER_HANDLER_MAX: Duration = Duration::from_secs(1);
 /// Requests that wait for a thread of the pool. More are refused with 503, because their clients would wait longer than people do.
 pub(crate) const HANDLERS_WAITING_MAX: usize = 1024;
 
+/// How long a body that is written while it is sent may occupy a thread while others wait for one. The one that has occupied a thread
+/// for longest is ended first, so that slow clients can't occupy all threads for good.
+pub(crate) const BODY_OCCUPIES_MAX: Duration = Duration::from_secs(30);
+
+/// Once a body has waited for a thread for this long, further ones are refused with 503 instead of waiting behind it.
+pub(crate) const BODY_WAITS_MAX: Duration = Duration::from_secs(10);
+
 /// The content of all requests that wait for a thread or have one, in bytes: they leave room for connections in the memory of a
 /// small machine.
 pub(crate) const HANDLERS_CONTENT_BYTES_MAX: usize = 64 << 20;

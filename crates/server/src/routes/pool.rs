@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cannery_routes::{BodyWriter, Producer, Routes};
 use cannery_wire::StoredRequest;
 
+use super::body_threads::BodyThreads;
 use super::limits::HANDLERS_WAITING_MAX;
 use super::watch::{Watchdog, WatchedThread};
 use super::{ConnectionAddress, DeliveryContent, HandledRequest, Mailbox, RouteClient, Ticket, answer};
@@ -27,6 +28,8 @@ pub(crate) struct Pools {
     pub(super) handlers: Pool,
     /// Writes bodies.
     pub(super) producers: Pool,
+    /// The bodies of these.
+    bodies: BodyThreads,
 }
 
 impl Pools {
@@ -49,8 +52,23 @@ impl Pools {
         };
         let (handlers, calls) = start("handler", |occupied| &occupied.handlers)?;
         let (producers, _) = start("body", |occupied| &occupied.bodies)?;
-        let watchdog = Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit);
-        Ok((Pools { handlers, producers }, watchdog))
+        let bodies = BodyThreads::default();
+        let watchdog =
+            Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit).with_bodies(bodies.clone());
+        Ok((Pools { handlers, producers, bodies }, watchdog))
+    }
+
+    /// Has a thread write a body. Returns `false` if too many wait for one, or have waited for too long.
+    pub(super) fn produce(&self, produce: Producer, writer: BodyWriter, notices: Sender<Notice>) -> bool {
+        if !self.bodies.enter(Instant::now()) {
+            return false;
+        }
+        let job = Job::Produce { produce, writer, bodies: self.bodies.clone(), notices };
+        let submitted = self.producers.submit(job).is_ok();
+        if !submitted {
+            self.bodies.leave();
+        }
+        submitted
     }
 }
 
@@ -78,7 +96,7 @@ pub(super) enum Job {
         notices: Sender<Notice>,
     },
     /// Writes the body of a response.
-    Produce { produce: Producer, writer: BodyWriter, notices: Sender<Notice> },
+    Produce { produce: Producer, writer: BodyWriter, bodies: BodyThreads, notices: Sender<Notice> },
 }
 
 impl Pool {
@@ -165,11 +183,13 @@ impl Job {
                 let finished = Box::new(HandledRequest { request, response: Some(response) });
                 mailbox.deliver(address, DeliveryContent::Response(ticket, finished));
             }
-            Job::Produce { produce, mut writer, notices } => {
+            Job::Produce { produce, mut writer, bodies, notices } => {
+                let number = bodies.occupy(Instant::now(), writer.stopper());
                 let produced = catch_unwind(AssertUnwindSafe(|| produce(&mut writer)));
+                bodies.vacate(number);
                 let fault = match produced {
                     Ok(Ok(())) => return writer.finish(),
-                    // The client has left, and the function has noticed it.
+                    // The client has left or others wait, and the function has noticed it.
                     Ok(Err(_)) if writer.is_cancelled() => return,
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "the function has panicked".to_owned(),

@@ -92,6 +92,13 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     ) -> StreamOutcome {
         match dispatch.routes.treat(head, http.awaits_content(stream), dispatch.client) {
             Treatment::Site => StreamOutcome::Site,
+            Treatment::Receive { bytes_max }
+                if http.announced_content(stream).is_some_and(|bytes| bytes > bytes_max.into()) =>
+            {
+                let response = dispatch.routes.content_too_long(head, dispatch.client);
+                self.respond(http, stream, head, response, dispatch);
+                StreamOutcome::Answered
+            }
             Treatment::Receive { bytes_max } => {
                 http.receive_content(stream, StoredRequest::new(head), bytes_max as usize);
                 StreamOutcome::Later

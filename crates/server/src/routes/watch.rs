@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use cannery_routes::Routes;
 
+use super::body_threads::{BodyThreads, Stopped};
 use super::limits::WORKER_HANDLER_MAX;
 use crate::notice::Notice;
 use crate::observe::Status;
@@ -64,6 +65,8 @@ pub(crate) struct Watchdog {
     pool_threads: usize,
     /// How long a handler may keep a thread of the pool.
     pool_limit: Duration,
+    /// The bodies that are written while they are sent.
+    bodies: BodyThreads,
 }
 
 /// A thread, as the last check has found it.
@@ -85,12 +88,24 @@ impl Watchdog {
         pool: &[Arc<Call>],
         pool_limit: Duration,
     ) -> Watchdog {
-        let mut watchdog =
-            Watchdog { routes, status, threads: Vec::new(), pool_threads: pool.len(), pool_limit };
+        let mut watchdog = Watchdog {
+            routes,
+            status,
+            threads: Vec::new(),
+            pool_threads: pool.len(),
+            pool_limit,
+            bodies: BodyThreads::default(),
+        };
         for call in pool {
             watchdog.add(Kind::Pool, Arc::clone(call));
         }
         watchdog
+    }
+
+    /// Also ends bodies that occupy a thread for long while others wait.
+    pub(super) fn with_bodies(mut self, bodies: BodyThreads) -> Watchdog {
+        self.bodies = bodies;
+        self
     }
 
     /// Also watches a thread that serves connections.
@@ -102,7 +117,7 @@ impl Watchdog {
         self.threads.push(Observed { call, kind, last: 0, since: Instant::now(), is_reported: false });
     }
 
-    /// Returns a notice for each handler that has run for too long, once.
+    /// Returns a notice for each handler that has run for too long, once, and for bodies that were ended.
     pub(crate) fn check(&mut self, now: Instant) -> Vec<Notice> {
         let mut notices = Vec::new();
         for thread in &mut self.threads {
@@ -121,6 +136,9 @@ impl Watchdog {
                     threads: self.pool_threads,
                 },
             });
+        }
+        if let Some(Stopped { bodies, after }) = self.bodies.make_room(now) {
+            notices.push(Notice::BodiesEnded { bodies, after, threads: self.pool_threads });
         }
         notices
     }

@@ -82,6 +82,10 @@ impl Multiplexed for Connection {
         pending.is_some_and(|request| request.content != Content::Ended)
     }
 
+    fn announced_content(&self, stream: StreamId) -> Option<u64> {
+        self.pending_request.filter(|request| request.id == stream.number())?.info.content_length
+    }
+
     fn receive_content(&mut self, stream: StreamId, request: StoredRequest, bytes_max: usize) {
         self.keep(stream, Some(KeptRequest { request, bytes_max }));
     }

@@ -69,6 +69,10 @@ impl Multiplexed for Connection {
         true
     }
 
+    fn announced_content(&self, stream: StreamId) -> Option<u64> {
+        self.pending_request.filter(|request| request.stream == stream)?.info.content_length
+    }
+
     fn receive_content(&mut self, stream: StreamId, request: StoredRequest, bytes_max: usize) {
         if let Some(pending) = self.take_request(stream) {
             self.keep(pending, request, bytes_max);

@@ -1,0 +1,153 @@
+//! The threads of bodies that are written while they are sent: which bodies occupy them, and since when others wait.
+//!
+//! A client that receives slowly occupies a thread. While others wait, each body has a limited time, so that a few slow clients can't
+//! keep everybody else waiting.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cannery_routes::BodyStopper;
+
+use super::limits::{BODY_OCCUPIES_MAX, BODY_WAITS_MAX};
+
+/// The bodies that have a thread or wait for one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BodyThreads(Arc<Mutex<Bodies>>);
+
+#[derive(Debug, Default)]
+struct Bodies {
+    /// Those that occupy a thread, oldest first.
+    occupants: VecDeque<Occupant>,
+    /// Since when the others wait, in the order in which they get a thread.
+    waiting: VecDeque<Instant>,
+    last_number: u64,
+}
+
+/// A body that occupies a thread.
+#[derive(Debug)]
+struct Occupant {
+    number: u64,
+    since: Instant,
+    stopper: BodyStopper,
+    /// Whether it was ended. Its function may not have noticed that yet.
+    is_stopped: bool,
+}
+
+/// The bodies that were ended because others waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stopped {
+    pub(super) bodies: usize,
+    /// How long the last of them has occupied its thread.
+    pub(super) after: Duration,
+}
+
+impl BodyThreads {
+    fn lock(&self) -> MutexGuard<'_, Bodies> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to wait for a thread. Returns `false` if others have waited for so long that this one should not.
+    pub(super) fn enter(&self, now: Instant) -> bool {
+        let mut bodies = self.lock();
+        let is_slow = bodies.waiting.front().is_some_and(|since| now >= *since + BODY_WAITS_MAX);
+        if !is_slow {
+            bodies.waiting.push_back(now);
+        }
+        !is_slow
+    }
+
+    /// Takes back the last [`enter`](Self::enter), because no job was queued.
+    pub(super) fn leave(&self) {
+        self.lock().waiting.pop_back();
+    }
+
+    /// Handles that the next body has a thread. Returns its number.
+    pub(super) fn occupy(&self, now: Instant, stopper: BodyStopper) -> u64 {
+        let mut bodies = self.lock();
+        bodies.waiting.pop_front();
+        bodies.last_number += 1;
+        let number = bodies.last_number;
+        bodies.occupants.push_back(Occupant { number, since: now, stopper, is_stopped: false });
+        number
+    }
+
+    /// Handles that a body has left its thread.
+    pub(super) fn vacate(&self, number: u64) {
+        self.lock().occupants.retain(|occupant| occupant.number != number);
+    }
+
+    /// Ends as many bodies as wait for a thread, of those that have had theirs for too long.
+    pub(super) fn make_room(&self, now: Instant) -> Option<Stopped> {
+        let mut bodies = self.lock();
+        let leaving = bodies.occupants.iter().filter(|occupant| occupant.is_stopped).count();
+        let wanted = bodies.waiting.len().saturating_sub(leaving);
+        let late = |occupant: &&mut Occupant| {
+            !occupant.is_stopped && now.saturating_duration_since(occupant.since) >= BODY_OCCUPIES_MAX
+        };
+        let mut stopped = None;
+        for (bodies, occupant) in (1..).zip(bodies.occupants.iter_mut().filter(late).take(wanted)) {
+            occupant.is_stopped = true;
+            occupant.stopper.stop();
+            stopped = Some(Stopped { bodies, after: now.saturating_duration_since(occupant.since) });
+        }
+        stopped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cannery_routes::{BodyWriter, body_channel};
+
+    use super::*;
+
+    /// Occupies a thread at this time.
+    fn occupy(threads: &BodyThreads, now: Instant) -> (u64, BodyWriter) {
+        assert!(threads.enter(now));
+        let (writer, reader) = body_channel();
+        // A reader that is dropped would end the body.
+        std::mem::forget(reader);
+        (threads.occupy(now, writer.stopper()), writer)
+    }
+
+    #[test]
+    fn oldest_bodies_end_while_others_wait() {
+        let threads = BodyThreads::default();
+        let start = Instant::now();
+        let second = |seconds| start + Duration::from_secs(seconds);
+        let bodies: Vec<_> = (0..3).map(|number| occupy(&threads, second(number))).collect();
+        assert_eq!(threads.make_room(second(1000)), None, "nobody waits");
+
+        assert!(threads.enter(second(1000)));
+        let stopped = threads.make_room(second(1000));
+        assert_eq!(stopped, Some(Stopped { bodies: 1, after: Duration::from_secs(1000) }));
+        let cancelled = || bodies.iter().map(|(_, writer)| writer.is_cancelled()).collect::<Vec<_>>();
+        assert_eq!(cancelled(), [true, false, false]);
+        assert_eq!(threads.make_room(second(1001)), None, "its thread is about to be free");
+
+        threads.vacate(bodies[0].0);
+        assert_eq!(threads.make_room(second(1002)).map(|stopped| stopped.bodies), Some(1), "it was not");
+    }
+
+    #[test]
+    fn short_bodies_are_not_ended() {
+        let threads = BodyThreads::default();
+        let start = Instant::now();
+        let (_, writer) = occupy(&threads, start);
+        assert!(threads.enter(start));
+        assert_eq!(threads.make_room(start + BODY_OCCUPIES_MAX - Duration::from_secs(1)), None);
+        assert!(!writer.is_cancelled());
+    }
+
+    #[test]
+    fn long_queue_refuses_bodies() {
+        let threads = BodyThreads::default();
+        let start = Instant::now();
+        assert!(threads.enter(start));
+        assert!(threads.enter(start + BODY_WAITS_MAX / 2));
+        assert!(!threads.enter(start + BODY_WAITS_MAX));
+        let (writer, _reader) = body_channel();
+        threads.occupy(start + BODY_WAITS_MAX, writer.stopper());
+        assert!(threads.enter(start + BODY_WAITS_MAX), "the first one has a thread");
+    }
+}
