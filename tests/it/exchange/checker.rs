@@ -14,6 +14,9 @@ use crate::harness::{TIMEOUT, decode};
 use crate::random::Random;
 use crate::transports::connect;
 
+/// RFC 9114 §8.1.
+const H3_REQUEST_CANCELLED: u32 = 0x10c;
+
 /// Addresses of the server.
 pub(super) struct Target {
     pub(super) plain: String,
@@ -172,6 +175,9 @@ impl Client<'_> {
             // The first batch shows which release a new connection is served from.
             for batch in 0..1 + self.random.below(12) {
                 let requests: Vec<_> = (0..1 + self.random.below(6)).map(|_| self.request()).collect();
+                if self.random.below(4) == 0 {
+                    connection.cancel_a_request();
+                }
                 let (responses, broken) = connection.exchange(&requests);
                 self.check_all(&requests, &responses, batch == 0);
                 if let Some(broken) = broken {
@@ -187,7 +193,7 @@ impl Client<'_> {
     }
 
     /// Opens a connection. Returns `None` if the process that accepted it was killed during the handshake.
-    fn connect(&self) -> Option<Connection> {
+    fn connect(&mut self) -> Option<Connection> {
         let plain = || Box::new(connect(&self.target.plain));
         let tls = |protocol: &str| -> Option<Box<dyn Stream>> {
             let config = Arc::new(ClientOptions::default().protocols(&[protocol]).build());
@@ -207,11 +213,13 @@ impl Client<'_> {
     }
 
     /// Opens an HTTP/3 connection. Returns `None` if the process that it reached was killed during the handshake.
-    fn connect_http3(&self) -> Option<http3::Client> {
+    fn connect_http3(&mut self) -> Option<http3::Client> {
         // A process that is killed sends nothing, so the client finds out by this time.
         let timeout = if self.failures == Failures::Tolerated { Duration::from_secs(5) } else { TIMEOUT };
-        match http3::Client::connect_with(self.target.quic, &http3::Options { timeout, ..Default::default() })
-        {
+        // A large response needs several windows, or fits one.
+        let stream_window = [20_000, 100_000, 1 << 20, 6 << 20][self.random.index(4)];
+        let options = http3::Options { timeout, stream_window, ..Default::default() };
+        match http3::Client::connect_with(self.target.quic, &options) {
             Ok(client) => Some(client),
             Err(_) if self.failures == Failures::Tolerated => None,
             Err(error) => panic!("no HTTP/3 connection: {error}"),
@@ -227,6 +235,10 @@ impl Client<'_> {
         let coding = ["identity", "gzip", "br", "zstd"][self.random.index(4)];
         request.fields.push(("accept-encoding", coding.to_owned()));
 
+        if self.random.below(4) == 0 {
+            let priority = ["u=0", "u=5, i", "i"][self.random.index(3)];
+            request.fields.push(("priority", priority.to_owned()));
+        }
         match self.random.below(8) {
             0 => request.method = "HEAD",
             1 if resource.length > 0 && !is_missing => {
@@ -319,6 +331,17 @@ impl Broken {
 }
 
 impl Connection {
+    /// Sends a request, and wants no more of its response.
+    fn cancel_a_request(&mut self) {
+        let Connection::Http3(connection) = self else { return };
+        let fields =
+            [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/large.txt")];
+        // The connection may have ended, which the next request shows.
+        if let Ok(stream) = connection.send_request(&fields) {
+            connection.stop(stream, H3_REQUEST_CANCELLED);
+        }
+    }
+
     /// Sends all requests at once. Returns the responses in the order of the requests, up to the first that is missing.
     fn exchange(&mut self, requests: &[Request]) -> (Vec<Response>, Option<Broken>) {
         match self {
