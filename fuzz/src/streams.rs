@@ -4,6 +4,8 @@
 //! of complete frames, with fields that a decoder of QPACK gets; after the server's last GOAWAY no request is answered; and the
 //! memory of a connection is bounded.
 
+use std::time::Instant;
+
 use cannery_testkit::Choices;
 use cannery_wire::h3::{Connection, ErrorCode, RequestEnd, Step, StreamId};
 use cannery_wire::hpack::Field;
@@ -119,7 +121,7 @@ impl Side {
     fn act(&mut self, action: &Action<'_>) -> Result<Vec<Step>, ErrorCode> {
         let steps = match action {
             Action::Open(stream, bytes) => {
-                self.connection.open(StreamId::new(*stream));
+                self.connection.open(StreamId::new(*stream), Instant::now());
                 self.first_unanswered =
                     if self.has_stopped_requests { self.first_unanswered } else { stream + STEP };
                 self.read(*stream, bytes)?

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use cannery_testkit::http3::{Client, Options, StreamId};
+use cannery_testkit::http3::{Client, Options, StreamId, frame, varint};
 use cannery_testkit::{http1, http2};
 
 use crate::authority::Authority;
@@ -23,8 +23,14 @@ const LARGE_BYTES: usize = 3_000_000;
 
 // Error codes (RFC 9114, section 8.1).
 const H3_NO_ERROR: u64 = 0x100;
+const H3_FRAME_UNEXPECTED: u64 = 0x105;
 const H3_EXCESSIVE_LOAD: u64 = 0x107;
+const H3_ID_ERROR: u64 = 0x108;
 const H3_REQUEST_CANCELLED: u32 = 0x10c;
+
+// Types of frames (RFC 9218, section 7.2).
+const PRIORITY_UPDATE: u64 = 0xf_0700;
+const PRIORITY_UPDATE_PUSH: u64 = 0xf_0701;
 
 /// The fields of a request.
 fn get(path: &str) -> [(&str, &str); 4] {
@@ -373,4 +379,41 @@ fn cancelled_requests_end_only_their_connection() {
     let code = hostile.await_close_or_reset();
     assert!(matches!(code, Some(H3_EXCESSIVE_LOAD) | None), "{code:?}");
     assert_eq!(other.request(&get("/small.txt")).unwrap().status, 200);
+}
+
+/// RFC 9218 §7.2: a client may send the priority of a request before the request, but not of one that it may not send.
+#[test]
+fn priorities_beyond_the_stream_limit_end_the_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_release(folder.path(), 1);
+    let server = start_site(folder.path(), &[]);
+    let address = server.read_quic_address();
+    let update = |stream: u64| frame(PRIORITY_UPDATE, &[&varint(stream)[..], b"u=1"].concat());
+
+    let mut client = connect(address);
+    // The last stream of the first ten.
+    client.send_on_control_stream(&update(4 * 9));
+    for _ in 0..20 {
+        assert_eq!(client.request(&get("/small.txt")).unwrap().status, 200);
+    }
+    // Each of those that have ended has made room for another one.
+    client.send_on_control_stream(&update(4 * 29));
+    assert_eq!(client.request(&get("/small.txt")).unwrap().status, 200);
+    client.send_on_control_stream(&update(4 * 1000));
+    assert_eq!(client.await_close(), H3_ID_ERROR);
+
+    let mut client = connect(address);
+    client.send_on_control_stream(&update(4 * 10));
+    assert_eq!(client.await_close(), H3_ID_ERROR);
+
+    // Of a push, of a stream of another kind, and on a request stream.
+    for wrong in [frame(PRIORITY_UPDATE_PUSH, &varint(0)), update(1), update(2), update(3)] {
+        let mut client = connect(address);
+        client.send_on_control_stream(&wrong);
+        assert_eq!(client.await_close(), H3_ID_ERROR, "{wrong:?}");
+    }
+    let mut client = connect(address);
+    let stream = client.begin_request(&get("/small.txt"));
+    client.send(stream, &update(0));
+    assert_eq!(client.await_close(), H3_FRAME_UNEXPECTED);
 }

@@ -20,6 +20,8 @@ mod cid;
 
 // Cryptography: keys of packets, the TLS session, and keys from the seed.
 mod crypto;
+mod delivery;
+mod frames;
 mod header;
 mod initial;
 mod key_cache;
@@ -48,7 +50,7 @@ mod retry;
 mod stream;
 
 pub use cid::{ConnectionIdLayout, Generation, Issuer, ServerId};
-pub use connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey, Event, Stats};
+pub use connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey, Delivery, Event, Stats};
 pub use context::{Context, EarlyData, FORWARDING_KEY_BYTES, are_equal};
 pub use datagram::{Arrival, Transmit};
 pub use endpoint::{AcceptError, Endpoint, Incoming, Received};

@@ -40,9 +40,8 @@ mod limits_page;
 
 #[cfg(test)]
 pub(crate) use close::LINGER;
-#[cfg(test)]
-pub(crate) use context::DRAIN_GRACE;
-pub(crate) use context::{AddedFields, Http3Context, Policy, WorkerContext};
+pub(crate) use context::{AddedFields, DRAIN_GRACE, Http3Context, Policy, WorkerContext};
+pub(crate) use deadlines::OLD_RELEASE_TIMEOUT;
 pub(crate) use recv::ReadUntil;
 
 use std::io;
@@ -55,8 +54,9 @@ use cannery_wire::Refusal;
 use cannery_wire::limits::HEAD_BYTES_MAX;
 
 use crate::config::ListenerKind;
+use crate::deadlines::Wait;
 use crate::routes::DeliveryContent;
-use deadlines::{Processed, Wait};
+use deadlines::Processed;
 use flow::Flow;
 use pending_write::PendingWrite;
 use protocol::{Client, Progress, Protocol};

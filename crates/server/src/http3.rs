@@ -114,6 +114,8 @@ pub(crate) struct Http3<D> {
     open: usize,
     /// How many may be open.
     open_max: usize,
+    /// Whether a client was refused for that since the last tick.
+    has_refused: bool,
     /// Connections that have something to do, each once.
     changed: Vec<ConnectionKey>,
     /// Connections that run in this iteration. After a panic, the next iteration continues.
@@ -168,6 +170,7 @@ impl<D: DatagramSocket> Http3<D> {
             connections: Connections::default(),
             open: 0,
             open_max: usize::MAX,
+            has_refused: false,
             changed: Vec::new(),
             running_next: VecDeque::new(),
             backlogged: Vec::new(),
@@ -223,6 +226,11 @@ impl<D: DatagramSocket> Http3<D> {
         self.open_max = open_max;
     }
 
+    /// Returns `true` if a client was refused since the last call because too many connections are open.
+    pub(crate) fn take_refused(&mut self) -> bool {
+        std::mem::take(&mut self.has_refused)
+    }
+
     /// Returns `true` if there is work that no event announces.
     pub(crate) fn is_busy(&self) -> bool {
         let has_connections = !self.changed.is_empty() || !self.running_next.is_empty();
@@ -274,6 +282,8 @@ impl<D: DatagramSocket> Http3<D> {
         if cx.policy.live_folder.is_some() && !self.running_next.is_empty() {
             cx.refresh_folder();
         }
+        // Not by connections, of which none may run for long.
+        self.bodies.release(&cx.release.content);
         // A connection that has used up its budget is marked again, for the next iteration.
         while let Some(key) = self.running_next.pop_front() {
             self.run_connection(key, cx);
@@ -339,8 +349,9 @@ impl<D: DatagramSocket> Http3<D> {
         });
     }
 
-    /// Runs the work of every second: ends connections that are late, and frees memory.
-    pub(crate) fn tick(&mut self, cx: &mut WorkerContext) {
+    /// Runs the work of every second: ends connections that are late, and frees memory. The worker `is_crowded` if clients wait for
+    /// a connection.
+    pub(crate) fn tick(&mut self, is_crowded: bool, cx: &mut WorkerContext) {
         self.admission.free_unused();
         self.endpoint.free_unused(cx.clock.now);
         drop_unused_keys();
@@ -352,7 +363,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
         self.for_each(cx, |connection, cx| {
             connection.count_packets(&mut cx.observer);
-            match connection.tick(cx) {
+            match connection.tick(is_crowded, cx) {
                 Late::No if cx.is_draining() => {}
                 // Thousands of idle connections must cost next to nothing.
                 Late::No => return Visit::Unchanged,

@@ -47,6 +47,9 @@ mod fault;
 // Errors of starting a server.
 mod error;
 
+// What connections wait for, and how long: over all protocols.
+mod deadlines;
+
 // Configuration of a server.
 pub mod config;
 

@@ -86,6 +86,8 @@ pub(crate) struct Worker<L: EventLoop> {
     connections_max: usize,
     /// Whether clients wait to be accepted.
     backlog: Backlog,
+    /// Whether clients waited for a connection at the last tick.
+    is_crowded: bool,
 }
 
 impl<L: EventLoop> Worker<L> {
@@ -135,6 +137,7 @@ impl<L: EventLoop> Worker<L> {
             next_check: None,
             connections_max: plan.connections_max,
             backlog: Backlog::Empty,
+            is_crowded: false,
         })
     }
 
@@ -520,15 +523,17 @@ impl<L: EventLoop> Worker<L> {
         self.next_tick = self.cx.clock.now + TICK;
         self.cx.observer.tick();
         self.next_check = Some(0);
+        self.is_crowded = matches!(self.backlog, Backlog::Full | Backlog::Kernel);
         if let Some(http3) = &mut self.http3 {
-            http3.tick(&mut self.cx);
+            self.is_crowded |= http3.take_refused();
+            http3.tick(self.is_crowded, &mut self.cx);
         }
         self.tick_memory();
     }
 
     /// Ends late connections from a slot on, up to [`LATE_CONNECTIONS_MAX`] of them.
     fn check_deadlines(&mut self, mut slot: u32) {
-        let is_crowded = matches!(self.backlog, Backlog::Full | Backlog::Kernel);
+        let is_crowded = self.is_crowded;
         self.next_check = None;
         for ended in 1..=LATE_CONNECTIONS_MAX {
             let is_late = |connection: &Connection<_>| connection.is_late(is_crowded, &self.cx);

@@ -3,6 +3,8 @@
 //! The bytes of a head are stored in buffers that all connections of a worker share, so that no request
 //! allocates once they have grown. This module knows no frames, no streams and no header compression.
 
+use std::time::Instant;
+
 use cannery_site::{Method, Request, Values};
 
 use crate::grammar::{elements, is_host, is_token_byte, parse_length};
@@ -26,6 +28,8 @@ pub struct HeadStore {
     kept_lines: KeptLines,
     version: Version,
     seconds: u64,
+    /// When the bytes that are read were received.
+    time: Option<Instant>,
 }
 
 /// The fields of requests that are kept as lines in the syntax of HTTP/1 ([`RequestHead::field_lines`]).
@@ -89,6 +93,7 @@ impl HeadStore {
             kept_lines: KeptLines::Proxies,
             version: Version::Http2,
             seconds: 0,
+            time: None,
         }
     }
 
@@ -104,6 +109,16 @@ impl HeadStore {
 
     pub(crate) fn seconds(&self) -> u64 {
         self.seconds
+    }
+
+    /// Sets the time at which the bytes that are read next count as received. Requests that are incomplete remember it.
+    #[inline]
+    pub fn set_time(&mut self, time: Instant) {
+        self.time = Some(time);
+    }
+
+    pub(crate) fn time(&self) -> Option<Instant> {
+        self.time
     }
 
     /// Returns the head of the request that a connection announced last, or what was decoded of it if it is refused.

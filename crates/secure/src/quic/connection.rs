@@ -50,6 +50,8 @@ pub struct Connection {
     migrations: u32,
     /// How many bidirectional streams the peer may have open at once.
     streams_permitted: u32,
+    /// How many bidirectional streams were accepted.
+    streams_accepted: u64,
     /// Whether the peer's address has changed since the last transmission.
     has_moved: bool,
     /// Whether the peer has closed the connection, and the event for it was returned.
@@ -159,6 +161,15 @@ pub struct Stats {
     pub migrations: u32,
 }
 
+/// Stream data in the packets of a connection. The end of a stream counts as a byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Bytes that the peer has acknowledged. They count twice if they were sent twice, and both packets have arrived.
+    pub acknowledged_bytes: u64,
+    /// Bytes in packets that are neither acknowledged nor lost.
+    pub unacknowledged_bytes: u64,
+}
+
 impl Connection {
     /// Creates a connection. Its peer has sent `first_bytes` bytes, or has a validated address.
     pub(super) fn new(
@@ -179,6 +190,7 @@ impl Connection {
             reads: 0,
             migrations: 0,
             streams_permitted: QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST,
+            streams_accepted: 0,
             has_moved: false,
             is_closed_by_peer: false,
         }
@@ -316,6 +328,7 @@ impl Connection {
     pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
         let mut streams = self.quinn.streams();
         let stream = StreamId::from(streams.accept(direction.to_quinn())?);
+        self.streams_accepted += u64::from(direction == Direction::Bidirectional);
         let permitted = self.streams_permitted;
         if direction == Direction::Bidirectional
             && permitted < QUIC_BIDIRECTIONAL_STREAMS_MAX
@@ -325,6 +338,14 @@ impl Connection {
             self.quinn.set_max_concurrent_streams(Dir::Bi, VarInt::from_u32(QUIC_BIDIRECTIONAL_STREAMS_MAX));
         }
         Some(stream)
+    }
+
+    /// Returns how many bidirectional streams the peer may open in all, those that are closed included. All that it has opened were
+    /// accepted.
+    pub fn stream_limit(&mut self) -> u64 {
+        let open = self.quinn.streams().remote_open_streams(Dir::Bi);
+        let permitted = self.quinn.max_concurrent_streams(Dir::Bi);
+        self.streams_accepted.saturating_sub(open) + permitted
     }
 
     /// Opens a stream. Returns `None` if the peer permits no more, or the connection has ended.
@@ -440,6 +461,15 @@ impl Connection {
     /// Returns the number of streams on which data is not acknowledged.
     pub fn unacknowledged_streams(&mut self) -> usize {
         self.quinn.streams().send_streams()
+    }
+
+    /// Returns how much stream data the peer has acknowledged, and how much is in packets that are neither acknowledged nor lost.
+    pub fn delivery(&self) -> Delivery {
+        let delivery = self.records.delivery();
+        Delivery {
+            acknowledged_bytes: delivery.acknowledged(),
+            unacknowledged_bytes: delivery.unacknowledged(),
+        }
     }
 
     /// Requests that the peer acknowledges a packet (PING). To be followed by a call of

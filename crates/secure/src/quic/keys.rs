@@ -46,7 +46,12 @@ impl HandshakeKeys {
 
 impl From<HandshakeKeys> for Keys {
     fn from(HandshakeKeys { keys, records }: HandshakeKeys) -> Self {
-        keys.recording(Records::open_handshake_packet, records)
+        let (local, remote) = (keys.local, keys.remote);
+        let remote_key = RecordingKey { key: remote.1, record: Records::open_handshake_packet, records };
+        Keys {
+            header: KeyPair { local: Box::new(local.0), remote: Box::new(remote.0) },
+            packet: KeyPair { local: Box::new(local.1), remote: Box::new(remote_key) },
+        }
     }
 }
 
@@ -65,18 +70,13 @@ impl TrafficKeys {
 
 impl From<TrafficKeys> for Keys {
     fn from(TrafficKeys { keys, records }: TrafficKeys) -> Self {
-        keys.recording(Records::open_packet, records)
-    }
-}
-
-impl ProtectionKeys {
-    /// Returns the keys, of which that of the remote side records its packets by `record`.
-    fn recording(self, record: fn(&Records, u64), records: Arc<Records>) -> Keys {
-        let (local, remote) = (self.local, self.remote);
-        let recording = RecordingKey { key: remote.1, record, records };
+        let (local, remote) = (keys.local, keys.remote);
+        let [sealing, opening] = [records.clone(), records];
+        let local_key = RecordingKey { key: local.1, record: Records::seal_packet, records: sealing };
+        let remote_key = RecordingKey { key: remote.1, record: Records::open_packet, records: opening };
         Keys {
             header: KeyPair { local: Box::new(local.0), remote: Box::new(remote.0) },
-            packet: KeyPair { local: Box::new(local.1), remote: Box::new(recording) },
+            packet: KeyPair { local: Box::new(local_key), remote: Box::new(remote_key) },
         }
     }
 }
@@ -145,8 +145,9 @@ impl LaterKeys {
         let limits = self.limits;
         let remote = LaterKey { phase: phase.clone(), select: |keys| &keys.remote, limits };
         let local = LaterKey { phase, select: |keys| &keys.local, limits };
-        let remote =
-            RecordingKey { key: remote, record: Records::open_packet, records: self.records.clone() };
+        let [sealing, opening] = [self.records.clone(), self.records.clone()];
+        let local = RecordingKey { key: local, record: Records::seal_packet, records: sealing };
+        let remote = RecordingKey { key: remote, record: Records::open_packet, records: opening };
         KeyPair { local: Box::new(local), remote: Box::new(remote) }
     }
 }
@@ -196,21 +197,25 @@ impl crypto::PacketKey for LaterKey {
     }
 }
 
-/// A key that records the packets that it has opened.
+/// A key that records the packets that it seals or opens: of a direction, it does one of both.
 struct RecordingKey<K> {
     key: K,
-    record: fn(&Records, u64),
+    record: fn(&Records, u64, &[u8]),
     records: Arc<Records>,
 }
 
 impl<K: crypto::PacketKey> crypto::PacketKey for RecordingKey<K> {
     fn encrypt(&self, number: u64, packet: &mut [u8], header_bytes: usize) {
+        let payload_end = packet.len().saturating_sub(TAG_BYTES);
+        if let Some(payload) = packet.get(header_bytes..payload_end) {
+            (self.record)(&self.records, number, payload);
+        }
         self.key.encrypt(number, packet, header_bytes);
     }
 
     fn decrypt(&self, number: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
         self.key.decrypt(number, header, payload)?;
-        (self.record)(&self.records, number);
+        (self.record)(&self.records, number, payload);
         Ok(())
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use cannery_eventloop::Socket;
 
 use super::context::WorkerContext;
-use super::deadlines::Wait;
 use super::{Connection, Next, Phase, ReadUntil};
+use crate::deadlines::Wait;
 
 /// How long a peer may go on sending after the last response before the connection is closed. If we closed with unread
 /// data, the kernel would send a reset, and the peer's kernel would drop the response.
@@ -90,7 +90,9 @@ impl<S: Socket> Connection<S> {
         }
         self.protocol.close_after_next();
         // The rest of a request has a deadline of its own, and so have a handler and a peer that receives a response.
-        if !self.is_sending() && !matches!(self.wait, Wait::Rest(_) | Wait::Handler | Wait::Body) {
+        let has_own_deadline =
+            matches!(self.wait, Wait::Head | Wait::Content { .. } | Wait::Handler | Wait::Body);
+        if !self.is_sending() && !has_own_deadline {
             self.shorten_deadline(cx);
         }
         Next::Event

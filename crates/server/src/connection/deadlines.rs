@@ -4,35 +4,15 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::Socket;
 use cannery_wire::Refusal;
-use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use super::context::{DRAIN_GRACE, WorkerContext};
-use super::protocol::Awaits;
+use super::protocol::{Awaits, StreamBytes};
 use super::{Connection, Next, Phase, ReadUntil};
+use crate::config::Timeouts;
+use crate::deadlines::{Wait, bytes_min};
 
 /// How long a connection may send from a release that was replaced before its client is sent GOAWAY.
-const OLD_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The reason why a connection waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// The rest of the PROXY header or of the TLS handshake, depending on the phase.
-    Start,
-    /// The next request, if the client has one.
-    Request,
-    /// The rest of a request's head or content.
-    Rest(Awaits),
-    /// The response of a handler.
-    Handler,
-    /// The next bytes of a body that a handler makes.
-    Body,
-    /// Room in the socket.
-    SendRoom,
-    /// Room in a flow-control window of HTTP/2.
-    Window,
-    /// The end of the peer's sending direction.
-    PeerClose,
-}
+pub(crate) const OLD_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The content of the data that was processed since the deadline was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +34,9 @@ impl<S: Socket> Connection<S> {
             return;
         }
         self.count_memory(cx);
+        if self.is_sending() {
+            self.protocol.pause(cx.clock.now);
+        }
 
         if matches!(awaits, Awaits::Handler | Awaits::Body) && !self.is_sending() {
             return self.await_handler(awaits, cx);
@@ -62,22 +45,29 @@ impl<S: Socket> Connection<S> {
             self.deadline = None;
             return;
         };
-        let (wait, timeout) = match awaits {
-            _ if self.is_sending() => (Wait::SendRoom, timeouts.send),
-            Awaits::Request => (Wait::Request, timeouts.idle),
-            Awaits::Window => (Wait::Window, timeouts.send),
-            rest => (Wait::Rest(rest), timeouts.head),
+        let wait = match awaits {
+            _ if self.is_sending() => Wait::SendRoom,
+            Awaits::Streams => return self.await_streams(&timeouts, cx),
+            Awaits::Head => Wait::Head,
+            Awaits::Content { blocks } => Wait::Content { blocks },
+            Awaits::Request | Awaits::Handler | Awaits::Body => Wait::Request,
         };
 
-        // The time counts from the first byte of a request: a byte from time to time doesn't extend it. Small window
-        // updates don't either, because `on_deadline` compares the bytes of the whole time.
-        let is_unchanged = wait == self.wait;
-        let continues_request = matches!(wait, Wait::Rest(_)) && processed == Processed::Part;
-        if is_unchanged && (wait == Wait::Window || continues_request) {
+        // The time counts from the first byte of a request: a byte from time to time doesn't extend it.
+        let is_rest = matches!(wait, Wait::Head | Wait::Content { .. });
+        if wait == self.wait && is_rest && processed == Processed::Part {
             return;
         }
         self.wait = wait;
-        self.deadline = Some(cx.clock.now + timeout);
+        self.deadline = wait.timeout(&timeouts).map(|timeout| cx.clock.now + timeout);
+    }
+
+    /// Waits for whatever is late first, of all that the streams of HTTP/2 wait for.
+    fn await_streams(&mut self, timeouts: &Timeouts, cx: &WorkerContext) {
+        let next = self.protocol.next_deadline(cx.clock.now, timeouts);
+        // Without a deadline, a handler makes the next bytes of a body.
+        self.wait = next.map_or(Wait::Body, |(wait, _)| wait);
+        self.deadline = next.map(|(_, deadline)| deadline);
     }
 
     /// Waits for a handler: for its response, until the one that runs longest is late, or for the next bytes of a body, as long as
@@ -97,13 +87,7 @@ impl<S: Socket> Connection<S> {
             return true;
         }
         let Some(deadline) = self.deadline else { return false };
-        let shortened = match cx.policy.timeouts {
-            Some(timeouts) if is_crowded && self.wait == Wait::Request => {
-                timeouts.idle.saturating_sub(timeouts.idle_crowded)
-            }
-            _ => Duration::ZERO,
-        };
-        now + shortened >= deadline
+        now + self.wait.shortening(is_crowded, cx.policy.timeouts.as_ref()) >= deadline
     }
 
     /// Ends a connection after its deadline, unless its peer still receives a response fast enough.
@@ -118,23 +102,26 @@ impl<S: Socket> Connection<S> {
 
         match self.wait {
             Wait::SendRoom => self.check_progress(cx.clock.now, timeouts.send),
-            Wait::Rest(Awaits::Head) if !self.protocol.is_h2() => self.refuse_slow_request(timeouts.send, cx),
+            Wait::Head => self.refuse_slow_request(timeouts.send, cx),
             Wait::Window => {
                 // A client that opens its window in large steps keeps it closed while the data before is on its way. So
                 // acknowledged bytes count as well.
-                let filled = self.protocol.body_bytes_since_last();
+                // Not those of other frames: the client can request as many as it likes, for example by PING.
+                let StreamBytes { body, other } = self.protocol.bytes_since_last();
                 let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
-                if acked.is_some_and(|acked| filled.max(acked) < bytes_min(timeouts.send)) {
+                if acked.is_some_and(|acked| body.max(acked.saturating_sub(other)) < bytes_min(timeouts.send))
+                {
                     return self.end_idle(cx);
                 }
-                self.deadline = Some(cx.clock.now + timeouts.send);
+                self.protocol.renew_window_deadline(cx.clock.now + timeouts.send);
+                self.await_streams(&timeouts, cx);
                 Next::Event
             }
             Wait::Handler => {
                 self.protocol.give_up_handlers(cx.clock.now, timeouts.handler);
                 self.process_again(cx)
             }
-            Wait::Request | Wait::Rest(_) | Wait::Body => self.end_idle(cx),
+            Wait::Request | Wait::Content { .. } | Wait::OldestRequest | Wait::Body => self.end_idle(cx),
             Wait::Start | Wait::PeerClose => Next::Close,
         }
     }
@@ -173,9 +160,4 @@ impl<S: Socket> Connection<S> {
         let end = cx.clock.now + DRAIN_GRACE;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
     }
-}
-
-/// Returns the bytes that a peer must receive at least in this time.
-fn bytes_min(window: Duration) -> u64 {
-    window.as_secs() * SEND_BYTES_PER_SECOND_MIN
 }

@@ -7,12 +7,12 @@ use cannery_wire::Refusal;
 use cannery_wire::proxy::{self, Source};
 
 use super::context::WorkerContext;
-use super::deadlines::Wait;
 use super::flow::Flow;
 use super::protocol::Protocol;
 use super::tls_stream::TlsStream;
 use super::{Connection, Phase};
 use crate::config::ListenerKind;
+use crate::deadlines::Wait;
 
 impl<S: Socket> Connection<S> {
     /// Reads the PROXY header at the start of `input`. Returns its length, or `None` if it is incomplete.

@@ -16,8 +16,9 @@ use cannery_wire::{Output, Refusal, RequestLine, Response, ServerFields, h1, h2}
 use self::handled_h1::{HandledH1, Routed};
 use self::http2::Http2;
 use super::context::{Policy, Responder, WorkerContext};
-use crate::config::ListenerKind;
+use crate::config::{ListenerKind, Timeouts};
 use crate::content::{Content, IncomingRequest, OnH1};
+use crate::deadlines::Wait;
 use crate::observe::{Observer, RefusedRequest};
 use crate::routes::{ConnectionAddress, DeliveryContent, Dispatch, RouteClient, WorkerRoutes};
 
@@ -47,16 +48,22 @@ pub(super) enum Awaits {
     Head,
     /// The rest of a request's content, of which this many blocks of [`CONTENT_BLOCK_BYTES`] were received for a handler.
     Content { blocks: usize },
+    /// Anything that [`Protocol::next_deadline`] tells, for streams of HTTP/2.
+    Streams,
     /// Nothing: a handler makes the response.
     Handler,
     /// Nothing: a handler makes the next bytes of a body.
     Body,
-    /// Room in a flow-control window for the rest of a response (RFC 9113 §5.2).
-    Window,
 }
 
-/// A client that sends this many bytes of content gets more time for the rest.
-const CONTENT_BLOCK_BYTES: usize = 16 * 1024;
+/// Bytes that were written to an HTTP/2 connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StreamBytes {
+    /// Of bodies: the client's windows had room for them.
+    pub(super) body: u64,
+    /// Of frames that belong to no response.
+    pub(super) other: u64,
+}
 
 impl<'p> Client<'p> {
     /// Returns what a response of a handler needs, if the server has handlers.
@@ -128,13 +135,11 @@ impl Protocol {
             Protocol::HandledH1(handled) => handled.awaits(),
             Protocol::H2(http2) => match http2.http.awaits() {
                 h2::Awaits::Request => Awaits::Request,
-                h2::Awaits::Head => Awaits::Head,
-                h2::Awaits::Content => {
-                    Awaits::Content { blocks: http2.http.received_bytes() / CONTENT_BLOCK_BYTES }
-                }
-                h2::Awaits::Response => Awaits::Handler,
-                h2::Awaits::Body => Awaits::Body,
-                h2::Awaits::Window => Awaits::Window,
+                h2::Awaits::Head
+                | h2::Awaits::Content
+                | h2::Awaits::Response
+                | h2::Awaits::Body
+                | h2::Awaits::Window => Awaits::Streams,
             },
         }
     }
@@ -209,11 +214,33 @@ impl Protocol {
         }
     }
 
-    /// Returns how many body bytes the client's windows had room for since the last call.
-    pub(super) fn body_bytes_since_last(&mut self) -> u64 {
+    /// Returns how many bytes were written since the last call.
+    pub(super) fn bytes_since_last(&mut self) -> StreamBytes {
         match self {
-            Protocol::H1(_) | Protocol::HandledH1(_) => 0,
-            Protocol::H2(http2) => std::mem::take(&mut http2.body_bytes),
+            Protocol::H1(_) | Protocol::HandledH1(_) => StreamBytes::default(),
+            Protocol::H2(http2) => std::mem::take(&mut http2.bytes),
+        }
+    }
+
+    /// Returns what is late first of all that the streams of HTTP/2 wait for.
+    pub(super) fn next_deadline(&mut self, now: Instant, timeouts: &Timeouts) -> Option<(Wait, Instant)> {
+        match self {
+            Protocol::H1(_) | Protocol::HandledH1(_) => None,
+            Protocol::H2(http2) => http2.next_deadline(now, timeouts),
+        }
+    }
+
+    /// Sets when a client must have opened its windows further.
+    pub(super) fn renew_window_deadline(&mut self, deadline: Instant) {
+        if let Protocol::H2(http2) = self {
+            http2.renew_window_deadline(deadline);
+        }
+    }
+
+    /// Handles that nothing is received until the socket has room again: requests that are incomplete are not late for that.
+    pub(super) fn pause(&mut self, now: Instant) {
+        if let Protocol::H2(http2) = self {
+            http2.pause(now);
         }
     }
 

@@ -237,6 +237,7 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn refuse(&mut self, incoming: Incoming, number: usize) {
+        self.has_refused |= self.open >= self.open_max;
         let transmit = self.endpoint.refuse(incoming, &mut self.reply);
         self.reply(number, &transmit);
     }

@@ -24,16 +24,16 @@ use cannery_secure::quic::{
 };
 use cannery_site::Method;
 use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
-use cannery_wire::{Priority, Refusal};
+use cannery_wire::{Priority, Refusal, Segment};
 
 pub(super) use self::deadlines::Late;
-use self::deadlines::Wait;
 use super::bodies::Bodies;
 use super::own_stream::OwnStream;
 use super::send_order::send_order;
 use super::silence::Silence;
-use crate::connection::{Http3Context, WorkerContext};
+use crate::connection::{DRAIN_GRACE, Http3Context, OLD_RELEASE_TIMEOUT, WorkerContext};
 use crate::content::{IncomingRequest, OnStream};
+use crate::deadlines::{Progress, Wait};
 use crate::observe::{CloseReason, Http3Metric, Observer};
 use crate::routes::limits::HANDLED_SEND_WINDOW_BYTES;
 use crate::routes::{StreamOutcome, StreamRoutes};
@@ -60,11 +60,15 @@ pub(super) struct Connection {
     wait: Wait,
     /// When the wait must be over.
     deadline: Option<Instant>,
-    /// Bytes that were sent when the wait began.
-    sent_bytes_before: u64,
+    /// The client's progress with responses, while it has not acknowledged all of them.
+    progress: Option<Progress>,
     /// Whether a request has arrived, or a response was acknowledged, since the deadline was set.
     is_active: bool,
     silence: Silence,
+    /// The streams of responses that refer to an archive, each with the time since when its release was served.
+    archive_streams: Vec<(StreamId, Instant)>,
+    /// Since when the connection ends because it keeps a release that was replaced.
+    retiring_since: Option<Instant>,
     close_reason: CloseReason,
     counted: CountedPackets,
     /// Whether it has run since its packets were counted.
@@ -143,11 +147,13 @@ impl Connection {
             responses: Vec::new(),
             may_continue: false,
             handled: StreamRoutes::default(),
-            wait: Wait::Handshake,
+            wait: Wait::Start,
             deadline: cx.policy.timeouts.map(|timeouts| cx.clock.now + timeouts.head),
-            sent_bytes_before: 0,
+            progress: None,
             is_active: false,
             silence: Silence::default(),
+            archive_streams: Vec::new(),
+            retiring_since: None,
             close_reason: CloseReason::InOrder,
             counted: CountedPackets::default(),
             has_run: false,
@@ -207,7 +213,6 @@ impl Connection {
     /// Handles the events of the connection.
     pub(super) fn run(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
         self.has_run = true;
-        bodies.release(&cx.release.content);
         while let Some(event) = self.quic.next_event() {
             if let Err(code) = self.handle(event, cx, bodies) {
                 self.fail(code, cx);
@@ -239,7 +244,7 @@ impl Connection {
                 self.begin(cx)?;
                 while let Some(stream) = self.quic.accept(direction) {
                     if direction == Direction::Bidirectional {
-                        self.http.open(http_id(stream));
+                        self.http.open(http_id(stream), cx.clock.now);
                     }
                     self.read(stream, cx, bodies)?;
                 }
@@ -247,8 +252,9 @@ impl Connection {
             }
             Event::Readable(stream) => self.read(stream, cx, bodies),
             Event::Stopped(stream, _) => self.stop_response(stream),
-            Event::Finished(_) => {
+            Event::Finished(stream) => {
                 self.is_active = true;
+                self.release_archive(stream);
                 self.http.finish_response();
                 Ok(())
             }
@@ -265,6 +271,7 @@ impl Connection {
             Event::Closed(reason) => {
                 self.phase = Phase::Closed;
                 self.responses = Vec::new();
+                self.archive_streams = Vec::new();
                 self.close_reason = match reason {
                     quic::CloseReason::TimedOut => CloseReason::TimedOut,
                     quic::CloseReason::ByApplication(_) => CloseReason::InOrder,
@@ -316,6 +323,9 @@ impl Connection {
     ) -> Result<(), ErrorCode> {
         let id = http_id(stream);
         let key = self.quic.key();
+
+        let now = cx.clock.now;
+        cx.http3().heads.set_time(now);
 
         // Only handlers and some observers need the client's address.
         let needs_address = cx.observer.needs_peer_addresses() || cx.routes.is_some();
@@ -430,6 +440,7 @@ impl Connection {
 
     fn read_unidirectional(&mut self, stream: StreamId, cx: &mut WorkerContext) -> Result<(), ErrorCode> {
         let id = http_id(stream);
+        self.http.set_stream_limit(self.quic.stream_limit());
         let http = &mut self.http;
         let mut reading = Ok(Reading::Continues);
         let outcome = self.quic.read(stream, |bytes| {
@@ -459,8 +470,13 @@ impl Connection {
         cx: &mut WorkerContext,
         bodies: &mut Bodies,
     ) {
+        let since = cx.release.since;
         let Http3Context { output, content, .. } = cx.http3();
-        let copied_bytes = output.parts().0.len();
+        let (inline, segments) = output.parts();
+        let copied_bytes = inline.len();
+        if segments.iter().any(|segment| matches!(segment, Segment::Archive(..))) {
+            self.archive_streams.push((stream, since));
+        }
         let pieces = bodies.pieces(output, content);
         let outcome = match sending {
             SendTime::Now if self.responses.is_empty() => self.quic.write(stream, pieces),
@@ -478,7 +494,7 @@ impl Connection {
                 self.responses.push(Response { stream, pieces, copied_bytes, sending, is_continued: false });
             }
             WriteOutcome::Stopped(_) => self.reset(stream, ErrorCode::RequestCancelled),
-            WriteOutcome::Closed => {}
+            WriteOutcome::Closed => self.release_archive(stream),
         }
         pieces.clear();
     }
@@ -513,7 +529,7 @@ impl Connection {
                 return Continued::Waits;
             }
             WriteOutcome::Stopped(_) => self.reset(stream, ErrorCode::RequestCancelled),
-            WriteOutcome::Closed => {}
+            WriteOutcome::Closed => self.release_archive(stream),
         }
         Continued::Ended
     }
@@ -540,10 +556,18 @@ impl Connection {
     /// Ends a request stream early, in both directions.
     fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         self.responses.retain(|response| response.stream != stream);
+        self.release_archive(stream);
         self.handled.bodies.retain(|(open, _)| open.number() != stream.number());
         // Each fails if that direction has ended already.
         let _ = self.quic.reset(stream, code.number());
         self.stop(stream, code);
+    }
+
+    /// Handles that a response needs its archive no more.
+    fn release_archive(&mut self, stream: StreamId) {
+        if let Some(index) = self.archive_streams.iter().position(|(open, _)| *open == stream) {
+            self.archive_streams.swap_remove(index);
+        }
     }
 
     /// Stops reading a stream.
@@ -583,6 +607,7 @@ impl Connection {
             self.quic.close(cx.clock.now, code.number(), b"");
             self.phase = Phase::Closed;
             self.responses = Vec::new();
+            self.archive_streams = Vec::new();
             self.close_reason = reason;
         }
     }
@@ -634,11 +659,23 @@ impl Connection {
         }
     }
 
+    /// Announces the end of a connection that has sent from a release for long after it was replaced. Its client could otherwise keep
+    /// the release open: by a response of which it takes nothing, and others of which it takes everything.
+    fn retire(&mut self, cx: &WorkerContext) {
+        let is_outdated = cx.clock.now >= cx.release.since + OLD_RELEASE_TIMEOUT
+            && self.archive_streams.iter().any(|(_, since)| *since < cx.release.since);
+        if is_outdated && self.retiring_since.is_none() {
+            self.retiring_since = Some(cx.clock.now);
+            self.announce_end();
+        }
+    }
+
     /// Refuses further requests, a second after the shutdown was announced.
     fn continue_drain(&mut self, cx: &WorkerContext) {
+        let is_known = self.retiring_since.is_some_and(|since| cx.clock.now >= since + DRAIN_GRACE);
         if let Phase::Open(own) = &mut self.phase
             && own.shutdown == Shutdown::Announced
-            && cx.is_drain_known()
+            && (is_known || cx.is_drain_known())
         {
             own.shutdown = Shutdown::Final;
             let mut goaway = Vec::new();

@@ -6,6 +6,7 @@
 //! A failure prints its seed. `CANNERY_SEED=N cargo test -p cannery-server simulation` repeats that seed;
 //! `CANNERY_SEEDS=N` runs the seeds below N.
 
+mod deadlines;
 mod http2;
 mod http3;
 mod many_connections;

@@ -9,6 +9,8 @@ mod postponed;
 mod request_content;
 mod stream_ids;
 
+use std::time::Instant;
+
 use self::header_blocks::HeaderBlock;
 use super::body::Body;
 use super::error::{ErrorCode, Fault};
@@ -54,6 +56,10 @@ pub struct Connection {
     pub(super) early_priorities: Vec<(u32, Priority)>,
     /// Whether the beginning of a frame, or of the preface, has arrived.
     has_partial_frame: bool,
+    /// When the bytes that are read were received.
+    time: Option<Instant>,
+    /// Since when a frame or a header block is incomplete.
+    partial_since: Option<Instant>,
 }
 
 /// Progress of a connection.
@@ -173,6 +179,8 @@ impl Connection {
             budget: Budget::new(),
             early_priorities: Vec::new(),
             has_partial_frame: false,
+            time: None,
+            partial_since: None,
         }
     }
 
@@ -194,11 +202,12 @@ impl Connection {
         output: &mut Output,
     ) -> (usize, Step) {
         self.budget.set_time(store.seconds());
+        self.time = store.time();
         let mut used = 0;
 
         if self.stage == Stage::Preface {
             let Some(preface) = input.first_chunk() else {
-                self.has_partial_frame = !input.is_empty();
+                self.end_input(input, 0);
                 let may_match = PREFACE.starts_with(input);
                 return if may_match {
                     (0, Step::More)
@@ -229,7 +238,7 @@ impl Connection {
             }
             let whole = head.and_then(|head| Some((head, rest.get(HEAD_BYTES..HEAD_BYTES + head.length)?)));
             let Some((head, payload)) = whole else {
-                self.has_partial_frame = !rest.is_empty();
+                self.end_input(rest, used);
                 return (used, Step::More);
             };
             used += HEAD_BYTES + head.length;
@@ -253,6 +262,24 @@ impl Connection {
                 return self.fail(code, input, output);
             }
         }
+    }
+
+    /// Handles that `rest` holds no complete frame, after `used` bytes of frames.
+    fn end_input(&mut self, rest: &[u8], used: usize) {
+        self.has_partial_frame = !rest.is_empty();
+        let begins = used > 0 && self.block.is_none();
+        if !self.has_partial_frame && self.block.is_none() {
+            self.partial_since = None;
+        } else if begins || self.partial_since.is_none() {
+            self.partial_since = self.time;
+        }
+    }
+
+    /// Returns since when the oldest incomplete request arrives: its head, a frame, or its content. Returns `None` if there is none.
+    /// Each block of content for a handler makes a request younger.
+    #[must_use]
+    pub fn incomplete_since(&self) -> Option<Instant> {
+        self.streams.incomplete_since().into_iter().chain(self.partial_since).min()
     }
 
     /// Returns `true` if bodies wait to be sent, so that their archives must be kept.
@@ -318,6 +345,7 @@ impl Connection {
         self.reset_streams = Vec::new();
         self.block = None;
         self.has_partial_frame = false;
+        self.partial_since = None;
 
         // RFC 9113 §6.8: the last stream must not increase from one GOAWAY to the next.
         let last = if let Goaway::Final(last) = self.goaway { last } else { self.last_stream };
@@ -417,7 +445,8 @@ impl Connection {
     pub(super) fn add_stream(&mut self, request: PendingRequest, body: Option<Body>, sent_bytes: u32) {
         let PendingRequest { id, info, content, mut window } = request;
         window.consume(sent_bytes);
-        self.streams.add(Stream { id, priority: info.priority, window, content, body, request: None });
+        let since = self.time;
+        self.streams.add(Stream { id, priority: info.priority, window, content, body, request: None, since });
     }
 }
 

@@ -24,9 +24,4 @@ impl Unanswered {
     pub(super) fn memory(&self) -> usize {
         size_of::<Unanswered>() + self.kept.as_ref().map_or(0, |kept| kept.request.memory())
     }
-
-    /// Returns the length of the content that has arrived, in bytes.
-    pub(super) fn received_bytes(&self) -> usize {
-        self.kept.as_ref().map_or(0, |kept| kept.request.content().len())
-    }
 }

@@ -3,6 +3,8 @@
 //! A stream waits for its window, or for the rest of a request's content. A request without content that is
 //! answered at once never becomes a stream here. This module knows no frames.
 
+use std::time::Instant;
+
 use super::body::Body;
 use super::flow::{INITIAL_WINDOW_BYTES, TooLarge, Window};
 use super::kept_request::Unanswered;
@@ -21,6 +23,8 @@ pub(super) struct Stream {
     pub(super) body: Option<Body>,
     /// The request, if it is answered later.
     pub(super) request: Option<Box<Unanswered>>,
+    /// When its request was read, or its last block of content for a handler was complete.
+    pub(super) since: Option<Instant>,
 }
 
 impl Stream {
@@ -150,15 +154,6 @@ impl Streams {
         self.open_bodies > 0
     }
 
-    /// Returns the bytes of content that are kept for handlers.
-    pub(super) fn received_bytes(&self) -> usize {
-        if self.requests == 0 {
-            return 0;
-        }
-        let requests = self.list.iter().filter_map(|stream| stream.request.as_ref());
-        requests.map(|request| request.received_bytes()).sum()
-    }
-
     /// Returns `true` if a body waits.
     #[inline]
     pub(super) fn has_bodies(&self) -> bool {
@@ -170,6 +165,12 @@ impl Streams {
     pub(super) fn has_bodies_before(&self, urgency: u8) -> bool {
         self.has_bodies()
             && self.list.iter().any(|stream| stream.has_pending_bytes() && stream.priority.urgency <= urgency)
+    }
+
+    /// Returns since when the oldest request arrives of which content is awaited.
+    pub(super) fn incomplete_since(&self) -> Option<Instant> {
+        let incomplete = self.list.iter().filter(|stream| matches!(stream.content, Content::Pending { .. }));
+        incomplete.filter_map(|stream| stream.since).min()
     }
 
     /// Returns `true` if more content of a request is awaited.

@@ -2,6 +2,8 @@
 //!
 //! Responses are in `respond.rs`, unidirectional streams in `unidirectional.rs`.
 
+use std::time::Instant;
+
 use super::encode;
 use super::error::ErrorCode;
 use super::peer_streams::{PeerStreams, kind};
@@ -12,7 +14,7 @@ use super::stream_id::StreamId;
 use super::varint;
 use crate::abuse::Budget;
 use crate::head_store::{HeadStore, RequestInfo, Trailers, Verdict};
-use crate::limits::{CONTENT_SKIPPED_BYTES_MAX, PRIORITIES_REMEMBERED_MAX};
+use crate::limits::{CONTENT_BLOCK_BYTES, CONTENT_SKIPPED_BYTES_MAX, PRIORITIES_REMEMBERED_MAX};
 use crate::output::Output;
 use crate::priority::Priority;
 use crate::qpack::EncoderTable;
@@ -32,6 +34,8 @@ pub struct Connection {
     pub(super) pending_request: Option<PendingRequest>,
     /// Requests that are answered later.
     pub(super) postponed: Vec<PendingRequest>,
+    /// The first request stream that the peer may not open yet.
+    pub(super) stream_limit: StreamId,
     /// The request stream after the highest one that the peer has opened.
     pub(super) next_stream: StreamId,
     /// The stream from which on requests are not answered, if the peer was notified of it.
@@ -49,6 +53,8 @@ struct Request {
     stream: StreamId,
     frames: RequestStream,
     content: Content,
+    /// When it was opened, or its last block of content for a handler was complete.
+    since: Instant,
 }
 
 /// The content of a request that arrives.
@@ -75,6 +81,15 @@ enum Excess {
 }
 
 impl Content {
+    /// Returns `true` if a block of content for a handler has ended within the last `bytes` bytes.
+    #[inline]
+    fn has_begun_block(&self, bytes: usize) -> bool {
+        self.kept.as_ref().is_some_and(|kept| {
+            let length = kept.request.content().len();
+            length / CONTENT_BLOCK_BYTES > (length - bytes) / CONTENT_BLOCK_BYTES
+        })
+    }
+
     /// Receives or skips the next bytes.
     #[inline]
     fn receive(&mut self, content: &[u8]) -> Excess {
@@ -152,6 +167,7 @@ impl Connection {
             requests: Vec::new(),
             pending_request: None,
             postponed: Vec::new(),
+            stream_limit: StreamId::LAST_REQUEST,
             next_stream: StreamId::FIRST_REQUEST,
             goaway: None,
             budget: Budget::new(),
@@ -210,20 +226,27 @@ impl Connection {
             + priorities * size_of::<(StreamId, Priority)>()
     }
 
-    /// Returns `true` if a request is incomplete.
+    /// Returns since when the oldest incomplete request arrives, or `None` if there is none. Each block of content for a handler
+    /// makes a request younger.
     #[must_use]
-    pub fn has_incomplete_requests(&self) -> bool {
-        !self.requests.is_empty()
+    pub fn incomplete_since(&self) -> Option<Instant> {
+        self.requests.iter().map(|request| request.since).min()
     }
 
-    /// Opens a request stream. Streams are opened in order.
-    pub fn open(&mut self, stream: StreamId) {
+    /// Sets how many request streams the peer may open in all, those that are closed included.
+    pub fn set_stream_limit(&mut self, streams: u64) {
+        self.stream_limit = StreamId::request(streams);
+    }
+
+    /// Opens a request stream at this time. Streams are opened in order.
+    pub fn open(&mut self, stream: StreamId, now: Instant) {
         self.next_stream = self.next_stream.max(stream.next_request());
         if self.requests.capacity() == 0 {
             // A vector makes room for four at first, but many connections have one at a time.
             self.requests.reserve_exact(1);
         }
-        self.requests.push(Request { stream, frames: RequestStream::default(), content: Content::default() });
+        let (frames, content) = Default::default();
+        self.requests.push(Request { stream, frames, content, since: now });
     }
 
     /// Reads the next bytes of a request stream, up to the next request, and removes them from `input`.
@@ -255,6 +278,9 @@ impl Connection {
                 None => return Ok(Step::More),
                 Some(Event::Ignored) => self.budget.charge_frame()?,
                 Some(Event::Content(content)) => match request.content.receive(content) {
+                    Excess::None if request.content.has_begun_block(content.len()) => {
+                        request.since = store.time().unwrap_or(request.since);
+                    }
                     Excess::None => {}
                     // RFC 9114 §4.1.2: more content than announced.
                     Excess::Announced => return self.malformed(index),
@@ -380,13 +406,6 @@ impl Connection {
     #[must_use]
     pub fn has_postponed_requests(&self) -> bool {
         !self.postponed.is_empty()
-    }
-
-    /// Returns the bytes of content that were received for handlers, and are kept.
-    #[must_use]
-    pub fn received_bytes(&self) -> usize {
-        let kept = self.requests.iter().filter_map(|request| request.content.kept.as_ref());
-        kept.map(|kept| kept.request.content().len()).sum()
     }
 
     /// Appends a DATA frame with the next bytes of a body that follows its head.

@@ -19,6 +19,11 @@ impl StreamId {
         StreamId(number)
     }
 
+    /// Returns the ID of a request stream, of which the first has the index 0. There is none beyond the last.
+    pub(super) fn request(index: u64) -> StreamId {
+        StreamId::LAST_REQUEST.min(StreamId(index.saturating_mul(KIND_BITS + 1)))
+    }
+
     /// Returns the number.
     #[must_use]
     pub const fn number(self) -> u64 {

@@ -79,6 +79,10 @@ impl Connection {
             let Some(notice) = control.next(&mut input)? else { return Ok(()) };
             match notice {
                 Notice::Settings(settings) => self.encoder.set_peer_settings(settings.qpack_table_bytes),
+                // RFC 9218 §7.2
+                Notice::Priority { stream, .. } if stream >= self.stream_limit => {
+                    return Err(ErrorCode::Id);
+                }
                 Notice::Priority { stream, priority } => {
                     self.budget.charge_frame()?;
                     self.set_priority(stream, priority);

@@ -11,9 +11,10 @@ use std::time::Instant;
 use cannery_routes::{BodyProgress, BodyReader, Response};
 use cannery_site::{Method, Request};
 use cannery_wire::h1::{self, ContentError, ContentTooLong, Framing};
+use cannery_wire::limits::CONTENT_BLOCK_BYTES;
 use cannery_wire::{Output, Refusal, RequestHead, RequestLine, StoredRequest, Version};
 
-use super::{Awaits, CONTENT_BLOCK_BYTES, Client, Progress, refuse_h1};
+use super::{Awaits, Client, Progress, refuse_h1};
 use crate::connection::context::{Responder, WorkerContext};
 use crate::observe::{LoggedRequest, LoggedResponse};
 use crate::routes::{

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use cannery_routes::BodyProgress;
 use cannery_wire::{Output, h2};
 
-use super::{Client, Progress};
+use super::{Client, Progress, StreamBytes};
+use crate::config::Timeouts;
 use crate::connection::context::{Responder, WorkerContext};
 use crate::content::{Content, IncomingRequest, OnStream};
+use crate::deadlines::{self, Wait};
 use crate::routes::limits::HANDLER_BODY_PENDING_BYTES;
 use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
 
@@ -22,8 +24,14 @@ pub(in crate::connection) struct Http2 {
     has_begun: bool,
     /// Whether the client must be sent GOAWAY.
     pub(super) is_going_away: bool,
-    /// Body bytes that the client's windows had room for since [`Protocol::body_bytes_since_last`].
-    pub(super) body_bytes: u64,
+    /// Bytes that were written since [`Protocol::bytes_since_last`](super::Protocol::bytes_since_last).
+    pub(super) bytes: StreamBytes,
+    /// When the client must have opened its windows further, if bodies wait for that.
+    window_deadline: Option<Instant>,
+    /// Since when nothing is received, because the socket has no room.
+    paused_since: Option<Instant>,
+    /// How long nothing was received for that reason, before.
+    paused: Duration,
     /// Requests that handlers answer.
     handled: StreamRoutes<h2::StreamId>,
 }
@@ -35,7 +43,10 @@ impl Http2 {
             content: None,
             has_begun: false,
             is_going_away: false,
-            body_bytes: 0,
+            bytes: StreamBytes::default(),
+            window_deadline: None,
+            paused_since: None,
+            paused: Duration::ZERO,
             handled: StreamRoutes::default(),
         }
     }
@@ -59,6 +70,8 @@ impl Http2 {
         let fields = fields.for_connection(client.has_tls);
         let https_port = if client.has_tls { None } else { policy.https_port };
 
+        self.resume(clock.now);
+        heads.set_time(clock.now.checked_sub(self.paused).unwrap_or(clock.now));
         self.begin(output);
         if self.is_going_away {
             self.http.go_away(output);
@@ -76,7 +89,9 @@ impl Http2 {
         let pinned = self.content.take();
         let content = pinned.as_ref().unwrap_or(&release.content);
         let last = loop {
+            let before = output.length();
             let (used, step) = self.http.next_request(rest, heads, output);
+            self.bytes.other += output.length() - before;
             *rest = &rest[used..];
             let (stream, refusal) = match step {
                 h2::Step::Request(stream) => (stream, None),
@@ -128,7 +143,10 @@ impl Http2 {
         if has_pending_bytes {
             let before = output.length();
             self.http.fill(output);
-            self.body_bytes += output.length() - before;
+            self.bytes.body += output.length() - before;
+        }
+        if self.window_deadline.is_some() && !self.http.has_pending_bytes() {
+            self.window_deadline = None;
         }
         if has_bodies {
             // Also if all of them are in the output now.
@@ -168,6 +186,38 @@ impl Http2 {
 
     pub(super) fn give_up_handlers(&mut self, now: Instant, timeout: Duration) {
         self.handled.give_up(now, timeout);
+    }
+
+    /// Returns what is late first: the oldest incomplete request, the handler that runs longest, or a client that opens no window.
+    pub(super) fn next_deadline(&mut self, now: Instant, timeouts: &Timeouts) -> Option<(Wait, Instant)> {
+        self.window_deadline = match self.window_deadline {
+            _ if !self.http.has_pending_bytes() => None,
+            // Small window updates don't extend it: the bytes of the whole time are compared.
+            deadline => deadline.or(Some(now + timeouts.send)),
+        };
+        let request = self.http.incomplete_since().map(|since| since + self.paused + timeouts.head);
+        let handler = self.handled.oldest().map(|since| since + timeouts.handler);
+        deadlines::earliest([
+            (Wait::Window, self.window_deadline),
+            (Wait::OldestRequest, request),
+            (Wait::Handler, handler),
+        ])
+    }
+
+    pub(super) fn renew_window_deadline(&mut self, deadline: Instant) {
+        self.window_deadline = Some(deadline);
+    }
+
+    pub(super) fn pause(&mut self, now: Instant) {
+        self.paused_since.get_or_insert(now);
+        // The socket has a deadline of its own meanwhile.
+        self.window_deadline = None;
+    }
+
+    fn resume(&mut self, now: Instant) {
+        if let Some(since) = self.paused_since.take() {
+            self.paused += now.saturating_duration_since(since);
+        }
     }
 
     pub(super) fn oldest_handler(&self) -> Option<Instant> {

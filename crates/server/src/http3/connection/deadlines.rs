@@ -3,32 +3,12 @@
 //! QUIC has timers of its own, for packets. These deadlines are for clients that are slow with requests and responses, or that
 //! have vanished.
 
-use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
-
 use super::super::limits::HANDSHAKE_SILENCE_MAX;
 use super::super::silence::{self, Presence};
-use super::{Connection, Phase};
+use super::{Connection, Phase, Response};
+use crate::config::Timeouts;
 use crate::connection::WorkerContext;
-
-/// The reason why a connection waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// The rest of the handshake.
-    Handshake,
-    /// The next request, if the client has one.
-    Request,
-    /// The rest of a request: this many blocks of its content, of [`CONTENT_BLOCK_BYTES`] each, were received for a handler.
-    Rest { blocks: usize },
-    /// The response of a handler.
-    Handler,
-    /// The next bytes of a body that a handler makes.
-    Body,
-    /// Room in the client's windows, or acknowledgments.
-    Window,
-}
-
-/// A client that sends this many bytes of content gets more time for the rest.
-const CONTENT_BLOCK_BYTES: usize = 16 * 1024;
+use crate::deadlines::{self, Pace, Progress, Wait};
 
 /// Whether a connection is late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,54 +25,52 @@ pub(in crate::http3) enum Late {
 /// The number of our unidirectional streams.
 const OWN_STREAMS: usize = 3;
 
+/// What a client may acknowledge too little in a period, because it acknowledges whole packets.
+const PACKET_BYTES: u64 = cannery_secure::limits::QUIC_DATAGRAM_BYTES_MAX as u64;
+
 impl Connection {
     /// Sets the reason to wait, and its deadline.
+    ///
+    /// Whether the client receives its responses is checked every second, whatever else the connection waits for.
     pub(super) fn set_deadline(&mut self, cx: &WorkerContext) {
-        let Some(timeouts) = cx.policy.timeouts else { return };
-
-        let (wait, timeout) = match &self.phase {
+        let Some(timeouts) = &cx.policy.timeouts else { return };
+        match &self.phase {
+            // Early data does not extend the time for the handshake.
             Phase::Handshake => return,
+            Phase::Open(_) if self.quic.is_handshaking() => return,
+            Phase::Open(_) => {}
             Phase::Closed => {
                 self.deadline = None;
                 return;
             }
-            // Early data does not extend the time for the handshake.
-            Phase::Open(_) if self.quic.is_handshaking() => return,
-            Phase::Open(_) if !self.responses.is_empty() => (Wait::Window, timeouts.send),
-            Phase::Open(_) if self.http.has_incomplete_requests() => {
-                (Wait::Rest { blocks: self.http.received_bytes() / CONTENT_BLOCK_BYTES }, timeouts.head)
-            }
-            Phase::Open(_) if self.http.has_postponed_requests() => {
-                let since = self.handled.oldest();
-                self.wait = Wait::Handler;
-                self.deadline = since.map(|since| since + timeouts.handler);
-                return;
-            }
-            Phase::Open(_) if self.handled.is_used() => {
-                // The handler decides how long a body takes.
-                self.wait = Wait::Body;
-                self.deadline = None;
-                return;
-            }
-            Phase::Open(_) => (Wait::Request, timeouts.idle),
-        };
-
-        // A byte from time to time does not extend the deadline of a request or of a response, and a PING not the idle time.
-        let is_active = std::mem::take(&mut self.is_active);
-        if wait == self.wait && !(wait == Wait::Request && is_active) {
-            return;
         }
 
-        self.wait = wait;
-        self.sent_bytes_before = self.quic.stats().sent_bytes;
-        self.deadline = match wait {
-            Wait::Request => cx.clock.idle_until,
-            _ => Some(cx.clock.now + timeout),
-        };
+        let is_active = std::mem::take(&mut self.is_active);
+        let request = self.http.incomplete_since().map(|since| since + timeouts.head);
+        let handler = self.handled.oldest().map(|since| since + timeouts.handler);
+        let earliest = deadlines::earliest([(Wait::OldestRequest, request), (Wait::Handler, handler)]);
+        if let Some((wait, deadline)) = earliest {
+            self.wait = wait;
+            self.deadline = Some(deadline);
+        } else if self.handled.is_used() {
+            // The handler decides how long a body takes.
+            self.wait = Wait::Body;
+            self.deadline = None;
+        } else if !self.responses.is_empty() {
+            self.wait = Wait::Window;
+            self.deadline = None;
+        } else if self.wait != Wait::Request || is_active {
+            // A PING does not extend the idle time.
+            self.wait = Wait::Request;
+            self.deadline = cx.clock.idle_until;
+        }
     }
 
     /// Continues a graceful shutdown, and returns whether the connection is late.
-    pub(in crate::http3) fn tick(&mut self, cx: &WorkerContext) -> Late {
+    ///
+    /// Idle connections end earlier while the worker `is_crowded`.
+    pub(in crate::http3) fn tick(&mut self, is_crowded: bool, cx: &WorkerContext) -> Late {
+        self.retire(cx);
         self.continue_drain(cx);
         if cx.is_draining() {
             let stats = self.quic.stats();
@@ -109,33 +87,68 @@ impl Connection {
             self.quic.ping();
         }
 
-        if self.deadline.is_none_or(|deadline| cx.clock.now < deadline) {
+        if let Some(timeouts) = &cx.policy.timeouts
+            && !self.is_closed()
+            && self.check_progress(timeouts, cx) == Pace::TooSlow
+        {
+            return Late::Slow;
+        }
+
+        if self.retiring_since.is_some() && self.wait == Wait::Request && self.progress.is_none() {
+            // All that was owed is delivered.
+            return Late::Idle;
+        }
+        let now = cx.clock.now + self.wait.shortening(is_crowded, cx.policy.timeouts.as_ref());
+        if self.deadline.is_none_or(|deadline| now < deadline) {
             return Late::No;
         }
 
         match self.wait {
-            // The client has not acknowledged all of a response.
-            Wait::Request if self.quic.unacknowledged_streams() > OWN_STREAMS => Late::No,
+            // The rate decides while the client has not acknowledged all of a response.
+            Wait::Request if self.progress.is_some() => Late::No,
             Wait::Request => Late::Idle,
             Wait::Handler => {
                 let timeouts = cx.policy.timeouts.unwrap_or_default();
                 self.handled.give_up(cx.clock.now, timeouts.handler);
                 Late::Handler
             }
-            Wait::Handshake | Wait::Rest { .. } => Late::Slow,
             Wait::Body => Late::No,
-            Wait::Window => self.check_progress(cx),
+            _ => Late::Slow,
         }
     }
 
-    /// Returns whether the client has received too little of a response since the wait began, and begins another wait.
-    fn check_progress(&mut self, cx: &WorkerContext) -> Late {
-        let Some(timeouts) = cx.policy.timeouts else { return Late::No };
-        let sent_bytes = self.quic.stats().sent_bytes;
-        let received_bytes = sent_bytes - self.sent_bytes_before;
-        self.sent_bytes_before = sent_bytes;
-        self.deadline = Some(cx.clock.now + timeouts.send);
-        let bytes_min = SEND_BYTES_PER_SECOND_MIN * timeouts.send.as_secs().max(1);
-        if received_bytes < bytes_min { Late::Slow } else { Late::No }
+    /// Checks that the client receives responses fast enough: that it acknowledges the data of streams. Neither its windows nor other
+    /// packets matter, in either direction.
+    fn check_progress(&mut self, timeouts: &Timeouts, cx: &WorkerContext) -> Pace {
+        if !self.has_undelivered() {
+            self.progress = None;
+            return Pace::Sufficient;
+        }
+        let delivery = self.quic.delivery();
+        let waiting: usize = self.responses.iter().map(Response::length).sum();
+        let outstanding = delivery.unacknowledged_bytes + waiting as u64;
+        let acknowledged = delivery.acknowledged_bytes;
+        let (now, window) = (cx.clock.now, timeouts.send);
+        match &mut self.progress {
+            Some(progress) => progress.check(now, window, acknowledged, outstanding, PACKET_BYTES),
+            None => {
+                self.progress = Some(Progress::begin(now, window, acknowledged, outstanding));
+                Pace::Sufficient
+            }
+        }
+    }
+
+    /// Returns `true` if the client has not acknowledged all of the responses.
+    fn has_undelivered(&mut self) -> bool {
+        if !self.responses.is_empty() {
+            return true;
+        }
+        let streams = self.quic.unacknowledged_streams();
+        if streams <= OWN_STREAMS {
+            return false;
+        }
+        // These streams are open in our direction too, although nothing may have been written to them.
+        let has_open_streams = matches!(self.wait, Wait::OldestRequest | Wait::Handler | Wait::Body);
+        !has_open_streams || self.quic.delivery().unacknowledged_bytes > 0
     }
 }

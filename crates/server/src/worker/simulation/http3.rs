@@ -5,6 +5,7 @@
 //! server's: `quinn-proto` with its own cryptography, and the testkit's frames and field sections.
 
 mod client;
+pub(super) mod scripted;
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -478,7 +479,7 @@ fn transmitted(client: &mut Client, now: Instant) -> Vec<Vec<u8>> {
 }
 
 /// Returns an address of a client, which changes its port.
-fn address(client: usize, port: usize) -> SocketAddr {
+pub(super) fn address(client: usize, port: usize) -> SocketAddr {
     let number = u8::try_from(client).expect("three clients");
     let port = u16::try_from(1024 + port).expect("a thousand ports");
     SocketAddr::new(Ipv4Addr::new(198, 51, 100, number).into(), port)
@@ -486,7 +487,7 @@ fn address(client: usize, port: usize) -> SocketAddr {
 
 /// Returns a worker that serves the current release over HTTP/3 alone. With a predecessor, it answers the first connection
 /// attempts by Retry packets.
-fn worker(
+pub(super) fn worker(
     network: &Network,
     current: &Arc<Current>,
     predecessor: Option<SocketAddr>,

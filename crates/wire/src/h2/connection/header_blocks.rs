@@ -75,6 +75,7 @@ impl Connection {
         if head.has(flag::END_HEADERS) {
             return self.handle_block(start, block, store);
         }
+        self.partial_since = self.time;
         self.block = Some(Box::new(HeaderBlock { start, bytes: block.to_vec(), continuations: 0 }));
         Ok(FrameOutcome::Continue)
     }

@@ -8,6 +8,7 @@ use crate::h2::error::ErrorCode;
 use crate::h2::frame;
 use crate::h2::kept_request::{KeptRequest, Unanswered};
 use crate::h2::stream::{Content, Stream};
+use crate::limits::CONTENT_BLOCK_BYTES;
 use crate::output::Output;
 use crate::stored_request::StoredRequest;
 
@@ -16,7 +17,8 @@ impl Connection {
     pub(in crate::h2) fn keep(&mut self, stream: StreamId, kept: Option<KeptRequest>) {
         let Some(PendingRequest { id, info, content, window }) = self.take_request(stream) else { return };
         let request = Some(Box::new(Unanswered { info, kept }));
-        self.streams.add(Stream { id, priority: info.priority, window, content, body: None, request });
+        let (priority, since) = (info.priority, self.time);
+        self.streams.add(Stream { id, priority, window, content, body: None, request, since });
     }
 
     /// Prepares the response to a request with a stream. Returns `None` if there is no such request, and else
@@ -41,7 +43,11 @@ impl Connection {
         if kept.request.content().len() + bytes.len() > kept.bytes_max {
             return FrameOutcome::Received(id, ReceivedContent::TooLong);
         }
+        let blocks_before = kept.request.content().len() / CONTENT_BLOCK_BYTES;
         kept.request.content_mut().extend_from_slice(bytes);
+        if kept.request.content().len() / CONTENT_BLOCK_BYTES > blocks_before {
+            stream.since = self.time;
+        }
         if stream.content == Content::Ended {
             return FrameOutcome::Received(id, ReceivedContent::Whole);
         }
@@ -63,12 +69,6 @@ impl Connection {
     /// Ends the stream of a request after its response was written, if its content cannot continue.
     pub fn settle(&mut self, stream: StreamId, output: &mut Output) {
         self.remove_if_done(stream.number(), output);
-    }
-
-    /// Returns the bytes of content that were received for handlers, and are kept.
-    #[must_use]
-    pub fn received_bytes(&self) -> usize {
-        self.streams.received_bytes()
     }
 
     /// Appends bytes to a body that follows its head. Returns how many of them are pending, or `None` if the client has

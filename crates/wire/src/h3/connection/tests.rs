@@ -1,5 +1,7 @@
 //! Tests of HTTP/3 connections, without QUIC.
 
+use std::time::{Duration, Instant};
+
 use crate::h3::frame::{kind, put_head};
 use crate::h3::{Connection, ErrorCode, Reading, RequestEnd, Step, StreamId};
 use crate::head_store::HeadStore;
@@ -62,7 +64,7 @@ impl Client {
 
     /// Sends a whole request on a new stream.
     fn request(&mut self, stream: u64, bytes: &[u8]) -> Result<(Step, RequestEnd), ErrorCode> {
-        self.connection.open(StreamId::new(stream));
+        self.connection.open(StreamId::new(stream), Instant::now());
         let step = self.send(stream, bytes)?;
         Ok((step, self.connection.end_request(StreamId::new(stream))?))
     }
@@ -105,7 +107,7 @@ fn requests_are_answered_however_they_arrive() {
         let head = client.store.head();
         assert_eq!(head.request.target, b"/");
         assert_eq!(head.version.name(), "3.0");
-        assert!(!client.connection.has_incomplete_requests());
+        assert!(client.connection.incomplete_since().is_none());
         assert_eq!(client.output.parts().0, b"\x01\x40\x03\0\0\xd9\x00\x04body");
     }
 }
@@ -241,6 +243,37 @@ fn priorities_come_from_fields_and_frames() {
 }
 
 #[test]
+fn priority_beyond_the_stream_limit_is_an_error() {
+    let mut client = Client::new();
+    client.send_unidirectional(2, &[&[0], &frame(kind::SETTINGS, b"")[..]].concat()).unwrap();
+    client.connection.set_stream_limit(3);
+    client.send_unidirectional(2, &frame(kind::PRIORITY_UPDATE, b"\x08u=1")).unwrap();
+    let beyond = frame(kind::PRIORITY_UPDATE, b"\x0cu=1");
+    assert_eq!(client.send_unidirectional(2, &beyond), Err(ErrorCode::Id));
+    // The limit grows as streams end.
+    client.connection.set_stream_limit(4);
+    client.send_unidirectional(2, &beyond).unwrap();
+    client.connection.set_stream_limit(u64::MAX);
+    client.send_unidirectional(2, &frame(kind::PRIORITY_UPDATE, b"\xbf\xff\xff\xfcu=1")).unwrap();
+}
+
+#[test]
+fn age_of_the_oldest_incomplete_request_counts() {
+    let mut client = Client::new();
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    client.connection.open(StreamId::new(0), at(0));
+    client.connection.open(StreamId::new(4), at(3));
+    client.send(0, &with(&[])).unwrap();
+    client.send(4, &with(&[])).unwrap();
+    assert_eq!(client.connection.incomplete_since(), Some(at(0)), "the response changes nothing");
+    client.connection.end_request(StreamId::new(0)).unwrap();
+    assert_eq!(client.connection.incomplete_since(), Some(at(3)));
+    client.connection.end_request(StreamId::new(4)).unwrap();
+    assert_eq!(client.connection.incomplete_since(), None);
+}
+
+#[test]
 fn last_priority_of_a_stream_counts() {
     let mut client = Client::new();
     client.send_unidirectional(2, &[&[0], &frame(kind::SETTINGS, b"")[..]].concat()).unwrap();
@@ -269,7 +302,7 @@ fn requests_after_goaway_are_rejected() {
 /// Returns how often a client can do something after a request, and the error that ends it.
 fn times(mut act: impl FnMut(&mut Client, u64) -> Result<(), ErrorCode>) -> Option<(u64, ErrorCode)> {
     let mut client = Client::new();
-    client.connection.open(StreamId::new(0));
+    client.connection.open(StreamId::new(0), Instant::now());
     client.send(0, &with(&[])).unwrap();
     (0..2 * u64::from(CREDIT_MAX)).find_map(|number| Some((number, act(&mut client, number).err()?)))
 }
@@ -280,7 +313,7 @@ fn work_without_requests_is_bounded() {
     assert_eq!(frames, Some((CREDIT_MAX.into(), ErrorCode::ExcessiveLoad)), "DATA without content");
     let resets = times(|client, number| {
         let stream = StreamId::new(4 * number);
-        client.connection.open(stream);
+        client.connection.open(stream, Instant::now());
         client.connection.cancel_request(stream)
     });
     assert_eq!(resets, Some((RESETS_MAX.into(), ErrorCode::ExcessiveLoad)), "requests that are cancelled");
@@ -291,7 +324,7 @@ fn work_without_requests_is_bounded() {
 #[test]
 fn heads_of_responses_are_decoded_by_qpack() {
     let mut client = Client::new();
-    client.connection.open(StreamId::new(0));
+    client.connection.open(StreamId::new(0), Instant::now());
     let mut input = &with(&[])[..];
     client.connection.next_request(StreamId::new(0), &mut input, &mut client.store).unwrap();
     let fields: [(&str, &[u8]); 2] = [(":status", b"404"), ("content-type", b"text/plain")];

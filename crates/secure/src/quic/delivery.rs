@@ -1,0 +1,217 @@
+//! Stream data in the packets that we send, and how much of it the peer has acknowledged.
+//!
+//! `quinn-proto` keeps both to itself, but our keys see the frames of every packet that is sealed or opened. Bytes of datagrams would
+//! be no measure: a peer can make us send PATH_RESPONSE frames and acknowledge these alone, and probes repeat what it has not taken.
+
+use std::collections::VecDeque;
+
+use super::frames::{Frames, Parsed};
+
+/// A packet is lost once this many later ones are acknowledged (RFC 9002 §6.1.1). Its data is sent again.
+const REORDERED_PACKETS_MAX: u64 = 3;
+
+/// A table that is empty keeps room for this many packets: the responses of a page.
+const IDLE_PACKETS: usize = 64;
+
+/// A larger gap in our packet numbers ends the table. `quinn-proto` leaves out single numbers.
+const GAP_MAX: u64 = 64;
+
+/// The packets with stream data that are in flight.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    /// The packet number of the first entry.
+    first: u64,
+    /// The stream data of each packet, in bytes; 0 if it has none or was acknowledged.
+    packets: VecDeque<u16>,
+    acknowledged: u64,
+    unacknowledged: u64,
+}
+
+impl Delivery {
+    /// Returns the stream data that the peer has acknowledged, in bytes. Data that was sent twice counts twice if both packets
+    /// arrive.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Returns the stream data in packets that are neither acknowledged nor lost, in bytes.
+    pub(super) fn unacknowledged(&self) -> u64 {
+        self.unacknowledged
+    }
+
+    /// Records that the packet with this number is sent.
+    pub(super) fn seal(&mut self, number: u64, payload: &[u8]) {
+        let bytes = stream_bytes(payload);
+        if self.packets.is_empty() {
+            if bytes == 0 {
+                return;
+            }
+            self.first = number;
+        }
+
+        let Some(gap) = number.checked_sub(self.first + self.packets.len() as u64) else { return };
+        if gap > GAP_MAX {
+            self.packets.clear();
+            self.unacknowledged = 0;
+            self.first = number;
+        } else {
+            self.packets.extend((0..gap).map(|_| 0));
+        }
+        self.packets.push_back(bytes);
+        self.unacknowledged += u64::from(bytes);
+    }
+
+    /// Records the ACK frames of a packet that the peer has sent.
+    pub(super) fn open(&mut self, payload: &[u8]) {
+        if self.packets.is_empty() {
+            return;
+        }
+        for frame in Frames::new(payload) {
+            if let Parsed::Ack(ranges) = frame {
+                let mut largest = None;
+                for (low, high) in ranges {
+                    largest = largest.max(Some(high));
+                    self.acknowledge(low, high);
+                }
+                self.drop_lost(largest.unwrap_or(0));
+            }
+        }
+    }
+
+    /// Handles that the packets with these numbers have arrived.
+    fn acknowledge(&mut self, low: u64, high: u64) {
+        let start = low.saturating_sub(self.first);
+        let end = (high + 1).saturating_sub(self.first).min(self.packets.len() as u64);
+        for index in start..end {
+            // The index is below the length.
+            if let Some(bytes) = self.packets.get_mut(usize::try_from(index).unwrap_or(usize::MAX)) {
+                let bytes = u64::from(std::mem::take(bytes));
+                self.acknowledged += bytes;
+                self.unacknowledged -= bytes;
+            }
+        }
+    }
+
+    /// Forgets the first packets, as far as they are acknowledged or lost.
+    fn drop_lost(&mut self, largest: u64) {
+        let end = self.first + self.packets.len() as u64;
+        while let Some(bytes) = self.packets.front().copied() {
+            // Numbers that were never sent end the connection.
+            let is_lost = largest < end && self.first + REORDERED_PACKETS_MAX <= largest;
+            if bytes > 0 && !is_lost {
+                return;
+            }
+            self.packets.pop_front();
+            self.first += 1;
+            self.unacknowledged -= u64::from(bytes);
+        }
+        // All of it has arrived.
+        self.packets.shrink_to(IDLE_PACKETS);
+    }
+}
+
+/// Returns the length of the stream data in a payload. A frame that only ends its stream counts as a byte.
+fn stream_bytes(payload: &[u8]) -> u16 {
+    let bytes = Frames::new(payload).map(|frame| match frame {
+        Parsed::Stream(data) => data.len().max(1),
+        Parsed::Ack(_) => 0,
+    });
+    u16::try_from(bytes.sum::<usize>()).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ACK frame for the packets of one range.
+    fn ack(low: u8, high: u8) -> Vec<u8> {
+        vec![0x02, high, 0, 0, high - low]
+    }
+
+    /// A packet with an ACK frame, stream data with an offset and a length, and a PING.
+    fn data(bytes: u8) -> Vec<u8> {
+        [&[0x02, 1, 0, 0, 0, 0x0e, 4, 9, bytes], &vec![0xaa; usize::from(bytes)][..], &[0x01]].concat()
+    }
+
+    #[test]
+    fn stream_data_alone_counts() {
+        let mut delivery = Delivery::default();
+        delivery.seal(0, &data(50));
+        // PATH_RESPONSE in a padded datagram, a PING, MAX_DATA.
+        delivery.seal(1, &[&[0x1b, 1, 2, 3, 4, 5, 6, 7, 8][..], &[0; 1200]].concat());
+        delivery.seal(2, &[0x01]);
+        delivery.seal(3, &[0x10, 0x44, 0x00]);
+        delivery.open(&ack(1, 2));
+        assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (0, 50));
+        // Another frame may come first.
+        delivery.open(&[&[0x01, 0, 0][..], &ack(0, 0)].concat());
+        assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (50, 0));
+    }
+
+    #[test]
+    fn repeated_acknowledgments_count_once() {
+        let mut delivery = Delivery::default();
+        for number in 0..4 {
+            delivery.seal(number, &data(10));
+        }
+        for _ in 0..3 {
+            delivery.open(&ack(0, 2));
+        }
+        assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (30, 10));
+    }
+
+    #[test]
+    fn lost_packet_counts_when_its_data_arrives() {
+        let mut delivery = Delivery::default();
+        for number in 0..4 {
+            delivery.seal(number, &data(10));
+        }
+        delivery.open(&ack(1, 3));
+        assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (30, 0), "packet 0 is lost");
+        delivery.seal(4, &data(10));
+        assert_eq!(delivery.unacknowledged(), 10);
+        delivery.open(&ack(4, 4));
+        assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (40, 0));
+    }
+
+    #[test]
+    fn ranges_with_gaps_count() {
+        let mut delivery = Delivery::default();
+        for number in 10..20 {
+            delivery.seal(number, &data(1));
+        }
+        // 18 to 19, 15 to 16 and 12, with ECN counts, then another frame.
+        delivery.open(&[0x03, 19, 0, 2, 1, 0, 1, 1, 0, 7, 7, 7, 0x01]);
+        assert_eq!(delivery.acknowledged(), 5);
+        assert_eq!(delivery.unacknowledged(), 1, "10, 11, 13 and 14 are lost, 17 may still arrive");
+    }
+
+    #[test]
+    fn end_of_a_stream_counts_as_a_byte() {
+        let mut delivery = Delivery::default();
+        delivery.seal(0, &[0x0f, 4, 9, 0]);
+        assert_eq!(delivery.unacknowledged(), 1);
+        // The data of the last frame may extend to the end.
+        delivery.seal(1, &[0x08, 4, 1, 2, 3]);
+        assert_eq!(delivery.unacknowledged(), 4);
+        // Packet numbers that we leave out.
+        delivery.seal(3, &[0x08, 4, 1]);
+        delivery.open(&ack(0, 3));
+        assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (5, 0));
+    }
+
+    #[test]
+    fn invalid_frames_change_nothing() {
+        let mut delivery = Delivery::default();
+        delivery.seal(0, &data(10));
+        for payload in
+            [&[0x02][..], &[0x02, 0, 0, 9, 0], &[0x02, 0, 0, 0, 5], &[0x02, 9, 0, 1, 0, 63, 63], &[0xff]]
+        {
+            delivery.open(payload);
+        }
+        assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (0, 10));
+        // More than was sent.
+        delivery.open(&[0x02, 0xbf, 0xff, 0xff, 0xff, 0, 0, 0]);
+        assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (0, 10));
+    }
+}

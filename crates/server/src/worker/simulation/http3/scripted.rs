@@ -1,0 +1,259 @@
+//! A client of the simulated network that follows a script: requests in pieces, slow reading, missing acknowledgments.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use cannery_eventloop::simulated::DatagramPeer;
+use cannery_eventloop::{Datagram, Ecn, Train};
+use cannery_testkit::http3::{CONTROL_STREAM, HEADERS, SETTINGS, field_section, frame, varint};
+use cannery_testkit::tls::ClientOptions;
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
+    StreamId, TransportConfig, VarInt,
+};
+
+use super::SERVER;
+
+/// What a client does at some time.
+#[derive(Debug, Clone)]
+pub(in crate::worker::simulation) enum Deed {
+    /// Begins a request for this path, and ends it unless more follows.
+    Request { name: usize, method: &'static str, path: &'static str, ends: bool },
+    /// Begins a request, and sends half of its head.
+    HalfHead { name: usize },
+    /// Ends the request with this name.
+    End { name: usize },
+}
+
+/// How a client receives.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker::simulation) struct Habits {
+    /// The window of each stream in bytes.
+    pub(in crate::worker::simulation) window: u32,
+    /// Bytes that it reads from its streams each second, which opens the windows again.
+    pub(in crate::worker::simulation) bytes_per_second: usize,
+    /// How often it sends a PING.
+    pub(in crate::worker::simulation) pings: Duration,
+    /// After its requests, it takes note of one datagram in this time, and loses all others.
+    pub(in crate::worker::simulation) hears_every: Option<Duration>,
+}
+
+impl Habits {
+    /// Those of a client that reads everything.
+    pub(in crate::worker::simulation) const GOOD: Habits = Habits {
+        window: 1 << 20,
+        bytes_per_second: usize::MAX,
+        pings: Duration::from_secs(5),
+        hears_every: None,
+    };
+}
+
+/// A client with a script.
+pub(in crate::worker::simulation) struct Scripted {
+    endpoint: Endpoint,
+    connection: Option<(ConnectionHandle, Connection)>,
+    config: ClientConfig,
+    habits: Habits,
+    /// What it does after it has connected, in the order of time.
+    script: Vec<(Duration, Deed)>,
+    done: usize,
+    connected_at: Option<Instant>,
+    streams: BTreeMap<usize, StreamId>,
+    next_hearing: Option<Instant>,
+    next_reading: Instant,
+    finished: usize,
+    is_over: bool,
+    timeout: Option<Instant>,
+    buffer: Vec<u8>,
+}
+
+impl Scripted {
+    pub(in crate::worker::simulation) fn new(
+        script: Vec<(Duration, Deed)>,
+        habits: Habits,
+        now: Instant,
+    ) -> Scripted {
+        let tls = Arc::new(ClientOptions::default().tls13().protocols(&["h3"]).build());
+        let tls = QuicClientConfig::try_from(tls).expect("the client offers TLS 1.3");
+        let mut config = ClientConfig::new(Arc::new(tls));
+        let mut transport = TransportConfig::default();
+        transport.keep_alive_interval(Some(habits.pings));
+        transport.stream_receive_window(VarInt::from_u32(habits.window));
+        config.transport_config(Arc::new(transport));
+        let mut endpoint_config = EndpointConfig::default();
+        endpoint_config.rng_seed(Some([7; 32]));
+        Scripted {
+            endpoint: Endpoint::new(Arc::new(endpoint_config), None, true, None),
+            connection: None,
+            config,
+            habits,
+            script,
+            done: 0,
+            connected_at: None,
+            streams: BTreeMap::new(),
+            next_hearing: None,
+            next_reading: now,
+            finished: 0,
+            is_over: false,
+            timeout: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Returns how many responses it has read to the end.
+    pub(in crate::worker::simulation) fn finished(&self) -> usize {
+        self.finished
+    }
+
+    fn next_deed(&self) -> Option<Instant> {
+        let (after, _) = self.script.get(self.done)?;
+        Some(self.connected_at? + *after)
+    }
+
+    fn run(&mut self, now: Instant) {
+        let Some((handle, mut connection)) = self.connection.take() else { return };
+        while let Some(event) = connection.poll() {
+            match event {
+                Event::Connected => {
+                    self.connected_at = Some(now);
+                    let control = connection.streams().open(Dir::Uni).expect("servers allow three streams");
+                    let start = [varint(CONTROL_STREAM), frame(SETTINGS, &[])].concat();
+                    connection.send_stream(control).write(&start).expect("the stream is empty");
+                }
+                Event::ConnectionLost { .. } => self.is_over = true,
+                _ => {}
+            }
+        }
+        while self.next_deed().is_some_and(|at| at <= now) && !self.is_over {
+            let (_, deed) = self.script[self.done].clone();
+            self.done += 1;
+            self.perform(deed, &mut connection);
+        }
+        if now >= self.next_reading {
+            self.next_reading = now + Duration::from_secs(1);
+            self.read(&mut connection);
+        } else if self.habits.bytes_per_second == usize::MAX {
+            self.read(&mut connection);
+        }
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(handle, event) {
+                connection.handle_event(event);
+            }
+        }
+        self.connection = Some((handle, connection));
+    }
+
+    fn perform(&mut self, deed: Deed, connection: &mut Connection) {
+        match deed {
+            Deed::Request { name, method, path, ends } => {
+                let id = connection.streams().open(Dir::Bi).expect("the script opens few at a time");
+                let fields =
+                    [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
+                let mut stream = connection.send_stream(id);
+                stream.write(&frame(HEADERS, &field_section(&fields))).expect("the stream is empty");
+                if ends {
+                    stream.finish().expect("the stream is open");
+                }
+                self.streams.insert(name, id);
+            }
+            Deed::HalfHead { name } => {
+                let id = connection.streams().open(Dir::Bi).expect("the script opens few at a time");
+                let head = frame(HEADERS, &field_section(&[(":method", "GET"), (":scheme", "https")]));
+                connection.send_stream(id).write(&head[..head.len() / 2]).expect("the stream is empty");
+                self.streams.insert(name, id);
+            }
+            // The server may have reset it.
+            Deed::End { name } => _ = connection.send_stream(self.streams[&name]).finish(),
+        }
+    }
+
+    fn read(&mut self, connection: &mut Connection) {
+        let mut left = self.habits.bytes_per_second;
+        let mut ended = Vec::new();
+        for (name, id) in &self.streams {
+            let mut stream = connection.recv_stream(*id);
+            let Ok(mut chunks) = stream.read(true) else { continue };
+            while left > 0 {
+                match chunks.next(left) {
+                    Ok(Some(chunk)) => left -= chunk.bytes.len(),
+                    Ok(None) => {
+                        self.finished += 1;
+                        ended.push(*name);
+                        break;
+                    }
+                    Err(_) => break,
+                }
+            }
+            let _ = chunks.finalize();
+        }
+        // Ends of requests may still follow.
+        self.streams.retain(|name, _| {
+            !ended.contains(name)
+                || self.script[self.done..]
+                    .iter()
+                    .any(|(_, deed)| matches!(deed, Deed::End { name: other } if other == name))
+        });
+    }
+}
+
+impl DatagramPeer for Scripted {
+    fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
+        if let Some(every) = self.habits.hears_every
+            && self.done == self.script.len()
+            && datagram.bytes.len() > 100
+        {
+            if self.next_hearing.is_some_and(|next| now < next) {
+                return;
+            }
+            self.next_hearing = Some(now + every);
+        }
+        self.buffer.clear();
+        let bytes = BytesMut::from(&*datagram.bytes);
+        let event = self.endpoint.handle(now, datagram.source, None, None, bytes, &mut self.buffer);
+        if let Some(DatagramEvent::ConnectionEvent(_, event)) = event
+            && let Some((_, connection)) = &mut self.connection
+        {
+            connection.handle_event(event);
+        }
+        self.run(now);
+    }
+
+    fn transmit(&mut self, now: Instant) -> Option<Train<'_>> {
+        if self.connection.is_none() && !self.is_over {
+            let connected = self.endpoint.connect(now, self.config.clone(), SERVER, "localhost");
+            self.connection = Some(connected.expect("the configuration is valid"));
+        }
+        let (_, connection) = self.connection.as_mut()?;
+        self.buffer.clear();
+        let transmit = connection.poll_transmit(now, 1, &mut self.buffer);
+        self.timeout = connection.poll_timeout();
+        let transmit = transmit?;
+        Some(Train {
+            destination: transmit.destination,
+            source: None,
+            ecn: transmit.ecn.and_then(|ecn| Ecn::from_traffic_class(ecn as u8)),
+            bytes: &self.buffer[..transmit.size],
+            segment_bytes: transmit.segment_size,
+        })
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        if self.is_over {
+            return None;
+        }
+        let reading = (!self.streams.is_empty()).then_some(self.next_reading);
+        [self.timeout, self.next_deed(), reading].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some((_, connection)) = &mut self.connection
+            && self.timeout.is_some_and(|timeout| timeout <= now)
+        {
+            connection.handle_timeout(now);
+        }
+        self.run(now);
+    }
+}
