@@ -3,10 +3,11 @@
 //! A regular file only ever contains whole lines. If a full disk cuts a line, we remove its beginning, so that the next
 //! one starts on a line of its own. Opening never blocks, whatever the type of the file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl Output {
             LogTarget::File(path) => {
                 let mut options = OpenOptions::new();
                 options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-                options.open(path).map_err(explain)?
+                options.open(path).map_err(|error| explain(error, path))?
             }
         };
         let is_regular = file.metadata()?.is_file();
@@ -121,14 +122,18 @@ fn count(lines: &[u8]) -> u64 {
 }
 
 /// Replaces `ENXIO` with an error that names the cause and the remedy.
-fn explain(error: io::Error) -> io::Error {
-    if error.raw_os_error() == Some(libc::ENXIO) {
-        return io::Error::new(
-            error.kind(),
-            "it is a FIFO or a socket that no program reads; start the reader first",
-        );
+fn explain(error: io::Error, path: &Path) -> io::Error {
+    if error.raw_os_error() != Some(libc::ENXIO) {
+        return error;
     }
-    error
+    let is_fifo = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    let explanation = if is_fifo {
+        "it is a FIFO that no program reads; start the reader first"
+    } else {
+        // Standard output too, if the service manager has connected it to a socket.
+        "it is a socket, which can't be opened by its name; `--access-log -` writes to standard output, whatever that is"
+    };
+    io::Error::new(error.kind(), explanation)
 }
 
 #[cfg(test)]
@@ -143,7 +148,7 @@ mod tests {
         let mut output = Output::open(&LogTarget::File(path.clone())).unwrap();
         output.write(b"first\nseco", &control).unwrap();
         output.remove_end(4).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"first\n");
+        assert_eq!(fs::read(&path).unwrap(), b"first\n");
 
         // Bytes that another process has appended are never removed.
         output.write(b"thi", &control).unwrap();
@@ -151,7 +156,7 @@ mod tests {
         assert!(output.remove_end(3).is_err());
         output.rest = b"rd\n".to_vec();
         output.write(b"fourth\n", &control).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"first\nthiother\nrd\nfourth\n");
+        assert_eq!(fs::read(&path).unwrap(), b"first\nthiother\nrd\nfourth\n");
     }
 
     #[test]
