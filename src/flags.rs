@@ -6,7 +6,10 @@
 
 pub mod archiver;
 mod building;
+mod folder;
+pub(crate) mod hints;
 mod http3;
+mod listen;
 pub mod releases;
 pub mod server;
 pub mod site;
@@ -94,11 +97,70 @@ impl AboutFlags {
 /// # Errors
 /// It is wrong, or asks for help or the version, which `clap` treats alike.
 fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, Failure> {
-    command.try_get_matches_from(arguments).map_err(Failure::from)
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = command.clone().try_get_matches_from(&arguments);
+    parsed.map_err(|error| hints::failure(&command, arguments.get(1..).unwrap_or_default(), error))
 }
 
-/// Ends help texts with the full stop that clap's derive removes from doc comments.
-fn end_sentences(mut command: Command) -> Command {
+/// Flags in the short help, `-h`, of each command that has more flags than fit on a screen.
+const FREQUENT_FLAGS: [(&str, &[&str]); 3] = [
+    (
+        "serve",
+        &["folder", "port", "host", "bind", "tls", "open", "ignore", "production", "no_live_reload", "quiet"],
+    ),
+    (
+        "archiver",
+        &[
+            "sources",
+            "archive",
+            "strict",
+            "check_links",
+            "compress",
+            "ignore",
+            "immutable",
+            "previous",
+            "quiet",
+        ],
+    ),
+    (
+        "server",
+        &[
+            "archives",
+            "releases",
+            "folder",
+            "bind",
+            "port",
+            "host",
+            "bind_tls",
+            "tls_bundle",
+            "https_redirect",
+            "access_log",
+            "admin",
+            "user",
+            "quiet",
+        ],
+    ),
+];
+
+/// Leaves rare flags out of `-h`. `--help` has all.
+fn shorten_help(command: Command) -> Command {
+    let name = command.get_name().trim_start_matches("cannery-").to_owned();
+    let frequent = FREQUENT_FLAGS.iter().find(|(command, _)| *command == name).map(|(_, flags)| *flags);
+    let command = command.mut_subcommands(shorten_help);
+    let Some(frequent) = frequent else { return command };
+    let is_rare = |argument: &Arg| {
+        !frequent.contains(&argument.get_id().as_str())
+            && !["help", "version"].contains(&argument.get_id().as_str())
+    };
+    command.mut_args(|argument| if is_rare(&argument) { argument.hide_short_help(true) } else { argument })
+}
+
+/// Ends help texts with the full stop that clap's derive removes from doc comments, and shortens `-h`.
+fn end_sentences(command: Command) -> Command {
+    shorten_help(with_full_stops(command))
+}
+
+fn with_full_stops(mut command: Command) -> Command {
     if let Some(about) = command.get_about() {
         let about = format!("{about}.");
         command = command.about(about);
@@ -111,7 +173,7 @@ fn end_sentences(mut command: Command) -> Command {
             }
             None => argument,
         })
-        .mut_subcommands(end_sentences)
+        .mut_subcommands(with_full_stops)
 }
 
 /// Returns the end of a help text: examples, and the meaning of the exit codes.
@@ -133,7 +195,11 @@ where
 
 /// `--help`, for programs that list it under a heading.
 fn help() -> Arg {
-    Arg::new("help").short('h').long("help").help("Print this help").action(ArgAction::Help)
+    Arg::new("help")
+        .short('h')
+        .long("help")
+        .help("Print all flags; `-h` prints the most used ones")
+        .action(ArgAction::Help)
 }
 
 /// `--version`, for programs that list it under a heading.

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::time::Instant;
 
-use cannery_archiver::{Error, Report, compile};
+use cannery_archiver::{Error, Options, Report, compile};
 
 use super::build_failure::{failure, print_diagnostics};
 use super::interrupt::Interrupt;
@@ -54,7 +54,7 @@ fn run_build(build: &Build) -> Result<(), Failure> {
             if let Error::Strict { report, .. } | Error::Sources { report, .. } = &error {
                 print_unpublished(report, *verbosity)?;
             }
-            return Err(failure(&error));
+            return Err(with_swapped_paths(failure(&error), &error, options));
         }
     };
 
@@ -76,6 +76,18 @@ fn run_build(build: &Build) -> Result<(), Failure> {
             output::print(summary::summary(&options.archive, &report, seconds, details, Paint::for_results()))
         }
     }
+}
+
+/// Adds the remedy if the archive was named before the folder.
+fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Failure {
+    if matches!(error, Error::Walk(_) | Error::Usage { .. })
+        && !options.sources.is_dir()
+        && options.archive.is_dir()
+    {
+        let (archive, folder) = (options.sources.display(), options.archive.display());
+        return failure.hint(format!("name the folder first: `cannery-archiver {folder} {archive}`"));
+    }
+    failure
 }
 
 /// Prints the diagnostics of a build that wrote no archive. They are the reason why it failed, so `--quiet` does not

@@ -5,8 +5,10 @@ use std::path::Path;
 
 use cannery_archive::WriteError;
 use cannery_archiver::diagnostic::{Diagnostic, Severity};
+use cannery_archiver::walk::WalkError;
 use cannery_archiver::{Error, ErrorClass};
 
+use crate::flags::hints::{self, Scope};
 use crate::format;
 use crate::output::{self, Exit, Failure, Paint};
 
@@ -38,6 +40,10 @@ pub(in crate::commands) fn failure(error: &Error) -> Failure {
             Some(hint) => failure.hint(hint),
             None => failure,
         },
+        Error::Walk(error) => match folder_hint(error) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
         Error::Empty { .. } | Error::NoStartPage { .. } => {
             failure.hint("is it the right folder? `--allow-empty` builds an archive anyway")
         }
@@ -56,6 +62,23 @@ pub(in crate::commands) fn first_failure(error: &Error) -> Failure {
     print_diagnostics(&report.diagnostics);
     let errors = format::counted(report.errors() as u64, "error");
     Failure::input(format!("{errors} in the folder, so nothing is served"))
+}
+
+/// Returns what to do about a source folder that cannot be read.
+fn folder_hint(error: &WalkError) -> Option<String> {
+    match error {
+        WalkError::NotAFolder { path } => hints::file_hint(path),
+        WalkError::Root { path, source } => match source.kind() {
+            io::ErrorKind::NotFound => hints::address_hint(Scope::Serve, path),
+            io::ErrorKind::PermissionDenied => {
+                let shown = path.display();
+                Some(format!(
+                    "let this user read the folder {shown} and look names up in it, or name another folder"
+                ))
+            }
+            _ => None,
+        },
+    }
 }
 
 /// Returns the remedy for an archive that cannot be written.

@@ -18,6 +18,7 @@ use std::sync::{Arc, Once};
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
 
+use cannery_archiver::boundary::{Boundary, LinksOut};
 use cannery_archiver::{CancelFlag, Compiler, Effort, Error, TemporaryDirectory};
 use cannery_follow::{Inspector, Mode};
 use cannery_server::process::release_socket::ReleaseSender;
@@ -38,6 +39,12 @@ const SIGNALS_OF_THE_SERVER: [i32; 3] = [SIGHUP, SIGUSR1, SIGUSR2];
 /// Memory for each thread that compresses, if `--limit-memory` is given: the encoders of brotli and zstd take up to half of it,
 /// and contents that wait for them the rest.
 const THREAD_MEMORY_BYTES: u64 = 128 << 20;
+
+/// Maximum number of folders in which links are looked for before the sandbox is entered: the server waits for it.
+const DIRECTORIES_MAX: usize = 200_000;
+
+/// Interval between two first builds of a folder that a program is still writing.
+const UNFINISHED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Interval between two first builds, if they fail.
 const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
@@ -82,24 +89,35 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     // Changes during the first build are followed too.
     let messages = Messages::new();
     let root = options.sources.clone();
-    let mut inspector = Inspector::new(root.clone(), folder::filter());
+    let filter = folder::filter(&options);
+    let mut inspector = Inspector::new(root.clone(), filter.clone());
     let (before_first, first_served) = channel::<()>();
     let inspect = move || {
         // Until then, a scan would only delay the build.
         let _ = first_served.recv();
         inspector.inspect()
     };
-    let _follower = folder::follow(root, Mode::Auto, folder::filter(), messages.sender.clone(), inspect)?;
+    let _follower = folder::follow(root, Mode::Auto, filter, messages.sender.clone(), inspect)?;
     // The server has ended, and nothing is left to do. There are no files to remove.
     let thread = |error| Failure::failed(format!("cannot start a thread: {error}"));
     let server = ReleaseSender::start(socket, || std::process::exit(Exit::Done as i32)).map_err(thread)?;
 
     let compiler = Compiler::new(options).with_temporary_directory(files);
+    if start == CompileStart::Again
+        && let Ok(archive) = keeper.last_archive()
+    {
+        // An archive that can't be read back is replaced by the first build.
+        let _ = compiler.resume(&archive);
+    }
     let mut log = EventLog::new(if follow.quiet { Style::Quiet } else { Style::Text });
     let first = loop {
         match compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
             Ok(build) => break build,
             Err(error) if start == CompileStart::First => return Err(first_failure(&error)),
+            Err(error) if error.is_unfinished() => {
+                sleep(UNFINISHED_INTERVAL);
+                continue;
+            }
             Err(error) => log.failed(&BuildFailure::from(&error))?,
         }
         sleep(FIRST_BUILD_INTERVAL);
@@ -109,7 +127,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     }
     // For the keeper: from now on, this process is started again if it ends.
     keeper.report_compiled().map_err(|error| Failure::failed(error.to_string()))?;
-    let server = RemoteServer(server);
+    let server = RemoteServer { server, keeper };
     if server.publish_file(&first.archive) == Err(Stopped) {
         return Ok(());
     }
@@ -149,11 +167,16 @@ fn memory_remedy(bytes: u64) -> String {
 }
 
 /// The server at the other end of the socket.
-struct RemoteServer(ReleaseSender);
+struct RemoteServer {
+    server: ReleaseSender,
+    keeper: KeeperSocket,
+}
 
 impl RemoteServer {
     fn publish_file(&self, archive: &File) -> Result<(), Stopped> {
-        self.0.send(archive).map_err(|_| Stopped)
+        // First, so that the next process knows at least what is served.
+        self.keeper.keep_archive(archive).map_err(|_| Stopped)?;
+        self.server.send(archive).map_err(|_| Stopped)
     }
 }
 
@@ -171,7 +194,8 @@ fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
         compile: vec![root.clone()],
         ..Plan::default()
     };
-    if follow.sandbox.filesystem != Requirement::Off {
+    // Links that lead out are left out otherwise.
+    if follow.sandbox.filesystem != Requirement::Off && follow.options.links_out == LinksOut::Allowed {
         let (directories, files) = targets_outside(root).into_iter().partition(|target| target.is_dir());
         plan.compile.extend::<Vec<PathBuf>>(directories);
         plan.read = files;
@@ -189,9 +213,20 @@ fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
 fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
     let mut targets = BTreeSet::new();
     let Ok(canonical) = fs::canonicalize(root) else { return targets };
+    let Ok(boundary) = Boundary::of(root, LinksOut::Allowed) else { return targets };
     let inside = canonical.parent().unwrap_or(&canonical);
     let mut pending = vec![canonical.clone()];
+    let mut directories = 0;
     while let Some(directory) = pending.pop() {
+        directories += 1;
+        if directories > DIRECTORIES_MAX {
+            let warning = Paint::for_errors().warning("warning:");
+            output::note(format_args!(
+                "{warning} {}: more than {DIRECTORIES_MAX} folders, so links out of further ones aren't followed",
+                one_line(&root.display().to_string())
+            ));
+            break;
+        }
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         for entry in entries {
             let Ok(kind) = entry.file_type() else { continue };
@@ -200,8 +235,10 @@ fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
             } else if kind.is_symlink()
                 && let Ok(target) = fs::canonicalize(entry.path())
                 && !target.starts_with(inside)
+                && let Ok(metadata) = fs::metadata(&target)
+                && boundary.admits(&target, &metadata, true)
                 && targets.insert(target.clone())
-                && target.is_dir()
+                && metadata.is_dir()
             {
                 pending.push(target);
             }

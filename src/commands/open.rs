@@ -6,6 +6,7 @@ use std::path::Path;
 
 use cannery_archive::{Archive, Corrupt, Loading, OpenError};
 
+use crate::flags::hints::{self, Scope};
 use crate::output::Failure;
 
 /// Opens the archive at `path` by mapping it.
@@ -19,12 +20,16 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     if path.is_dir() {
         let failure = Failure::input(format!("{} is a folder, not an archive", path.display()));
         return failure.hint(format!(
-            "`cannery serve {0}` compiles and serves it, `cannery archiver {0} site.cdb` compiles it into an archive",
+            "`cannery-server --folder {0}` serves it, `cannery serve {0}` while you edit it, and `cannery-archiver {0} site.cdb` \
+             compiles it into an archive",
             path.display()
         ));
     }
     match error {
         OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(hint) = hints::address_hint(Scope::Server, path) {
+                return failure.hint(hint);
+            }
             failure.hint(match (release_directory(path), path.parent()) {
                 (Some(folder), _) => {
                     format!("choose a release with `cannery releases {} --use NAME`", folder.display())
@@ -32,7 +37,7 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
                 (None, Some(folder)) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
                     format!("the directory {} does not exist", folder.display())
                 }
-                _ => "create one with `cannery archiver DIR FILE`".to_owned(),
+                _ => "create one with `cannery-archiver DIR FILE`".to_owned(),
             })
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::ProgramCut { .. } => damaged(failure),
@@ -89,7 +94,7 @@ mod tests {
             Failure::Message { hint, .. } => hint.unwrap_or_default(),
             other => panic!("{other:?}"),
         };
-        assert!(hint().contains("cannery archiver"), "{}", hint());
+        assert!(hint().contains("cannery-archiver"), "{}", hint());
         fs::write(folder.path().join("1.cdb"), "").unwrap();
         assert!(hint().contains("--use NAME"), "{}", hint());
     }

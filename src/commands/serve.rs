@@ -33,7 +33,7 @@ const PORTS_TRIED: u16 = 20;
 /// # Errors
 /// The first build failed, or the server could not start.
 pub fn run(flags: &Serve) -> Result<(), Failure> {
-    let mut config = flags.config(NamedArchive::new(None, flags.folder.clone()));
+    let mut config = flags.config(NamedArchive::new(None, flags.folder.clone()), flags.addresses()?);
     let listen = addresses(flags, &config.listen)?;
     let mut listen_tls = addresses(flags, &config.listen_tls)?;
     let mut log = EventLog::new(match flags {
@@ -55,7 +55,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     let build = result.map_err(|error| build_failure::first_failure(&error))?;
     let archive = build.archive.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
 
-    config = flags.config(NamedArchive::from_file(None, flags.folder.clone(), archive));
+    config = flags.config(NamedArchive::from_file(None, flags.folder.clone(), archive), flags.addresses()?);
     config.listen = listen;
     if !config.http3.listen.is_empty() {
         // The same ports, so that a person has one address for all versions of HTTP.
@@ -127,7 +127,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
 /// The server binds its sockets with `SO_REUSEPORT`, so binding succeeds even if another server of this user listens at the
 /// address, and each would get a part of the connections. So we try each address with a plain socket first.
 fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure> {
-    if flags.has_named_addresses() {
+    if flags.has_named_port() {
         for address in wanted {
             let probed = match address {
                 Address::Internet(address) => *address,
@@ -225,7 +225,7 @@ mod tests {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = holder.local_addr().unwrap().to_string();
         let flags = Serve::try_parse_from(["serve", "--bind", &address]).unwrap();
-        let wanted = flags.config(NamedArchive::new(None, "a".into())).listen;
+        let wanted = flags.addresses().unwrap();
         assert!(matches!(addresses(&flags, &wanted), Err(Failure::Message { hint: Some(_), .. })));
     }
 }

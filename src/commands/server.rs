@@ -18,6 +18,7 @@ use std::sync::Arc;
 use cannery_server::config::{ListenerKind, NoticeHandler, VirtualHosts};
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::process::{self, Addresses, Role, started_program};
+use cannery_server::sandbox::Layer;
 use cannery_server::{Address, AdminProcess, Config, KeptSignals, Notice, RunningServer, Server};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -193,9 +194,10 @@ fn print_setup(options: &ServerOptions, config: &Config, server: &RunningServer)
     for message in sandbox.missing().chain(sandbox.unreachable.iter().map(String::as_str)) {
         warn(message);
     }
-    if !options.quiet {
+    // A sandbox that confines the server to its files confines root too, which is usual in a container.
+    if !options.quiet && !matches!(sandbox.filesystem, Layer::Active(_)) {
         for message in sandbox.advice() {
-            note(message);
+            warn(message);
         }
     }
     if options.debug {

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use cannery_archiver::boundary::LinksOut;
 use cannery_archiver::{LinkCheck, LinkException, Options};
 use cannery_server::config::{Account, SandboxPolicy};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
@@ -222,7 +223,7 @@ pub struct OutputFlags {
     pub debug: bool,
 
     /// Print only errors.
-    #[arg(long, conflicts_with_all = ["progress", "debug", "json"])]
+    #[arg(long, short, conflicts_with_all = ["progress", "debug", "json"])]
     pub quiet: bool,
 
     /// Print the result as one JSON value.
@@ -276,6 +277,10 @@ impl Flags {
         self.caches.apply(&mut options);
         if self.follow.for_server {
             let account = self.follow.account()?;
+            // Whoever may write into the folder must not be able to publish other files of the server's user.
+            if options.links_out == LinksOut::Reported {
+                options.links_out = LinksOut::LeftOut;
+            }
             let sandbox = self.follow.for_server_sandbox;
             return Ok(Invocation::Follow(Box::new(Follow {
                 options,

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use cannery_archiver::redirects::Dialect;
 use cannery_archiver::{Encoder, FormatChoice, LastModified, Levels, Options};
 use cannery_base::date::parse_rfc3339;
 use clap::Args;
 
+use super::folder::{DialectFlag, ImmutableFlag, SelectionFlags};
 use super::one_of;
 use crate::output::Failure;
 
@@ -97,18 +97,8 @@ pub(super) struct RoutingFlags {
     #[arg(long)]
     include_folder_listing: bool,
 
-    /// The syntax of `_redirects` files.
-    #[arg(
-        long,
-        value_name = "DIALECT",
-        default_value = "cannery",
-        value_parser = one_of([
-            ("cannery", Dialect::Cannery),
-            ("netlify", Dialect::Netlify),
-            ("cloudflare", Dialect::Cloudflare),
-        ])
-    )]
-    redirects_dialect: Dialect,
+    #[command(flatten)]
+    dialect: DialectFlag,
 }
 
 impl RoutingFlags {
@@ -117,7 +107,7 @@ impl RoutingFlags {
         options.exclude_strip = self.exclude_strip;
         options.exclude_slash_redirects = self.exclude_slash_redirects;
         options.include_folder_listing = self.include_folder_listing;
-        options.dialect = self.redirects_dialect;
+        self.dialect.apply(options);
     }
 }
 
@@ -131,11 +121,8 @@ pub(super) struct CachingFlags {
     #[arg(long)]
     exclude_cache: bool,
 
-    /// Let clients cache these files for a year, because their content never changes under the same name. In gitignore
-    /// syntax: `/assets/` is everything in that folder. Names that contain a digest of the content, or that follow the
-    /// pattern of a known build tool, are detected without this flag. Repeatable.
-    #[arg(long, value_name = "GLOB")]
-    immutable: Vec<String>,
+    #[command(flatten)]
+    immutable: ImmutableFlag,
 
     /// The value of `Last-Modified`: `none` sends none, `files` the modification time of each file, a date (as for
     /// `--released`) the same for all. Entity tags are more precise, and file times differ between machines.
@@ -155,7 +142,7 @@ impl CachingFlags {
     pub(super) fn apply(self, options: &mut Options) {
         options.cache_control = self.cache_control;
         options.exclude_cache = self.exclude_cache;
-        options.immutable = self.immutable;
+        self.immutable.apply(options);
         options.last_modified = self.last_modified;
         options.exclude_etag = self.exclude_etag;
     }
@@ -163,17 +150,8 @@ impl CachingFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct ExclusionFlags {
-    /// Exclude files that match, in gitignore syntax; `!PATTERN` includes them again. Repeatable.
-    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
-    ignore: Vec<String>,
-
-    /// Include files that are excluded by default: hidden files, backups, logs, locks and temporary files.
-    #[arg(long)]
-    no_default_ignores: bool,
-
-    /// Follow symbolic links that lead out of the site folder without a warning.
-    #[arg(long)]
-    follow_links: bool,
+    #[command(flatten)]
+    selection: SelectionFlags,
 
     /// Do not store files that have no path of their own, such as `_redirects`. `cannery extract` then cannot restore the
     /// whole folder.
@@ -183,9 +161,7 @@ pub(super) struct ExclusionFlags {
 
 impl ExclusionFlags {
     pub(super) fn apply(self, options: &mut Options) {
-        options.ignore = self.ignore;
-        options.default_ignores = !self.no_default_ignores;
-        options.follow_links = self.follow_links;
+        self.selection.apply(options);
         options.exclude_file_listing = self.exclude_file_listing;
     }
 }

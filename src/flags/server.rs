@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use cannery_server::Config;
@@ -14,10 +15,12 @@ use cannery_server::config::{
     ReleaseDirectory, Requirement, SandboxPolicy, SecurityHeaders, SpecialPages, Timeouts, TrustedProxies,
     VirtualHosts,
 };
-use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
+use super::folder::FolderFlags;
+use super::hints;
 use super::http3::Http3Flags;
+use super::listen::{BindAddress, MissingPort, PortFlags};
 use super::tls::TlsFlags;
 use super::{About, AboutFlags, end_sentences, examples, one_of, unsupported};
 use crate::output::Failure;
@@ -65,8 +68,8 @@ pub struct ServerOptions {
     pub own_archive: Option<PathBuf>,
     /// The indices of the archives that a process of its own compiles from folders.
     pub folders: Vec<usize>,
-    /// The codings of these archives, in the form that the archiver takes, if they are not its default.
-    pub folder_codings: Option<String>,
+    /// The flags of their builds, in the form that the archiver takes.
+    pub folder_arguments: Vec<OsString>,
     /// The user to change to, as on the command line.
     pub user: Option<String>,
     /// Flags on the command line that are accepted without an effect.
@@ -112,6 +115,8 @@ pub struct Flags {
     http3: Http3Flags,
     #[command(flatten, next_help_heading = "Responses")]
     responses: ResponseFlags,
+    #[command(flatten, next_help_heading = "Folders (`--folder`)")]
+    compiling: FolderFlags,
     #[command(flatten, next_help_heading = "Logs and metrics")]
     monitoring: MonitoringFlags,
     #[command(flatten, next_help_heading = "Sandbox")]
@@ -122,6 +127,8 @@ pub struct Flags {
     about: AboutFlags,
     #[command(flatten, next_help_heading = "Compatibility with kawipiko")]
     ignored: IgnoredFlags,
+    #[command(flatten, next_help_heading = "Measurements")]
+    measurements: MeasurementFlags,
 }
 
 #[derive(Debug, Args)]
@@ -151,7 +158,7 @@ struct ContentFlags {
     releases_kept: u16,
 
     /// Serve a folder that need not be compiled: `cannery-archiver`, which must be next to this program, compiles it with its
-    /// default flags except for `--folder-compress`, and again after each change. Contents are served uncompressed until they have been compressed in the
+    /// default flags except for those under "Folders", and again after each change. Contents are served uncompressed until they have been compressed in the
     /// background. Repeatable, with hosts as for `--archive`. Not with `--processes`: one process with `--threads` serves on
     /// all CPUs too.
     #[arg(long, value_name = "[HOST=]DIR", value_parser = parse_named_archive, conflicts_with = "processes")]
@@ -178,7 +185,11 @@ struct ContentFlags {
     /// Map the archive, and read it into the page cache before the first response.
     #[arg(long)]
     archive_preload: bool,
+}
 
+/// Flags for measurements of the server itself.
+#[derive(Debug, Args)]
+struct MeasurementFlags {
     /// Serve no archive, but respond `hello world!` to every request, to measure the highest throughput of the server.
     #[arg(long)]
     dummy: bool,
@@ -198,8 +209,11 @@ struct ListeningFlags {
     /// Listen here for HTTP without TLS: `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every address, `localhost:PORT` or
     /// `PORT` for this machine alone, or `unix:PATH`. Port 0 is any free port. Repeatable. If no address is given, it
     /// is 127.0.0.1:8080.
-    #[arg(long, value_name = "ADDRESS")]
-    bind: Vec<Address>,
+    #[arg(long, value_name = "ADDRESS", alias = "listen", value_parser = BindAddress::from_str)]
+    bind: Vec<BindAddress>,
+
+    #[command(flatten)]
+    port: PortFlags,
 
     /// Another address, as in kawipiko. `--bind` is repeatable.
     #[arg(long, value_name = "ADDRESS", hide = true)]
@@ -379,7 +393,7 @@ struct OutputFlags {
     report: bool,
 
     /// Print only warnings and errors.
-    #[arg(long, conflicts_with = "report")]
+    #[arg(long, short, conflicts_with = "report")]
     quiet: bool,
 
     /// Print how the server is set up: threads, event loop, sandbox.
@@ -430,13 +444,14 @@ impl Flags {
             return Ok(Invocation::About(about));
         }
         let archives = self.content.archive.len() + self.content.archives.len() + self.content.releases.len();
-        let own = own.filter(|_| self.content.leaves_other_hosts());
+        let is_dummy = self.measurements.dummy_body().is_some();
+        let own = own.filter(|_| !is_dummy && self.content.leaves_other_hosts());
         Ok(Invocation::Serve(Box::new(ServerOptions {
             profile_cpu: self.monitoring.profile_cpu.clone(),
             profile_mem: self.monitoring.profile_mem.clone(),
             own_archive: own.clone(),
             folders: (archives..archives + self.content.folder.len()).collect(),
-            folder_codings: self.content.folder_compress.clone(),
+            folder_arguments: self.folder_arguments()?,
             user: self.sandbox.user.clone(),
             processes: self.listening.processes.map(usize::from).and_then(NonZeroUsize::new),
             descriptors_max: self.listening.limit_descriptors,
@@ -449,14 +464,45 @@ impl Flags {
         })))
     }
 
+    /// Returns the arguments of the archiver for folders.
+    fn folder_arguments(&self) -> Result<Vec<OsString>, Failure> {
+        let mut arguments = self.compiling.arguments();
+        if let Some(flag) = arguments.first()
+            && self.content.folder.is_empty()
+        {
+            let flag = flag.to_string_lossy();
+            let flag = flag.split('=').next().unwrap_or_default();
+            return Err(Failure::usage(format!("`{flag}` has no effect without `--folder`"))
+                .hint(format!("an archive is served as it was built: give `{flag}` to `cannery-archiver`")));
+        }
+        arguments.extend(
+            self.content.folder_compress.iter().map(|codings| format!("--compress={codings}").into()),
+        );
+        Ok(arguments)
+    }
+
     fn into_config(self, own: Option<PathBuf>) -> Result<Config, Failure> {
-        let Flags { content, listening, tls, http3, responses, monitoring, sandbox, output, .. } = self;
+        let Flags {
+            content,
+            listening,
+            tls,
+            http3,
+            responses,
+            monitoring,
+            sandbox,
+            output,
+            measurements,
+            ..
+        } = self;
         let is_profiled = monitoring.profile_cpu.is_some() || monitoring.profile_mem.is_some();
         let threads = thread_count(listening.threads, listening.processes);
-        let mut listen = [listening.bind, listening.bind_2].concat();
+        let default_address: Address = DEFAULT_ADDRESS.parse().expect("the default address is valid");
+        let default_port = default_address.port().unwrap_or_default();
+        let mut listen = listening.port.addresses(&listening.bind, default_port, MissingPort::Refused)?;
+        listen.extend(listening.bind_2);
         let listen_tls = tls.addresses();
         if listen.is_empty() && listen_tls.is_empty() {
-            listen.push(DEFAULT_ADDRESS.parse().expect("the default address is valid"));
+            listen.push(default_address);
         }
         let http2 = !tls.http2_disable;
         let http1 = !tls.http1_disable;
@@ -477,8 +523,11 @@ impl Flags {
             defer_accept: listening.defer_accept,
             inherited: Vec::new(),
             standby: Vec::new(),
-            dummy_delay: content.dummy_delay.unwrap_or_default(),
-            content: content.into_content(own)?,
+            dummy_delay: measurements.dummy_delay.unwrap_or_default(),
+            content: match measurements.dummy_body() {
+                Some(body) => Content::Dummy { body },
+                None => content.into_content(own)?,
+            },
             threads,
             connections_max: listening.limit_connections,
             proxy_protocol: listening.proxy_protocol,
@@ -519,17 +568,10 @@ impl ContentFlags {
     /// Returns `true` if no content is named for hosts that have no archive of their own.
     fn leaves_other_hosts(&self) -> bool {
         let mut named = [&self.archive, &self.archives, &self.releases, &self.folder].into_iter().flatten();
-        !self.is_dummy() && named.all(|named| named.host.is_some())
-    }
-
-    fn is_dummy(&self) -> bool {
-        self.dummy || self.dummy_empty || self.dummy_delay.is_some()
+        named.all(|named| named.host.is_some())
     }
 
     fn into_content(self, own: Option<PathBuf>) -> Result<Content, Failure> {
-        if self.is_dummy() {
-            return Ok(Content::Dummy { body: if self.dummy_empty { b"" } else { DUMMY_BODY } });
-        }
         let loading = if self.archive_inmem {
             Loading::InMemory
         } else if self.archive_preload {
@@ -548,16 +590,22 @@ impl ContentFlags {
         archives.extend(self.folder);
         archives.extend(own.map(|path| NamedArchive::new(None, path)));
         if archives.is_empty() {
-            let message = "name the archive to serve: `cannery-server site.cdb`";
-            return Err(command().error(ErrorKind::MissingRequiredArgument, message).into());
+            return Err(hints::no_archive());
         }
         for (position, named) in archives.iter().enumerate() {
             if archives[..position].iter().any(|other| other.host == named.host) {
-                let host = named.host.as_ref().map_or("all other hosts".into(), ToString::to_string);
-                return Err(Failure::usage(format!("two archives are named for {host}")));
+                return Err(hints::two_archives(named, &archives));
             }
         }
         Ok(Content::Archives { archives, loading, watch: !self.watch_disable })
+    }
+}
+
+impl MeasurementFlags {
+    /// Returns the body of every response, or `None` if there is content to serve.
+    fn dummy_body(&self) -> Option<&'static [u8]> {
+        let is_dummy = self.dummy || self.dummy_empty || self.dummy_delay.is_some();
+        is_dummy.then_some(if self.dummy_empty { b"" } else { DUMMY_BODY })
     }
 }
 

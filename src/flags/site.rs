@@ -2,7 +2,7 @@
 //!
 //! Never builds or serves.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,7 +15,10 @@ use cannery_server::config::{
 use clap::{Parser, value_parser};
 
 use super::building::CodingFlags;
+use super::folder::FolderFlags;
+use super::listen::{BindAddress, MissingPort, PortFlags};
 use super::{examples, server};
+use crate::output::Failure;
 
 /// Serves a folder while you edit it.
 ///
@@ -46,8 +49,11 @@ pub struct Serve {
     /// Listen here: `PORT`, `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every address, or `unix:PATH`. Port 0 is
     /// any free port; without a port, such as `0.0.0.0`, it is 8080. Repeatable. If no address is given, it is
     /// 127.0.0.1:8080 or the next free port.
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    bind: Vec<Address>,
+    #[arg(long, value_name = "ADDRESS", alias = "listen", value_parser = BindAddress::from_str)]
+    bind: Vec<BindAddress>,
+
+    #[command(flatten)]
+    port: PortFlags,
 
     /// Serve over TLS, with a certificate created at startup. Browsers warn about it, because no authority signed it.
     #[arg(long)]
@@ -63,6 +69,9 @@ pub struct Serve {
 
     #[command(flatten)]
     codings: CodingFlags,
+
+    #[command(flatten)]
+    compiling: FolderFlags,
 
     /// The number of threads that serve. The default is the number of CPUs.
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
@@ -100,10 +109,23 @@ pub struct Serve {
 }
 
 impl Serve {
-    /// Returns `true` if the command line names addresses, so that no other port may be used instead.
+    /// Returns `true` if the command line names a port, so that no other one may be used instead.
     #[must_use]
-    pub fn has_named_addresses(&self) -> bool {
-        !self.bind.is_empty()
+    pub fn has_named_port(&self) -> bool {
+        !self.bind.is_empty() || self.port.has_port()
+    }
+
+    /// Returns the addresses to listen at.
+    ///
+    /// # Errors
+    /// Two flags contradict each other.
+    pub fn addresses(&self) -> Result<Vec<Address>, Failure> {
+        let port = default_address().port();
+        let mut addresses = self.port.addresses(&self.bind, port, MissingPort::Default(port))?;
+        if addresses.is_empty() {
+            addresses.push(default_address().into());
+        }
+        Ok(addresses)
     }
 
     /// Returns `true` if pages in browsers are reloaded.
@@ -123,6 +145,7 @@ impl Serve {
     pub fn options(&self) -> Options {
         let mut options = Options::new(self.folder.clone(), "");
         options.encoders = self.codings.encoders();
+        self.compiling.apply(&mut options);
         options.preview = !self.production;
         options.include_folder_listing = if self.production { self.listing } else { !self.no_listing };
         // A site that is being written may not have a page yet.
@@ -130,13 +153,9 @@ impl Serve {
         options
     }
 
-    /// Returns the configuration of a server for `archive`.
+    /// Returns the configuration of a server for `archive`, which listens at these addresses.
     #[must_use]
-    pub fn config(&self, archive: NamedArchive) -> Config {
-        let mut listen = self.bind.clone();
-        if listen.is_empty() {
-            listen.push(default_address().into());
-        }
+    pub fn config(&self, archive: NamedArchive, listen: Vec<Address>) -> Config {
         // There is no sandbox: the threads that compiled the folder are still there, and would be outside.
         let mut config = Config {
             listen,
@@ -163,15 +182,6 @@ impl Serve {
     }
 }
 
-/// Parses an address, which may lack a port.
-fn address(text: &str) -> Result<Address, <Address as FromStr>::Err> {
-    let ip = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    match ip.parse::<IpAddr>() {
-        Ok(ip) => Ok(SocketAddr::new(ip, default_address().port()).into()),
-        Err(_) => text.parse(),
-    }
-}
-
 fn default_address() -> SocketAddr {
     server::DEFAULT_ADDRESS.parse().expect("the default address is valid")
 }
@@ -190,16 +200,16 @@ mod tests {
     }
 
     #[test]
-    fn only_the_default_address_may_move() {
-        assert!(!serve("site").has_named_addresses());
-        assert!(serve("site --bind 127.0.0.1:8080").has_named_addresses());
+    fn only_the_default_port_may_move() {
+        assert!(!serve("site").has_named_port() && !serve("--host 0.0.0.0").has_named_port());
+        assert!(serve("site --bind 127.0.0.1:8080").has_named_port() && serve("-p 8080").has_named_port());
     }
 
     #[test]
     fn address_without_a_port_has_the_default_one() {
-        let config = serve("--bind 0.0.0.0 --bind [::1] --bind ::1 --bind 81 --bind :82").config(archive());
+        let flags = serve("--bind 0.0.0.0 --bind [::1] --bind ::1 --bind 81 --listen :82");
         let expected = ["0.0.0.0:8080", "[::1]:8080", "[::1]:8080", "81", ":82"];
-        assert_eq!(config.listen, expected.map(|address| address.parse().unwrap()));
+        assert_eq!(flags.addresses().unwrap(), expected.map(|address| address.parse().unwrap()));
         assert!(Serve::try_parse_from(["serve", "--bind", "localhost"]).is_err());
     }
 
@@ -213,7 +223,7 @@ mod tests {
         let options = serve("site --production").options();
         assert!(!options.preview && !options.include_folder_listing);
         assert!(serve("--production --listing").options().include_folder_listing);
-        assert!(serve("--production").config(archive()).keeps_redirects);
+        assert!(serve("--production").config(archive(), Vec::new()).keeps_redirects);
     }
 
     #[test]
@@ -230,7 +240,8 @@ mod tests {
 
     #[test]
     fn tls_applies_to_every_address() {
-        let config = serve("--tls --bind 1 --bind [::1]:2").config(archive());
+        let flags = serve("--tls --bind 1 --bind [::1]:2");
+        let config = flags.config(archive(), flags.addresses().unwrap());
         assert_eq!((config.listen.len(), config.listen_tls.len()), (0, 2));
         assert!(config.tls.is_some());
     }

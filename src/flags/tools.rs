@@ -35,12 +35,14 @@ pub enum Invocation {
     after_help = examples(
         &[
             "cannery serve public",
-            "cannery archiver public site.cdb",
-            "cannery server site.cdb",
+            "cannery-archiver public site.cdb",
+            "cannery-server site.cdb",
             "cannery explain site.cdb /docs/",
             "cannery help serve",
         ],
-        "Exit codes: 0 done, 2 wrong usage; the other codes depend on the command.",
+        "`cannery archiver` and `cannery server` are the programs `cannery-archiver` and `cannery-server`: one compiles a folder into an \
+         archive, the other serves archives. `cannery serve` does both while a folder is edited.\n\n\
+         Exit codes: 0 done, 2 wrong usage; the other codes depend on the command.",
     ),
 )]
 struct Flags {

@@ -201,17 +201,72 @@ fn links_may_be_turned() {
 }
 
 #[test]
-fn links_out_of_the_folder_are_followed() {
+fn links_out_of_the_folder_may_be_followed() {
     let (_folder, root) = site();
     let elsewhere = tempfile::tempdir().unwrap();
     write_folder(elsewhere.path(), &pages(&[("a/file.txt", "file"), ("b/docs/page.txt", "page")]));
     std::os::unix::fs::symlink(elsewhere.path().join("a/file.txt"), root.join("file.txt")).unwrap();
     std::os::unix::fs::symlink(elsewhere.path().join("b/docs"), root.join("more")).unwrap();
-    let server = serve(&root, &[]);
+    let server = serve(&root, &["--follow-links"]);
     assert_eq!(server.get("/file.txt").body, b"file");
     assert_eq!(server.get("/more/page.txt").body, b"page");
     fs::write(elsewhere.path().join("b/docs/page.txt"), "changed").unwrap();
     await_content(&server, "/more/page.txt", "changed");
+}
+
+/// Whoever could write into the folder could publish any file of the server's user, and a link to `/` kept the server from starting.
+#[test]
+fn links_out_of_the_folder_are_left_out() {
+    let (folder, root) = site();
+    fs::write(folder.path().join("secret.key"), "secret").unwrap();
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, root.join(name)).unwrap();
+    link("/", "root");
+    link("../secret.key", "s.txt");
+    link("docs/b.txt", "inside.txt");
+    link("loop", "loop");
+    let server = serve(&root, &[]);
+    assert_eq!((server.get("/s.txt").status, server.get("/root/etc/hostname").status), (404, 404));
+    assert_eq!(server.get("/inside.txt").body, b"text");
+
+    link("/proc/self/environ", "e.txt");
+    link("/etc/hostname", "h.txt");
+    fs::write(root.join("docs/b.txt"), "updated").unwrap();
+    await_content(&server, "/docs/b.txt", "updated");
+    await_content(&server, "/inside.txt", "updated");
+    assert_eq!((server.get("/e.txt").status, server.get("/h.txt").status), (404, 404));
+    assert!(server.await_line("h.txt: warning:").contains("left out"));
+}
+
+/// Updates stopped until the link was removed.
+#[test]
+#[cfg_attr(feature = "portable", ignore = "the sandbox needs Linux")]
+fn link_that_the_sandbox_refuses_stops_no_update() {
+    let (_folder, root) = site();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("file.txt"), "later").unwrap();
+    let server = serve(&root, &["--follow-links"]);
+    std::os::unix::fs::symlink(elsewhere.path().join("file.txt"), root.join("later.txt")).unwrap();
+    assert!(server.await_line("later.txt: warning:").contains("left out"));
+    fs::write(root.join("docs/b.txt"), "updated").unwrap();
+    await_content(&server, "/docs/b.txt", "updated");
+    assert_eq!(server.get("/later.txt").body, b"not here");
+}
+
+/// The process that was started again didn't know the last version of a file that was being replaced.
+#[test]
+#[cfg(target_os = "linux")]
+fn compiler_that_is_started_again_knows_the_last_version() {
+    let (_folder, root) = site();
+    let server = serve(&root, &[]);
+    let (before, _) = compiler(&server);
+    let mut writer = fs::File::create(root.join("docs/b.txt")).unwrap();
+    writer.write_all(b"half").unwrap();
+    kill(before);
+    fs::write(root.join("a.css"), "body { margin: 1px }").unwrap();
+    await_content(&server, "/a.css", "body { margin: 1px }");
+    assert_eq!(server.get("/docs/b.txt").body, b"text");
+    drop(writer);
+    await_content(&server, "/docs/b.txt", "half");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use cannery_archive::{Archive, Loading, WriteError};
+use cannery_archive::{Archive, Loading, OpenError, WriteError};
 
 use crate::cancel::CancelFlag;
 use crate::changes::BuiltFiles;
@@ -23,8 +23,10 @@ use crate::memory_cache::MemoryCache;
 use crate::options::{Encoder, Options};
 use crate::progress::Progress;
 use crate::report::Report;
+use crate::resume;
 use crate::session::{Effort, Session};
 use crate::snapshot::{Earlier, KnownFile, Snapshot};
+use crate::unreadable::UnreadableFiles;
 use crate::{Built, writers};
 
 /// Maximum number of attempts of a build in which files vanish, or don't settle.
@@ -35,6 +37,9 @@ const ATTEMPT_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A file that is still being written after this time is read as it is.
 const HELD_BACK_MAX: Duration = Duration::from_secs(2);
+
+/// A folder that has lost its start page, or most of its files, is taken as it is after this time.
+const UNFINISHED_MAX: Duration = Duration::from_secs(2);
 
 /// Compiles one folder again and again.
 ///
@@ -50,6 +55,7 @@ pub struct Compiler {
     results: MemoryCache,
     history: Mutex<History>,
     listings: Mutex<Listings>,
+    unreadable: UnreadableFiles,
 }
 
 /// The finished builds, as far as the next one needs them.
@@ -59,6 +65,8 @@ struct History {
     last: Option<Arc<Snapshot>>,
     /// Files that are being written, and since when.
     unsettled: BTreeMap<Box<[u8]>, Instant>,
+    /// Since when the folder lacks its start page, or most of its files.
+    unfinished_since: Option<Instant>,
 }
 
 /// A finished build.
@@ -93,6 +101,7 @@ impl Compiler {
             results: MemoryCache::default(),
             history: Mutex::default(),
             listings: Mutex::default(),
+            unreadable: UnreadableFiles::default(),
         }
     }
 
@@ -100,6 +109,22 @@ impl Compiler {
     #[must_use]
     pub fn with_temporary_directory(self, directory: TemporaryDirectory) -> Compiler {
         Compiler { directory: Arc::new(directory), ..self }
+    }
+
+    /// Starts from the last archive of another compiler of this folder, which has ended: files that are being replaced or written
+    /// keep the versions that it has.
+    ///
+    /// # Errors
+    /// The archive can't be opened or is damaged. The compiler then starts without it.
+    pub fn resume(&self, archive: &File) -> Result<(), Error> {
+        let failed = |source| Error::ReadBack { path: self.options.sources.clone(), source };
+        let archive = Archive::from_file(archive, Loading::Mapped).map_err(failed)?;
+        let snapshot = resume::snapshot(archive).map_err(|corrupt| failed(OpenError::Corrupt(corrupt)))?;
+        let mut history = self.history();
+        if history.last.is_none() {
+            history.last = Some(Arc::new(snapshot));
+        }
+        Ok(())
     }
 
     /// Compiles the folder into memory, or on disk if the archive is larger than [`MEMORY_ARCHIVE_BYTES_MAX`]. If the disk
@@ -128,6 +153,8 @@ impl Compiler {
                 listings: self.listings().clone(),
                 earlier: Earlier { snapshot, overdue: self.overdue(), ..Earlier::default() },
                 waits: attempts == 1,
+                unreadable: self.unreadable.clone(),
+                may_be_unfinished: self.may_be_unfinished(),
                 unreliable: &unreliable,
             };
 
@@ -141,6 +168,16 @@ impl Compiler {
                 Err(Error::Write { path, source: WriteError::Io(error) }) if path == space.directory() => {
                     space.abandon_disk(&error);
                     continue;
+                }
+                // At once: the next attempt is made without them.
+                Err(Error::Unreadable { .. }) if attempts < ATTEMPTS_MAX => {
+                    attempts += 1;
+                    cancel.check()?;
+                    continue;
+                }
+                Err(error) if error.is_unfinished() => {
+                    self.history().unfinished_since.get_or_insert_with(Instant::now);
+                    return Err(error);
                 }
                 Err(error) if error.is_transient() && attempts < ATTEMPTS_MAX => {
                     unreliable.extend(self.path_of(&error));
@@ -160,6 +197,11 @@ impl Compiler {
         Some(path.strip_prefix(&self.options.sources).ok()?.as_os_str().as_bytes().into())
     }
 
+    /// Returns `true` unless the folder has been incomplete for long enough to be meant so.
+    fn may_be_unfinished(&self) -> bool {
+        self.history().unfinished_since.is_none_or(|since| since.elapsed() < UNFINISHED_MAX)
+    }
+
     /// Returns the files that have been held back for long enough.
     fn overdue(&self) -> BTreeSet<Box<[u8]>> {
         let history = self.history();
@@ -175,7 +217,8 @@ impl Compiler {
         earlier: Earlier,
         unreliable: BTreeSet<Box<[u8]>>,
     ) -> Result<Build, Error> {
-        let Built { file: archive, report, mut sources, known, bodies, deferred, routes } = built;
+        let Built { file: archive, report, mut sources, known, bodies, deferred, has_start_page, routes } =
+            built;
         let read_back = |source| Error::ReadBack { path: self.options.sources.clone(), source };
         let now = SystemTime::now();
         let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
@@ -188,6 +231,7 @@ impl Compiler {
             files: Arc::clone(&files),
             archive: Arc::new(Archive::from_file(&archive, Loading::Mapped).map_err(read_back)?),
             bodies,
+            has_start_page,
             source_bytes: sources.bytes(),
         });
 
@@ -203,6 +247,7 @@ impl Compiler {
         if history.last.as_ref().is_none_or(|last| last.number < number) {
             self.results.settle(&snapshot);
             history.last = Some(snapshot);
+            history.unfinished_since = None;
         }
         drop(history);
         // The caller need not wait until the archive of the last build is unmapped.

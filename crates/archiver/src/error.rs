@@ -75,6 +75,18 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Files of a folder that is being edited can't be read. The next attempt is made without them.
+    #[error("{} has files that cannot be read", folder.display())]
+    Unreadable {
+        /// The source folder.
+        folder: PathBuf,
+    },
+    /// A folder that is being edited has lost its page for `/`, or most of its files: a program is probably writing it.
+    #[error("{} is incomplete: its page for `/`, or most of its files, are gone", folder.display())]
+    Unfinished {
+        /// The source folder.
+        folder: PathBuf,
+    },
     /// The build was canceled, because its result is no longer wanted.
     #[error("the build was canceled")]
     Canceled,
@@ -220,6 +232,8 @@ impl Error {
             | Error::NoStartPage { .. }
             | Error::Read { .. }
             | Error::Changing { .. }
+            | Error::Unreadable { .. }
+            | Error::Unfinished { .. }
             | Error::Sources { .. }
             | Error::Import { .. }
             | Error::Previous { .. } => ErrorClass::Input,
@@ -239,6 +253,12 @@ impl Error {
             }
             _ => false,
         }
+    }
+
+    /// Returns `true` if the folder of a [`Compiler`](crate::Compiler) is probably still being written. Build again soon.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        matches!(self, Error::Unfinished { .. })
     }
 
     pub(crate) fn usage(path: &Path, problem: &'static str) -> Error {

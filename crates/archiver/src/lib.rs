@@ -14,10 +14,12 @@ pub mod progress; // Progress of a build, for a progress bar.
 pub mod report; // Counts and sizes of a finished build.
 
 // Which files there are.
+pub mod boundary; // Links that lead out of the folder.
 mod page_script; // A script in each page, for previews.
 mod prepare; // The walk, less the build's own files.
 pub mod skip; // Names to leave out: hidden files, backups, ignore files.
 mod source; // Reads source files, unchanged and whole.
+mod sparse; // Files of holes.
 pub mod walk; // Lists a directory tree.
 
 // Properties of a file.
@@ -71,9 +73,11 @@ mod previous; // Archives of earlier releases.
 mod cancel; // Cancellation.
 mod changes; // Compares two builds.
 mod compiler; // The public interface.
+mod resume; // The last build of another process.
 mod session; // One of the builds.
 mod snapshot; // The last build.
 mod stability; // Waits until the folder has settled.
+mod unreadable; // Files that can't be read.
 mod writers; // Detects files that are being written.
 
 // The archive.
@@ -158,6 +162,8 @@ pub(crate) struct Built {
     bodies: Bodies,
     /// Number of compressed contents that a quick build did without.
     deferred: u64,
+    /// Whether a page of the folder answers `/`.
+    has_start_page: bool,
     /// The routes, which take a while to drop.
     routes: Routes,
 }
@@ -192,11 +198,15 @@ pub(crate) fn build(
     if report.errors() > 0 {
         return Err(Error::Sources { path: destination.path().to_owned(), report: Box::new(report) });
     }
+    // A listing isn't one.
+    let has_start_page = routes.has_start_page();
     if options.include_folder_listing {
         let mut single = Listings::default();
         let listings = session.as_mut().map_or(&mut single, |session| &mut session.listings);
         report.generated = listing::add(&mut routes, &mut sources, options, listings);
     }
+    let may_be_unfinished = session.as_ref().is_some_and(|session| session.may_be_unfinished);
+    prepare::check_unfinished(options, &sources, has_start_page, may_be_unfinished)?;
     prepare::check_start_page(options, &sources, &routes)?;
 
     stopwatch.stage(Stage::Read, Some(sources.len() as u64));
@@ -281,5 +291,14 @@ pub(crate) fn build(
     destination.publish(&file)?;
     report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);
     report.times = stopwatch.finish();
-    Ok(Built { file, report, sources, known: read.known, bodies, deferred: tally.deferred, routes })
+    Ok(Built {
+        file,
+        report,
+        sources,
+        known: read.known,
+        bodies,
+        deferred: tally.deferred,
+        has_start_page,
+        routes,
+    })
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::boundary::LinksOut;
 use crate::classify::MediaTypes;
 use crate::error::Error;
 use crate::pattern::{Pattern, PatternSyntax};
@@ -87,8 +88,10 @@ pub struct Options {
     pub check_links: LinkCheck,
     /// Paths that the link checker passes over, such as `/api/*`: something else than the archive answers them. Default: none.
     pub check_links_except: Vec<LinkException>,
-    /// Allows symbolic links out of the source folder, which are followed with a warning otherwise. Default: off.
-    pub follow_links: bool,
+    /// Symbolic links out of the source folder. Default: they are followed, with a warning.
+    pub links_out: LinksOut,
+    /// Publishes sparse files, most of which aren't on the disk. Default: off, because an archive would contain all their zeros.
+    pub allow_sparse: bool,
     /// Publishes a folder without files, or without a page for `/`. Default: off, because it is most often the wrong
     /// folder.
     pub allow_empty: bool,
@@ -134,7 +137,8 @@ impl Options {
             dialect: Dialect::Cannery,
             check_links: LinkCheck::Count,
             check_links_except: Vec::new(),
-            follow_links: false,
+            links_out: LinksOut::Reported,
+            allow_sparse: false,
             allow_empty: false,
             strict: false,
             threads: 0,

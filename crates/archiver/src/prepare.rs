@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use cannery_base::{FileStamp, FileVersion};
 
 use crate::destination::Destination;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::options::Options;
 use crate::page_script::PageScript;
@@ -19,10 +19,11 @@ use crate::routes::{self, Routes};
 use crate::session::Session;
 use crate::skip::{IGNORE_FILE, SkipRules};
 use crate::snapshot::Earlier;
-use crate::source::Sources;
+use crate::source::{self, Sources};
+use crate::sparse;
 use crate::stability;
 use crate::summary;
-use crate::walk::{LinksOut, SourceFile, walk};
+use crate::walk::{SourceFile, Walked, walk};
 
 /// Lists the source folder.
 pub(crate) fn sources(
@@ -33,13 +34,16 @@ pub(crate) fn sources(
     let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
     let mut diagnostics = rules.add_ignore_file(&options.sources)?;
     options.ignore.iter().try_for_each(|pattern| rules.add_pattern(pattern))?;
-    let links_out = if options.follow_links { LinksOut::Allowed } else { LinksOut::Reported };
-    let list = || walk(&options.sources, &rules, links_out);
+    let list = || walk(&options.sources, &rules, options.links_out);
     let mut walked = match &session {
         Some(session) => stability::walk(&options.sources, &session.earlier, list)?,
         None => list()?,
     };
     diagnostics.append(&mut walked.diagnostics);
+    if !options.allow_sparse {
+        let severity = if session.is_some() { Severity::Warning } else { Severity::Error };
+        diagnostics.append(&mut leave_out_sparse(&options.sources, &mut walked, severity));
+    }
 
     let own = OwnFiles::of(options, destination);
     let mut cached: BTreeMap<&Path, u64> = BTreeMap::new();
@@ -65,10 +69,13 @@ pub(crate) fn sources(
     keep_ignore_file(options, &mut walked.files);
 
     let mut earlier = None;
+    let mut unreadable = None;
     let mut unsettled = BTreeSet::new();
     if let Some(session) = session {
         unsettled = stability::hold_back(&options.sources, &mut walked.files, session);
+        diagnostics.append(&mut set_unreadable_aside(&options.sources, &mut walked.files, session));
         earlier = Some(session.earlier.clone());
+        unreadable = Some(session.unreadable.clone());
     }
 
     let mut sources = Sources {
@@ -81,10 +88,28 @@ pub(crate) fn sources(
         precompressed: BTreeMap::new(),
         skipped: walked.skipped,
         script: options.page_script.as_ref().map(|path| PageScript::new(path, &options.media_types)),
+        unreadable,
     };
     diagnostics.append(&mut routes::drop_unservable(&mut sources));
     let report = Report { skipped: summary::skipped(&sources.skipped), diagnostics, ..Report::default() };
     Ok((sources, report))
+}
+
+/// Checks that a folder that had a page for `/` in the last build, or many more files, still has: a program may be replacing all of
+/// it. `has_start_page` doesn't count a listing.
+pub(crate) fn check_unfinished(
+    options: &Options,
+    sources: &Sources,
+    has_start_page: bool,
+    may_be_unfinished: bool,
+) -> Result<(), Error> {
+    let Some(earlier) = &sources.earlier else { return Ok(()) };
+    let lacks_start_page = earlier.has_start_page() && !has_start_page;
+    let is_emptied = earlier.has_files() && sources.files.is_empty();
+    if may_be_unfinished && (lacks_start_page || is_emptied || earlier.lacks_most(sources.files.len())) {
+        return Err(Error::Unfinished { folder: options.sources.clone() });
+    }
+    Ok(())
 }
 
 /// Checks that the site has a start page: an empty folder would take the site offline. A folder that had files in the last
@@ -101,6 +126,66 @@ pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Ro
         return Err(Error::Empty { folder: folder() });
     }
     if routes.has_start_page() { Ok(()) } else { Err(Error::NoStartPage { folder: folder() }) }
+}
+
+/// Leaves out sparse files, those with the largest holes first, until the holes of the others are within the limit. Returns a
+/// diagnostic of this severity about each.
+fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec<Diagnostic> {
+    let Walked { thin, files, .. } = walked;
+    let measure = |path: Box<[u8]>| {
+        let place = files.binary_search_by(|file| (*file.path).cmp(&path)).ok()?;
+        let length = files[place].stamp.version.size;
+        // An unreadable file is reported elsewhere.
+        let file = source::open(&source::full_path(root, &path)).ok()?;
+        let data_bytes = sparse::data_bytes(&file, length)?;
+        Some((length - data_bytes.min(length), length, path))
+    };
+    let mut sparse: Vec<(u64, u64, Box<[u8]>)> =
+        std::mem::take(thin).into_iter().filter_map(measure).collect();
+    sparse.sort_unstable();
+
+    let mut hole_bytes: u64 = 0;
+    let is_accepted = |(holes, ..): &&(u64, u64, Box<[u8]>)| {
+        hole_bytes = hole_bytes.saturating_add(*holes);
+        hole_bytes <= sparse::HOLE_BYTES_MAX
+    };
+    let accepted = sparse.iter().take_while(is_accepted).count();
+    let mut diagnostics = Vec::new();
+    for (holes, length, path) in &sparse[accepted..] {
+        let data_bytes = length - holes;
+        let message = format!(
+            "this file is sparse: only {data_bytes} of its {length} bytes are on the disk, and an archive would contain all of \
+             them, so it is left out; remove it, exclude it with `.canneryignore`, or accept it with `--allow-sparse`"
+        );
+        diagnostics.push(Diagnostic { severity, ..Diagnostic::warning(path, "sparse-file", message) });
+    }
+    let left_out: BTreeSet<&[u8]> = sparse[accepted..].iter().map(|(_, _, path)| &**path).collect();
+    files.retain(|file| !left_out.contains(&*file.path));
+    diagnostics
+}
+
+/// Leaves out files that an attempt couldn't read: known ones get the stamp of the last build, whose version is taken. Returns a
+/// warning about each.
+fn set_unreadable_aside(
+    root: &Path,
+    files: &mut Vec<SourceFile>,
+    session: &mut Session<'_>,
+) -> Vec<Diagnostic> {
+    let Session { unreadable, earlier, .. } = session;
+    if unreadable.is_empty() {
+        return Vec::new();
+    }
+    let place =
+        |files: &[SourceFile], path: &[u8]| files.binary_search_by(|file| (*file.path).cmp(path)).ok();
+    unreadable.refresh(root, |path| place(files, path).map(|place| files[place].stamp));
+    files.retain(|file| !unreadable.contains(&file.path) || earlier.known(&file.path).is_some());
+    for file in files.iter_mut().filter(|file| unreadable.contains(&file.path)) {
+        if let Some(known) = earlier.known(&file.path) {
+            file.stamp = known.stamp;
+            earlier.held_back.insert(file.path.clone());
+        }
+    }
+    unreadable.warnings(|path| earlier.known(path).is_some())
 }
 
 /// Files of the build that may be in the source folder: the archive and the caches.

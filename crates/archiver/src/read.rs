@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cannery_archive::{BodyId, Coding, Digest, Extent, WriteError};
-use cannery_base::FileStamp;
+use cannery_base::{FileStamp, FileVersion};
 
 use crate::caches::Caches;
 use crate::cancel::CancelFlag;
@@ -21,9 +21,10 @@ use crate::error::Error;
 use crate::options::{Encoder, Options};
 use crate::ordered::{self, Jobs, Limits};
 use crate::progress::Progress;
-use crate::source::{Source, SourceId, Sources};
+use crate::source::{self, Source, SourceId, Sources};
 use crate::source_facts::{Examination, Probe, SourceFacts};
 use crate::store::Store;
+use crate::unreadable::UnreadableFiles;
 
 /// Longer sources are read in pieces instead of being held in memory.
 pub(crate) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
@@ -57,6 +58,18 @@ struct ReadSource {
     facts: SourceFacts,
     stamp: FileStamp,
     body: BodySource,
+}
+
+impl ReadSource {
+    /// Stands for a file that can't be read, in a build that is repeated without it.
+    fn unreadable() -> ReadSource {
+        let version = FileVersion { device: 0, inode: 0, size: 0, modified_ns: 0 };
+        ReadSource {
+            facts: Examination::begin(b"", false).finish(),
+            stamp: FileStamp { version, changed_ns: 0 },
+            body: BodySource::Memory(Vec::new()),
+        }
+    }
 }
 
 /// Where storing a content uncompressed finds its bytes.
@@ -93,13 +106,17 @@ impl Reading<'_> {
         let held_bytes = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
         let jobs = Jobs { all: &all, held_bytes };
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
+        let unreadable_before = self.sources.unreadable.as_ref().map_or(0, UnreadableFiles::len);
         let claimed = Mutex::new(DigestSet::default());
         let found_in_cache = AtomicU64::new(0);
         let mut contents = Contents::default();
         let mut known = Vec::with_capacity(if self.caches.stores_facts() { self.sources.len() } else { 0 });
 
         let work = |(): &mut (), job: &Range<SourceId>| {
-            let read = |id| self.read(id, &claimed, &found_in_cache);
+            let read = |id| match self.read(id, &claimed, &found_in_cache) {
+                Err(error) if self.sources.set_aside(id, &error) => Ok(ReadSource::unreadable()),
+                outcome => outcome,
+            };
             let sources = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
             let held_bytes = sources.iter().map(|source| match &source.body {
                 BodySource::Memory(bytes) => bytes.len() as u64,
@@ -125,6 +142,9 @@ impl Reading<'_> {
                 Ok::<(), Error>(())
             },
         )?;
+        if self.sources.unreadable.as_ref().is_some_and(|unreadable| unreadable.len() > unreadable_before) {
+            return Err(Error::Unreadable { folder: self.sources.root.clone() });
+        }
         Ok(Outcome { contents, known, found_in_cache: found_in_cache.into_inner() })
     }
 
@@ -335,7 +355,7 @@ fn store_streamed(
     store: &mut Store,
 ) -> Result<BodyId, Error> {
     let path = sources.full_path(id);
-    let file = File::open(&path).map_err(Error::read(path.clone()))?;
+    let file = source::open(&path).map_err(Error::read(path.clone()))?;
     let mut hashed = Hashed { file, hasher: blake3::Hasher::new(), failed: None };
     let stored = store.body_from(digest, length, &mut hashed);
     if let Some(source) = hashed.failed {

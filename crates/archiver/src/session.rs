@@ -7,6 +7,7 @@ use crate::disk::Space;
 use crate::listing::Listings;
 use crate::memory_cache::MemoryCache;
 use crate::snapshot::Earlier;
+use crate::unreadable::UnreadableFiles;
 
 /// The effort of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,10 @@ pub(crate) struct Session<'a> {
     pub(crate) earlier: Earlier,
     /// Whether to wait until files are written. Only the first attempt of a build does.
     pub(crate) waits: bool,
+    /// Files that can't be read, in this attempt or one before it.
+    pub(crate) unreadable: UnreadableFiles,
+    /// Whether a folder that has lost its start page, or most of its files, may be one that a program is still writing.
+    pub(crate) may_be_unfinished: bool,
     /// Files that vanished, or didn't settle, in an attempt before this one. They are held back.
     pub(crate) unreliable: &'a BTreeSet<Box<[u8]>>,
 }

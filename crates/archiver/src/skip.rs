@@ -88,6 +88,13 @@ impl SkipRules {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(Vec::new());
             }
+            // The folder can't be searched, which the walk reports.
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && std::fs::metadata(root.join(".")).is_err() =>
+            {
+                return Ok(Vec::new());
+            }
             Err(source) => return Err(IgnoreFileError { path, source }),
         };
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
@@ -257,7 +264,7 @@ impl PatternError {
 
 /// The ignore file exists and can't be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the ignore file {}; mend its permissions or remove it", path.display())]
+#[error("cannot read the ignore file {}: {source}; mend its permissions or remove it", path.display())]
 pub struct IgnoreFileError {
     /// The ignore file.
     pub path: PathBuf,

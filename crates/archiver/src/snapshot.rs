@@ -10,6 +10,9 @@ use foldhash::fast::RandomState;
 use crate::digest_map::DigestMap;
 use crate::source_facts::SourceFacts;
 
+/// Fewer files may have been deleted by hand.
+const LOST_FILES_MIN: usize = 8;
+
 /// Files by path, relative to the source folder. Each build looks up all of them several times, so their hash is a fast one.
 pub(crate) type KnownFiles = HashMap<Box<[u8]>, KnownFile, RandomState>;
 
@@ -21,31 +24,44 @@ pub(crate) struct Snapshot {
     /// Has the contents, because a build of this kind always stores them uncompressed too.
     pub(crate) archive: Arc<Archive>,
     pub(crate) bodies: Bodies,
+    /// Whether the site has a page for `/`.
+    pub(crate) has_start_page: bool,
     /// Length of all sources, from which the length of the next archive is estimated.
     pub(crate) source_bytes: u64,
 }
 
 /// The bodies of an archive by digest. Finding one here takes a fraction of the time that a lookup in the archive takes.
 #[derive(Debug)]
-pub(crate) struct Bodies {
-    ids: DigestMap<BodyId>,
-    extents: Vec<Extent>,
+pub(crate) enum Bodies {
+    /// Of an archive that this process has written.
+    Written { ids: DigestMap<BodyId>, extents: Vec<Extent> },
+    /// Of one that was read back.
+    Read(DigestMap<Extent>),
 }
 
 impl Bodies {
     /// `extents` are those of all IDs.
     pub(crate) fn new(ids: DigestMap<BodyId>, extents: &[Extent]) -> Bodies {
-        Bodies { ids, extents: extents.to_vec() }
+        Bodies::Written { ids, extents: extents.to_vec() }
+    }
+
+    pub(crate) fn from_archive(extents: DigestMap<Extent>) -> Bodies {
+        Bodies::Read(extents)
     }
 
     /// Returns the number of bodies.
     pub(crate) fn len(&self) -> usize {
-        self.extents.len()
+        match self {
+            Bodies::Written { extents, .. } => extents.len(),
+            Bodies::Read(extents) => extents.len(),
+        }
     }
 
     pub(crate) fn find(&self, digest: &Digest) -> Option<Extent> {
-        let id = self.ids.get(digest)?;
-        Some(self.extents[id.index()])
+        match self {
+            Bodies::Written { ids, extents } => ids.get(digest).map(|id| extents[id.index()]),
+            Bodies::Read(extents) => extents.get(digest).copied(),
+        }
     }
 }
 
@@ -71,7 +87,7 @@ impl Snapshot {
 
     /// Returns `true` if a content was part of the build.
     pub(crate) fn has(&self, digest: &Digest) -> bool {
-        self.bodies.ids.contains_key(digest)
+        self.bodies.find(digest).is_some()
     }
 }
 
@@ -125,6 +141,17 @@ impl Earlier {
     /// Returns `true` if the last build had files.
     pub(crate) fn has_files(&self) -> bool {
         self.snapshot.as_ref().is_some_and(|snapshot| !snapshot.files.is_empty())
+    }
+
+    /// Returns `true` if the last build had a page for `/`.
+    pub(crate) fn has_start_page(&self) -> bool {
+        self.snapshot.as_ref().is_some_and(|snapshot| snapshot.has_start_page)
+    }
+
+    /// Returns `true` if a folder with this number of files has lost more than half of those of the last build, and more than a few.
+    pub(crate) fn lacks_most(&self, files: usize) -> bool {
+        let before = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.files.len());
+        before.saturating_sub(files) >= LOST_FILES_MIN.max(files)
     }
 
     /// Returns where the archive of the last build has a content.

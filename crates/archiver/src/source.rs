@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
@@ -23,6 +24,7 @@ use crate::page_script::PageScript;
 use crate::precompressed::{self, DECODED_BYTES_MAX, Precompressed};
 use crate::snapshot::Earlier;
 use crate::source_facts::SourceFacts;
+use crate::unreadable::UnreadableFiles;
 use crate::walk::{Skipped, SourceFile};
 use crate::writers;
 
@@ -83,6 +85,8 @@ pub(crate) struct Sources {
     pub(crate) precompressed: BTreeMap<SourceId, Precompressed>,
     /// Names that the skip rules left out.
     pub(crate) skipped: Vec<Skipped>,
+    /// Collects files that can't be read, if the folder is being edited.
+    pub(crate) unreadable: Option<UnreadableFiles>,
 }
 
 /// A source: a file or a generated page.
@@ -193,7 +197,18 @@ impl Sources {
 
     /// Returns the full path of a source.
     pub(crate) fn full_path(&self, id: SourceId) -> PathBuf {
-        self.root.join(OsStr::from_bytes(self.path(id)))
+        full_path(&self.root, self.path(id))
+    }
+
+    /// Sets a file aside that can't be read. Returns `true` if the build may go on, which it does only to find all such files.
+    pub(crate) fn set_aside(&self, id: SourceId, error: &Error) -> bool {
+        match (&self.unreadable, self.of(id), error) {
+            (Some(unreadable), Source::File(file), Error::Read { source, .. }) if !error.is_transient() => {
+                unreadable.add(&self.root, &file.path, file.stamp, source);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Replaces `bytes` by those of a source, and returns its stamp.
@@ -209,11 +224,8 @@ impl Sources {
                 if let Some(kept) = self.stored(file) {
                     return self.put_kept(id, &kept, bytes);
                 }
-                let outcome = self.unchanged(id, file.stamp, |opened, stamp| {
-                    bytes
-                        .resize(usize::try_from(stamp.version.size).map_err(|_| ErrorKind::FileTooLarge)?, 0);
-                    opened.read_exact(bytes)
-                });
+                let outcome =
+                    self.unchanged(id, file.stamp, |opened, stamp| read_whole(opened, stamp, bytes));
                 match outcome {
                     Ok(stamp) => self.finish(id, stamp, bytes),
                     Err(error) => self.put_kept(id, &self.last_version(file, error)?, bytes),
@@ -331,7 +343,7 @@ impl Sources {
                 take(&mut state, &chunk[..room]);
                 left -= room as u64;
             }
-            Ok(())
+            expect_end(opened)
         });
 
         match outcome {
@@ -373,6 +385,46 @@ pub(crate) fn is_of_decoded(stamp: &FileStamp) -> bool {
     stamp.version.inode > u64::MAX / 2
 }
 
+/// Returns the full path of a file of the folder.
+pub(crate) fn full_path(root: &Path, path: &[u8]) -> PathBuf {
+    root.join(OsStr::from_bytes(path))
+}
+
+/// Opens a file of the folder. Doesn't wait if another process has put a FIFO in its place since the walk.
+pub(crate) fn open(path: &Path) -> std::io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
+}
+
+/// Reads a whole file. If its length isn't that of the stamp, the error is [`ErrorKind::UnexpectedEof`].
+fn read_whole(file: &mut File, stamp: &FileStamp, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    bytes.resize(usize::try_from(stamp.version.size).map_err(|_| ErrorKind::FileTooLarge)?, 0);
+    file.read_exact(bytes)?;
+    expect_end(file)
+}
+
+/// Checks that a file ends here: some file systems say that a file is empty although it has content.
+fn expect_end(file: &mut File) -> std::io::Result<()> {
+    loop {
+        match file.read(&mut [0]) {
+            Ok(0) => return Ok(()),
+            Ok(_) => return Err(ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Returns the error for a file that doesn't change, and has another length than the system says.
+fn false_length(path: &Path, stamp: &FileStamp) -> Error {
+    let message = format!(
+        "it doesn't have the {} bytes that its file system says; copy its content into an ordinary file",
+        stamp.version.size
+    );
+    Error::Read { path: path.to_owned(), source: std::io::Error::new(ErrorKind::InvalidData, message) }
+}
+
 /// Reads a file until its stamp is the same before and after. `expected` is the last known stamp, so one look after reading
 /// suffices.
 fn unchanged(
@@ -381,12 +433,15 @@ fn unchanged(
     mut read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
 ) -> Result<FileStamp, Error> {
     for _ in 0..ATTEMPTS_MAX {
-        let mut file = File::open(path).map_err(Error::read(path.to_owned()))?;
+        let mut file = open(path).map_err(Error::read(path.to_owned()))?;
         let outcome = read(&mut file, &expected);
         let stamp = FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?);
         match outcome {
             Ok(()) if stamp == expected => return Ok(stamp),
-            // The file was truncated, which its stamp shows as well.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof && stamp == expected => {
+                return Err(false_length(path, &stamp));
+            }
+            // The file was truncated, or has grown, which its stamp shows as well.
             Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
                 return Err(Error::Read { path: path.to_owned(), source: error });
             }
@@ -402,10 +457,7 @@ fn unchanged(
 /// Returns [`Error::Changing`] if it changes, or is being written, and the error of the system if it can't be read.
 pub(crate) fn capture(path: &Path) -> Result<(FileStamp, Vec<u8>), Error> {
     let mut bytes = Vec::new();
-    let stamp = settled_within(1, path, |opened, stamp| {
-        bytes.resize(usize::try_from(stamp.version.size).map_err(|_| ErrorKind::FileTooLarge)?, 0);
-        opened.read_exact(&mut bytes)
-    })?;
+    let stamp = settled_within(1, path, |opened, stamp| read_whole(opened, stamp, &mut bytes))?;
     Ok((stamp, bytes))
 }
 
@@ -424,7 +476,7 @@ fn settled_within(
     mut read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
 ) -> Result<FileStamp, Error> {
     for attempt in 1..=attempts {
-        let mut file = File::open(path).map_err(Error::read(path.to_owned()))?;
+        let mut file = open(path).map_err(Error::read(path.to_owned()))?;
         let stamp = |file: &File| -> Result<FileStamp, Error> {
             Ok(FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?))
         };
@@ -439,6 +491,9 @@ fn settled_within(
         }
         match read(&mut file, &before) {
             Ok(()) if stamp(&file)? == before => return Ok(before),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof && stamp(&file)? == before => {
+                return Err(false_length(path, &before));
+            }
             Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
                 return Err(Error::Read { path: path.to_owned(), source: error });
             }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -178,7 +178,7 @@ fn check(root: &Path, file: &mut SourceFile, earlier: &mut Earlier, captured_byt
 }
 
 fn is_half_written(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+    let Ok(file) = source::open(path) else { return false };
     let stamp = file.metadata().map(|found| FileStamp::of(&found));
     stamp.is_ok_and(|stamp| writers::is_half_written(&file, &stamp))
 }

@@ -5,7 +5,6 @@
 mod foreign;
 pub(crate) mod left_out;
 
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -14,7 +13,7 @@ use cannery_archive::{SCHEMA_PREFIX_BYTES, has_schema_version};
 
 use crate::diagnostic::Diagnostic;
 use crate::options::Options;
-use crate::source::Sources;
+use crate::source::{self, Sources};
 
 /// Names that are easily mistaken for a special name, in any case, and the special name.
 const NEAR_MISSES: [(&str, &str); 7] = [
@@ -122,7 +121,7 @@ fn coded_copies(sources: &Sources, options: &Options) -> Option<Diagnostic> {
 /// Returns `true` if a file begins like an archive of this program.
 fn is_archive(sources: &Sources, path: &[u8]) -> bool {
     let mut start = Vec::new();
-    let read = File::open(sources.root.join(std::ffi::OsStr::from_bytes(path)))
+    let read = source::open(&source::full_path(&sources.root, path))
         .and_then(|file| file.take(SCHEMA_PREFIX_BYTES as u64).read_to_end(&mut start));
     read.is_ok() && has_schema_version(&start)
 }
@@ -174,7 +173,7 @@ fn may_be_key(lower: &str) -> bool {
 /// elsewhere.
 fn is_private_key(path: &Path) -> bool {
     let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut start));
+    let read = source::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut start));
     let text = String::from_utf8_lossy(&start);
     let mut lines = text.lines();
     read.is_ok()

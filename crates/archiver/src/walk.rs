@@ -3,8 +3,8 @@
 //! The walk reads names and inodes only; it opens no file, and its result doesn't depend on the order of directory entries.
 //! Names are bytes, because a URL can contain any byte.
 //!
-//! We follow symlinks. A link out of the root is reported unless that is allowed, and a link to a folder above it is left
-//! out. If several links lead to one folder, it is read once per depth. Because each level of links within links can
+//! We follow symlinks. A link out of the root is reported or left out unless it is allowed, and a link to a folder above it is
+//! left out, as is one into a file system of the kernel (`boundary`). If several links lead to one folder, it is read once per depth. Because each level of links within links can
 //! double the number of paths to a folder, we limit that number.
 
 use std::collections::HashMap;
@@ -19,8 +19,10 @@ use std::sync::Arc;
 use cannery_base::FileStamp;
 use rayon::prelude::*;
 
+use crate::boundary::{Boundary, LinksOut, Place};
 use crate::diagnostic::Diagnostic;
 use crate::skip::{SkipReason, SkipRules};
+use crate::sparse::may_be_sparse;
 
 /// Maximum number of paths through links within links to one folder.
 const LINKED_PATHS_MAX: usize = 256;
@@ -30,15 +32,6 @@ const OUTSIDE_REPORTED_MAX: usize = 5;
 
 /// Code of the warning about a link out of the root.
 const OUTSIDE: &str = "symlink-outside";
-
-/// Reporting of links out of the root, which are followed in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinksOut {
-    /// Warn about each.
-    Reported,
-    /// Accept them.
-    Allowed,
-}
 
 /// The result of a walk. Each list is sorted by the bytes of the paths.
 ///
@@ -51,6 +44,8 @@ pub struct Walked {
     pub folders: Vec<Box<[u8]>>,
     /// Names that the skip rules left out, without anything below skipped folders.
     pub skipped: Vec<Skipped>,
+    /// Files that have far fewer blocks than their length needs.
+    pub thin: Vec<Box<[u8]>>,
     /// Names that couldn't be read, and why.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -79,7 +74,7 @@ pub struct Skipped {
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
     /// The source root doesn't exist or can't be read.
-    #[error("cannot read the source folder {}; check that it exists and may be read", path.display())]
+    #[error("cannot read the source folder {}: {source}; check that it exists and may be read", path.display())]
     Root {
         /// The source root in the options.
         path: PathBuf,
@@ -107,12 +102,11 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
 
     // Errors of folders below are warnings; an unreadable root must fail the walk.
     fs::read_dir(root).map_err(root_error)?;
-    let inside = match links_out {
-        LinksOut::Reported => Some(fs::canonicalize(root).map_err(root_error)?),
-        LinksOut::Allowed => None,
-    };
+    // Names in the root can be looked up only with the permission to search it.
+    fs::metadata(root.join(".")).map_err(root_error)?;
+    let boundary = Boundary::of(root, links_out).map_err(root_error)?;
 
-    let walk = Walk { root, inside, rules };
+    let walk = Walk { root, boundary, rules };
     let mut walked = Walked::default();
     let mut linked_paths = HashMap::new();
     let mut level = vec![Folder::root(&metadata)];
@@ -147,6 +141,7 @@ impl Walked {
         self.files.append(&mut other.files);
         self.folders.append(&mut other.folders);
         self.skipped.append(&mut other.skipped);
+        self.thin.append(&mut other.thin);
         self.diagnostics.append(&mut other.diagnostics);
     }
 
@@ -253,8 +248,7 @@ struct Reading {
 /// State shared by all folders of a walk.
 struct Walk<'a> {
     root: &'a Path,
-    /// The canonical root, if links out of it are reported.
-    inside: Option<PathBuf>,
+    boundary: Boundary,
     rules: &'a SkipRules,
 }
 
@@ -263,8 +257,7 @@ struct Entry {
     name: Vec<u8>,
     is_link: bool,
     metadata: io::Result<Metadata>,
-    /// The canonical target of a link out of the root.
-    outside: Option<Arc<Path>>,
+    place: Place,
 }
 
 impl Walk<'_> {
@@ -305,7 +298,7 @@ impl Walk<'_> {
             let mut reading = Reading::default();
             reading.found.folders.push(folder.path.clone());
             for entry in &entries {
-                reading.add(folder, entry, self.rules);
+                reading.add(folder, entry, self);
             }
             if let Some(message) = &read_error {
                 reading.warn(&folder.path, "unreadable-folder", message.clone());
@@ -318,21 +311,13 @@ impl Walk<'_> {
     fn examine(&self, entry: &fs::DirEntry) -> Entry {
         let name = entry.file_name().into_vec();
         // `DirEntry::metadata` saves a path lookup in the kernel. Only a link needs one.
-        let metadata = match entry.metadata() {
-            Ok(metadata) if metadata.is_symlink() => {
-                let outside = self.outside(&entry.path());
-                return Entry { name, is_link: true, metadata: fs::metadata(entry.path()), outside };
-            }
-            metadata => metadata,
-        };
-        Entry { name, is_link: false, metadata, outside: None }
-    }
-
-    /// Returns the canonical target of a link, if it is outside the root.
-    fn outside(&self, link: &Path) -> Option<Arc<Path>> {
-        let target = fs::canonicalize(link).ok()?;
-        let is_outside = self.inside.as_ref().is_some_and(|inside| !target.starts_with(inside));
-        is_outside.then(|| target.into())
+        let found = entry.metadata();
+        let is_link = found.as_ref().is_ok_and(Metadata::is_symlink);
+        let metadata = if is_link { fs::metadata(entry.path()) } else { found };
+        let place = metadata
+            .as_ref()
+            .map_or(Place::Inside, |metadata| self.boundary.place(&entry.path(), metadata, is_link));
+        Entry { name, is_link, metadata, place }
     }
 }
 
@@ -344,11 +329,11 @@ impl Reading {
     }
 
     /// Adds an entry of a folder: a file, a folder to be read, a skipped name or a warning.
-    fn add(&mut self, folder: &Folder, entry: &Entry, rules: &SkipRules) {
+    fn add(&mut self, folder: &Folder, entry: &Entry, walk: &Walk<'_>) {
         let path = join(&folder.path, &entry.name);
         // Before errors are reported, because editors lock files with dangling symlinks, which a rule leaves out.
         let is_folder = entry.metadata.as_ref().is_ok_and(Metadata::is_dir);
-        if let Some(reason) = rules.verdict(&path, is_folder) {
+        if let Some(reason) = walk.rules.verdict(&path, is_folder) {
             self.found.skipped.push(Skipped { path, is_folder, reason });
             return;
         }
@@ -359,26 +344,51 @@ impl Reading {
             Err(error) => return self.warn_unresolved(&path, entry, error),
         };
 
-        // A link in a folder outside the root was reported with the link that leads there.
-        let reported =
-            |target: &&Arc<Path>| !folder.outside.as_ref().is_some_and(|known| target.starts_with(known));
-        let leaving = entry.outside.as_ref().filter(reported);
+        let leaving = match &entry.place {
+            Place::Above => {
+                let message = "this leads to a folder that contains the source folder, and is left out; link to a folder beside it";
+                return self.warn(&path, "symlink-loop", message.to_owned());
+            }
+            Place::Kernel => {
+                let message = "this leads into a file system of the kernel, such as `/proc`, and is left out; copy the content into \
+                               the folder";
+                return self.warn(&path, "kernel-file", message.to_owned());
+            }
+            // A link in a folder outside the root was reported with the link that leads there.
+            Place::Outside(target)
+                if folder.outside.as_ref().is_some_and(|known| target.starts_with(known)) =>
+            {
+                None
+            }
+            Place::Outside(target) => Some(target),
+            Place::Inside => None,
+        };
         if let Some(target) = leaving
             && (metadata.is_file() || metadata.is_dir())
         {
+            let target = target.display();
+            if walk.boundary.links_out() == LinksOut::LeftOut {
+                let message = format!(
+                    "this symlink leads out of the source folder, to {target}, and is left out; `--follow-links` publishes the \
+                     targets of such links"
+                );
+                return self.warn(&path, OUTSIDE, message);
+            }
             let message = format!(
-                "this symlink leads out of the source folder, to {}, which is published; leave it out with `--ignore`, \
-                 or allow it with `--follow-links`",
-                target.display()
+                "this symlink leads out of the source folder, to {target}, which is published; leave it out with `--ignore`, \
+                 or allow it with `--follow-links`"
             );
             self.warn(&path, OUTSIDE, message);
         }
 
         if metadata.is_file()
-            && let Some(reason) = rules.verdict_of_length(&path, metadata.len())
+            && let Some(reason) = walk.rules.verdict_of_length(&path, metadata.len())
         {
             self.found.skipped.push(Skipped { path, is_folder, reason });
         } else if metadata.is_file() {
+            if may_be_sparse(metadata) {
+                self.found.thin.push(path.clone());
+            }
             self.found.files.push(SourceFile { path, stamp: FileStamp::of(metadata) });
         } else if !metadata.is_dir() {
             let message = format!("{} cannot be served and is left out", kind_of(metadata));

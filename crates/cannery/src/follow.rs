@@ -3,15 +3,19 @@
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::Duration;
 
+use cannery_archiver::boundary::Boundary;
 use cannery_archiver::skip::SkipRules;
-use cannery_archiver::{CancelFlag, Compiler, Effort, Options};
+use cannery_archiver::{CancelFlag, Compiler, Effort, Error, Options};
 use cannery_follow::{Filter, Follower, Mode, Settings};
 
 use crate::site::Site;
+
+/// Interval between two builds of a folder that is probably still being written.
+const UNFINISHED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Compiles the folder of an embedded site and follows it for the rest of the program.
 ///
@@ -90,7 +94,10 @@ fn filter(options: &Options) -> Filter {
         // The build reports an invalid pattern.
         let _ = rules.add_pattern(pattern);
     }
-    Arc::new(move |path, is_folder| rules.may_matter(path, is_folder))
+    let (root, links_out) = (options.sources.clone(), options.links_out);
+    Filter::new(move |path, is_folder| rules.may_matter(path, is_folder)).with_links(move |link, target| {
+        Boundary::of(&root, links_out).is_ok_and(|boundary| boundary.admits(link, target, true))
+    })
 }
 
 fn compile_after_changes(
@@ -102,8 +109,14 @@ fn compile_after_changes(
     while changes.recv().is_ok() {
         // One build covers all changes that are reported before it.
         while changes.try_recv().is_ok() {}
-        if let Some(archive) = build(compiler, folder)
-            && on_change(archive).is_break()
+        let mut result = compiler.build(Effort::Quick, &CancelFlag::default(), &());
+        // A build tool has emptied the folder. There may be no event when it's taken as it is.
+        while result.as_ref().is_err_and(Error::is_unfinished) {
+            thread::sleep(UNFINISHED_INTERVAL);
+            result = compiler.build(Effort::Quick, &CancelFlag::default(), &());
+        }
+        if let Some(build) = report(folder, result)
+            && on_change(build.archive).is_break()
         {
             return;
         }

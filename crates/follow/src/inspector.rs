@@ -47,7 +47,6 @@ impl Inspector {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::sync::Arc;
 
     use super::*;
 
@@ -59,7 +58,7 @@ mod tests {
     #[test]
     fn changes_between_two_scans_are_found() {
         let folder = tempfile::tempdir().unwrap();
-        let mut inspector = Inspector::new(folder.path().join("site"), Arc::new(|_, _| true));
+        let mut inspector = Inspector::new(folder.path().join("site"), Filter::new(|_, _| true));
         assert_eq!((inspector.inspect(), inspector.files()), (Finding::Unchanged, 0));
 
         fs::create_dir(folder.path().join("site")).unwrap();
@@ -80,7 +79,7 @@ mod tests {
             std::os::unix::fs::symlink(folder.path(), directory.join("up")).unwrap();
         }
         let root = folder.path().to_owned();
-        let mut inspector = Inspector::new(root.clone(), Arc::new(|_, _| true));
+        let mut inspector = Inspector::new(root.clone(), Filter::new(|_, _| true));
         await_tick(&mut inspector);
         let mut single = Poller::new(&root, &inspector.filter, None);
         for _ in 0..20 {

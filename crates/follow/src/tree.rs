@@ -12,7 +12,42 @@ use std::sync::Arc;
 use std::thread;
 
 /// Returns `true` if a path, relative to the folder, is followed; the second argument is `true` for a directory.
-pub type Filter = Arc<dyn Fn(&Path, bool) -> bool + Send + Sync>;
+type NameFilter = Arc<dyn Fn(&Path, bool) -> bool + Send + Sync>;
+
+/// Returns `true` if a symlink to a directory is followed. The arguments are its path and the metadata of the directory.
+type LinkFilter = Arc<dyn Fn(&Path, &Metadata) -> bool + Send + Sync>;
+
+/// The part of a folder that is followed.
+#[derive(Clone)]
+pub struct Filter {
+    names: NameFilter,
+    links: LinkFilter,
+}
+
+impl Filter {
+    /// Follows the names for which `names` returns `true`, and all symlinks among them. Its arguments are a path relative to the
+    /// folder, and `true` for a directory.
+    pub fn new(names: impl Fn(&Path, bool) -> bool + Send + Sync + 'static) -> Filter {
+        Filter { names: Arc::new(names), links: Arc::new(|_, _| true) }
+    }
+
+    /// Follows only symlinks to directories for which `links` returns `true`. Its arguments are the path of the symlink and the
+    /// metadata of the directory.
+    #[must_use]
+    pub fn with_links(self, links: impl Fn(&Path, &Metadata) -> bool + Send + Sync + 'static) -> Filter {
+        Filter { links: Arc::new(links), ..self }
+    }
+
+    pub(crate) fn includes(&self, path: &Path, is_directory: bool) -> bool {
+        (self.names)(path, is_directory)
+    }
+}
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filter").finish_non_exhaustive()
+    }
+}
 
 /// The identity of a directory: device and inode.
 pub(crate) type Identity = (u64, u64);
@@ -151,6 +186,9 @@ impl Walk<'_> {
             if !self.includes(&path, &metadata) {
                 continue;
             }
+            if kind.is_symlink() && metadata.is_dir() && !(self.filter.links)(&path, &metadata) {
+                continue;
+            }
             if metadata.is_dir() {
                 found.push(FoundDirectory { path, identity: identity(&metadata) });
             } else {
@@ -160,7 +198,7 @@ impl Walk<'_> {
     }
 
     fn includes(&self, path: &Path, metadata: &Metadata) -> bool {
-        path.strip_prefix(self.root).is_ok_and(|path| (self.filter)(path, metadata.is_dir()))
+        path.strip_prefix(self.root).is_ok_and(|path| self.filter.includes(path, metadata.is_dir()))
     }
 }
 
@@ -178,7 +216,7 @@ mod tests {
             fs::create_dir(&directory).unwrap();
             fs::write(directory.join("file"), "content").unwrap();
         }
-        let filter: Filter = Arc::new(|path, _| {
+        let filter = Filter::new(|path, _| {
             assert!(path != Path::new("1/file"), "a fault of the filter");
             true
         });

@@ -125,7 +125,9 @@ impl Watches {
     pub(crate) fn concerns(&self, root: &Path, filter: &Filter, path: &Path) -> bool {
         if let Ok(inside) = path.strip_prefix(root) {
             // A removed name may have been that of a file or of a directory.
-            return inside == Path::new("") || filter(inside, false) || filter(inside, true);
+            return inside == Path::new("")
+                || filter.includes(inside, false)
+                || filter.includes(inside, true);
         }
         WATCHES_TREES || self.outside.values().any(|names| names.contains(path))
     }

@@ -3,6 +3,7 @@
 //! For people, one line each on standard error: changes, warnings that are new, failures. For tools, one JSON object per line
 //! on standard output, complete.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,8 +24,12 @@ const NAMED_MAX: usize = 3;
 pub(in crate::commands) struct EventLog {
     style: Style,
     paint: Paint,
-    /// The remarks that were printed last.
+    /// The remarks about the build that is served.
     diagnostics: Vec<Diagnostic>,
+    /// The remarks about the failed build that were printed in addition.
+    failed_diagnostics: Vec<Diagnostic>,
+    /// Files and codes of all notes that were printed. Nothing needs to be done about them, so each is printed once.
+    notes: BTreeSet<(String, &'static str)>,
     /// The failure that was printed last, until a build succeeds.
     failure: Option<String>,
 }
@@ -72,7 +77,14 @@ struct ChangeEvent<'a> {
 
 impl EventLog {
     pub(in crate::commands) fn new(style: Style) -> EventLog {
-        EventLog { style, paint: Paint::for_errors(), diagnostics: Vec::new(), failure: None }
+        EventLog {
+            style,
+            paint: Paint::for_errors(),
+            diagnostics: Vec::new(),
+            failed_diagnostics: Vec::new(),
+            notes: BTreeSet::new(),
+            failure: None,
+        }
     }
 
     /// Returns `true` if people read the events, and not only the errors.
@@ -83,6 +95,7 @@ impl EventLog {
     /// Records that these remarks were printed.
     pub(in crate::commands) fn know(&mut self, diagnostics: &[Diagnostic]) {
         self.diagnostics = diagnostics.to_vec();
+        let _ = self.new_remarks(diagnostics);
     }
 
     /// Reports that the server listens at `url`.
@@ -117,7 +130,7 @@ impl EventLog {
             format::bytes(bytes_in),
             milliseconds(took),
         );
-        self.built(build, &[], took, || line)
+        self.built(build, &[], took, || Some(line))
     }
 
     /// Reports that a build with changes is served.
@@ -128,8 +141,11 @@ impl EventLog {
         took: Duration,
     ) -> Result<(), Failure> {
         let paint = self.paint;
-        let line =
-            || format!("{} {}", changed(changes, paint), paint.faint(&format!("in {}", milliseconds(took))));
+        // Without changes, only the remarks are new.
+        let line = || {
+            let took = paint.faint(&format!("in {}", milliseconds(took)));
+            (!changes.is_empty()).then(|| format!("{} {took}", changed(changes, paint)))
+        };
         self.built(build, changes, took, line)
     }
 
@@ -138,15 +154,15 @@ impl EventLog {
         build: &Build,
         changes: &[Change],
         took: Duration,
-        line: impl FnOnce() -> String,
+        line: impl FnOnce() -> Option<String>,
     ) -> Result<(), Failure> {
         let report = &build.report;
         if self.style == Style::Text {
             if self.failure.is_some() {
                 output::note(self.paint.strong("the folder can be compiled again"));
             }
-            if self.failure.is_none() || !changes.is_empty() {
-                output::note(line());
+            if let Some(line) = line() {
+                output::note(line);
             }
         }
         self.failure = None;
@@ -182,18 +198,20 @@ impl EventLog {
     /// Reports that a build failed, unless the last one failed for the same reason.
     pub(in crate::commands) fn failed(&mut self, failure: &BuildFailure) -> Result<(), Failure> {
         let BuildFailure { message, diagnostics } = failure;
-        if self.failure.as_ref() == Some(message) && *diagnostics == self.diagnostics {
+        if self.failure.as_ref() == Some(message) && *diagnostics == self.failed_diagnostics {
             return Ok(());
         }
 
         self.event(&Event::Failed { error: message, diagnostics })?;
         if self.style != Style::Json {
-            print_diagnostics(diagnostics);
+            let known = &self.diagnostics;
+            let new: Vec<_> = diagnostics.iter().filter(|found| !known.contains(found)).cloned().collect();
+            print_diagnostics(&new);
             let still = "the last version is still served, and changes are followed";
             output::note(format_args!("{} {}; {still}", self.paint.error("error:"), one_line(message)));
         }
         self.failure = Some(message.clone());
-        self.diagnostics.clone_from(diagnostics);
+        self.failed_diagnostics.clone_from(diagnostics);
         Ok(())
     }
 
@@ -225,6 +243,13 @@ impl EventLog {
         Ok(())
     }
 
+    /// Returns `true` if a quick build has other warnings than the one that is served.
+    pub(in crate::commands) fn has_new_remarks(&self, diagnostics: &[Diagnostic]) -> bool {
+        let is_lasting =
+            |diagnostic: &&Diagnostic| is_warning(diagnostic) && !is_of_complete_build(diagnostic);
+        !diagnostics.iter().filter(is_lasting).eq(self.diagnostics.iter().filter(is_lasting))
+    }
+
     /// Returns `true` if the last build failed.
     pub(in crate::commands) fn has_failed(&self) -> bool {
         self.failure.is_some()
@@ -232,17 +257,34 @@ impl EventLog {
 
     /// Prints the remarks that weren't printed after the last build. `kept` aren't part of this one, and still hold.
     fn remarks(&mut self, diagnostics: &[Diagnostic], kept: Vec<Diagnostic>) {
+        let new = self.new_remarks(diagnostics);
         if self.style == Style::Text {
-            let is_new = |diagnostic: &&Diagnostic| !self.diagnostics.contains(diagnostic);
-            let new: Vec<Diagnostic> = diagnostics.iter().filter(is_new).cloned().collect();
             print_diagnostics(&new);
-            let had_warnings = self.diagnostics.iter().any(is_warning);
+            let had_warnings = self.diagnostics.iter().chain(&self.failed_diagnostics).any(is_warning);
             if had_warnings && !diagnostics.iter().chain(&kept).any(is_warning) {
                 output::note(self.paint.faint("no more warnings"));
             }
         }
         self.diagnostics = diagnostics.to_vec();
         self.diagnostics.extend(kept);
+        self.failed_diagnostics.clear();
+    }
+
+    /// Returns the remarks that weren't printed for the last build, and records the notes among them.
+    fn new_remarks(&mut self, diagnostics: &[Diagnostic]) -> Vec<Diagnostic> {
+        let mut new = Vec::new();
+        for diagnostic in diagnostics {
+            let is_known = match diagnostic.severity {
+                Severity::Note => !self.notes.insert((diagnostic.file.clone(), diagnostic.code)),
+                Severity::Warning | Severity::Error => {
+                    self.diagnostics.contains(diagnostic) || self.failed_diagnostics.contains(diagnostic)
+                }
+            };
+            if !is_known {
+                new.push(diagnostic.clone());
+            }
+        }
+        new
     }
 
     fn event(&self, event: &Event<'_>) -> Result<(), Failure> {
@@ -263,7 +305,7 @@ fn print_event(event: &Event<'_>) -> Result<(), Failure> {
 }
 
 fn is_warning(diagnostic: &Diagnostic) -> bool {
-    diagnostic.severity != Severity::Note
+    diagnostic.severity == Severity::Warning
 }
 
 /// Returns `true` for remarks about the text of pages. Only the complete build reads all of it, after the quick one.

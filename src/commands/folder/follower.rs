@@ -1,20 +1,29 @@
 //! Starts to follow a folder.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
+use cannery_archiver::Options;
+use cannery_archiver::boundary::Boundary;
 use cannery_archiver::skip::SkipRules;
 use cannery_follow::{Event, Filter, Finding, Follower, Mode, Settings};
 
 use super::message::Message;
 use crate::output::Failure;
 
-/// Returns the filter of everything except the names that a build leaves out by default.
-pub(in crate::commands) fn filter() -> Filter {
-    let rules = SkipRules::default();
-    Arc::new(move |path, is_folder| rules.may_matter(path, is_folder))
+/// Returns the filter of everything except the names that a build with these options always leaves out, and the links that it
+/// doesn't follow.
+pub(in crate::commands) fn filter(options: &Options) -> Filter {
+    let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
+    for pattern in &options.ignore {
+        // The build reports an invalid pattern.
+        let _ = rules.add_pattern(pattern);
+    }
+    let (root, links_out) = (options.sources.clone(), options.links_out);
+    Filter::new(move |path, is_folder| rules.may_matter(path, is_folder)).with_links(move |link, target| {
+        Boundary::of(&root, links_out).is_ok_and(|boundary| boundary.admits(link, target, true))
+    })
 }
 
 /// Starts to follow the folder, and sends each report of it. `inspect` compares the folder with its state before the call: it
@@ -60,7 +69,11 @@ mod tests {
                 finding
             };
             let root = folder.path().to_owned();
-            let follower = follow(root, Mode::Auto, filter(), sender, inspect).unwrap();
+            let follower = {
+                let filter = filter(&Options::new(&root, ""));
+                follow(root, Mode::Auto, filter, sender, inspect)
+            }
+            .unwrap();
             is_inspected.recv().unwrap();
             if is_reported {
                 assert!(matches!(messages.recv(), Ok(Message::Folder(Event::Changed, _))));

@@ -36,6 +36,16 @@ const COMPRESS_DELAY: Duration = Duration::from_millis(500);
 /// The longest time for which changes cancel and defer the build in the background. A canceled one keeps what it has compressed.
 const COMPRESS_DELAY_MAX: Duration = Duration::from_secs(10);
 
+/// A build that looks like a step of saving a file is held back for this time: editors and build tools move the old version away,
+/// write the new one, and remove the old one. Each step would be a change of its own.
+const SAVE_MAX: Duration = Duration::from_millis(300);
+
+/// More changes at a time aren't those of one save.
+const SAVE_CHANGES_MAX: usize = 8;
+
+/// Pause before a folder is compiled again that has lost its start page, or most of its files.
+const UNFINISHED_PAUSE: Duration = Duration::from_millis(200);
+
 /// Receives the builds of a folder.
 pub(in crate::commands) trait BuildSink {
     /// Serves an archive. When it returns, all later requests are answered from it.
@@ -74,6 +84,8 @@ pub(in crate::commands) struct Updater<S> {
     background: Option<Background>,
     /// The next build although no change was reported.
     retry: Option<Retry>,
+    /// When the first of the changes appeared that are held back, because they may be steps of saving a file.
+    saving_since: Option<Instant>,
     /// The digest of the last build that was reported as compressed.
     complete_digest: Option<String>,
     /// The next build in the background. A canceled build remains planned.
@@ -123,6 +135,13 @@ struct Retry {
     pause: Duration,
 }
 
+/// Whether builds that look like steps of saving a file are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    HeldBack,
+    Served,
+}
+
 /// The outcome of publishing a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PublishOutcome {
@@ -165,6 +184,7 @@ impl<S: BuildSink> Updater<S> {
             scans_first: false,
             background: None,
             retry: None,
+            saving_since: None,
             complete_digest: None,
             planned: Some(PlannedBuild::now()),
             condition: Condition::Sound,
@@ -198,7 +218,7 @@ impl<S: BuildSink> Updater<S> {
                     if self.scans_first {
                         self.sink.scan();
                     }
-                    self.update(since)?;
+                    self.update(since, Steps::HeldBack)?;
                 }
             }
             Ok(Message::Folder(Event::Polling { interval, reason }, _)) => {
@@ -213,7 +233,9 @@ impl<S: BuildSink> Updater<S> {
             Ok(Message::Finish(done)) => {
                 let _ = done.send(());
             }
-            Err(RecvTimeoutError::Timeout) if self.retry.is_some() => self.update(Instant::now())?,
+            Err(RecvTimeoutError::Timeout) if self.retry.is_some() => {
+                self.update(Instant::now(), Steps::HeldBack)?;
+            }
             Err(RecvTimeoutError::Timeout) => self.compress(),
             Err(RecvTimeoutError::Disconnected) => return Ok(ControlFlow::Break(())),
         }
@@ -240,11 +262,15 @@ impl<S: BuildSink> Updater<S> {
     }
 
     /// Compiles the folder, and serves the result if it differs. `since` is the time of the change.
-    fn update(&mut self, since: Instant) -> Result<(), Failure> {
+    fn update(&mut self, since: Instant, steps: Steps) -> Result<(), Failure> {
         self.last_build = Some(Instant::now());
         self.supersede_background();
         let build = match self.compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
             Ok(build) => build,
+            Err(error) if error.is_unfinished() => {
+                self.retry_at(Instant::now() + UNFINISHED_PAUSE);
+                return Ok(());
+            }
             Err(error) => {
                 if error.is_transient() {
                     self.retry_later();
@@ -262,7 +288,12 @@ impl<S: BuildSink> Updater<S> {
         // The compressed contents of unchanged files are in memory.
         let is_complete = self.complete_digest.as_ref() == Some(&build.report.digest);
         let changes = build.files.changes_since(&self.current.files);
-        let is_logged = !changes.is_empty() || self.log.has_failed();
+        if steps == Steps::HeldBack && self.await_save(&build, &changes) {
+            return Ok(());
+        }
+        let is_logged = !changes.is_empty()
+            || self.log.has_failed()
+            || self.log.has_new_remarks(&build.report.diagnostics);
         if self.publish(&build, &changes, Effort::Quick)? == PublishOutcome::Served && is_logged {
             self.log.rebuilt(&build, &changes, since.elapsed())?;
         }
@@ -276,7 +307,8 @@ impl<S: BuildSink> Updater<S> {
             return Ok(());
         }
         let before = self.current.files.clone();
-        self.update(found.since)?;
+        // The user has requested a page, and must not see an old one.
+        self.update(found.since, Steps::Served)?;
         let is_same = self.current.files.changes_since(&before).is_empty();
         // Without a scan before the next build, the first request after it would cause another one.
         self.scans_first |= is_same && found.state.is_some() && !self.serves(found);
@@ -354,7 +386,7 @@ impl<S: BuildSink> Updater<S> {
             // A newer build is served, or has failed.
             Err(_) if !is_newest => Ok(()),
             // The next quick build finds out whether the folder still changes.
-            Err(error) if error.is_transient() => {
+            Err(error) if error.is_transient() || error.is_unfinished() => {
                 self.retry_later();
                 Ok(())
             }
@@ -415,6 +447,31 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
+    /// Returns `true` if these changes may be steps of saving a file, and plans a build that finds out.
+    fn await_save(&mut self, build: &Build, changes: &[Change]) -> bool {
+        let is_step = |change: &Change| {
+            change.bytes_after.is_none()
+                || (change.bytes_before.is_none() && is_companion(&build.files, &change.path))
+        };
+        if changes.len() > SAVE_CHANGES_MAX || !changes.iter().any(is_step) {
+            self.saving_since = None;
+            return false;
+        }
+        let end = *self.saving_since.get_or_insert_with(Instant::now) + SAVE_MAX;
+        if end <= Instant::now() {
+            self.saving_since = None;
+            return false;
+        }
+        self.retry_at(self.retry.map_or(end, |retry| retry.at.min(end)));
+        true
+    }
+
+    /// Plans another build at this time.
+    fn retry_at(&mut self, at: Instant) {
+        let pause = self.retry.map_or(RETRY_MIN, |retry| retry.pause);
+        self.retry = Some(Retry { at, pause });
+    }
+
     /// Plans another build after a pause, which grows each time (exponential backoff).
     fn retry_later(&mut self) {
         let pause = self.retry.map_or(RETRY_MIN, |retry| (retry.pause * 2).min(RETRY_MAX));
@@ -435,6 +492,17 @@ impl PlannedBuild {
         let deadline = planned.map_or(now + COMPRESS_DELAY_MAX, |planned| planned.deadline);
         PlannedBuild { at: deadline.min(now + COMPRESS_DELAY), deadline }
     }
+}
+
+/// Returns `true` if the name of a file contains that of another file in its folder: `a.html.bak`, `.a.html.tmp-1`, `a.html~`.
+fn is_companion(files: &BuiltFiles, path: &str) -> bool {
+    let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
+    let mut others = files.stamps().filter_map(|(other, _)| std::str::from_utf8(other).ok());
+    others.any(|other| {
+        let (other_folder, other) =
+            other.rsplit_once('/').map_or(("", other), |(folder, name)| (folder, name));
+        other_folder == folder && other != name && name.contains(other)
+    })
 }
 
 /// Returns the state that a scan finds if the folder has these files and no others.

@@ -2,8 +2,10 @@
 //!
 //! A process in a sandbox can't start programs, so a process outside any sandbox waits for this. It reads neither the folder
 //! nor anything of the server. It holds the socket to the server open, so the server notices nothing but a pause. It creates the
-//! temporary files of large archives, so that the sandbox needn't allow to create files.
+//! temporary files of large archives, so that the sandbox needn't allow to create files, and keeps the last archive for the next
+//! process.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -42,9 +44,10 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     let folder = follow.options.sources.display();
     let mut start = CompileStart::First;
     let mut backoff = BACKOFF;
+    let mut last = None;
     loop {
         let started = Instant::now();
-        let end = match run_once(&program, start) {
+        let end = match run_once(&program, start, &mut last) {
             Ok(Run { status, .. }) if status.success() => return Ok(()),
             Ok(Run { status, first_build: FirstBuild::Missing }) if start == CompileStart::First => {
                 // It has printed the reason.
@@ -90,15 +93,16 @@ struct Run {
     first_build: FirstBuild,
 }
 
-/// Runs the process once, with the same arguments and the same standard input.
-fn run_once(program: &Path, start: CompileStart) -> io::Result<Run> {
+/// Runs the process once, with the same arguments and the same standard input. `last` is the last archive that such a process has
+/// passed on.
+fn run_once(program: &Path, start: CompileStart, last: &mut Option<File>) -> io::Result<Run> {
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg(format!("--for-server-compile={}", start.word()));
     let (socket, output) = UnixStream::pair()?;
     let mut child = command.stdout(OwnedFd::from(output)).spawn()?;
     // Closes this process's descriptor of the other end, so that the socket ends with the child.
     drop(command);
-    let first_build = keeper_socket::serve(&socket);
+    let first_build = keeper_socket::serve(&socket, last);
     Ok(Run { status: child.wait()?, first_build })
 }
 

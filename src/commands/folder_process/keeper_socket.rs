@@ -4,7 +4,7 @@
 //! them: the sandbox of the process allows to create none, so it can't touch other files of the directory.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +14,12 @@ use cannery_server::process::file_socket;
 
 /// Reports that the folder is compiled.
 const COMPILED: u8 = b'c';
+
+/// Comes with the archive that will be served.
+const SERVED: u8 = b'a';
+
+/// Requests the archive that the process before this one has passed on last. The response has the file, or the number of an error.
+const LAST: u8 = b'l';
 
 /// Requests a temporary file. The response has the file, or the number of an error.
 const CREATE: u8 = b'f';
@@ -37,14 +43,32 @@ impl KeeperSocket {
         (&*socket).write_all(&[COMPILED])
     }
 
+    /// Passes on the archive that will be served, with which the next process starts if this one ends.
+    pub(super) fn keep_archive(&self, archive: &File) -> io::Result<()> {
+        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file_socket::send(&socket, &[SERVED], Some(archive))
+    }
+
+    /// Requests the archive that the process before this one has passed on last.
+    ///
+    /// # Errors
+    /// There is none, or the keeper has ended.
+    pub(super) fn last_archive(&self) -> io::Result<File> {
+        self.request(LAST)
+    }
+
     /// Requests a temporary file without a name.
     ///
     /// # Errors
     /// The keeper can't create it, or has ended.
     pub(super) fn create_file(&self) -> io::Result<File> {
+        self.request(CREATE)
+    }
+
+    fn request(&self, request: u8) -> io::Result<File> {
         // One request at a time: builds run on several threads.
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (&*socket).write_all(&[CREATE])?;
+        (&*socket).write_all(&[request])?;
         match file_socket::receive::<RESPONSE_BYTES>(&socket)? {
             Some((_, Some(file))) => Ok(file),
             Some((number, None)) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number))),
@@ -61,15 +85,24 @@ pub(super) enum FirstBuild {
     Compiled,
 }
 
-/// Serves the process at the other end until it ends.
-pub(super) fn serve(mut socket: &UnixStream) -> FirstBuild {
+/// Serves the process at the other end until it ends. `last` is the archive that it, or the process before it, has passed on.
+pub(super) fn serve(socket: &UnixStream, last: &mut Option<File>) -> FirstBuild {
     let directory = TemporaryDirectory::from_environment();
     let mut first_build = FirstBuild::Missing;
-    let mut message = [0];
-    while socket.read_exact(&mut message).is_ok() {
-        if message[0] == COMPILED {
-            first_build = FirstBuild::Compiled;
-        } else if respond(socket, directory.create()).is_err() {
+    while let Ok(Some(([message], file))) = file_socket::receive::<1>(socket) {
+        let response = match message {
+            COMPILED => {
+                first_build = FirstBuild::Compiled;
+                continue;
+            }
+            SERVED => {
+                *last = file;
+                continue;
+            }
+            LAST => last.as_ref().ok_or_else(|| rustix::io::Errno::NOENT.into()).and_then(File::try_clone),
+            _ => directory.create(),
+        };
+        if respond(socket, response).is_err() {
             break;
         }
     }
@@ -97,7 +130,7 @@ mod tests {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let keeper = KeeperSocket(Arc::new(Mutex::new(ours)));
             std::thread::scope(|scope| {
-                let served = scope.spawn(|| serve(&theirs));
+                let served = scope.spawn(|| serve(&theirs, &mut None));
                 keeper.create_file().unwrap().write_all(b"content").unwrap();
                 if first_build == FirstBuild::Compiled {
                     keeper.report_compiled().unwrap();
@@ -106,6 +139,34 @@ mod tests {
                 assert_eq!(served.join().unwrap(), first_build);
             });
         }
+    }
+
+    #[test]
+    fn archive_outlives_its_process() {
+        let mut last = None;
+        let mut run = |work: &dyn Fn(&KeeperSocket)| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let keeper = KeeperSocket(Arc::new(Mutex::new(ours)));
+            std::thread::scope(|scope| {
+                let served = scope.spawn(|| serve(&theirs, &mut last));
+                work(&keeper);
+                drop(keeper);
+                served.join().unwrap();
+            });
+        };
+        run(&|keeper| {
+            assert_eq!(keeper.last_archive().unwrap_err().kind(), io::ErrorKind::NotFound);
+            for content in ["first", "second"] {
+                let mut file = tempfile::tempfile().unwrap();
+                file.write_all(content.as_bytes()).unwrap();
+                keeper.keep_archive(&file).unwrap();
+            }
+        });
+        run(&|keeper| {
+            let mut file = keeper.last_archive().unwrap();
+            io::Seek::rewind(&mut file).unwrap();
+            assert_eq!(io::read_to_string(file).unwrap(), "second");
+        });
     }
 
     #[test]

@@ -386,7 +386,8 @@ fn is_style(change: &Change) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::sync::Arc;
+
+    use cannery_follow::Filter;
 
     use super::*;
 
@@ -404,7 +405,7 @@ mod tests {
     #[test]
     fn request_shares_only_a_scan_that_begins_after_it() {
         let folder = tempfile::tempdir().unwrap();
-        let inspector = Inspector::new(folder.path().to_owned(), Arc::new(|_, _| true));
+        let inspector = Inspector::new(folder.path().to_owned(), Filter::new(|_, _| true));
         let (updates, messages) = channel();
         let live = Live::new(inspector, updates, Pages::None);
         fs::write(folder.path().join("index.html"), "edited").unwrap();
@@ -419,7 +420,7 @@ mod tests {
     #[test]
     fn scan_after_a_change_requests_what_the_change_did() {
         let folder = tempfile::tempdir().unwrap();
-        let inspector = Inspector::new(folder.path().to_owned(), Arc::new(|_, _| true));
+        let inspector = Inspector::new(folder.path().to_owned(), Filter::new(|_, _| true));
         let (updates, messages) = channel();
         let live = Live::new(inspector, updates, Pages::None);
         assert_eq!(requested_build(&live, &messages), None);

@@ -36,7 +36,7 @@ impl Updates {
             return Ok(Updates { messages, follower: None, live: None, _before_first: None });
         }
 
-        let filter = folder::filter();
+        let filter = folder::filter(&flags.options());
         let pages = if flags.reloads_browsers() { Pages::Script } else { Pages::None };
         let inspector = Inspector::new(flags.folder.clone(), filter.clone());
         let live = Arc::new(Live::new(inspector, messages.sender.clone(), pages));

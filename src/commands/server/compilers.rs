@@ -83,9 +83,7 @@ impl Started {
         if options.quiet {
             command.arg("--quiet");
         }
-        if let Some(codings) = &options.folder_codings {
-            command.arg("--compress").arg(codings);
-        }
+        command.args(&options.folder_arguments);
         command.arg("--sources").arg(&folder).args(["--archive", "-"]).stdin(socket);
         // Signals of the terminal are for the server. The process ends with it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);

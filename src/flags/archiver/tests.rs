@@ -1,5 +1,7 @@
 //! Tests of the flags of `cannery-archiver`.
 
+use cannery_archiver::boundary::LinksOut;
+
 use super::*;
 use cannery_archiver::redirects::Dialect;
 use cannery_archiver::{Encoder, FormatChoice};
@@ -79,8 +81,8 @@ fn every_flag_reaches_the_build() {
 #[test]
 fn errors_and_warnings_can_be_allowed() {
     let allowed = options("--allow-empty --follow-links");
-    assert!(allowed.allow_empty && allowed.follow_links);
-    assert!(!options("").allow_empty && !options("").follow_links);
+    assert!(allowed.allow_empty && allowed.links_out == LinksOut::Allowed);
+    assert!(!options("").allow_empty && options("").links_out == LinksOut::Reported);
 }
 
 #[test]

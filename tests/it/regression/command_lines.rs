@@ -196,3 +196,101 @@ fn link_checker_has_exceptions() {
     let output = run("cannery-archiver", &[&build[..], &["--check-links-except", "api"]].concat());
     assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
 }
+
+/// The hint named a flag that looks similar, or nothing.
+#[test]
+fn words_of_other_servers_have_hints() {
+    let place = Place::new(&[("index.html", "home")]);
+    let archive = place.compile();
+    let (site, other) = (place.path("site"), place.path("other.cdb"));
+    std::fs::copy(&archive, &other).unwrap();
+    for (program, arguments, words) in [
+        ("cannery", vec![&*site], "cannery serve "),
+        ("cannery", vec![&*archive], "cannery server "),
+        ("cannery", vec!["dev"], "cannery serve DIR"),
+        ("cannery", vec!["build"], "cannery archiver DIR FILE"),
+        ("cannery", vec!["serve", &archive], "cannery server "),
+        ("cannery", vec!["serve", "8080"], "--port 8080"),
+        ("cannery", vec!["serve", &site, "8080"], "--port 8080"),
+        ("cannery", vec!["serve", &site, "--spa"], "200.html"),
+        ("cannery", vec!["serve", &site, "--bind", ":80", "--port", "81"], "leave one of them out"),
+        ("cannery-server", vec![&*archive, &*other], "=/"),
+        ("cannery-server", vec![&*archive, "8080"], "--port 8080"),
+        ("cannery-server", vec![&*site], "cannery-server --folder"),
+        ("cannery-server", vec![&*archive, "--ignore", "x"], "cannery-archiver"),
+        ("cannery-archiver", vec![&*archive, &*site], "name the folder first"),
+        ("cannery-archiver", vec![&*site], "site.cdb"),
+    ] {
+        let output = run(program, &arguments);
+        let printed = output_text(&output);
+        assert!(matches!(output.status.code(), Some(2 | 3)), "{arguments:?}: {printed}");
+        let is_hint = printed.lines().any(|line| line.starts_with("hint:") && line.contains(words));
+        assert!(is_hint && !printed.contains("similar"), "{arguments:?}: {printed}");
+    }
+}
+
+/// The reason of the system was left out.
+#[test]
+fn missing_folder_has_the_reason() {
+    let output = run("cannery", &["serve", "/nowhere/at/all"]);
+    let printed = output_text(&output);
+    assert!(printed.contains("/nowhere/at/all: No such file or directory"), "{printed}");
+}
+
+/// The program asked for an archive, as if there had never been one.
+#[test]
+fn executable_without_its_archive_says_so() {
+    let place = Place::new(&[("index.html", "home")]);
+    let app = place.path("app");
+    std::fs::copy(env!("CARGO_BIN_EXE_cannery-server"), &app).unwrap();
+    // Another test may have inherited the descriptor of the copy.
+    let output = loop {
+        match std::process::Command::new(&app).output() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+            output => break output.unwrap(),
+        }
+    };
+    let printed = output_text(&output);
+    assert!(output.status.code() == Some(2) && printed.contains("`strip`"), "{printed}");
+}
+
+/// A sparse file of a few bytes filled the disk.
+#[test]
+fn sparse_file_is_an_error_of_the_build() {
+    let place = Place::new(&[("index.html", "home")]);
+    let hole = PathBuf::from(place.path("site/hole.bin"));
+    std::fs::File::create(&hole).unwrap().set_len(1 << 42).unwrap();
+    if std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&hole).unwrap()) > 0 {
+        return;
+    }
+    let (site, archive) = (place.path("site"), place.path("site.cdb"));
+    let output = run("cannery-archiver", &[&site, &archive]);
+    let printed = output_text(&output);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(printed.contains("hole.bin: error:") && printed.contains("--allow-sparse"), "{printed}");
+
+    std::fs::File::options().write(true).open(&hole).unwrap().set_len(2 << 20).unwrap();
+    let output = run("cannery-archiver", &[&site, &archive]);
+    assert!(output.status.success(), "{}", output_text(&output));
+}
+
+/// Files of the kernel say that they are empty.
+#[test]
+#[cfg(target_os = "linux")]
+fn links_into_the_kernel_or_above_the_folder_are_left_out() {
+    let place = Place::new(&[("index.html", "home")]);
+    let (site, archive) = (place.path("site"), place.path("site.cdb"));
+    for (name, target) in [("root", "/"), ("up", ".."), ("proc", "/proc"), ("env.txt", "/proc/self/environ")]
+    {
+        std::os::unix::fs::symlink(target, Path::new(&site).join(name)).unwrap();
+    }
+    for flags in [&[][..], &["--follow-links"]] {
+        let output = run("cannery-archiver", &[&[&*site, &*archive], flags].concat());
+        let printed = output_text(&output);
+        assert!(output.status.success(), "{printed}");
+        for words in ["root: warning:", "up: warning:", "proc: warning:", "env.txt: warning:"] {
+            assert!(printed.contains(words), "{words}: {printed}");
+        }
+        prints("cannery", &["explain", &archive, "/env.txt"], "404");
+    }
+}

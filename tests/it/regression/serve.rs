@@ -157,3 +157,102 @@ fn short_addresses_are_accepted() {
         assert!(url.starts_with(&format!("http://{host}:")), "{bind}: {url}");
     }
 }
+
+#[test]
+fn port_and_host_name_the_address() {
+    for (flags, host) in [(&["-p", "0"][..], "127.0.0.1"), (&["--port=0", "--host=0.0.0.0"], "127.0.0.1")] {
+        let mut serve = Serve::start(&[("index.html", "home")], flags);
+        let url = serve.url();
+        assert!(url.starts_with(&format!("http://{host}:")), "{flags:?}: {url}");
+        assert_eq!(get(&url, "/none").status, 404);
+    }
+}
+
+/// A remedy named flags that only the archiver had.
+#[test]
+fn remedies_of_messages_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("index.html", "home"), ("node_modules/a/index.js", "a"), ("_redirects", "/a /b 301\n")];
+    write_folder(folder.path(), &pages(&files));
+    let elsewhere = tempfile::tempdir().unwrap();
+    write_folder(elsewhere.path(), &pages(&[("out.txt", "out")]));
+    std::os::unix::fs::symlink(elsewhere.path().join("out.txt"), folder.path().join("out.txt")).unwrap();
+    let mut serve = Serve::start_in(folder, &ANY_PORT);
+    assert!(serve.line("out.txt").contains("--follow-links"));
+    assert!(serve.line("node_modules").contains("--ignore node_modules"));
+    let folder = std::mem::replace(&mut serve._folder, tempfile::tempdir().unwrap());
+    drop(serve);
+    let flags = [
+        "--ignore",
+        "node_modules",
+        "--follow-links",
+        "--redirects-dialect",
+        "netlify",
+        "--immutable",
+        "/x/",
+    ];
+    let mut serve = Serve::start_in(folder, &[&ANY_PORT[..], &flags].concat());
+    let url = serve.url();
+    assert_eq!((get(&url, "/out.txt").status, get(&url, "/node_modules/a/").status), (200, 404));
+    let mut until_listening = serve.printed.by_ref().map(Result::unwrap);
+    let end = |line: &String| line.contains("Ctrl-C");
+    assert!(
+        !until_listening.by_ref().take_while(|line| !end(line)).any(|line| line.contains("node_modules"))
+    );
+}
+
+/// A build tool that empties the folder made a listing of a page that was open, and an error covered it.
+#[test]
+fn emptied_folder_keeps_its_last_version() {
+    let mut serve = Serve::start(&[("index.html", "before"), ("a.js", "1")], &UNCHANGED_PAGES);
+    let url = serve.url();
+    serve.line("Ctrl-C");
+    let root = serve._folder.path().to_owned();
+    let began = std::time::Instant::now();
+    let assert_unchanged = || {
+        let body = get(&url, "/").body;
+        // After two seconds, the folder is taken as it is.
+        assert!(body == b"before" || began.elapsed() > std::time::Duration::from_millis(1500));
+    };
+    for name in ["index.html", "a.js"] {
+        std::fs::remove_file(root.join(name)).unwrap();
+        assert_unchanged();
+    }
+    std::fs::write(root.join("b.js"), "2").unwrap();
+    assert_unchanged();
+    std::fs::write(root.join("index.html"), "after").unwrap();
+    crate::harness::wait_until("built again", || get(&url, "/").body == b"after");
+}
+
+/// `serve` took the file for terabytes of content.
+#[test]
+fn sparse_file_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    write_folder(folder.path(), &pages(&[("index.html", "home")]));
+    let hole = folder.path().join("hole.bin");
+    std::fs::File::create(&hole).unwrap().set_len(1 << 42).unwrap();
+    if std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&hole).unwrap()) > 0 {
+        return;
+    }
+    let mut serve = Serve::start_in(folder, &ANY_PORT);
+    assert!(serve.line("hole.bin").contains("warning:"));
+    let url = serve.url();
+    assert_eq!((get(&url, "/").status, get(&url, "/hole.bin").status), (200, 404));
+}
+
+/// After an error had been fixed, `no more warnings` was printed, and all warnings once more.
+#[test]
+fn warnings_are_printed_once() {
+    let mut serve = Serve::start(&[("index.html", "home"), ("_redirect", "")], &ANY_PORT);
+    serve.line("_redirect: warning:");
+    serve.line("Ctrl-C");
+    let root = serve._folder.path().to_owned();
+    std::fs::write(root.join("_redirects"), "/private / 403\n").unwrap();
+    serve.line("_redirects:1: error:");
+    serve.line("still served");
+    std::fs::write(root.join("_redirects"), "/a / 301\n").unwrap();
+    serve.line("compiled again");
+    assert!(serve.line("").contains("_redirects"));
+    std::fs::write(root.join("end.html"), "end").unwrap();
+    assert!(serve.line("").starts_with("end.html is new"), "nothing in between");
+}

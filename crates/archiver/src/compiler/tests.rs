@@ -212,6 +212,8 @@ fn file_that_an_attempt_cannot_read_keeps_its_last_version() {
         listings: Listings::default(),
         earlier: Earlier { snapshot, ..Earlier::default() },
         waits: false,
+        unreadable: UnreadableFiles::default(),
+        may_be_unfinished: true,
         unreliable: &unreliable,
     };
     let built = crate::build(&compiler.options, Some(&mut session), &()).unwrap();
@@ -403,4 +405,30 @@ fn archive_is_in_memory_if_the_disk_fails() {
     let second = build(&compiler, Effort::Full);
     assert_eq!(second.report.digest, before.report.digest);
     assert_eq!(second.report.diagnostics[0].code, "held-in-memory");
+}
+
+/// After a crash, a file that was moved away for a moment was missing from the site.
+#[test]
+fn compiler_goes_on_from_an_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir_all(path("_hosts/*.b.example")).unwrap();
+    for name in ["index.html", "_redirects", "page.html", "_hosts/*.b.example/c.txt"] {
+        fs::write(path(name), format!("# {name}")).unwrap();
+    }
+    let first = build(&compiler(folder.path()), Effort::Full);
+
+    let other = compiler(folder.path());
+    other.resume(&first.archive).unwrap();
+    let mut writer = File::create(path("page.html")).unwrap();
+    writer.write_all(b"half").unwrap();
+    let second = build(&other, Effort::Quick);
+    assert!(has(&second, "# page.html") && !has(&second, "half"), "it is being written");
+    assert!(second.files.changes_since(&first.files).is_empty());
+    drop(writer);
+    fs::remove_file(path("_hosts/*.b.example/c.txt")).unwrap();
+    let third = build(&other, Effort::Full);
+    let expected =
+        [change("_hosts/*.b.example/c.txt", Some(26), None), change("page.html", Some(11), Some(4))];
+    assert_eq!(third.files.changes_since(&second.files), expected);
 }

@@ -19,6 +19,7 @@ fn sources(root: &tempfile::TempDir, name: &str) -> Sources {
         precompressed: BTreeMap::new(),
         skipped: Vec::new(),
         script: None,
+        unreadable: None,
     }
 }
 
@@ -83,4 +84,29 @@ fn content_with_another_digest_is_an_error() {
     let sources = sources(&root, "a");
     assert_eq!(*sources.read_again(0, &Digest::of(b"content")).unwrap(), *b"content");
     assert!(matches!(sources.read_again(0, &Digest::of(b"other")), Err(Error::Changing { .. })));
+}
+
+/// It was published as an empty file.
+#[test]
+#[cfg(target_os = "linux")]
+fn file_with_a_false_length_is_an_error() {
+    let path = Path::new("/proc/version");
+    let stamp = FileStamp::of(&fs::metadata(path).unwrap());
+    assert_eq!(stamp.version.size, 0);
+    let read = |file: &mut File, stamp: &FileStamp| read_whole(file, stamp, &mut Vec::new());
+    for outcome in [unchanged(path, stamp, read), settled(path, read), capture(path).map(|(stamp, _)| stamp)]
+    {
+        let Err(Error::Read { source, .. }) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(source.kind(), ErrorKind::InvalidData);
+    }
+}
+
+/// Opening it waited for a writer.
+#[test]
+#[cfg(target_os = "linux")]
+fn fifo_in_the_place_of_a_file_has_vanished() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert_eq!(open(&path).unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -3,15 +3,12 @@
 //! Names that ordinary sites have, too, count only in the root of a site: documentation may publish a `Dockerfile`.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::diagnostic::Diagnostic;
 use crate::routes::{Site, site_of};
-use crate::source::Sources;
+use crate::source::{self, Sources};
 
 /// Maximum number of files of one kind that are reported individually.
 const REPORTED_MAX: usize = 5;
@@ -204,7 +201,7 @@ fn is_saved_page(root: &Path, path: &[u8]) -> bool {
 fn start_of(root: &Path, path: &[u8]) -> String {
     let mut start = Vec::new();
     // Read errors are reported elsewhere.
-    let _ = File::open(root.join(OsStr::from_bytes(path)))
+    let _ = source::open(&source::full_path(root, path))
         .and_then(|file| file.take(CODE_BYTES_MAX).read_to_end(&mut start));
     String::from_utf8_lossy(&start).into_owned()
 }

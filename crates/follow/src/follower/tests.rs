@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
 
 use super::*;
 
@@ -23,7 +22,7 @@ struct Followed {
 impl Followed {
     fn start(root: &Path, mode: Mode) -> Followed {
         let filter = |path: &Path, _: bool| !path.to_string_lossy().contains("ignored");
-        let settings = Settings { root: root.to_owned(), mode, filter: Arc::new(filter) };
+        let settings = Settings { root: root.to_owned(), mode, filter: Filter::new(filter) };
         let (sender, events) = channel();
         let follower = Follower::start(settings, move |event| drop(sender.send(event))).unwrap();
         let reported = |event| (event != Event::Started).then_some(event);

@@ -1,7 +1,6 @@
 //! Tests of states and scans, with clocks that were set.
 
 use std::fs::{self, File, FileTimes};
-use std::sync::Arc;
 
 use super::*;
 
@@ -18,7 +17,7 @@ fn state(files: &[(&str, FileMetadata)]) -> FilesState {
 }
 
 fn filter() -> Filter {
-    Arc::new(|_, _| true)
+    Filter::new(|_, _| true)
 }
 
 /// Returns a folder with one file, and a poller that has scanned it at this time.

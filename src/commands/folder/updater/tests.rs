@@ -41,12 +41,12 @@ fn failure_stands_when_an_earlier_build_ends() {
 
     updater.background = Some(Background::new(PlannedBuild::now()));
     fs::write(folder.path().join("_headers"), "/*\n  Basic-Auth: a:b\n").unwrap();
-    updater.update(Instant::now()).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
     assert_eq!(*updater.sink.0.borrow(), ["failed", "published"]);
 
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now()).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
     assert_eq!(updater.sink.0.borrow().last(), Some(&"served"));
 }
 
@@ -80,13 +80,13 @@ impl Updater<Recorder> {
     /// Writes other content into the page, and serves it.
     fn edit(&mut self, folder: &tempfile::TempDir, content: &str) {
         fs::write(folder.path().join("index.html"), content).unwrap();
-        self.update(Instant::now()).unwrap();
+        self.update(Instant::now(), Steps::Served).unwrap();
     }
 
     /// Writes a rule that can't be compiled, and fails to serve it.
     fn fail(&mut self, folder: &tempfile::TempDir) {
         fs::write(folder.path().join("_headers"), "/*\n  Basic-Auth: a:b\n").unwrap();
-        self.update(Instant::now()).unwrap();
+        self.update(Instant::now(), Steps::Served).unwrap();
     }
 
     fn relevance(&self) -> Option<Relevance> {
@@ -121,16 +121,16 @@ fn scan_of_what_is_served_causes_no_build() {
 fn unchanged_site_is_compressed_once() {
     let (folder, mut updater) = serving();
     fs::write(folder.path().join("index.html"), "home ".repeat(100)).unwrap();
-    updater.update(Instant::now()).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
     assert!(updater.planned.is_some());
     updater.compress();
     let complete = updater.complete();
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
 
-    updater.update(Instant::now()).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
     assert!(updater.planned.is_none());
     fs::write(folder.path().join("index.html"), "changed ".repeat(100)).unwrap();
-    updater.update(Instant::now()).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
     assert!(updater.planned.is_some());
 }
 
@@ -192,7 +192,7 @@ fn overdue_compression_that_ends_after_a_failure_is_served() {
     assert_eq!(updater.sink.0.take(), ["failed"], "the contents are too short to be compressed");
 
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now()).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
     assert!(updater.planned.is_some(), "no report says that everything is compressed");
 }
 
@@ -203,7 +203,7 @@ fn failed_build_is_not_compressed() {
     updater.fail(&folder);
     assert_eq!(updater.next_build(), None);
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now()).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
     assert!(updater.next_build().is_some());
 }
 
@@ -216,7 +216,7 @@ fn failure_keeps_the_deadline_of_compression() {
     updater.fail(&folder);
     assert!(!updater.has_overdue_build(), "it would fail");
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now()).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
     assert_eq!(updater.planned.map(|planned| planned.deadline), Some(overdue.deadline));
     assert!(updater.has_overdue_build());
 }
@@ -230,7 +230,7 @@ fn failure_ends_retries() {
     assert_eq!(updater.next_build(), None);
 
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now()).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
     updater.compress();
     updater.retry_later();
     let broken = Error::Read { path: "a".into(), source: std::io::ErrorKind::PermissionDenied.into() };
@@ -288,4 +288,47 @@ fn scan_precedes_builds_that_leave_out_what_it_finds() {
 
     // A scan after it that still differs causes a build, because another file may have changed since.
     assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["served"]);
+}
+
+/// One save in three steps was three changes, and pages were reloaded three times.
+#[test]
+fn steps_of_a_save_are_one_change() {
+    let (folder, mut updater) = serving();
+    let path = |name: &str| folder.path().join(name);
+    let step = |updater: &mut Updater<Recorder>| {
+        // However long the test takes.
+        updater.saving_since = updater.saving_since.map(|_| Instant::now());
+        updater.update(Instant::now(), Steps::HeldBack).unwrap();
+        updater.sink.0.take()
+    };
+    fs::rename(path("index.html"), path("index.html.old")).unwrap();
+    // The folder lacks its start page.
+    assert!(step(&mut updater).is_empty());
+    fs::write(path("index.html"), "edited").unwrap();
+    assert!(step(&mut updater).is_empty(), "the old version may be removed");
+    assert!(updater.retry.is_some(), "or not, and is served then");
+    fs::remove_file(path("index.html.old")).unwrap();
+    assert_eq!(step(&mut updater), ["published", "served"]);
+    assert_eq!(updater.saving_since, None);
+
+    fs::write(path("index.html.txt"), "stays").unwrap();
+    assert!(step(&mut updater).is_empty());
+    updater.saving_since = updater.saving_since.map(|since| since.checked_sub(SAVE_MAX).unwrap());
+    updater.update(Instant::now(), Steps::HeldBack).unwrap();
+    assert_eq!(updater.sink.0.take(), ["published", "served"]);
+    fs::write(path("other.html"), "new").unwrap();
+    assert_eq!(step(&mut updater), ["published", "served"], "a name of its own");
+}
+
+/// A page that was open showed a listing while a build tool had emptied the folder.
+#[test]
+fn emptied_folder_is_unfinished_for_a_moment() {
+    let (folder, mut updater) = serving();
+    fs::remove_file(folder.path().join("index.html")).unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
+    assert!(updater.sink.0.borrow().is_empty() && updater.retry.is_some());
+    assert!(!updater.log.has_failed());
+    fs::write(folder.path().join("index.html"), "built again").unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
+    assert_eq!(updater.sink.0.take(), ["published", "served"]);
 }

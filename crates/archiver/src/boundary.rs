@@ -1,0 +1,177 @@
+//! The boundary of the source folder: where links lead out of it, to a folder above it, or into a file system of the kernel.
+//!
+//! The walk of a build and the one that looks for changes ask the same rules, so that both visit the same folders.
+
+use std::collections::HashMap;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What happens to symlinks that lead out of the source folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LinksOut {
+    /// They are followed, with a warning about each.
+    #[default]
+    Reported,
+    /// They are followed.
+    Allowed,
+    /// They are left out, with a warning about each.
+    LeftOut,
+}
+
+/// Where a name leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Into the source folder.
+    Inside,
+    /// Out of it, to this path, by a link.
+    Outside(Arc<Path>),
+    /// To a folder that contains the source folder. It would be read without an end.
+    Above,
+    /// Into a file system of the kernel, such as `/proc`, whose files have no length and may block their readers.
+    Kernel,
+}
+
+/// The boundary of one source folder, as it is now.
+#[derive(Debug)]
+pub struct Boundary {
+    /// The canonical path of the folder.
+    inside: PathBuf,
+    links_out: LinksOut,
+    /// Devices and inodes of the folders above it.
+    above: Vec<(u64, u64)>,
+    device: u64,
+    /// Whether other devices are file systems of the kernel.
+    devices: Mutex<HashMap<u64, bool>>,
+}
+
+impl Boundary {
+    /// Resolves the path of the source folder.
+    ///
+    /// # Errors
+    /// Returns the error of the system if it can't be resolved.
+    pub fn of(root: &Path, links_out: LinksOut) -> io::Result<Boundary> {
+        let inside = fs::canonicalize(root)?;
+        let device = fs::metadata(&inside)?.dev();
+        let above = inside.ancestors().skip(1).filter_map(|folder| fs::metadata(folder).ok());
+        let above = above.map(|found| (found.dev(), found.ino())).collect();
+        Ok(Boundary { inside, links_out, above, device, devices: Mutex::default() })
+    }
+
+    /// Returns `true` if the contents of a folder belong to the source folder. `metadata` are those of the folder at `path`, to
+    /// which a link may lead.
+    #[must_use]
+    pub fn admits(&self, path: &Path, metadata: &Metadata, is_link: bool) -> bool {
+        match self.place(path, metadata, is_link) {
+            Place::Inside => true,
+            Place::Outside(_) => self.links_out != LinksOut::LeftOut,
+            Place::Above | Place::Kernel => false,
+        }
+    }
+
+    pub(crate) fn links_out(&self) -> LinksOut {
+        self.links_out
+    }
+
+    /// Returns where a name leads.
+    pub(crate) fn place(&self, path: &Path, metadata: &Metadata, is_link: bool) -> Place {
+        if metadata.is_dir() && self.above.contains(&(metadata.dev(), metadata.ino())) {
+            return Place::Above;
+        }
+        if metadata.dev() != self.device && self.is_of_kernel(path, metadata.dev()) {
+            return Place::Kernel;
+        }
+        if !is_link || self.links_out == LinksOut::Allowed {
+            return Place::Inside;
+        }
+        match fs::canonicalize(path) {
+            Ok(target) if !target.starts_with(&self.inside) => Place::Outside(target.into()),
+            Ok(_) | Err(_) => Place::Inside,
+        }
+    }
+
+    fn is_of_kernel(&self, path: &Path, device: u64) -> bool {
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        *devices.entry(device).or_insert_with(|| is_kernel_file_system(path))
+    }
+}
+
+/// Returns `true` if a path is in a file system whose files the kernel makes up when they are read (`statfs(2)`).
+#[cfg(target_os = "linux")]
+fn is_kernel_file_system(path: &Path) -> bool {
+    /// proc, sysfs, debugfs, tracefs, cgroup, cgroup2, securityfs, selinuxfs, bpf, pstore, efivarfs, devpts, configfs, binfmt_misc,
+    /// mqueue, nsfs.
+    const MAGIC_NUMBERS: [u64; 16] = [
+        0x9fa0,
+        0x6265_6572,
+        0x6462_6720,
+        0x7472_6163,
+        0x0027_e0eb,
+        0x6367_7270,
+        0x7363_6673,
+        0xf97c_ff8c,
+        0xcafe_4a11,
+        0x6165_676c,
+        0xde5e_81e4,
+        0x1cd1,
+        0x6265_6570,
+        0x4249_4e4d,
+        0x1980_0202,
+        0x6e73_6673,
+    ];
+    // The type of `f_type` depends on the architecture, and the magic numbers have 32 bits.
+    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "a bit pattern")]
+    rustix::fs::statfs(path).is_ok_and(|found| MAGIC_NUMBERS.contains(&(found.f_type as u64 & 0xffff_ffff)))
+}
+
+/// Returns `false`: other systems have no such file systems that sites link to.
+#[cfg(not(target_os = "linux"))]
+fn is_kernel_file_system(_path: &Path) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn place(boundary: &Boundary, path: &Path) -> Place {
+        boundary.place(path, &fs::metadata(path).unwrap(), true)
+    }
+
+    #[test]
+    fn links_lead_to_four_kinds_of_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("site");
+        fs::create_dir_all(root.join("docs")).unwrap();
+        fs::write(folder.path().join("secret"), "").unwrap();
+        for (name, target) in [
+            ("root", "/"),
+            ("parent", ".."),
+            ("again", "root"),
+            ("inside", "docs"),
+            ("out", "../secret"),
+            ("twice", "out"),
+        ] {
+            symlink(target, root.join(name)).unwrap();
+        }
+        let reported = Boundary::of(&root, LinksOut::Reported).unwrap();
+        for name in ["root", "parent", "again"] {
+            assert_eq!(place(&reported, &root.join(name)), Place::Above, "{name}");
+        }
+        assert_eq!(place(&reported, &root.join("inside")), Place::Inside);
+        for name in ["out", "twice"] {
+            assert!(matches!(place(&reported, &root.join(name)), Place::Outside(_)), "{name}");
+        }
+        let allowed = Boundary::of(&root, LinksOut::Allowed).unwrap();
+        assert_eq!(place(&allowed, &root.join("out")), Place::Inside);
+        assert_eq!(place(&allowed, &root.join("root")), Place::Above);
+        if cfg!(target_os = "linux") {
+            symlink("/proc/self/status", root.join("status")).unwrap();
+            assert_eq!(place(&allowed, &root.join("status")), Place::Kernel);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Sparse files: long on paper, with holes instead of data on the disk. A small tarball may contain one of terabytes, which would
+//! fill the disk with zeros.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+
+/// The holes of all sparse files of a folder together may have this length.
+pub(crate) const HOLE_BYTES_MAX: u64 = 256 << 20;
+
+/// Shorter files are read as they are.
+const BYTES_MIN: u64 = 1 << 20;
+
+/// A file is sparse if a smaller part of it than this has data.
+const DATA_DIVISOR: u64 = 16;
+
+/// Unit of `st_blocks`.
+const BLOCK_BYTES: u64 = 512;
+
+/// Maximum number of pieces of data that are measured. A file with more is sparse if its blocks say so.
+const PIECES_MAX: u32 = 100_000;
+
+/// Returns `true` if a file has far fewer blocks than its length needs. Compression of the file system has the same effect, and some
+/// file systems count no blocks at all, so [`data_bytes`] decides.
+pub(crate) fn may_be_sparse(metadata: &Metadata) -> bool {
+    let length = metadata.len();
+    length >= BYTES_MIN && metadata.blocks().saturating_mul(BLOCK_BYTES) < length / DATA_DIVISOR
+}
+
+/// Returns the number of bytes of a file outside of holes, if that is a small part of its length.
+pub(crate) fn data_bytes(file: &File, length: u64) -> Option<u64> {
+    let enough = length / DATA_DIVISOR;
+    let mut data = 0;
+    let mut position = 0;
+    for _ in 0..PIECES_MAX {
+        let Some((start, end)) = next_data(file, position)? else { return Some(data) };
+        data += end.min(length).saturating_sub(start);
+        if data >= enough {
+            return None;
+        }
+        if end >= length {
+            return Some(data);
+        }
+        position = end;
+    }
+    Some(data)
+}
+
+/// Returns start and end of the next piece of data, `Some(None)` if there is none, and `None` if the system can't tell.
+#[cfg(target_os = "linux")]
+#[allow(clippy::option_option, reason = "three outcomes of two system calls")]
+fn next_data(file: &File, position: u64) -> Option<Option<(u64, u64)>> {
+    use rustix::fs::{SeekFrom, seek};
+    use rustix::io::Errno;
+
+    match seek(file, SeekFrom::Data(position)) {
+        Ok(start) => Some(Some((start, seek(file, SeekFrom::Hole(start)).ok()?))),
+        Err(Errno::NXIO) => Some(None),
+        Err(_) => None,
+    }
+}
+
+/// Returns `None`: where holes can't be found, the blocks of a file may be those of a file system that compresses.
+#[cfg(not(target_os = "linux"))]
+#[allow(clippy::option_option, reason = "the signature for Linux")]
+fn next_data(_file: &File, _position: u64) -> Option<Option<(u64, u64)>> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use super::*;
+
+    fn sparse_bytes(file: &File) -> Option<u64> {
+        let found = file.metadata().unwrap();
+        may_be_sparse(&found).then(|| data_bytes(file, found.len())).flatten()
+    }
+
+    #[test]
+    fn files_with_little_data_are_sparse() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 40).unwrap();
+        if file.metadata().unwrap().blocks() > 0 || next_data(&file, 0).is_none() {
+            return; // This file system has no holes.
+        }
+        assert_eq!(sparse_bytes(&file), Some(0));
+        file.seek(std::io::SeekFrom::Start(1 << 30)).unwrap();
+        file.write_all(b"data").unwrap();
+        assert!(sparse_bytes(&file).is_some_and(|bytes| (4..1 << 20).contains(&bytes)));
+
+        file.set_len(0).unwrap();
+        file.rewind().unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
+        assert_eq!(sparse_bytes(&file), None);
+        file.set_len(8 << 20).unwrap();
+        assert_eq!(sparse_bytes(&file), None, "an eighth of it is data");
+    }
+}

@@ -1,0 +1,295 @@
+//! Hints for command lines that are right for another program: which flag or command does here what the user wants.
+//!
+//! Clap suggests the flag with the most similar name, which misleads (`--port` and `--production`). So we keep only suggestions
+//! for what is most likely a typing error, and answer the words of other servers and site generators from a table.
+
+mod foreign;
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use cannery_archive::{Archive, Loading};
+use cannery_server::config::NamedArchive;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, Error};
+
+use crate::output::Failure;
+
+/// A command that has flags of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// `cannery` itself.
+    Root,
+    Serve,
+    Server,
+    Archiver,
+    /// Another command of `cannery`.
+    Other,
+}
+
+impl Scope {
+    /// Returns the scope of the last command of a command line.
+    fn of(command: &Command, arguments: &[String]) -> Scope {
+        match command.get_name() {
+            "cannery-server" => Scope::Server,
+            "cannery-archiver" => Scope::Archiver,
+            _ => match arguments.iter().find(|argument| !argument.starts_with('-')).map(String::as_str) {
+                Some("serve") => Scope::Serve,
+                Some("server") => Scope::Server,
+                Some("archiver") => Scope::Archiver,
+                Some(name) if command.find_subcommand(name).is_some() => Scope::Other,
+                _ => Scope::Root,
+            },
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Scope::Root | Scope::Other => "cannery",
+            Scope::Serve => "cannery serve",
+            Scope::Server => "cannery-server",
+            Scope::Archiver => "cannery-archiver",
+        }
+    }
+}
+
+/// Returns why a command line is wrong, and what the user may have meant. `arguments` are without the program's name.
+pub(super) fn failure(command: &Command, arguments: &[OsString], mut error: Error) -> Failure {
+    let arguments: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let scope = Scope::of(command, &arguments);
+    let explained = match error.kind() {
+        ErrorKind::InvalidSubcommand => text(&error, ContextKind::InvalidSubcommand)
+            .and_then(|word| unknown_command(command, &word, &arguments)),
+        ErrorKind::UnknownArgument => text(&error, ContextKind::InvalidArg).and_then(|word| match scope {
+            Scope::Root if !word.starts_with('-') => unknown_command(command, &word, &arguments),
+            _ => unknown_argument(scope, &word, &arguments),
+        }),
+        ErrorKind::MissingRequiredArgument if scope == Scope::Archiver => missing_archive(&arguments),
+        _ => None,
+    };
+    if let Some(failure) = explained {
+        return failure;
+    }
+    drop_unlikely_suggestions(&mut error);
+    error.into()
+}
+
+/// Returns the error for a server without an archive.
+pub(super) fn no_archive() -> Failure {
+    let usage = "`cannery-server site.cdb` serves an archive, `cannery-server --folder DIR` a folder";
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if ["cannery-server", "cannery"].contains(&&*name) {
+        return Failure::usage("no archive is named").hint(usage);
+    }
+    // Executables that `cannery bundle` writes have other names.
+    Failure::usage(format!("no archive is named, and `{name}` contains none")).hint(format!(
+        "if `cannery bundle` wrote `{name}`, a tool such as `strip` has removed the archive from it: write it again. Otherwise, {usage}"
+    ))
+}
+
+/// Returns the error for a host that has two archives, the second of which is `named`.
+pub(super) fn two_archives(named: &NamedArchive, all: &[NamedArchive]) -> Failure {
+    let Some(host) = &named.host else {
+        let failure = Failure::usage("two archives are named for all other hosts");
+        let paths = || all.iter().filter(|archive| archive.host.is_none()).map(|archive| &archive.path);
+        if let Some(hint) = paths().find_map(|path| address_hint(Scope::Server, path)) {
+            return failure.hint(hint);
+        }
+        let word = paths().find(|path| is_command_word(path) && !path.exists());
+        return failure.hint(match word {
+            Some(word) => format!("`{}` isn't an archive: leave it out", word.display()),
+            None => format!(
+                "name the host that each is for: `cannery-server www.example.com={}`",
+                named.path.display()
+            ),
+        });
+    };
+    Failure::usage(format!("two archives are named for {host}")).hint("leave one of them out")
+}
+
+/// Returns what a path could mean where an archive or a folder is expected, if that isn't a file.
+pub(crate) fn address_hint(scope: Scope, path: &Path) -> Option<String> {
+    let text = path.to_str().filter(|_| !path.exists())?;
+    let flag = if text.parse::<u16>().is_ok() {
+        format!("--port {text}")
+    } else if let Some(port) = text.strip_prefix(':').filter(|port| port.parse::<u16>().is_ok()) {
+        format!("--bind :{port}")
+    } else if text.parse::<SocketAddr>().is_ok() || text.starts_with("localhost:") {
+        format!("--bind {text}")
+    } else if text.parse::<IpAddr>().is_ok() {
+        format!("--host {text}")
+    } else {
+        return None;
+    };
+    Some(format!("to listen at `{text}`, write `{} {flag}`", scope.name()))
+}
+
+fn is_command_word(path: &Path) -> bool {
+    path.to_str().is_some_and(|word| {
+        foreign::command(word).is_some() || ["serve", "server", "archiver"].contains(&word)
+    })
+}
+
+/// Explains a word in the place of a command of `cannery`: a folder, an archive, or a command of another program.
+fn unknown_command(command: &Command, word: &str, arguments: &[String]) -> Option<Failure> {
+    let rest = || {
+        let position =
+            arguments.iter().position(|argument| argument == word).map_or(0, |position| position + 1);
+        arguments[position.min(arguments.len())..].iter().fold(String::new(), |line, word| line + " " + word)
+    };
+    let path = Path::new(word);
+    if path.is_dir() {
+        return Some(
+            Failure::usage(format!("`{word}` is a folder, and not a command"))
+                .hint(format!("`cannery serve {word}{}` serves it while you edit it", rest())),
+        );
+    }
+    if path.is_file() {
+        let failure = Failure::usage(format!("`{word}` is a file, and not a command"));
+        return Some(
+            failure.hint(file_hint(path).unwrap_or_else(|| "`cannery serve DIR` serves a folder".into())),
+        );
+    }
+    if let Some(hint) = address_hint(Scope::Serve, path) {
+        return Some(Failure::usage(format!("`{word}` isn't a command")).hint(hint));
+    }
+    if let Some(answer) = foreign::command(word) {
+        return Some(Failure::usage(format!("`{word}` isn't a command")).hint(answer));
+    }
+
+    // A typing error has a suggestion of clap's.
+    let is_near = command.get_subcommands().any(|inner| is_typing_error(word, inner.get_name()));
+    (!is_near).then(|| {
+        Failure::usage(format!("`{word}` isn't a command, nor the name of a folder"))
+            .hint("`cannery serve DIR` serves a folder, and `cannery help` lists the commands")
+    })
+}
+
+/// Returns what to do with a file that isn't a folder, if that is known.
+pub(crate) fn file_hint(path: &Path) -> Option<String> {
+    let shown = path.display();
+    if Archive::open(path, Loading::Mapped).is_ok() {
+        return Some(format!("it is an archive: `cannery server {shown}` serves it"));
+    }
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let is_page = path.extension().is_some_and(|suffix| suffix == "html" || suffix == "htm");
+    is_page.then(|| format!("name the folder of the site: `cannery serve {}`", folder.display()))
+}
+
+/// Explains a flag or a further argument that the command doesn't have.
+fn unknown_argument(scope: Scope, word: &str, arguments: &[String]) -> Option<Failure> {
+    let name = word.split('=').next().unwrap_or(word);
+    if name.starts_with('-') {
+        let scope_of_flag = if scope == Scope::Root { Scope::Serve } else { scope };
+        let failure = Failure::usage(format!("`{}` has no flag `{name}`", scope.name()));
+        if scope == Scope::Root && foreign::is_flag_of(Scope::Serve, name) {
+            return Some(
+                failure.hint(format!("flags follow a command: `cannery serve {}`", arguments.join(" "))),
+            );
+        }
+        let answer = foreign::flag(scope_of_flag, name)?;
+        return Some(failure.hint(answer));
+    }
+
+    let failure = Failure::usage(format!("unexpected argument `{word}`"));
+    if let Some(hint) = address_hint(scope, Path::new(word)) {
+        return Some(failure.hint(hint));
+    }
+    Some(failure.hint(match scope {
+        Scope::Serve => {
+            "`cannery serve DIR` serves one folder; start it once for each, with a `--port` of its own"
+        }
+        Scope::Archiver => "`cannery-archiver DIR FILE` takes one folder and the archive to write",
+        Scope::Root | Scope::Server | Scope::Other => return None,
+    }))
+}
+
+/// Explains a command line of the archiver that names only one path.
+fn missing_archive(arguments: &[String]) -> Option<Failure> {
+    let mut paths = arguments.iter().filter(|argument| !argument.starts_with('-') && *argument != "archiver");
+    let folder = paths.next().filter(|path| fs::metadata(path).is_ok_and(|found| found.is_dir()))?;
+    if paths.next().is_some() || arguments.iter().any(|word| word.starts_with("--archive")) {
+        return None;
+    }
+    Some(
+        Failure::usage("the archive to write isn't named")
+            .hint(format!("name it after the folder: `cannery-archiver {folder} site.cdb`")),
+    )
+}
+
+/// Returns a text of the error's context.
+fn text(error: &Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// Drops suggestions that differ in more than a typing error.
+fn drop_unlikely_suggestions(error: &mut Error) {
+    let mut has_dropped = false;
+    for (wrong, suggested) in [
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidArg, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ] {
+        let Some(word) = text(error, wrong) else { continue };
+        let is_likely = |suggestion: &String| {
+            let name = suggestion.split([' ', '=']).next().unwrap_or_default();
+            is_typing_error(word.split('=').next().unwrap_or_default(), name)
+        };
+        match error.remove(suggested) {
+            Some(ContextValue::String(suggestion)) if is_likely(&suggestion) => {
+                error.insert(suggested, ContextValue::String(suggestion));
+            }
+            Some(ContextValue::Strings(mut suggestions)) => {
+                suggestions.retain(is_likely);
+                if suggestions.is_empty() {
+                    has_dropped = true;
+                } else {
+                    error.insert(suggested, ContextValue::Strings(suggestions));
+                }
+            }
+            found => has_dropped |= found.is_some(),
+        }
+    }
+    if has_dropped {
+        // It shows the suggested flag.
+        error.remove(ContextKind::Usage);
+    }
+}
+
+/// Returns `true` if one of the words is most likely the other one, mistyped: a letter in four is wrong, missing, added or in the
+/// wrong order.
+fn is_typing_error(wrong: &str, right: &str) -> bool {
+    let (wrong, right) = (wrong.trim_start_matches('-'), right.trim_start_matches('-'));
+    let edits_max = (wrong.chars().count() / 4).max(1);
+    edits(wrong, right) <= edits_max
+}
+
+/// Returns the number of edits that turn one word into the other: optimal string alignment distance.
+fn edits(one: &str, other: &str) -> usize {
+    let one: Vec<char> = one.chars().collect();
+    let other: Vec<char> = other.chars().collect();
+    let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
+    for (row, letter) in one.iter().enumerate() {
+        let mut next = vec![row + 1];
+        for (column, another) in other.iter().enumerate() {
+            let replaced = rows[row][column] + usize::from(letter != another);
+            let mut least = replaced.min(rows[row][column + 1] + 1).min(next[column] + 1);
+            if row > 0 && column > 0 && *letter == other[column - 1] && one[row - 1] == *another {
+                least = least.min(rows[row - 1][column - 1] + 1);
+            }
+            next.push(least);
+        }
+        rows.push(next);
+    }
+    rows[one.len()][other.len()]
+}
+
+#[cfg(test)]
+mod tests;

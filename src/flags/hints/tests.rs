@@ -1,0 +1,135 @@
+//! Tests of hints: every flag and every command that a hint names exists where the hint says that it does.
+
+use super::*;
+use crate::flags::{archiver, server, tools};
+
+/// Returns the failure of a command line, as printed.
+fn printed(line: &str) -> String {
+    let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    let result = match line.split_whitespace().next().unwrap() {
+        "cannery-server" => server::parse(words, None).map(|_| ()),
+        "cannery-archiver" => archiver::parse(words).map(|_| ()),
+        _ => tools::parse(words).and_then(|invocation| match invocation {
+            tools::Invocation::Run(tools::Command::Server(flags)) => flags.into_invocation(None).map(|_| ()),
+            _ => Ok(()),
+        }),
+    };
+    match result.expect_err(line) {
+        Failure::Clap(error) => error.to_string(),
+        Failure::Message { message, hint, .. } => {
+            format!("error: {message}\nhint: {}", hint.unwrap_or_default())
+        }
+        Failure::PipeClosed => panic!("{line}: no message"),
+    }
+}
+
+/// Returns the flags in a text that stand in backticks.
+fn flags_in(text: &str) -> Vec<&str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted
+        .flat_map(|code| code.split_whitespace())
+        .filter_map(|word| word.starts_with("--").then(|| word.split('=').next().unwrap_or(word)))
+        .collect()
+}
+
+#[test]
+fn answers_name_flags_that_exist() {
+    for (scope, names, answer) in foreign::all() {
+        for quoted in answer.split('`').skip(1).step_by(2) {
+            let scope = match quoted.split_whitespace().collect::<Vec<_>>()[..] {
+                ["cannery-archiver", ..] | ["cannery", "archiver", ..] => Scope::Archiver,
+                ["cannery-server", ..] | ["cannery", "server", ..] => Scope::Server,
+                ["cannery", "serve", ..] => Scope::Serve,
+                ["cannery", name, ..] => {
+                    let command = tools::command();
+                    let inner = command.find_subcommand(name);
+                    let known = |flag: &&str| {
+                        let long = flag.trim_start_matches('-');
+                        let flags = inner.unwrap_or(&command).get_arguments();
+                        long == "version"
+                            || flags.into_iter().any(|argument| argument.get_long() == Some(long))
+                    };
+                    assert!(inner.is_some() || ["help", "--version", "--man"].contains(&name), "{quoted}");
+                    assert!(flags_in(&format!("`{quoted}`")).iter().all(known), "{quoted}");
+                    continue;
+                }
+                _ => scope,
+            };
+            for flag in flags_in(&format!("`{quoted}`")) {
+                let exists = foreign::is_flag_of(scope, flag) || flag == "--version";
+                assert!(exists, "{names:?}: {} has no {flag}", scope.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn answered_flags_do_not_exist() {
+    for (scope, names, _) in foreign::all().filter(|(scope, ..)| *scope != Scope::Root) {
+        for name in names {
+            let dashes = if name.len() == 1 { "-" } else { "--" };
+            // A flag of one program may be answered in the table for all.
+            let exists = foreign::is_flag_of(scope, &format!("{dashes}{name}"));
+            assert!(
+                !exists || foreign::flag(Scope::Serve, name) == foreign::flag(Scope::Server, name),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn words_of_other_servers_are_answered() {
+    for (line, words) in [
+        ("cannery serve site --spa", "200.html"),
+        ("cannery serve site --cors", "_headers"),
+        ("cannery serve site --reload", "without a flag"),
+        ("cannery serve --dir site", "cannery serve DIR"),
+        ("cannery serve site 3000", "cannery serve --port 3000"),
+        ("cannery serve site :3000", "--bind :3000"),
+        ("cannery -p 3000", "cannery serve -p 3000"),
+        ("cannery --port 3000", "cannery serve --port 3000"),
+        ("cannery dev", "cannery serve DIR"),
+        ("cannery build", "cannery archiver DIR FILE"),
+        ("cannery deploy site", "cannery archiver DIR site.cdb"),
+        ("cannery init", "cannery serve DIR"),
+        ("cannery nonsense", "cannery serve DIR"),
+        ("cannery 8080", "cannery serve --port 8080"),
+        ("cannery-server -c nginx.conf", "no configuration file"),
+        ("cannery-server site.cdb --cors", "_headers"),
+        ("cannery-server site.cdb --gzip", "cannery-archiver --compress"),
+        ("cannery-server a.cdb b.cdb", "cannery-server www.example.com=b.cdb"),
+        ("cannery-server a.cdb 8080", "cannery-server --port 8080"),
+        ("cannery-server serve a.cdb", "leave it out"),
+        ("cannery server a.cdb :80", "cannery-server --bind :80"),
+        ("cannery-server", "--folder DIR"),
+        ("cannery-archiver site -o site.cdb", "cannery-archiver DIR FILE"),
+        ("cannery-archiver / ", "cannery-archiver / site.cdb"),
+        ("cannery-archiver a b c", "one folder"),
+    ] {
+        let printed = printed(line);
+        assert!(printed.contains(words), "{line}: {printed}");
+        assert!(!printed.contains("similar"), "{line}: {printed}");
+    }
+}
+
+/// `--port` led to `--production`, and `build` to `bundle`.
+#[test]
+fn only_typing_errors_have_suggestions() {
+    for (line, suggestion) in [
+        ("cannery serve --bnid 80", "--bind"),
+        ("cannery serve --no-folow", "--no-follow"),
+        ("cannery server --acess-log -", "--access-log"),
+        ("cannery-archiver a b --imutable c", "--immutable"),
+        ("cannery inspekt a", "inspect"),
+        ("cannery srve a", "serve"),
+    ] {
+        assert!(printed(line).contains(suggestion), "{line}: {}", printed(line));
+    }
+    for line in ["cannery serve --reports", "cannery-server a --spread", "cannery-archiver a b --sparks"] {
+        assert!(!printed(line).contains("similar"), "{line}: {}", printed(line));
+    }
+    assert!(!printed("cannery serve --foo").contains("--follow-links"));
+    assert!(is_typing_error("--extarct", "extract") && is_typing_error("--versoin", "--version"));
+    assert!(!is_typing_error("port", "report") && !is_typing_error("build", "bundle"));
+}
