@@ -156,7 +156,7 @@ fn injected_calls_are_denied_in_every_thread() {
     let manager = outside.path().join("notify.sock");
     let _manager = UnixDatagram::bind(&manager).unwrap();
     let source = folder.path().join("source");
-    write_folder(&source, &pages(&[("a.txt", "a page")]));
+    write_folder(&source, &pages(&[("index.html", "a page")]));
     let sockets = folder.path().join("sockets");
     fs::create_dir(&sockets).unwrap();
     fs::create_dir(folder.path().join("challenges")).unwrap();

@@ -76,3 +76,27 @@ fn no_send_opens_a_connection() {
         assert!(rows.all(|call| call.conditions.contains(&Without(flags, FAST_OPEN))), "call {number}");
     }
 }
+
+#[test]
+fn arguments_reach_no_other_process_or_socket() {
+    let all: Vec<Call> = process_calls(true, true).chain(compiler_calls()).collect();
+    for (number, condition) in [
+        (libc::SYS_getpriority, Is(1, 0)),
+        (libc::SYS_setpriority, Is(1, 0)),
+        (libc::SYS_prlimit64, Is(0, 0)),
+        (libc::SYS_tgkill, OwnProcess),
+        (libc::SYS_socketpair, IsApartFrom(1, SOCKET_FLAGS, libc::SOCK_STREAM as u64)),
+    ] {
+        let rows: Vec<&Call> = all.iter().filter(|call| call.number == number).collect();
+        assert!(!rows.is_empty() && rows.iter().all(|call| call.conditions.contains(&condition)), "{number}");
+    }
+}
+
+#[test]
+fn main_thread_only_waits() {
+    let main = numbers(thread_calls(ThreadRole::Main));
+    for number in [libc::SYS_sendmsg, libc::SYS_socketpair, libc::SYS_openat, libc::SYS_clone, libc::SYS_read]
+    {
+        assert!(!main.contains(&number), "call {number}");
+    }
+}
