@@ -267,6 +267,33 @@ fn site_image_serves_as_a_numeric_user() {
 }
 
 #[test]
+fn site_image_serves_https_with_mounted_certificates() {
+    on_a_host_of_its_own("documents::containers::site_image_serves_https_with_mounted_certificates", || {
+        let mut engine = Engine::new();
+        let image = engine.build_site();
+        let certificates = image.root.join("tls");
+        fs::create_dir(&certificates).unwrap();
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
+        openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]);
+        openssl.args(["-keyout", "key.pem", "-out", "cert.pem"]).current_dir(&certificates);
+        assert!(openssl.stderr(Stdio::null()).status().unwrap().success());
+        assert!(Command::new("chown").args(["-R", USER]).arg(&certificates).status().unwrap().success());
+
+        let command = block("docs/containers.md", "--http3-alt-svc").replace("\\\n", "");
+        let (_, arguments) = command.split_once(" site ").unwrap();
+        let server =
+            start_image(&image, &arguments.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let response = request_at("127.0.0.1:8080", "GET", "/", "Host: example.com\r\n");
+        assert_eq!(response.field("Location"), Some("https://example.com/"));
+        let curl = Command::new("curl").args(["-sSik", "https://127.0.0.1:8443/"]).output().unwrap();
+        let printed = String::from_utf8_lossy(&curl.stdout).to_lowercase();
+        assert!(printed.contains(" 200") && printed.contains("alt-svc: h3=\":443\""), "{printed}");
+        stop(server);
+    });
+}
+
+#[test]
 fn image_of_one_executable_serves_its_site() {
     on_a_host_of_its_own("documents::containers::image_of_one_executable_serves_its_site", || {
         let engine = &mut Engine::new();
