@@ -24,6 +24,7 @@ const (
 const (
 	originFile      = 0
 	originGenerated = 2
+	originRule      = 3
 	originCarried   = 4
 	originsMax      = 4
 )

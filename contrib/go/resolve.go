@@ -1,6 +1,7 @@
 package cannery
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -98,13 +99,13 @@ type found struct {
 }
 
 // resolve finds the record of a path: exact path, slash redirect, rules, fallback pages. It returns nil if there is none.
-func (a *Archive) resolve(host, path string) (*found, error) {
+func (a *Archive) resolve(host, path string, use pageUse) (*found, error) {
 	sites, err := a.sites(host)
 	if err != nil {
 		return nil, err
 	}
 	for _, site := range sites {
-		f, err := a.resolveOn(site, path)
+		f, err := a.resolveOn(site, path, use)
 		if f != nil || err != nil {
 			return f, err
 		}
@@ -112,7 +113,7 @@ func (a *Archive) resolve(host, path string) (*found, error) {
 	return nil, nil
 }
 
-func (a *Archive) resolveOn(site site, path string) (*found, error) {
+func (a *Archive) resolveOn(site site, path string, use pageUse) (*found, error) {
 	if a.has(flagForcedRules) {
 		f, err := a.firstRule(site, path, func(e *entry) bool { return e.force })
 		if f != nil || err != nil {
@@ -144,13 +145,13 @@ func (a *Archive) resolveOn(site site, path string) (*found, error) {
 	}
 
 	wanted := suffix(path)
-	isAsset := isAsset(wanted)
-	f, err := a.firstRule(site, path, func(e *entry) bool { return !e.force && !(isAsset && e.pagesOnly) })
+	isRefused := refusesPages(path, wanted, use)
+	f, err := a.firstRule(site, path, func(e *entry) bool { return !e.force && !(isRefused && e.pagesOnly) })
 	if f != nil || err != nil {
 		return f, err
 	}
-	f, err = a.fallback(site, path, wanted, isAsset)
-	if f != nil || err != nil || !isAsset {
+	f, err = a.fallback(site, path, wanted, isRefused)
+	if f != nil || err != nil || !isRefused {
 		return f, err
 	}
 	if f, err = a.firstRule(site, path, func(e *entry) bool { return !e.force && e.pagesOnly }); f != nil {
@@ -177,8 +178,9 @@ func (a *Archive) firstRule(site site, path string, accepts func(*entry) bool) (
 	return f, err
 }
 
-// fallback returns the nearest fallback page. For a missing asset, only a page with the same suffix applies.
-func (a *Archive) fallback(site site, path, wanted string, isWantedAsset bool) (*found, error) {
+// fallback returns the nearest fallback page. For a missing asset, no page applies, and an asset only
+// if it has the same suffix.
+func (a *Archive) fallback(site site, path, wanted string, refusesPages bool) (*found, error) {
 	var page *pathRecord
 	refused := false
 	err := a.eachScope(site, path, func(s *scope) error {
@@ -187,14 +189,16 @@ func (a *Archive) fallback(site site, path, wanted string, isWantedAsset bool) (
 			if e.kind != entryFallback {
 				return true
 			}
-			rank := 0
-			if lower(e.suffix) == lower(wanted) {
-				rank += 2
-			} else if isWantedAsset {
+			isSame, isPage := lower(e.suffix) == lower(wanted), !isAsset(e.suffix)
+			if refusesPages && (isPage || !isSame && isAsset(wanted)) {
 				refused = true
 				return true
 			}
-			if !isAsset(e.suffix) {
+			rank := 0
+			if isSame {
+				rank += 2
+			}
+			if isPage {
 				rank++
 			}
 			if rank > best {
@@ -246,11 +250,97 @@ func suffix(path string) string {
 	return ""
 }
 
-// assets are suffixes of files that pages load, sorted. Fallback pages don't apply to them.
-var assets = strings.Fields("aac apng avif avifs bmp cjs css cur eot flac gif glb gltf ico jfif jpeg jpg js jxl m4a m4v map " +
-	"mjs mov mp3 mp4 mvt oga ogg ogv opus otf pbf png svg ttf wasm webm webp woff woff2")
+// fileSuffixes are suffixes of files that pages load and people download, sorted. No page answers for a missing one.
+var fileSuffixes = strings.Fields(`
+	3gp 7z aab aac aif aifc aiff amr apk apng appcache appimage arrow asc ass asx atom avi avif avifs avro azw3
+	basis bin bmp br bz bz2 cab cbor cer crl crt crx csv cue cur dae dat data db dbf dds deb der djvu dll dmg doc
+	docm docx dotx drc dtd dwg dxf dylib emf eml eot eps epub exe exr f4v fbx feather fgb flac flatpak flv geojson
+	geojsonl gguf gif glb glsl gltf gml gpg gpkg gpx gz h5 har hdr heic heics heif icns ico ics img ipa iso jar jfif
+	jp2 jpe jpeg jpg jsonld jxl jxr kml kmz ktx ktx2 laz lottie lrc lz lz4 lzma m2ts m3u m3u8 m4a m4b m4s m4v mathml
+	mbtiles md5 mdb mem mid midi minisig mka mks mkv mobi mobileconfig mov mp2 mp3 mp4 mpd mpeg mpg mpga msi msix
+	mts mvt n3 ndjson npy npz nq nt nupkg obj odg odp ods odt oga ogg ogv ogx onnx opml opus orc otf ova owl p12 p7s
+	parquet pbf pck pdf pem pfb pfx pkg pkl pkpass pls ply pmtiles png pps ppsx ppt pptm pptx prj ps psd pvr qcow2
+	rar rdf riv rpm rss rtf safetensors sbv sha1 sha256 sha512 shp shx sig spx sqlite sqlite3 srt ssa stl svg svgz
+	swf symbols tar tbz2 terrain tflite tga tgz tif tiff topojson torrent tsv ttc ttf ttl ttml txz tzst unityweb usd
+	usdc usdz vcard vcf vhd vtt wasm wav weba webarchive webm webmanifest webp wgsl whl wma wmf wmv woff woff2 wsdl
+	xls xlsm xlsx xltx xml xpi xsd xspf xz zip zst zstd
+`)
 
-func isAsset(suffix string) bool {
-	_, found := slices.BinarySearch(assets, lower(suffix))
+// textSuffixes are the same for text, unless the client asks for a page.
+var textSuffixes = strings.Fields(`
+	adoc bib c cc cjs conf cpp css diff go h hpp ini ipynb java js json json5 jsonl jsx kt less lua map markdown md
+	mdx mjs patch py rb rs rst sass scss sh sql svelte swift tex text toml ts tsx txt vue xsl xslt yaml yml zig
+`)
+
+func isIn(suffixes []string, suffix string) bool {
+	_, found := slices.BinarySearch(suffixes, lower(suffix))
 	return found
+}
+
+func isAsset(suffix string) bool { return isIn(fileSuffixes, suffix) || isIn(textSuffixes, suffix) }
+
+// refusesPages returns true if no page may answer for a missing path.
+func refusesPages(path, suffix string, use pageUse) bool {
+	switch {
+	case strings.HasPrefix(path, "/.well-known/"), path == "/robots.txt", path == "/sitemap.xml", isIn(fileSuffixes, suffix):
+		return true
+	case use == pageUnknown:
+		return isIn(textSuffixes, suffix)
+	}
+	return use == pageUseless
+}
+
+// pageUse tells whether a client has a use for a page.
+type pageUse int
+
+const (
+	pageUnknown pageUse = iota
+	pageWanted
+	pageUseless
+)
+
+// pageUseOf returns what Sec-Fetch-Dest and Accept tell.
+func pageUseOf(header http.Header) pageUse {
+	destination := ""
+	if lines := header.Values("Sec-Fetch-Dest"); len(lines) > 0 {
+		destination = strings.Trim(lines[len(lines)-1], space)
+	}
+	switch destination {
+	case "document", "iframe", "frame", "fencedframe":
+		return pageWanted
+	case "", "empty", "embed", "object":
+	default:
+		return pageUseless
+	}
+	var elements []string
+	for _, line := range header.Values("Accept") {
+		for _, element := range strings.Split(lower(line), ",") {
+			if element = strings.Trim(element, space); element != "" {
+				elements = append(elements, element)
+			}
+		}
+	}
+	switch {
+	case len(elements) == 0:
+		return pageUnknown
+	case accepts(elements[0], "text/html", "application/xhtml+xml"):
+		return pageWanted
+	}
+	for _, element := range elements {
+		if accepts(element, "text/html", "application/xhtml+xml", "*/*", "text/*", "application/*") {
+			return pageUnknown
+		}
+	}
+	return pageUseless
+}
+
+// accepts returns true if an element of Accept names one of these media types, and its weight isn't 0.
+func accepts(element string, mediaTypes ...string) bool {
+	parts := strings.Split(element, ";")
+	for _, part := range parts[1:] {
+		if weight, ok := strings.CutPrefix(strings.Trim(part, space), "q="); ok && weight != "" && strings.Trim(weight, "0.") == "" {
+			return false
+		}
+	}
+	return slices.Contains(mediaTypes, strings.Trim(parts[0], space))
 }

@@ -1,6 +1,9 @@
 package cannery
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Effects of the fields of header rules.
 const (
@@ -26,7 +29,7 @@ type ruleLine struct {
 }
 
 // headerRules returns the fields that header rules add for a path, or for malformed requests if it is empty.
-func (a *Archive) headerRules(host, path string) (*ruleFields, error) {
+func (a *Archive) headerRules(host, path string, caching cachingRules) (*ruleFields, error) {
 	sites, err := a.sites(host)
 	if err != nil {
 		return nil, err
@@ -47,7 +50,8 @@ func (a *Archive) headerRules(host, path string) (*ruleFields, error) {
 		}
 		if matches {
 			rules.hasHostRule = rules.hasHostRule || e.host != ""
-			valid = rules.add(e.fields)
+			isExact := !slices.ContainsFunc(e.pattern, func(p piece) bool { return p.kind != literal })
+			valid = rules.add(e.fields, caching == cachingAll || caching == cachingExact && isExact)
 		}
 		return valid
 	})
@@ -58,7 +62,7 @@ func (a *Archive) headerRules(host, path string) (*ruleFields, error) {
 }
 
 // add applies the fields of a rule, after all earlier rules. It returns false if they are malformed.
-func (r *ruleFields) add(d decoder) bool {
+func (r *ruleFields) add(d decoder, setsCaching bool) bool {
 	for len(d.data) > 0 {
 		effect, override := d.u8(), d.u8()
 		nameBytes, valueBytes := d.u8(), d.u16()
@@ -66,6 +70,9 @@ func (r *ruleFields) add(d decoder) bool {
 		f.value = string(d.take(uint64(valueBytes)))
 		if d.bad || effect > effectLine || f.name == "" || strings.ContainsAny(f.name+f.value, "\r\n\x00") {
 			return false
+		}
+		if !setsCaching && isCachingField(f.name) {
+			continue
 		}
 		r.isEmpty = false
 		r.replacesContentType = r.replacesContentType || f.name == "Content-Type"
@@ -103,30 +110,36 @@ func (r *ruleFields) add(d decoder) bool {
 	return true
 }
 
-// isImmutable returns true if Cache-Control contains "immutable", which never applies to an error.
-func (r *ruleFields) isImmutable() bool {
-	for _, line := range r.lines {
-		if !line.removed && line.name == "Cache-Control" && strings.Contains(lower(line.value), "immutable") {
-			return true
-		}
-	}
-	return false
-}
-
 // fields returns the lines of a response. One without content of the site has no fields about content.
-func (r *ruleFields) fields(status int, hasContent bool) []field {
-	omitsCaching := status >= 400 && r.isImmutable()
+func (r *ruleFields) fields(hasContent bool) []field {
 	var lines []field
 	for _, line := range r.lines {
-		isCaching := line.name == "Cache-Control"
-		isAboutContent := isCaching || line.name == "Expires" ||
+		isAboutContent := line.name == "Cache-Control" || line.name == "Expires" ||
 			strings.HasPrefix(line.name, "Content-") && !strings.HasPrefix(line.name, "Content-Security-")
-		if !line.removed && !(isCaching && omitsCaching) && (hasContent || !isAboutContent) {
+		if !line.removed && (hasContent || !isAboutContent) {
 			lines = append(lines, line.field)
 		}
 	}
 	return lines
 }
+
+// isCachingField returns true for a field that says how long a response may be reused.
+func isCachingField(name string) bool {
+	switch name = lower(name); name {
+	case "cache-control", "edge-control", "expires", "pragma", "surrogate-control", "x-accel-expires":
+		return true
+	}
+	return strings.HasSuffix(name, "-cache-control")
+}
+
+// cachingRules are the header rules that decide how a response is cached.
+type cachingRules int
+
+const (
+	cachingNone  cachingRules = iota
+	cachingExact              // those for exactly its path
+	cachingAll
+)
 
 // matchesHost returns true if the host of a rule matches that of a request, which is in lower case.
 func matchesHost(rule, host string) bool {

@@ -74,16 +74,19 @@ func (a *Archive) respond(r *request) *response {
 		r.host = ""
 	}
 	c := call{a, r}
-	resp, addsRules, err := c.answer()
+	resp, addsRules, caching, err := c.answer()
 	if err != nil {
 		resp, addsRules = c.errorResponse(err), true
+	}
+	if resp.status >= 400 {
+		caching = cachingNone
 	}
 	if addsRules && a.has(flagHeaderRules) {
 		path := r.path
 		if r.pathErr != nil {
 			path = ""
 		}
-		if rules, err := a.headerRules(r.host, path); err == nil && !rules.isEmpty {
+		if rules, err := a.headerRules(r.host, path, caching); err == nil && !rules.isEmpty {
 			resp.rules = rules
 		}
 	}
@@ -94,15 +97,15 @@ func (a *Archive) respond(r *request) *response {
 	return resp
 }
 
-// answer returns a response, and true if header rules add fields to it.
-func (c call) answer() (resp *response, addsRules bool, err error) {
+// answer returns a response, true if header rules add fields to it, and those among them that decide how it is cached.
+func (c call) answer() (resp *response, addsRules bool, caching cachingRules, err error) {
 	switch c.method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodOptions:
 		if c.pathErr == errMalformedTarget {
-			return nil, false, fail(http.StatusBadRequest)
+			return nil, false, cachingNone, fail(http.StatusBadRequest)
 		}
-		return &response{form: builtIn, status: http.StatusNoContent, modified: -1, length: -1}, true, nil
+		return &response{form: builtIn, status: http.StatusNoContent, modified: -1, length: -1}, true, cachingNone, nil
 	// The other methods of the IANA registry (RFC 9110 §16.1.1).
 	case "ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "CONNECT",
 		"COPY", "DELETE", "LABEL", "LINK", "LOCK", "MERGE",
@@ -110,31 +113,37 @@ func (c call) answer() (resp *response, addsRules bool, err error) {
 		"ORDERPATCH", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT",
 		"QUERY", "REBIND", "REPORT", "SEARCH", "TRACE", "UNBIND",
 		"UNCHECKOUT", "UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL":
-		return nil, false, fail(http.StatusMethodNotAllowed)
+		return nil, false, cachingNone, fail(http.StatusMethodNotAllowed)
 	default:
-		return nil, false, fail(http.StatusNotImplemented)
+		return nil, false, cachingNone, fail(http.StatusNotImplemented)
 	}
 	switch c.pathErr {
 	case nil:
 	case errLongPath:
-		return nil, false, fail(http.StatusRequestURITooLong)
+		return nil, false, cachingNone, fail(http.StatusRequestURITooLong)
 	default:
-		return nil, false, fail(http.StatusBadRequest)
+		return nil, false, cachingNone, fail(http.StatusBadRequest)
 	}
 
-	f, err := c.resolve(c.host, c.path)
+	f, err := c.resolve(c.host, c.path, pageUseOf(c.header))
 	if err != nil {
-		return nil, false, err
+		return nil, false, cachingNone, err
 	}
 	if f == nil || f.refused {
-		return nil, false, fail(http.StatusNotFound)
+		return nil, false, cachingNone, fail(http.StatusNotFound)
 	}
 	if f.slash != "" {
 		resp, err = redirectTo(http.StatusPermanentRedirect, slashLocation(f.slash, c.query))
-		return resp, true, err
+		return resp, true, cachingNone, err
 	}
 
 	addsRules = c.has(flagHeaderRules)
+	if f.isPath {
+		caching = cachingExact
+		if f.record.kind == kindResource && f.record.origin != originRule {
+			caching = cachingAll
+		}
+	}
 	switch f.record.kind {
 	case kindRedirect:
 		resp, err = redirectTo(f.record.status, ruleLocation(f.record, f.captures, c.query))
@@ -145,14 +154,14 @@ func (c call) answer() (resp *response, addsRules bool, err error) {
 			// The head of a file includes the rules for its path, except those that are restricted to a host.
 			addsRules = false
 			if c.has(flagHostHeaderRules) && c.host != "" {
-				if rules, err := c.headerRules(c.host, c.path); err == nil {
+				if rules, err := c.headerRules(c.host, c.path, cachingAll); err == nil {
 					addsRules = rules.hasHostRule
 				}
 			}
 		}
 		resp, err = c.deliver(f.record, 0, addsRules)
 	}
-	return resp, addsRules, err
+	return resp, addsRules, caching, err
 }
 
 // rewrite answers from another path of the same site. Rules don't apply again.
@@ -324,13 +333,16 @@ func (r *response) fields() (fields []field, overrides byte) {
 				if line.name == "Content-Type" && r.rules.replacesContentType {
 					continue
 				}
-				if isCaching && r.rules.replacesCaching && !(r.status >= 400 && r.rules.isImmutable()) {
+				if isCaching && r.rules.replacesCaching {
 					continue
 				}
 			}
-			// The page of an error can have the head of another status code. Errors are never cached.
+			// The page of an error can have the head of another status code.
 			isRestated := r.form == canned && r.head.status != r.status
-			if isCaching && r.status >= 400 && (r.rules != nil || isRestated) {
+			if r.rules != nil {
+				isRestated = r.head.status < 400
+			}
+			if isCaching && r.status >= 400 && isRestated {
 				line.value = "no-store"
 			}
 			fields = append(fields, line)
@@ -390,7 +402,7 @@ func (r *response) fields() (fields []field, overrides byte) {
 	}
 	if r.rules != nil {
 		overrides = r.rules.set | r.rules.removed
-		for _, line := range r.rules.fields(r.status, hasContent) {
+		for _, line := range r.rules.fields(hasContent) {
 			if r.form != multipart || line.name != "Content-Type" {
 				fields = append(fields, line)
 			}

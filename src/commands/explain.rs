@@ -343,7 +343,8 @@ fn describe_reason(reason: Reason, key: Option<Key<'_>>) -> String {
         }
         Reason::NotFound => "Nothing has this path.".to_owned(),
         Reason::MissingAsset => {
-            "Nothing has this path. Its suffix is that of an asset, so no fallback page answers.".to_owned()
+            "Nothing has this path. It is that of an asset, or the client has no use for a page, so no page answers in its place."
+                .to_owned()
         }
         Reason::Precondition => {
             "A condition of the request does not hold: the client has another version.".to_owned()

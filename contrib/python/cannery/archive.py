@@ -94,8 +94,9 @@ class Representation:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Content in one or more codings, smallest first."""
+    """Content in one or more codings, smallest first. `is_of_rule` if a rule shows it at this path."""
 
+    is_of_rule: bool
     status: int
     modified: int | None
     representations: tuple[Representation, ...]
@@ -400,7 +401,7 @@ class Archive:
                 if origin > 4:
                     raise Corrupt("a path record has an unknown origin")
                 representations = tuple(self._decode_representation(cursor) for _ in range(count))
-                return Resource(status, modified, representations)
+                return Resource(origin == 3, status, modified, representations)
             case 2:
                 flags = cursor.number(1)
                 status = cursor.number(2)

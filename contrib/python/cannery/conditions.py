@@ -44,13 +44,14 @@ class Conditions:
 
     LISTS = frozenset({b"accept-encoding", b"if-match", b"if-none-match"})
     SINGLE = frozenset({b"if-modified-since", b"if-unmodified-since", b"if-range", b"range"})
+    INTENT = frozenset({b"accept", b"sec-fetch-dest"})
 
     def add(self, name: bytes, value: bytes) -> None:
         """Adds a field line with a name in lower case, and ignores fields that don't change the response.
 
         Raises `TooManyLines` if a list has too many lines.
         """
-        if name in self.LISTS or name in self.SINGLE:
+        if name in self.LISTS or name in self.SINGLE or name in self.INTENT:
             lines = self.values.setdefault(name, [])
             lines.append(value)
             if name in self.LISTS and len(lines) > LINES_MAX:

@@ -68,7 +68,7 @@ class Answer:
         if self.content_range is not None:
             fields.append((b"Content-Range", self.content_range))
         if self.site_fields is not None:
-            for name, value in self.site_fields.lines(self.status, self.head is not None):
+            for name, value in self.site_fields.lines(self.head is not None):
                 if not (self.is_multipart and name == b"Content-Type"):
                     fields.append((name, value))
         if self.content_length is not None:
@@ -81,14 +81,15 @@ class Answer:
         if head is None:
             return
         rules = self.site_fields
-        stores_nothing = self.status >= 400 and (
-            rules is not None or (not self.is_error and head.status != self.status)
-        )
+        if rules is not None:
+            stores_nothing = self.status >= 400 > head.status
+        else:
+            stores_nothing = self.status >= 400 and not self.is_error and head.status != self.status
         for name, value in head.resource if self.is_multipart or self.is_not_modified else head.fields():
             is_caching = name == b"Cache-Control"
             if rules is not None and (
                 (name == b"Content-Type" and rules.replaces_content_type)
-                or (is_caching and rules.replaces_caching(self.status))
+                or (is_caching and rules.replaces_caching)
             ):
                 continue
             yield NO_STORE if is_caching and stores_nothing else (name, value)

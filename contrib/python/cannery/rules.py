@@ -116,12 +116,12 @@ class SiteFields:
         # The fields of the server that are removed, as bits of *Overrides*.
         self._removed = 0
         self.replaces_content_type = False
-        self._replaces_caching = False
+        self.replaces_caching = False
 
     def add(self, field: HeaderField) -> None:
         """Applies one field of a rule, after all earlier rules."""
         self.replaces_content_type |= field.name == b"Content-Type"
-        self._replaces_caching |= field.name == b"Cache-Control"
+        self.replaces_caching |= field.name == b"Cache-Control"
         same = [line for line in self._lines if line.name == field.name]
         if field.effect == Effect.REMOVE:
             self._removed |= field.overrides
@@ -140,26 +140,14 @@ class SiteFields:
     @property
     def is_empty(self) -> bool:
         """`True` if the rules change nothing."""
-        return not (self._values or self._removed or self.replaces_content_type or self._replaces_caching)
+        return not (self._values or self._removed or self.replaces_content_type or self.replaces_caching)
 
-    def replaces_caching(self, status: int) -> bool:
-        """Returns `True` if the `Cache-Control` of the page is omitted. Errors are never immutable."""
-        return self._replaces_caching and not (status >= 400 and self._is_immutable())
-
-    def _is_immutable(self) -> bool:
-        caching = [line for line in self._lines if line.name == b"Cache-Control"]
-        return any(b"immutable" in value.lower() for line in caching for value in line.values)
-
-    def lines(self, status: int, has_content: bool) -> Iterable[Field]:
+    def lines(self, has_content: bool) -> Iterable[Field]:
         """Yields the fields of a response. One without content of the site has no fields about content."""
-        omits_caching = status >= 400 and self._is_immutable()
         for line in self._lines:
             name = line.name
-            is_caching = name == b"Cache-Control"
-            is_about_content = (
-                is_caching
-                or name == b"Expires"
-                or (name.startswith(b"Content-") and not name.startswith(b"Content-Security-"))
+            is_about_content = name in (b"Cache-Control", b"Expires") or (
+                name.startswith(b"Content-") and not name.startswith(b"Content-Security-")
             )
-            if not (is_caching and omits_caching) and (has_content or not is_about_content):
+            if has_content or not is_about_content:
                 yield name, b", ".join(line.values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,11 +35,37 @@ _REGISTERED_METHODS = frozenset(
     b"UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL".split()
 )
 
-# Files that pages load and that people don't visit: no fallback page of another type answers for them.
-ASSETS = frozenset(
-    b"aac apng avif avifs bmp cjs css cur eot flac gif glb gltf ico jfif jpeg jpg js jxl m4a m4v map mjs mov mp3 mp4 "
-    b"mvt oga ogg ogv opus otf pbf png svg ttf wasm webm webp woff woff2".split()
+# Files that pages load and people download: no page answers for a missing one.
+FILES = frozenset(
+    b"""
+    3gp 7z aab aac aif aifc aiff amr apk apng appcache appimage arrow asc ass asx atom avi avif avifs avro azw3
+    basis bin bmp br bz bz2 cab cbor cer crl crt crx csv cue cur dae dat data db dbf dds deb der djvu dll dmg doc
+    docm docx dotx drc dtd dwg dxf dylib emf eml eot eps epub exe exr f4v fbx feather fgb flac flatpak flv geojson
+    geojsonl gguf gif glb glsl gltf gml gpg gpkg gpx gz h5 har hdr heic heics heif icns ico ics img ipa iso jar
+    jfif jp2 jpe jpeg jpg jsonld jxl jxr kml kmz ktx ktx2 laz lottie lrc lz lz4 lzma m2ts m3u m3u8 m4a m4b m4s m4v
+    mathml mbtiles md5 mdb mem mid midi minisig mka mks mkv mobi mobileconfig mov mp2 mp3 mp4 mpd mpeg mpg mpga
+    msi msix mts mvt n3 ndjson npy npz nq nt nupkg obj odg odp ods odt oga ogg ogv ogx onnx opml opus orc otf ova
+    owl p12 p7s parquet pbf pck pdf pem pfb pfx pkg pkl pkpass pls ply pmtiles png pps ppsx ppt pptm pptx prj ps
+    psd pvr qcow2 rar rdf riv rpm rss rtf safetensors sbv sha1 sha256 sha512 shp shx sig spx sqlite sqlite3 srt
+    ssa stl svg svgz swf symbols tar tbz2 terrain tflite tga tgz tif tiff topojson torrent tsv ttc ttf ttl ttml
+    txz tzst unityweb usd usdc usdz vcard vcf vhd vtt wasm wav weba webarchive webm webmanifest webp wgsl whl wma
+    wmf wmv woff woff2 wsdl xls xlsm xlsx xltx xml xpi xsd xspf xz zip zst zstd
+    """.split()
 )
+# The same for text, unless the client asks for a page.
+TEXTS = frozenset(
+    b"""
+    adoc bib c cc cjs conf cpp css diff go h hpp ini ipynb java js json json5 jsonl jsx kt less lua map markdown
+    md mdx mjs patch py rb rs rst sass scss sh sql svelte swift tex text toml ts tsx txt vue xsl xslt yaml yml zig
+    """.split()
+)
+
+CACHING_FIELDS = frozenset(
+    (b"cache-control", b"edge-control", b"expires", b"pragma", b"surrogate-control", b"x-accel-expires")
+)
+
+PAGE_TYPES = frozenset((b"text/html", b"application/xhtml+xml"))
+PAGE_RANGES = frozenset((b"*/*", b"text/*", b"application/*"))
 
 Text = str | bytes
 
@@ -83,6 +110,22 @@ class _Found:
     record: Record
     captures: Sequence[bytes] = ()
     is_exact: bool = False
+
+
+class _Caching(enum.Enum):
+    """Which header rules decide how a response is cached: all, those for exactly its path, or none."""
+
+    ALL = enum.auto()
+    EXACT = enum.auto()
+    NONE = enum.auto()
+
+
+class _Page(enum.Enum):
+    """Whether the client has a use for a page, by `Sec-Fetch-Dest` and `Accept`."""
+
+    WANTED = enum.auto()
+    USELESS = enum.auto()
+    UNKNOWN = enum.auto()
 
 
 def respond(
@@ -132,7 +175,7 @@ class _Lookup:
             if self.method == b"OPTIONS":
                 if target is None and self.target != b"*":
                     raise _Failure(400)
-                return self._with_rules(error_answer(204), place)
+                return self._with_rules(error_answer(204), place, _Caching.NONE)
             if self.method not in (b"GET", b"HEAD"):
                 raise _Failure(405 if self.method in _REGISTERED_METHODS else 501)
             if target is None or path is None:
@@ -178,7 +221,8 @@ class _Lookup:
             page = self._error_page(place, failure.status, accept_encoding)
         except Corrupt:
             page = None
-        return self._with_rules(error_answer(failure.status, failure.complete_length, page, subject), place)
+        answer = error_answer(failure.status, failure.complete_length, page, subject)
+        return self._with_rules(answer, place, _Caching.NONE)
 
     def _error_page(
         self, place: _Place, status: int, accept_encoding: Sequence[bytes] | None
@@ -194,18 +238,19 @@ class _Lookup:
                 return None if chosen is None else (self.archive.head(chosen.head), self.archive.body(chosen))
         return None
 
-    def _with_rules(self, answer: Answer, place: _Place) -> Answer:
+    def _with_rules(self, answer: Answer, place: _Place, caching: _Caching) -> Answer:
         """Adds the fields of header rules to an answer with a plain head."""
         if self.archive.facts.flags & layout.HEADER_RULES:
             try:
-                fields, _ = self._header_rules(place)
+                caching = _Caching.NONE if answer.status >= 400 else caching
+                fields, _ = self._header_rules(place, caching)
             except Corrupt:
                 return answer
             if not fields.is_empty:
                 answer.site_fields = fields
         return answer
 
-    def _header_rules(self, place: _Place) -> tuple[rules.SiteFields, bool]:
+    def _header_rules(self, place: _Place, caching: _Caching) -> tuple[rules.SiteFields, bool]:
         """Returns the fields of the matching rules, and `True` if a rule with a host is among them.
 
         The rules are those of the last site that is searched for the host. Without a path, the rules for all paths match.
@@ -221,11 +266,45 @@ class _Lookup:
                 is_match = len(rule.pattern) == 1 and rule.pattern[0].kind == layout.PieceKind.SPLAT
             if is_match and rules.matches_host(rule.host, place.host):
                 has_host_rule |= rule.host != b""
+                is_exact = all(piece.kind == layout.PieceKind.LITERAL for piece in rule.pattern)
+                sets_caching = caching == _Caching.ALL or (caching == _Caching.EXACT and is_exact)
                 for change in rule.fields:
-                    fields.add(change)
+                    if sets_caching or not _is_caching_field(change.name):
+                        fields.add(change)
         return fields, has_host_rule
 
     # From a path to a record.
+
+    def _refuses_pages(self, path: bytes, suffix: bytes) -> bool:
+        """Returns `True` if no page may answer for a missing path."""
+        if path.startswith(b"/.well-known/") or path in (b"/robots.txt", b"/sitemap.xml") or suffix.lower() in FILES:
+            return True
+        match self._page_use():
+            case _Page.USELESS:
+                return True
+            case _Page.WANTED:
+                return False
+            case _Page.UNKNOWN:
+                return suffix.lower() in TEXTS
+
+    def _page_use(self) -> _Page:
+        destination = (self.conditions.lines(b"sec-fetch-dest") or [b""])[-1]
+        if destination in (b"document", b"iframe", b"frame", b"fencedframe"):
+            return _Page.WANTED
+        if destination not in (b"", b"empty", b"embed", b"object"):
+            return _Page.USELESS
+        lines = []
+        for value in self.conditions.lines(b"accept") or []:
+            elements = [element.strip() for element in value.split(b",")]
+            elements = [element for element in elements if element]
+            if elements:
+                lines.append(elements)
+        if not lines:
+            return _Page.UNKNOWN
+        if _accepts(lines[0][0], PAGE_TYPES):
+            return _Page.WANTED
+        accepts = any(_accepts(element, PAGE_TYPES | PAGE_RANGES) for elements in lines for element in elements)
+        return _Page.UNKNOWN if accepts else _Page.USELESS
 
     def _sites(self, host: bytes | None) -> Iterator[bytes | None]:
         """Yields the sites that are searched for a host: its own, those of wildcards, the default site."""
@@ -263,7 +342,7 @@ class _Lookup:
                 return slash
 
         wanted = _suffix(path.rpartition(b"/")[2][-257:])
-        is_asset = wanted.lower() in ASSETS
+        is_asset = self._refuses_pages(path, wanted)
         yielding = [rule for rule in self._rules(host) if not rule.force]
         found = _first_rule((rule for rule in yielding if not (is_asset and rule.pages_only)), path)
         if found is None:
@@ -296,10 +375,11 @@ class _Lookup:
             best_rank = None
             for suffix, record in scope.fallbacks:
                 is_same = suffix.lower() == wanted.lower()
-                if is_asset and not is_same:
+                is_page = not _is_asset(suffix)
+                if is_asset and (is_page or not (is_same or not _is_asset(wanted))):
                     is_refused = True
                     continue
-                rank = (is_same, suffix.lower() not in ASSETS)
+                rank = (is_same, is_page)
                 if best_rank is None or rank > best_rank:
                     best_rank = rank
                     fallback = _Found(record)
@@ -321,7 +401,7 @@ class _Lookup:
         if found is None:
             raise _Failure(404)
         if isinstance(found, Answer):
-            return self._with_rules(found, place)
+            return self._with_rules(found, place, _Caching.NONE)
 
         flags = self.archive.facts.flags
         is_plain = flags & layout.HEADER_RULES != 0
@@ -331,9 +411,13 @@ class _Lookup:
             if flags & layout.HOST_HEADER_RULES and place.host is not None:
                 # The head is intact even if the rules are not.
                 with contextlib.suppress(Corrupt):
-                    is_plain = self._header_rules(place)[1]
+                    is_plain = self._header_rules(place, _Caching.ALL)[1]
         answer = self._follow(found, place, query, is_plain)
-        return self._with_rules(answer, place) if is_plain else answer
+        caching = _Caching.NONE
+        if found.is_exact:
+            is_file = isinstance(found.record, Resource) and not found.record.is_of_rule
+            caching = _Caching.ALL if is_file else _Caching.EXACT
+        return self._with_rules(answer, place, caching) if is_plain else answer
 
     def _follow(self, found: _Found, place: _Place, query: bytes | None, is_plain: bool) -> Answer:
         match found.record:
@@ -436,3 +520,17 @@ def _first_rule(candidates: Iterable[Rule], path: bytes) -> _Found | None:
 def _suffix(name: bytes) -> bytes:
     """Returns the suffix of a name without its dot, which is empty if the name has no dot."""
     return name.rpartition(b".")[2] if b"." in name else b""
+
+
+def _is_asset(suffix: bytes) -> bool:
+    return suffix.lower() in FILES or suffix.lower() in TEXTS
+
+
+def _is_caching_field(name: bytes) -> bool:
+    return name.lower() in CACHING_FIELDS or name.lower().endswith(b"-cache-control")
+
+
+def _accepts(element: bytes, media_types: frozenset[bytes]) -> bool:
+    """Returns `True` if an element of `Accept` names one of these media types, and its weight isn't 0."""
+    name, *parts = (part.strip() for part in element.lower().split(b";"))
+    return name in media_types and not any(part.startswith(b"q=") and not part[2:].strip(b"0.") and part[2:] for part in parts)

@@ -18,12 +18,6 @@ pub struct MediaType<'a> {
     pub charset: bool,
     /// Compressible. Formats that are already compressed aren't.
     pub compress: bool,
-    /// Pages load it, or people download it, by this very name: if it is missing, a single-page fallback must not answer.
-    ///
-    /// JSON, feeds and documents count, because a page of HTML doesn't help in their place. HTML doesn't, and neither does
-    /// source code: in a code browser, `/src/main.rs` is a page. A name with an unknown suffix (`/users/john.doe`) is a
-    /// page too.
-    pub asset: bool,
 }
 
 /// The table, and the overrides.
@@ -37,7 +31,6 @@ struct Override {
     text: String,
     charset: bool,
     compress: bool,
-    asset: bool,
 }
 
 impl MediaTypes {
@@ -61,8 +54,7 @@ impl MediaTypes {
         let row = known.unwrap_or_else(|| by_family(&essence));
         let charset = row.charset && !text.contains(';');
         let text = text.to_owned();
-        self.overrides
-            .insert(extension, Override { text, charset, compress: row.compress, asset: row.asset });
+        self.overrides.insert(extension, Override { text, charset, compress: row.compress });
         Ok(())
     }
 
@@ -73,12 +65,7 @@ impl MediaTypes {
             return from_bare_name(path);
         };
         if let Some(row) = self.overrides.get(&*extension) {
-            return MediaType {
-                text: &row.text,
-                charset: row.charset,
-                compress: row.compress,
-                asset: row.asset,
-            };
+            return MediaType { text: &row.text, charset: row.charset, compress: row.compress };
         }
         let beginning = beginning(extension.as_bytes());
         let first = BEGINNINGS.partition_point(|other| *other < beginning);
@@ -121,13 +108,11 @@ pub struct MediaTypeError {
 
 /// The type of unknown files. Compressing them is worth a try, because only smaller results are kept.
 const UNKNOWN: MediaType<'static> =
-    MediaType { text: "application/octet-stream", charset: false, compress: true, asset: false };
+    MediaType { text: "application/octet-stream", charset: false, compress: true };
 
-const PLAIN: MediaType<'static> =
-    MediaType { text: "text/plain", charset: true, compress: true, asset: false };
+const PLAIN: MediaType<'static> = MediaType { text: "text/plain", charset: true, compress: true };
 
-const JSON: MediaType<'static> =
-    MediaType { text: "application/json", charset: false, compress: true, asset: true };
+const JSON: MediaType<'static> = MediaType { text: "application/json", charset: false, compress: true };
 
 /// Names without an extension that are text by convention of hosting, source code and licences. Upper case only, because
 /// `/readme` may well be a page.
@@ -206,12 +191,7 @@ fn by_family(essence: &str) -> MediaType<'static> {
     let is_text = essence.starts_with("text/");
     let is_structured = ["+json", "+xml", "/json", "/xml"].iter().any(|suffix| essence.ends_with(suffix));
     let is_media = ["image/", "audio/", "video/", "font/"].iter().any(|family| essence.starts_with(family));
-    MediaType {
-        text: "",
-        charset: is_text,
-        compress: is_text || is_structured || !is_media,
-        asset: is_structured || is_media,
-    }
+    MediaType { text: "", charset: is_text, compress: is_text || is_structured || !is_media }
 }
 
 /// Returns `true` for `type "/" subtype` with optional parameters, without bytes that could end a header field.

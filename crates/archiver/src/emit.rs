@@ -6,6 +6,7 @@ use cannery_archive::{
     Coding, HeaderEffect, Key, KeyBuffer, NewHeaderRule, NewRecord, NewRepresentation, NewRule, NewScope,
     Origin, Piece, WriteError, Writer,
 };
+use cannery_site::{is_asset, suffix};
 use cannery_wire::response_head::override_bit;
 
 use crate::carryover::Carryover;
@@ -18,6 +19,7 @@ use crate::redirects::{Action, RedirectRule, Template, TemplatePiece};
 use crate::render::{Heads, Look, RulePath, caching, is_unfit_for_preview, title_case};
 use crate::routes::{HostId, Routes, Scope, Target, site_index};
 use crate::source::{SourceId, Sources};
+use crate::stand_ins::{StandIns, has_lifetime};
 
 /// Writes all routes.
 pub(crate) struct Emission<'a> {
@@ -25,7 +27,15 @@ pub(crate) struct Emission<'a> {
     sources: &'a Sources,
     contents: &'a Contents,
     routes: &'a Routes,
+    stand_ins: &'a StandIns,
     heads: Heads<'a>,
+}
+
+/// What the header rules of each site say.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) headers: &'a [Vec<HeaderRule>],
+    pub(crate) stand_ins: &'a StandIns,
 }
 
 /// Counts for the report.
@@ -80,11 +90,18 @@ struct Delivery<'p> {
     status: u16,
     /// The path for which header rules are merged into the heads. `None` if the server applies the rules.
     path: Option<RulePath<'p>>,
+    origin: Origin,
 }
 
 impl Delivery<'_> {
+    /// A page in place of paths that aren't known at build time.
     fn without_path(id: SourceId, status: u16) -> Delivery<'static> {
-        Delivery { id, status, path: None }
+        Delivery { id, status, path: None, origin: Origin::Alias }
+    }
+
+    /// Returns `true` for the page of a rule, a fallback page and an error page.
+    fn is_stand_in(&self) -> bool {
+        self.path.is_none() || self.origin == Origin::Rule
     }
 }
 
@@ -94,9 +111,10 @@ impl<'a> Emission<'a> {
         sources: &'a Sources,
         contents: &'a Contents,
         routes: &'a Routes,
-        rules: &'a [Vec<HeaderRule>],
+        Rules { headers, stand_ins }: Rules<'a>,
     ) -> Emission<'a> {
-        Emission { options, sources, contents, routes, heads: Heads::new(options, rules) }
+        let heads = Heads::new(options, headers);
+        Emission { options, sources, contents, routes, stand_ins, heads }
     }
 
     /// Writes all records except bodies and the manifest.
@@ -111,11 +129,12 @@ impl<'a> Emission<'a> {
         let mut emitted = Emitted::default();
         let mut buffer = KeyBuffer::new();
         for ((host, key), route) in &self.routes.paths {
-            let path = self.rule_path(*host, key);
+            let path = self.rule_path(*host, key, route.origin);
             let record = match &route.target {
                 Target::Source { id, status } => {
-                    let delivery = Delivery { id: *id, status: *status, path: Some(path) };
-                    self.resource(writer, &delivery, route.origin)?
+                    let origin = route.origin;
+                    let delivery = Delivery { id: *id, status: *status, path: Some(path), origin };
+                    self.resource(writer, &delivery)?
                 }
                 Target::Rule(place) => {
                     emitted.redirects += 1;
@@ -155,13 +174,12 @@ impl<'a> Emission<'a> {
     fn number_lines(&mut self, carried: &Carryover) {
         let routes = self.routes;
         for ((host, key), route) in &routes.paths {
+            let path = Some(self.rule_path(*host, key, route.origin));
             match &route.target {
                 Target::Source { id, status } => {
-                    self.note(&Delivery { id: *id, status: *status, path: Some(self.rule_path(*host, key)) });
+                    self.note(&Delivery { id: *id, status: *status, path, origin: route.origin });
                 }
-                Target::Rule(place) => {
-                    self.note_rule(*host, Some(self.rule_path(*host, key)), &routes.rules[*place as usize]);
-                }
+                Target::Rule(place) => self.note_rule(*host, path, &routes.rules[*place as usize]),
             }
         }
 
@@ -188,7 +206,7 @@ impl<'a> Emission<'a> {
         if let Action::Rewrite { status, path: target } = &rule.action
             && let Some(id) = self.constant_source(host, target)
         {
-            self.note(&Delivery { id, status: *status, path });
+            self.note(&Delivery { id, status: *status, path, origin: Origin::Rule });
         }
     }
 
@@ -199,12 +217,13 @@ impl<'a> Emission<'a> {
         }
     }
 
-    fn rule_path<'p>(&self, host: HostId, path: &'p [u8]) -> RulePath<'p>
+    fn rule_path<'p>(&self, host: HostId, path: &'p [u8], origin: Origin) -> RulePath<'p>
     where
         'a: 'p,
     {
         let routes: &'a Routes = self.routes;
-        RulePath { site: site_index(host), host: routes.host_name(host), path }
+        let is_rewritten = origin == Origin::Rule;
+        RulePath { site: site_index(host), host: routes.host_name(host), path, is_rewritten }
     }
 
     /// Returns the properties of the heads of a source, except the coding.
@@ -213,13 +232,21 @@ impl<'a> Emission<'a> {
         let (content, known) = self.contents.source_content(id);
         let source_path = self.sources.type_path(id);
         let media_type = self.options.media_types.of(source_path);
+        let cache_control = if delivery.is_stand_in() {
+            self.stand_ins.caching(self.options, id, source_path, media_type, status)
+        } else {
+            caching(self.options, source_path, media_type, known.fingerprinted, status)
+        };
+        // Whether such a page answers depends on the request (see `cannery_site::Intent`).
+        let is_chosen_page = delivery.path.is_none() && !is_asset(suffix(source_path));
         Look {
             status,
             media_type: media_type.text,
             charset: media_type.charset && known.utf8,
             coding: Coding::Identity,
             negotiable: content.forms.iter().any(|form| form.coding != Coding::Identity),
-            cache_control: caching(self.options, source_path, media_type, known.fingerprinted, status),
+            varies_by_intent: is_chosen_page && cache_control.is_some_and(has_lifetime),
+            cache_control,
         }
     }
 
@@ -255,9 +282,8 @@ impl<'a> Emission<'a> {
         &mut self,
         writer: &mut Writer,
         delivery: &Delivery<'_>,
-        origin: Origin,
     ) -> Result<NewRecord<'a>, WriteError> {
-        let Delivery { id, status, path } = *delivery;
+        let Delivery { id, status, path, origin } = *delivery;
         let (content, _) = self.contents.source_content(id);
         let look = self.look(delivery);
         let mut representations = Vec::with_capacity(content.forms.len());
@@ -291,11 +317,11 @@ impl<'a> Emission<'a> {
         let mut new = NewScope { own_site, ..NewScope::default() };
 
         for (suffix, id) in &scope.fallbacks {
-            let page = self.resource(writer, &Delivery::without_path(*id, 200), Origin::Alias)?;
+            let page = self.resource(writer, &Delivery::without_path(*id, 200))?;
             new.fallbacks.push((suffix, page));
         }
         for (status, id) in &scope.error_pages {
-            let page = self.resource(writer, &Delivery::without_path(*id, *status), Origin::Alias)?;
+            let page = self.resource(writer, &Delivery::without_path(*id, *status))?;
             new.error_pages.push((*status, page));
         }
 
@@ -339,7 +365,9 @@ impl<'a> Emission<'a> {
                 Ok(NewRecord::Redirect { status: *status, has_query: query.is_some(), fragment, target })
             }
             Action::Rewrite { status, path: target } => match self.constant_source(host, target) {
-                Some(id) => self.resource(writer, &Delivery { id, status: *status, path }, Origin::Rule),
+                Some(id) => {
+                    self.resource(writer, &Delivery { id, status: *status, path, origin: Origin::Rule })
+                }
                 None => Ok(NewRecord::Rewrite { status: *status, path: pieces(target) }),
             },
         }

@@ -24,6 +24,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cannery_site::is_caching_field;
+
 use crate::access_control;
 use crate::diagnostic::Diagnostic;
 use crate::host::{covers, split_host_pattern};
@@ -175,8 +177,29 @@ impl HeaderRule {
 
 /// Merges the rules that apply, as described at the top of this module.
 pub fn merge(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
+    merge_all(rules.iter().filter(|rule| rule.matches(host, path)), path)
+}
+
+/// Merges the rules for exactly this path.
+pub(crate) fn merge_exact(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
+    merge_all(rules.iter().filter(|rule| rule.pattern.is_static() && rule.matches(host, path)), path)
+}
+
+/// Merges the rules that apply to a path at which a rule of `_redirects` shows another file: only rules for exactly this path
+/// decide how it is cached.
+pub(crate) fn merge_for_rewrite(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
+    let mut merged = merge(rules, host, path);
+    let exact = merge_exact(rules, host, path);
+    merged.fields.retain(|(name, _)| !is_caching_field(name.as_bytes()));
+    merged.removed.retain(|name| !is_caching_field(name.as_bytes()));
+    merged.fields.extend(exact.fields.into_iter().filter(|(name, _)| is_caching_field(name.as_bytes())));
+    merged.removed.extend(exact.removed.into_iter().filter(|name| is_caching_field(name.as_bytes())));
+    merged
+}
+
+fn merge_all<'r>(rules: impl Iterator<Item = &'r HeaderRule>, path: &[u8]) -> MergedFields {
     let mut merged = MergedFields::default();
-    for rule in rules.iter().filter(|rule| rule.matches(host, path)) {
+    for rule in rules {
         for field in &rule.fields {
             match field {
                 HeaderField::Set { name, value } if rule.is_reference(field) => {

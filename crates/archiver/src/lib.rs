@@ -90,6 +90,7 @@ pub mod manifest; // The manifest record.
 mod memory_file; // Files without a name in memory.
 mod publish; // Temporary file, sync and rename.
 mod render; // Response heads.
+mod stand_ins; // Caching of pages in place of other paths.
 mod stopwatch; // Times the stages.
 mod store; // Stores each body once.
 mod summary; // Fills in the report.
@@ -124,7 +125,7 @@ use crate::bundles::ToolFolders;
 use crate::caches::{Caches, DiskCaches};
 use crate::carryover::Carryover;
 use crate::destination::Destination;
-use crate::emit::Emission;
+use crate::emit::{Emission, Rules};
 use crate::encode::Encoding;
 use crate::links::Links;
 use crate::listing::Listings;
@@ -136,6 +137,7 @@ use crate::session::Session;
 use crate::snapshot::Bodies;
 use crate::source::Sources;
 use crate::source_facts::SourceFacts;
+use crate::stand_ins::StandIns;
 use crate::stopwatch::Stopwatch;
 use crate::store::Store;
 use crate::summary::Results;
@@ -247,7 +249,14 @@ pub(crate) fn build(
     let (mut writer, destination, body_ids) = store.into_parts()?;
     let archive = destination.path().to_owned();
     let write_error = || Error::write(&archive);
-    let emission = Emission::new(options, &sources, &read.contents, &routes, &header_rules);
+    let stand_ins = StandIns::find(&sources, &routes, &header_rules);
+    let emission = Emission::new(
+        options,
+        &sources,
+        &read.contents,
+        &routes,
+        Rules { headers: &header_rules, stand_ins: &stand_ins },
+    );
     let emitted = emission.run(&mut writer, &carried, progress).map_err(write_error())?;
 
     // The manifest holds the report, as far as it is known.

@@ -30,7 +30,7 @@ pub(crate) use template::has_reference;
 
 use self::conflicts::AcceptedRules;
 use self::line::{Context, ParsedRule};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::pattern::{Pattern, PatternPiece};
 use crate::rule_error::{RuleError, readable_line};
 
@@ -64,11 +64,16 @@ pub fn parse(
         match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
             Ok(None) => {}
             Ok(Some(ParsedRule { scheme, host, source, action, force, remark })) => {
-                let is_catch_all = !force && answers_everything(&source, &action);
-                let pages_only = is_catch_all && dialect == Dialect::Cannery;
+                let is_catch_all = answers_everything(&source, &action);
+                let pages_only = is_catch_all && !force && dialect == Dialect::Cannery;
+                let is_by_dialect = match dialect {
+                    Dialect::Cannery => false,
+                    Dialect::Netlify => !force,
+                    Dialect::Cloudflare => true,
+                };
                 let rule =
                     RedirectRule { file: Arc::clone(&name), line, host, source, action, force, pages_only };
-                if is_catch_all && !pages_only {
+                if is_catch_all && is_by_dialect {
                     report(line, answers_for_assets());
                 }
                 let rejection = accepted.add(rule, scheme).err();
@@ -91,11 +96,11 @@ fn answers_everything(source: &Pattern, action: &Action) -> bool {
     matches!(source.pieces.last(), Some(PatternPiece::Splat)) && !is_asset(suffix(page))
 }
 
-/// Returns the warning about a rule that answers requests for missing assets with a page.
+/// Returns the note about a rule that answers requests for missing assets with a page, as the host of its dialect does.
 fn answers_for_assets() -> RuleError {
-    let message = "answers requests for missing scripts and images with a page and status 200 too; to exclude them, select Cannery's \
-                   dialect by `# dialect: cannery` on the first line";
-    RuleError::new("rewrite-assets", message)
+    let message = "answers requests for missing scripts and images with a page and status 200 too, as this dialect requires; to \
+                   exclude them, select Cannery's dialect by `# dialect: cannery` on the first line";
+    RuleError { severity: Severity::Note, ..RuleError::new("rewrite-assets", message) }
 }
 
 /// Returns the dialect in the first line, if it has one.

@@ -26,6 +26,8 @@ pub(crate) struct Look<'a> {
     pub(crate) coding: Coding,
     /// The resource has other representations, or the client may reject this one.
     pub(crate) negotiable: bool,
+    /// Whether the response is this one depends on [`cannery_site::Intent`], and caches may reuse it without asking.
+    pub(crate) varies_by_intent: bool,
     pub(crate) cache_control: Option<&'a str>,
 }
 
@@ -36,6 +38,8 @@ pub(crate) struct RulePath<'p> {
     pub(crate) site: usize,
     pub(crate) host: Option<&'p str>,
     pub(crate) path: &'p [u8],
+    /// A rule of `_redirects` shows another file here.
+    pub(crate) is_rewritten: bool,
 }
 
 /// The merged header rules of a path.
@@ -43,6 +47,7 @@ pub(crate) struct RulePath<'p> {
 struct Merged {
     site: usize,
     path: Vec<u8>,
+    is_rewritten: bool,
     fields: MergedFields,
 }
 
@@ -193,13 +198,16 @@ impl<'a> Heads<'a> {
     }
 
     /// Returns the merged header rules of a path.
-    fn merge(&mut self, RulePath { site, host, path }: RulePath<'_>) -> &MergedFields {
-        if self.merged.site != site || self.merged.path != path {
+    fn merge(&mut self, RulePath { site, host, path, is_rewritten }: RulePath<'_>) -> &MergedFields {
+        let merged = &self.merged;
+        if (merged.site, &*merged.path, merged.is_rewritten) != (site, path, is_rewritten) {
             let fields = match self.rules.get(site) {
-                Some(rules) if !rules.is_empty() => headers::merge(rules, host, path),
-                _ => MergedFields::default(),
+                Some(rules) if rules.is_empty() => MergedFields::default(),
+                Some(rules) if is_rewritten => headers::merge_for_rewrite(rules, host, path),
+                Some(rules) => headers::merge(rules, host, path),
+                None => MergedFields::default(),
             };
-            self.merged = Merged { site, path: path.to_vec(), fields };
+            self.merged = Merged { site, path: path.to_vec(), is_rewritten, fields };
         }
         &self.merged.fields
     }
@@ -232,8 +240,14 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
         put_field(&mut representation, "Content-Encoding", look.coding.name().as_bytes());
     }
     let mut resource = Vec::new();
-    let vary: Vec<&str> =
-        look.negotiable.then_some("Accept-Encoding").into_iter().chain(site_vary(merged)).collect();
+    let by_intent = ["Accept", "Sec-Fetch-Dest"].into_iter().filter(|_| look.varies_by_intent);
+    let vary: Vec<&str> = look
+        .negotiable
+        .then_some("Accept-Encoding")
+        .into_iter()
+        .chain(by_intent)
+        .chain(site_vary(merged))
+        .collect();
     if !vary.is_empty() {
         put_field(&mut resource, "Vary", vary.join(", ").as_bytes());
     }

@@ -505,6 +505,11 @@ impl Routes {
         self.weak_aliases = aliases;
     }
 
+    /// Returns the index of a host with rules or a site.
+    pub(crate) fn host_id(&self, name: &str) -> Option<HostId> {
+        self.host_ids.get(name).copied().map(Some)
+    }
+
     pub(crate) fn host_name(&self, host: HostId) -> Option<&str> {
         host.map(|host| self.hosts[host as usize].name.as_str())
     }

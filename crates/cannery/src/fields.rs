@@ -30,6 +30,8 @@ pub(crate) fn read<'a>(fields: &'a HeaderMap, request: &mut Request<'a>) -> Resu
                 has_host = true;
                 request.host.get_or_insert(value);
             }
+            "accept" => request.intent.take_accept(value),
+            "sec-fetch-dest" => request.intent.take_destination(value),
             "accept-encoding" => push(&mut request.accept_encoding, value)?,
             "if-match" => push(&mut conditions.if_match, value)?,
             "if-none-match" => push(&mut conditions.if_none_match, value)?,

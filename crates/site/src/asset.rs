@@ -1,25 +1,339 @@
-//! Assets: files that pages load and that people do not visit, recognized by the suffix of the requested name.
+//! Assets: files that pages load and that people download, recognized by the requested path.
 //!
-//! Fallback pages do not apply to missing assets: a missing script must be a 404, and not the HTML of the application with
-//! status code 200.
+//! Fallback pages don't apply to missing assets: a missing script must be a 404, and not the HTML of the application with
+//! status code 200. A suffix is one of an asset if its media type isn't that of a page.
+//!
+//! The suffixes of source code also end addresses of pages, such as `/blog/node.js`. There, the request decides, if it tells
+//! what the response is for (see [`Intent`](crate::Intent)).
+//!
+//! The archiver's tests compare the suffixes with its media types, and with the list in `docs/rules.md`.
 
-/// Suffixes of assets in lower case, sorted. None is longer than [`SUFFIX_BYTES_MAX`].
-const ASSETS: [&str; 41] = [
-    "aac", "apng", "avif", "avifs", "bmp", "cjs", "css", "cur", "eot", "flac", "gif", "glb", "gltf", "ico",
-    "jfif", "jpeg", "jpg", "js", "jxl", "m4a", "m4v", "map", "mjs", "mov", "mp3", "mp4", "mvt", "oga", "ogg",
-    "ogv", "opus", "otf", "pbf", "png", "svg", "ttf", "wasm", "webm", "webp", "woff", "woff2",
+/// Suffixes of data, media, fonts, documents and archives in lower case, sorted. None is longer than [`SUFFIX_BYTES_MAX`].
+pub const FILE_SUFFIXES: [&str; 271] = [
+    "3gp",
+    "7z",
+    "aab",
+    "aac",
+    "aif",
+    "aifc",
+    "aiff",
+    "amr",
+    "apk",
+    "apng",
+    "appcache",
+    "appimage",
+    "arrow",
+    "asc",
+    "ass",
+    "asx",
+    "atom",
+    "avi",
+    "avif",
+    "avifs",
+    "avro",
+    "azw3",
+    "basis",
+    "bin",
+    "bmp",
+    "br",
+    "bz",
+    "bz2",
+    "cab",
+    "cbor",
+    "cer",
+    "crl",
+    "crt",
+    "crx",
+    "csv",
+    "cue",
+    "cur",
+    "dae",
+    "dat",
+    "data",
+    "db",
+    "dbf",
+    "dds",
+    "deb",
+    "der",
+    "djvu",
+    "dll",
+    "dmg",
+    "doc",
+    "docm",
+    "docx",
+    "dotx",
+    "drc",
+    "dtd",
+    "dwg",
+    "dxf",
+    "dylib",
+    "emf",
+    "eml",
+    "eot",
+    "eps",
+    "epub",
+    "exe",
+    "exr",
+    "f4v",
+    "fbx",
+    "feather",
+    "fgb",
+    "flac",
+    "flatpak",
+    "flv",
+    "geojson",
+    "geojsonl",
+    "gguf",
+    "gif",
+    "glb",
+    "glsl",
+    "gltf",
+    "gml",
+    "gpg",
+    "gpkg",
+    "gpx",
+    "gz",
+    "h5",
+    "har",
+    "hdr",
+    "heic",
+    "heics",
+    "heif",
+    "icns",
+    "ico",
+    "ics",
+    "img",
+    "ipa",
+    "iso",
+    "jar",
+    "jfif",
+    "jp2",
+    "jpe",
+    "jpeg",
+    "jpg",
+    "jsonld",
+    "jxl",
+    "jxr",
+    "kml",
+    "kmz",
+    "ktx",
+    "ktx2",
+    "laz",
+    "lottie",
+    "lrc",
+    "lz",
+    "lz4",
+    "lzma",
+    "m2ts",
+    "m3u",
+    "m3u8",
+    "m4a",
+    "m4b",
+    "m4s",
+    "m4v",
+    "mathml",
+    "mbtiles",
+    "md5",
+    "mdb",
+    "mem",
+    "mid",
+    "midi",
+    "minisig",
+    "mka",
+    "mks",
+    "mkv",
+    "mobi",
+    "mobileconfig",
+    "mov",
+    "mp2",
+    "mp3",
+    "mp4",
+    "mpd",
+    "mpeg",
+    "mpg",
+    "mpga",
+    "msi",
+    "msix",
+    "mts",
+    "mvt",
+    "n3",
+    "ndjson",
+    "npy",
+    "npz",
+    "nq",
+    "nt",
+    "nupkg",
+    "obj",
+    "odg",
+    "odp",
+    "ods",
+    "odt",
+    "oga",
+    "ogg",
+    "ogv",
+    "ogx",
+    "onnx",
+    "opml",
+    "opus",
+    "orc",
+    "otf",
+    "ova",
+    "owl",
+    "p12",
+    "p7s",
+    "parquet",
+    "pbf",
+    "pck",
+    "pdf",
+    "pem",
+    "pfb",
+    "pfx",
+    "pkg",
+    "pkl",
+    "pkpass",
+    "pls",
+    "ply",
+    "pmtiles",
+    "png",
+    "pps",
+    "ppsx",
+    "ppt",
+    "pptm",
+    "pptx",
+    "prj",
+    "ps",
+    "psd",
+    "pvr",
+    "qcow2",
+    "rar",
+    "rdf",
+    "riv",
+    "rpm",
+    "rss",
+    "rtf",
+    "safetensors",
+    "sbv",
+    "sha1",
+    "sha256",
+    "sha512",
+    "shp",
+    "shx",
+    "sig",
+    "spx",
+    "sqlite",
+    "sqlite3",
+    "srt",
+    "ssa",
+    "stl",
+    "svg",
+    "svgz",
+    "swf",
+    "symbols",
+    "tar",
+    "tbz2",
+    "terrain",
+    "tflite",
+    "tga",
+    "tgz",
+    "tif",
+    "tiff",
+    "topojson",
+    "torrent",
+    "tsv",
+    "ttc",
+    "ttf",
+    "ttl",
+    "ttml",
+    "txz",
+    "tzst",
+    "unityweb",
+    "usd",
+    "usdc",
+    "usdz",
+    "vcard",
+    "vcf",
+    "vhd",
+    "vtt",
+    "wasm",
+    "wav",
+    "weba",
+    "webarchive",
+    "webm",
+    "webmanifest",
+    "webp",
+    "wgsl",
+    "whl",
+    "wma",
+    "wmf",
+    "wmv",
+    "woff",
+    "woff2",
+    "wsdl",
+    "xls",
+    "xlsm",
+    "xlsx",
+    "xltx",
+    "xml",
+    "xpi",
+    "xsd",
+    "xspf",
+    "xz",
+    "zip",
+    "zst",
+    "zstd",
 ];
 
-const SUFFIX_BYTES_MAX: usize = 5;
+/// Suffixes of scripts, styles, source code and other text in lower case, sorted, which may end the address of a page too.
+pub const TEXT_SUFFIXES: [&str; 51] = [
+    "adoc", "bib", "c", "cc", "cjs", "conf", "cpp", "css", "diff", "go", "h", "hpp", "ini", "ipynb", "java",
+    "js", "json", "json5", "jsonl", "jsx", "kt", "less", "lua", "map", "markdown", "md", "mdx", "mjs",
+    "patch", "py", "rb", "rs", "rst", "sass", "scss", "sh", "sql", "svelte", "swift", "tex", "text", "toml",
+    "ts", "tsx", "txt", "vue", "xsl", "xslt", "yaml", "yml", "zig",
+];
+
+const SUFFIX_BYTES_MAX: usize = 12;
+
+/// Paths that programs request by convention, and no page has.
+const WELL_KNOWN_FOLDER: &[u8] = b"/.well-known/";
+const WELL_KNOWN_FILES: [&[u8]; 2] = [b"/robots.txt", b"/sitemap.xml"];
+
+/// What a path looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PathKind {
+    /// The address of a page.
+    Page,
+    /// A script, a style sheet or other text, unless the client navigates there.
+    Text,
+    /// A file, whatever the client says.
+    File,
+}
+
+impl PathKind {
+    /// Returns the kind of a path with this suffix.
+    pub(crate) fn of(path: &[u8], suffix: &[u8]) -> PathKind {
+        if path.starts_with(WELL_KNOWN_FOLDER) || WELL_KNOWN_FILES.contains(&path) {
+            return PathKind::File;
+        }
+        let mut lower = [0; SUFFIX_BYTES_MAX];
+        let Some(lower) = lower.get_mut(..suffix.len()) else { return PathKind::Page };
+        lower.copy_from_slice(suffix);
+        lower.make_ascii_lowercase();
+        let is_in =
+            |suffixes: &[&str]| suffixes.binary_search_by(|known| known.as_bytes().cmp(lower)).is_ok();
+        if is_in(&FILE_SUFFIXES) {
+            PathKind::File
+        } else if is_in(&TEXT_SUFFIXES) {
+            PathKind::Text
+        } else {
+            PathKind::Page
+        }
+    }
+}
 
 /// Returns `true` if a suffix, without its dot and in any letter case, belongs to assets.
 #[must_use]
 pub fn is_asset(suffix: &[u8]) -> bool {
-    let mut lower = [0; SUFFIX_BYTES_MAX];
-    let Some(lower) = lower.get_mut(..suffix.len()) else { return false };
-    lower.copy_from_slice(suffix);
-    lower.make_ascii_lowercase();
-    ASSETS.binary_search_by(|asset| asset.as_bytes().cmp(lower)).is_ok()
+    PathKind::of(b"", suffix) != PathKind::Page
 }
 
 /// Returns the suffix of a name without its dot, which is empty if the name has no dot.
@@ -33,18 +347,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_is_sorted_and_short() {
-        assert!(ASSETS.is_sorted());
-        assert!(ASSETS.iter().all(|suffix| suffix.len() <= SUFFIX_BYTES_MAX));
+    fn tables_are_sorted_and_short() {
+        for suffixes in [&FILE_SUFFIXES[..], &TEXT_SUFFIXES] {
+            assert!(suffixes.is_sorted_by(|one, next| one < next));
+            assert!(suffixes.iter().all(|suffix| suffix.len() <= SUFFIX_BYTES_MAX));
+        }
+        assert!(TEXT_SUFFIXES.iter().all(|suffix| !FILE_SUFFIXES.contains(suffix)));
     }
 
     #[test]
     fn assets_are_distinguished_from_pages() {
-        for asset in ["js", "CSS", "png", "woff2", "map"] {
-            assert!(is_asset(asset.as_bytes()), "{asset}");
+        let kind = |path: &str| PathKind::of(path.as_bytes(), suffix(path.as_bytes()));
+        for file in ["/a.png", "/A.PDF", "/x.webmanifest", "/.well-known/any", "/robots.txt", "/sitemap.xml"]
+        {
+            assert_eq!(kind(file), PathKind::File, "{file}");
         }
-        for page in ["", "html", "about", "json", "txt", "0", "woff3", "javascript"] {
-            assert!(!is_asset(page.as_bytes()), "{page}");
+        for text in ["/blog/node.js", "/a.CSS", "/a.json", "/docs/robots.txt"] {
+            assert_eq!(kind(text), PathKind::Text, "{text}");
         }
+        for page in ["/a", "/a.html", "/v1.2", "/user/john.doe", "/a.woff3", "/a.javascript-and-more", "/a."]
+        {
+            assert_eq!(kind(page), PathKind::Page, "{page}");
+        }
+    }
+
+    /// The document and the readers in other languages list the suffixes too.
+    #[test]
+    fn all_lists_of_suffixes_agree() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+        let part = |text: &str, start: &str, end: &str| {
+            let after = text.split_once(start).unwrap_or_else(|| panic!("no `{start}`")).1;
+            let words = after.split(end).next().unwrap_or_default();
+            let words = words.split(|letter: char| !letter.is_ascii_alphanumeric());
+            words.filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+
+        let document = read("docs/rules.md");
+        assert_eq!(part(&document, "in any letter case:\n\n>", "."), FILE_SUFFIXES);
+        assert_eq!(part(&document, "end the address of a page too:\n\n>", "."), TEXT_SUFFIXES);
+        let go = read("contrib/go/resolve.go");
+        assert_eq!(part(&go, "fileSuffixes = strings.Fields(`", "`"), FILE_SUFFIXES);
+        assert_eq!(part(&go, "textSuffixes = strings.Fields(`", "`"), TEXT_SUFFIXES);
+        let python = read("contrib/python/cannery/site.py");
+        assert_eq!(part(&python, "FILES = frozenset(\n    b\"\"\"", "\"\"\""), FILE_SUFFIXES);
+        assert_eq!(part(&python, "TEXTS = frozenset(\n    b\"\"\"", "\"\"\""), TEXT_SUFFIXES);
     }
 }

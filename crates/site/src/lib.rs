@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 // The input: a request and its target.
+mod intent;
 mod request;
 mod target;
 
@@ -37,18 +38,19 @@ mod failure;
 mod https;
 
 pub use answer::{Answer, Body, ContentRange, Fields, Page, Reason};
-pub use asset::{is_asset, suffix};
+pub use asset::{FILE_SUFFIXES, TEXT_SUFFIXES, is_asset, suffix};
 pub use captures::CAPTURES_MAX;
 pub use conditional::Validators;
 pub use earlier::is_immutable;
 pub use error_page::{ErrorPage, PLAIN_HTTP};
 pub use https::https_redirect;
+pub use intent::Intent;
 pub use location::{LOCATION_BYTES_MAX, Location};
 pub use multipart::{Multipart, MultipartPiece};
 pub use negotiate::Weights;
 pub use range::RANGES_MAX;
 pub use request::{Conditions, Full, Method, Request, Single, Values};
 pub use site::{Scratch, Site, VirtualHosts};
-pub use site_fields::{SITE_FIELDS_MAX, SiteFields, SiteLine};
+pub use site_fields::{SITE_FIELDS_MAX, SiteFields, SiteLine, is_caching_field};
 pub use sites::Sites;
 pub use target::Target;

@@ -1,6 +1,6 @@
 //! A request for a path: applies the record that was found, and the header rules.
 
-use cannery_archive::{Archive, Candidates, Corrupt, KeyBuffer, Piece, Record, Resource};
+use cannery_archive::{Archive, Candidates, Corrupt, KeyBuffer, Origin, Piece, Record, Resource};
 
 use crate::answer::{Answer, Reason};
 use crate::captures::{Captures, Runs};
@@ -10,7 +10,7 @@ use crate::location::{LOCATION_BYTES_MAX, Location};
 use crate::range::Parts;
 use crate::request::{Method, Request};
 use crate::resolve::{Found, Search};
-use crate::site_fields::{SiteFields, matches_host};
+use crate::site_fields::{SiteFields, is_caching_field, matches_host};
 use crate::sites::{Place, Sites};
 
 /// A request and the place in an archive where its response is looked up.
@@ -31,6 +31,29 @@ pub(crate) struct Buffers {
     pub(crate) rewritten: KeyBuffer,
     pub(crate) search: Search,
     pub(crate) parts: Parts,
+}
+
+/// Which header rules decide how a response is cached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CachingRules {
+    /// All that match, for the file of the path.
+    All,
+    /// Those for exactly this path, for the page that a rule shows there.
+    Exact,
+    /// None, for errors, redirects and pages that stand in for a missing path: `immutable` for `/assets/*` is about the files
+    /// there. The head of a page has the fields that are right for it.
+    None,
+}
+
+impl CachingRules {
+    fn of(answer: &Answer<'_>) -> CachingRules {
+        match answer.reason {
+            _ if answer.status >= 400 => CachingRules::None,
+            Reason::Path(Origin::Rule) => CachingRules::Exact,
+            Reason::Path(_) => CachingRules::All,
+            _ => CachingRules::None,
+        }
+    }
 }
 
 /// The search for header rules, and the fields that they add.
@@ -57,7 +80,7 @@ impl<'a> Lookup<'a, '_> {
         if let Ok(Found::Record { record: Record::Resource(_), reason: Reason::Path(_), .. }) = found {
             adds_rules = facts.host_header_rules
                 && self.place.host.is_some()
-                && header_rules.find(self.archive, self.place).is_ok()
+                && header_rules.find(self.archive, self.place, CachingRules::All).is_ok()
                 && header_rules.has_host_rule;
         }
         let head = if adds_rules { HeadKind::Plain } else { HeadKind::Complete };
@@ -85,7 +108,7 @@ impl<'a> Lookup<'a, '_> {
         };
 
         if head == HeadKind::Plain && self.archive.facts().header_rules {
-            match header_rules.find(self.archive, self.place) {
+            match header_rules.find(self.archive, self.place, CachingRules::of(&answer)) {
                 Ok(()) if header_rules.fields.is_empty() => {}
                 Ok(()) => answer.site_fields = Some(&header_rules.fields),
                 // Without these fields, the response could lack the protection that the site's author wants.
@@ -174,7 +197,12 @@ impl HeaderRuleSearch {
     /// Finds the fields that header rules add for a place, or those of the rules for all paths if the place has no path.
     ///
     /// The rules are those of the last site that is searched for the host.
-    pub(crate) fn find(&mut self, archive: &Archive, place: Place<'_>) -> Result<(), Corrupt> {
+    pub(crate) fn find(
+        &mut self,
+        archive: &Archive,
+        place: Place<'_>,
+        caching_rules: CachingRules,
+    ) -> Result<(), Corrupt> {
         let HeaderRuleSearch { fields, has_host_rule, candidates } = self;
         fields.clear();
         *has_host_rule = false;
@@ -196,8 +224,19 @@ impl HeaderRuleSearch {
             };
             if is_match && matches_host(rule.host, place.host) {
                 *has_host_rule |= !rule.host.is_empty();
+                let sets_caching = match caching_rules {
+                    CachingRules::All => true,
+                    CachingRules::Exact => {
+                        let mut pieces = rule.pattern;
+                        pieces.all(|piece| matches!(piece, Ok(Piece::Literal(_))))
+                    }
+                    CachingRules::None => false,
+                };
                 for field in rule.fields {
-                    fields.add(archive.bytes(), &field?);
+                    let field = field?;
+                    if sets_caching || !is_caching_field(field.name) {
+                        fields.add(archive.bytes(), &field);
+                    }
                 }
             }
             Ok(())

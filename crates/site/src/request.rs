@@ -1,5 +1,7 @@
 //! A request: the method, the target, and the few fields that can change the answer. All bytes are borrowed.
 
+use crate::intent::Intent;
+
 /// The method of a request (RFC 9110 §9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
@@ -86,6 +88,8 @@ pub struct Request<'a> {
     pub host: Option<&'a [u8]>,
     /// The values of `Accept-Encoding`.
     pub accept_encoding: Values<'a>,
+    /// What the response is for.
+    pub intent: Intent,
     /// The fields of conditional and range requests.
     pub conditions: Conditions<'a>,
 }
@@ -94,7 +98,8 @@ impl<'a> Request<'a> {
     /// Returns a request without fields.
     #[must_use]
     pub const fn new(method: Method, target: &'a [u8]) -> Request<'a> {
-        Request { method, target, host: None, accept_encoding: Values::NONE, conditions: Conditions::NONE }
+        let (intent, conditions) = (Intent::UNKNOWN, Conditions::NONE);
+        Request { method, target, host: None, accept_encoding: Values::NONE, intent, conditions }
     }
 }
 

@@ -6,8 +6,9 @@
 use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, ScopeEntry};
 
 use crate::answer::Reason;
-use crate::asset::{is_asset, suffix};
+use crate::asset::{PathKind, is_asset, suffix};
 use crate::captures::Runs;
+use crate::intent::{Intent, PageUse};
 use crate::location::SlashChange;
 use crate::sites::{Place, Sites};
 
@@ -20,7 +21,7 @@ pub(crate) enum Found<'a> {
     Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
     /// The path exists with a slash at its end that the request lacks, or without the one that the request has. `key` has none.
     Slash { key: Key<'a>, change: SlashChange },
-    /// The path does not exist, and is an asset, for which the fallback pages and rules do not apply.
+    /// The path does not exist, and is an asset, or the request is for one: fallback pages and rules do not apply.
     MissingAsset,
     /// The path does not exist.
     Nothing,
@@ -53,14 +54,15 @@ pub(crate) struct Search {
 pub(crate) fn resolve<'a>(
     archive: &'a Archive,
     place: Place<'a>,
+    intent: Intent,
     search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
     let Place { host, key, .. } = place;
     if host.is_none() {
-        return resolve_on(archive, None, key, search);
+        return resolve_on(archive, None, key, intent, search);
     }
     for site in Sites::new(archive, host) {
-        let found = resolve_on(archive, site?, key, search)?;
+        let found = resolve_on(archive, site?, key, intent, search)?;
         if !matches!(found, Found::Nothing) {
             return Ok(found);
         }
@@ -73,6 +75,7 @@ fn resolve_on<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
+    intent: Intent,
     search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
     if archive.facts().forced_rules
@@ -83,7 +86,7 @@ fn resolve_on<'a>(
     if let Some(record) = archive.path(host, key)? {
         return Ok(Found::path(record));
     }
-    find_fallback(archive, host, key, search)
+    find_fallback(archive, host, key, intent, search)
 }
 
 /// Resolves a path without a record on one site.
@@ -92,6 +95,7 @@ pub(crate) fn find_fallback<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
+    intent: Intent,
     search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
     if archive.facts().slash_redirects
@@ -100,22 +104,53 @@ pub(crate) fn find_fallback<'a>(
         return Ok(found);
     }
 
-    // The suffix of a fallback page has at most 255 bytes, so we need not search more than that for a dot.
-    let tail = &key.bytes()[key.bytes().len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
-    let wanted = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
-    let is_asset = is_asset(wanted);
-    let filter = if is_asset { RuleFilter::YieldingForAssets } else { RuleFilter::Yielding };
+    let wanted = Wanted::new(key, intent);
+    let filter = if wanted.refuses_pages { RuleFilter::YieldingForAssets } else { RuleFilter::Yielding };
     if let Some(matched) = first_rule(archive, host, key, filter, search)? {
         return Ok(Found::rule(matched));
     }
 
-    let found = nearest_fallback_page(archive, host, key, wanted, is_asset)?;
+    let found = nearest_fallback_page(archive, host, key, &wanted)?;
     // A rule for pages would match: report that the path is a missing asset.
-    let is_refused = is_asset
+    let is_refused = wanted.refuses_pages
         && matches!(found, Found::Nothing)
         && archive.root(host)?.map_or(Ok(false), |root| root.has_rules_for_pages())?
         && first_rule(archive, host, key, RuleFilter::Yielding, search)?.is_some();
     Ok(if is_refused { Found::MissingAsset } else { found })
+}
+
+/// What may answer a request for a missing path.
+struct Wanted<'a> {
+    /// The suffix of the path.
+    suffix: &'a [u8],
+    is_asset_suffix: bool,
+    /// The path is that of an asset, or the client has no use for a page.
+    refuses_pages: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(key: Key<'a>, intent: Intent) -> Wanted<'a> {
+        // The suffix of a fallback page has at most 255 bytes, so we need not search more than that for a dot.
+        let tail = &key.bytes()[key.bytes().len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
+        let suffix = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
+        let refuses_pages = match (PathKind::of(key.bytes(), suffix), intent.page_use()) {
+            (PathKind::File, _) | (_, PageUse::Useless) => true,
+            (kind, PageUse::Unknown) => kind != PathKind::Page,
+            (_, PageUse::Wanted) => false,
+        };
+        Wanted { suffix, is_asset_suffix: is_asset(suffix), refuses_pages }
+    }
+
+    /// Returns the rank of a fallback page with this suffix, or `None` if it may not answer.
+    ///
+    /// The requested suffix takes precedence, and pages take precedence over assets.
+    fn rank(&self, suffix: &[u8]) -> Option<(bool, bool)> {
+        let is_same = suffix.eq_ignore_ascii_case(self.suffix);
+        let is_page = !is_asset(suffix);
+        // `_wildcard.png` replaces missing images, also those without a suffix.
+        let may_answer = !self.refuses_pages || !is_page && (is_same || !self.is_asset_suffix);
+        may_answer.then_some((is_same, is_page))
+    }
 }
 
 /// Returns `true` if a rule with precedence over exact paths matches.
@@ -175,15 +210,11 @@ fn first_rule<'a>(
 }
 
 /// Finds the fallback page that is nearest to a path.
-///
-/// A fallback page applies to a missing asset only if it has the same suffix: `_wildcard.png` replaces missing images. Within a
-/// directory, a page with the requested suffix takes precedence, and pages take precedence over assets.
 fn nearest_fallback_page<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    wanted: &[u8],
-    is_wanted_asset: bool,
+    wanted: &Wanted<'_>,
 ) -> Result<Found<'a>, Corrupt> {
     let mut fallback = None;
     let mut is_refused = false;
@@ -192,12 +223,8 @@ fn nearest_fallback_page<'a>(
         let mut best_rank = None;
         for entry in scope.pages() {
             let ScopeEntry::Fallback { suffix, record } = entry? else { continue };
-            let is_same = suffix.eq_ignore_ascii_case(wanted);
-            if is_wanted_asset && !is_same {
-                is_refused = true;
-                continue;
-            }
-            let rank = Some((is_same, !is_asset(suffix)));
+            let rank = wanted.rank(suffix);
+            is_refused |= rank.is_none();
             if rank > best_rank {
                 best_rank = rank;
                 fallback = Some(Found::record(record, Reason::Fallback(covered)));

@@ -5,7 +5,7 @@ use cannery_archive::{Archive, Key, KeyBuffer, Record};
 use crate::answer::{Answer, Reason};
 use crate::deliver::{self, Delivery, HeadKind};
 use crate::failure::Failure;
-use crate::lookup::{Buffers, HeaderRuleSearch, Lookup};
+use crate::lookup::{Buffers, CachingRules, HeaderRuleSearch, Lookup};
 use crate::request::{Method, Request, Values};
 use crate::resolve::{self, Found};
 use crate::site_fields::SiteFields;
@@ -69,7 +69,7 @@ impl Site {
     pub fn new(archive: Archive, virtual_hosts: VirtualHosts) -> Site {
         let has_hosts = virtual_hosts == VirtualHosts::Enabled && archive.facts().hosts;
         let mut header_rules = HeaderRuleSearch::default();
-        if header_rules.find(&archive, Place::UNKNOWN).is_err() {
+        if header_rules.find(&archive, Place::UNKNOWN, CachingRules::None).is_err() {
             // The archive is corrupt. Each request that needs the rules reports it.
             header_rules.fields.clear();
         }
@@ -154,7 +154,7 @@ impl Site {
         let PathRequest { place, query, request } = path;
         let archive = &self.archive;
         let found = if place.host.is_some() || archive.facts().forced_rules {
-            resolve::resolve(archive, place, &mut buffers.search)
+            resolve::resolve(archive, place, request.intent, &mut buffers.search)
         } else {
             match archive.path(None, place.key) {
                 Ok(Some(Record::Resource(resource))) => {
@@ -168,7 +168,9 @@ impl Site {
                     return lookup.finish(answer, header_rules, HeadKind::Complete);
                 }
                 Ok(Some(record)) => Ok(Found::path(record)),
-                Ok(None) => resolve::find_fallback(archive, None, place.key, &mut buffers.search),
+                Ok(None) => {
+                    resolve::find_fallback(archive, None, place.key, request.intent, &mut buffers.search)
+                }
                 Err(corrupt) => Err(corrupt),
             }
         };

@@ -151,36 +151,19 @@ impl SiteFields {
     }
 
     /// Returns `true` if the `Cache-Control` of the page is omitted.
-    ///
-    /// `immutable` never applies to an error, because the path may exist later.
     #[must_use]
-    pub fn replaces_caching(&self, file: &[u8], status: u16) -> bool {
-        self.replaces_caching && !(status >= 400 && self.is_immutable(file))
+    pub fn replaces_caching(&self) -> bool {
+        self.replaces_caching
     }
 
-    /// Returns `true` if `Cache-Control` contains `immutable`.
-    fn is_immutable(&self, file: &[u8]) -> bool {
-        self.all().filter(|line| line.name(file) == b"Cache-Control").any(|line| {
-            line.values(file)
-                .any(|value| value.windows(9).any(|word| word.eq_ignore_ascii_case(b"immutable")))
-        })
-    }
-
-    /// Returns the lines of a response with this status code. A response without content of the site has no fields about content.
-    pub fn lines<'a>(
-        &'a self,
-        file: &'a [u8],
-        status: u16,
-        has_content: bool,
-    ) -> impl Iterator<Item = SiteLine<'a>> {
-        let omits_caching = status >= 400 && self.is_immutable(file);
+    /// Returns the lines of a response. A response without content of the site has no fields about content.
+    pub fn lines<'a>(&'a self, file: &'a [u8], has_content: bool) -> impl Iterator<Item = SiteLine<'a>> {
         self.all().filter(move |line| {
             let name = line.name(file);
-            let is_caching = name == b"Cache-Control";
-            let is_about_content = is_caching
+            let is_about_content = name == b"Cache-Control"
                 || name == b"Expires"
                 || name.starts_with(b"Content-") && !name.starts_with(b"Content-Security-");
-            !(is_caching && omits_caching) && (has_content || !is_about_content)
+            has_content || !is_about_content
         })
     }
 
@@ -208,6 +191,19 @@ impl<'a> SiteLine<'a> {
         })
     }
 }
+
+/// Returns `true` for a field, in any letter case, that says how long a response may be reused: for browsers, for all caches, or
+/// for those of one vendor.
+#[must_use]
+pub fn is_caching_field(name: &[u8]) -> bool {
+    let suffix = b"-cache-control";
+    let end = name.len().checked_sub(suffix.len()).map_or(b"".as_slice(), |start| &name[start..]);
+    CACHING_FIELDS.iter().any(|known| name.eq_ignore_ascii_case(known)) || end.eq_ignore_ascii_case(suffix)
+}
+
+/// `CDN-Cache-Control` (RFC 9213) and its likes are recognized by their end.
+const CACHING_FIELDS: [&[u8]; 6] =
+    [b"Cache-Control", b"Edge-Control", b"Expires", b"Pragma", b"Surrogate-Control", b"X-Accel-Expires"];
 
 /// Returns `true` if the host of a rule matches the host of a request.
 pub(crate) fn matches_host(rule: &[u8], host: Option<&[u8]>) -> bool {

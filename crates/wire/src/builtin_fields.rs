@@ -1,6 +1,6 @@
 //! Field values of responses that have no rendered head, for every version of HTTP.
 
-use cannery_site::Location;
+use cannery_site::{Answer, Fields, Location};
 
 use crate::server_fields::ServerFields;
 
@@ -24,6 +24,17 @@ pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &Se
         301 | 308 if fields.keeps_redirects() => "public, max-age=3600",
         _ => "no-cache",
     }
+}
+
+/// Returns `true` if the head of an answer was rendered for a success, but the answer is an error: its `Cache-Control` isn't that
+/// of an error.
+pub(crate) fn is_success_sent_as_error(answer: &Answer<'_>) -> bool {
+    let head = match &answer.fields {
+        Fields::Canned { head, .. } => head,
+        Fields::BuiltIn { page: Some(page), .. } => &page.head,
+        _ => return false,
+    };
+    answer.status >= 400 && head.status < 400
 }
 
 /// Returns `true` if lines of a head contain `Vary: Accept-Encoding`, as the archiver renders it.

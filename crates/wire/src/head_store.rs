@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use cannery_site::{Method, Request, Values};
+use cannery_site::{Intent, Method, Request, Values};
 
 use crate::grammar::{elements, is_host, is_token_byte, parse_length};
 use crate::hpack::{Field, List, Name};
@@ -26,6 +26,7 @@ pub struct HeadStore {
     /// Field lines in the syntax of HTTP/1.
     lines: Vec<u8>,
     kept_lines: KeptLines,
+    intent: Intent,
     version: Version,
     seconds: u64,
     /// When the bytes that are read were received.
@@ -91,6 +92,7 @@ impl HeadStore {
             fields: Vec::new(),
             lines: Vec::new(),
             kept_lines: KeptLines::Proxies,
+            intent: Intent::UNKNOWN,
             version: Version::Http2,
             seconds: 0,
             time: None,
@@ -127,6 +129,7 @@ impl HeadStore {
     pub fn head(&self) -> RequestHead<'_> {
         let mut head = RequestHead { version: self.version, field_lines: &self.lines, ..RequestHead::EMPTY };
         let request = &mut head.request;
+        request.intent = self.intent;
         for field in &self.fields {
             let value = self.value(*field);
             match field.name {
@@ -164,7 +167,8 @@ impl HeadStore {
         lines.clear();
         let mut reader = HeadReader::new(bytes, fields, lines, *kept_lines);
         let list = decode(strings, &mut reader)?;
-        let HeadReader { is_malformed, refusal, priority, content_length, .. } = reader;
+        let HeadReader { is_malformed, refusal, priority, content_length, intent, .. } = reader;
+        self.intent = intent;
 
         let required = self.required_fields();
         let checked = required.check();
@@ -188,6 +192,7 @@ impl HeadStore {
         self.bytes.clear();
         self.fields.clear();
         self.lines.clear();
+        self.intent = Intent::UNKNOWN;
         RequestInfo { is_head: false, priority: Priority::DEFAULT, content_length: None }
     }
 
@@ -345,6 +350,7 @@ pub(crate) struct HeadReader<'s> {
     refusal: Option<Refusal>,
     priority: Priority,
     content_length: Option<u64>,
+    intent: Intent,
 }
 
 impl<'s> HeadReader<'s> {
@@ -365,6 +371,7 @@ impl<'s> HeadReader<'s> {
             refusal: None,
             priority: Priority::DEFAULT,
             content_length: None,
+            intent: Intent::UNKNOWN,
         }
     }
 
@@ -389,6 +396,8 @@ impl<'s> HeadReader<'s> {
 
         match field.name {
             Name::Other => {}
+            Name::Accept => self.intent.take_accept(field.value),
+            Name::SecFetchDest => self.intent.take_destination(field.value),
             Name::Referer | Name::UserAgent => self.store(&field),
             Name::Forwarded | Name::XForwardedFor => {
                 if self.kept_lines == KeptLines::Proxies {

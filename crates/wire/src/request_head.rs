@@ -2,7 +2,7 @@
 //!
 //! They borrow all of their parts. Whether a connection stays open is up to its protocol.
 
-use cannery_site::{Conditions, Method, Request};
+use cannery_site::{Conditions, Intent, Method, Request};
 
 /// The head of a request of any version of HTTP.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +65,7 @@ impl RequestHead<'_> {
     pub(crate) fn clear(&mut self) {
         self.request.host = None;
         self.request.accept_encoding.clear();
+        self.request.intent = Intent::UNKNOWN;
         if self.request.conditions.any {
             self.request.conditions = Conditions::NONE;
         }

@@ -13,7 +13,9 @@ use cannery_base::date::format_http_date;
 use cannery_site::{Answer, ContentRange, Fields, Location, Page, SiteFields, SiteLine, Validators};
 
 use crate::archive_ref::ArchiveRef;
-use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies_by_encoding};
+use crate::builtin_fields::{
+    ALLOWED, PAGE_TYPE, PARTS_TYPE, is_success_sent_as_error, redirect_caching, varies_by_encoding,
+};
 use crate::decimal::Decimal;
 use crate::hpack::put_text_length;
 use crate::multiplexed::OwnHead;
@@ -127,15 +129,16 @@ impl<E: FieldEncoder> Section<'_, E> {
         let Response { answer, fields, .. } = *response;
         let archive = response.archive.bytes;
         let status = answer.status;
+        let is_of_success = is_success_sent_as_error(answer);
         let put_lines = |section: &mut Self, lines: E::Lines<'_>| {
             for line in lines {
                 let is_caching = E::has_name(line, FieldName::CacheControl);
                 if E::has_name(line, FieldName::ContentType) && site_fields.replaces_content_type()
-                    || is_caching && site_fields.replaces_caching(archive, status)
+                    || is_caching && site_fields.replaces_caching()
                 {
                     continue;
                 }
-                if is_caching && status >= 400 {
+                if is_caching && is_of_success {
                     section.put_field("cache-control", "no-store");
                 } else {
                     section.put_line(line);
@@ -186,7 +189,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         }
 
         let is_multipart = matches!(answer.fields, Fields::Multipart { .. });
-        for line in site_fields.lines(archive, status, has_content) {
+        for line in site_fields.lines(archive, has_content) {
             let name = line.name(archive);
             if !(is_multipart && name == b"Content-Type") {
                 self.put_rule_line(name, line, archive);

@@ -4,6 +4,7 @@ mod builds;
 mod command_lines;
 mod connections;
 mod deploys;
+mod fallbacks;
 mod links;
 mod log;
 mod memory;

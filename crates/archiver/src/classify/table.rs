@@ -15,7 +15,7 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("3gp", packed("video/3gpp")),
     ("7z", packed("application/x-7z-compressed")),
     ("aac", packed("audio/aac")),
-    ("adoc", prose("text/asciidoc")),
+    ("adoc", text("text/asciidoc")),
     ("aif", data("audio/aiff")),
     ("aiff", data("audio/aiff")),
     ("apk", packed("application/vnd.android.package-archive")),
@@ -26,17 +26,17 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("atom", data("application/atom+xml")),
     ("avi", packed("video/x-msvideo")),
     ("avif", packed("image/avif")),
-    ("bib", prose("text/x-bibtex")),
+    ("bib", text("text/x-bibtex")),
     ("bmp", data("image/bmp")),
     ("br", packed("application/x-brotli")),
     ("bz2", packed("application/x-bzip2")),
-    ("c", prose("text/x-c")),
+    ("c", text("text/x-c")),
     ("cbor", data("application/cbor")),
-    ("cc", prose("text/x-c")),
+    ("cc", text("text/x-c")),
     ("cer", data("application/pkix-cert")),
     ("cjs", text("text/javascript")),
-    ("conf", prose("text/x-ini")),
-    ("cpp", prose("text/x-c")),
+    ("conf", text("text/x-ini")),
+    ("cpp", text("text/x-c")),
     ("crl", data("application/pkix-crl")),
     ("crt", data("application/x-x509-ca-cert")),
     ("crx", packed("application/x-chrome-extension")),
@@ -44,7 +44,7 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("csv", text("text/csv")),
     ("cur", data("image/vnd.microsoft.icon")),
     ("deb", packed("application/vnd.debian.binary-package")),
-    ("diff", prose("text/x-diff")),
+    ("diff", text("text/x-diff")),
     ("dmg", packed("application/x-apple-diskimage")),
     ("doc", data("application/msword")),
     ("docx", packed(OFFICE_TEXT)),
@@ -61,23 +61,23 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("glb", data("model/gltf-binary")),
     ("gltf", data("model/gltf+json")),
     ("gml", data("application/gml+xml")),
-    ("go", prose("text/x-go")),
+    ("go", text("text/x-go")),
     ("gpx", data("application/gpx+xml")),
     ("gz", packed("application/gzip")),
-    ("h", prose("text/x-c")),
+    ("h", text("text/x-c")),
     ("har", data("application/json")),
     ("heic", packed("image/heic")),
     ("heif", packed("image/heif")),
-    ("hpp", prose("text/x-c")),
-    ("htm", prose("text/html")),
-    ("html", prose("text/html")),
+    ("hpp", text("text/x-c")),
+    ("htm", text("text/html")),
+    ("html", text("text/html")),
     ("ico", data("image/vnd.microsoft.icon")),
     ("ics", text("text/calendar")),
-    ("ini", prose("text/x-ini")),
+    ("ini", text("text/x-ini")),
     ("ipynb", data("application/x-ipynb+json")),
     ("iso", data("application/x-iso9660-image")),
     ("jar", packed("application/java-archive")),
-    ("java", prose("text/x-java")),
+    ("java", text("text/x-java")),
     ("jfif", packed("image/jpeg")),
     ("jp2", packed("image/jp2")),
     ("jpeg", packed("image/jpeg")),
@@ -87,12 +87,12 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("json5", data("application/json5")),
     ("jsonl", data("application/jsonl")),
     ("jsonld", data("application/ld+json")),
-    ("jsx", prose("text/x-jsx")),
+    ("jsx", text("text/x-jsx")),
     ("jxl", packed("image/jxl")),
     ("kml", data("application/vnd.google-earth.kml+xml")),
     ("kmz", packed("application/vnd.google-earth.kmz")),
     ("ktx2", packed("image/ktx2")),
-    ("less", prose("text/x-less")),
+    ("less", text("text/x-less")),
     ("lz4", packed("application/x-lz4")),
     ("m3u", data("audio/x-mpegurl")),
     ("m3u8", data("application/vnd.apple.mpegurl")),
@@ -100,10 +100,10 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("m4s", packed("video/iso.segment")),
     ("m4v", packed("video/mp4")),
     ("map", data("application/json")),
-    ("markdown", prose("text/markdown")),
+    ("markdown", text("text/markdown")),
     ("mathml", data("application/mathml+xml")),
     ("mbtiles", data("application/vnd.mapbox-mbtiles")),
-    ("md", prose("text/markdown")),
+    ("md", text("text/markdown")),
     ("mid", data("audio/midi")),
     ("midi", data("audio/midi")),
     ("mjs", text("text/javascript")),
@@ -138,7 +138,7 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("owl", data("application/rdf+xml")),
     ("p7s", data("application/pkcs7-signature")),
     ("parquet", packed("application/vnd.apache.parquet")),
-    ("patch", prose("text/x-diff")),
+    ("patch", text("text/x-diff")),
     ("pbf", data("application/x-protobuf")),
     ("pdf", packed("application/pdf")),
     ("pem", data("application/x-pem-file")),
@@ -149,19 +149,19 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("pptx", packed(OFFICE_PRESENTATION)),
     ("ps", data("application/postscript")),
     ("psd", data("image/vnd.adobe.photoshop")),
-    ("py", prose("text/x-python")),
+    ("py", text("text/x-python")),
     ("rar", packed("application/vnd.rar")),
-    ("rb", prose("text/x-ruby")),
+    ("rb", text("text/x-ruby")),
     ("rdf", data("application/rdf+xml")),
     ("rpm", packed("application/x-rpm")),
-    ("rs", prose("text/x-rust")),
+    ("rs", text("text/x-rust")),
     ("rss", data("application/rss+xml")),
-    ("rst", prose("text/x-rst")),
+    ("rst", text("text/x-rst")),
     ("rtf", data("application/rtf")),
-    ("sass", prose("text/x-sass")),
-    ("scss", prose("text/x-scss")),
-    ("sh", prose("text/x-shellscript")),
-    ("shtml", prose("text/html")),
+    ("sass", text("text/x-sass")),
+    ("scss", text("text/x-scss")),
+    ("sh", text("text/x-shellscript")),
+    ("shtml", text("text/html")),
     ("sig", data("application/pgp-signature")),
     ("sql", data("application/sql")),
     ("sqlite", data("application/vnd.sqlite3")),
@@ -172,7 +172,7 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("swf", packed("application/x-shockwave-flash")),
     ("tar", data("application/x-tar")),
     ("terrain", data("application/vnd.quantized-mesh")),
-    ("tex", prose("text/x-tex")),
+    ("tex", text("text/x-tex")),
     ("text", text("text/plain")),
     ("tgz", packed("application/gzip")),
     ("tif", data("image/tiff")),
@@ -182,7 +182,7 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("torrent", packed("application/x-bittorrent")),
     ("ts", packed("video/mp2t")),
     ("tsv", text("text/tab-separated-values")),
-    ("tsx", prose("text/x-typescript")),
+    ("tsx", text("text/x-typescript")),
     ("ttc", data("font/collection")),
     ("ttf", data("font/ttf")),
     ("ttl", text("text/turtle")),
@@ -218,29 +218,23 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("zst", packed("application/zstd")),
 ];
 
-/// Text that people read, and that may be a page of a single-page application.
-const fn prose(text: &'static str) -> MediaType<'static> {
-    MediaType { text, charset: true, compress: true, asset: false }
-}
-
-/// Text that a page loads.
+/// Text.
 const fn text(text: &'static str) -> MediaType<'static> {
-    MediaType { text, charset: true, compress: true, asset: true }
+    MediaType { text, charset: true, compress: true }
 }
 
 /// Compressible data that declares its own encoding or has none.
 const fn data(text: &'static str) -> MediaType<'static> {
-    MediaType { text, charset: false, compress: true, asset: true }
+    MediaType { text, charset: false, compress: true }
 }
 
 /// Compressed data.
 const fn packed(text: &'static str) -> MediaType<'static> {
-    MediaType { text, charset: false, compress: false, asset: true }
+    MediaType { text, charset: false, compress: false }
 }
 
 /// An XML page, which declares its own encoding.
-const XHTML: MediaType<'static> =
-    MediaType { text: "application/xhtml+xml", charset: false, compress: true, asset: false };
+const XHTML: MediaType<'static> = MediaType { text: "application/xhtml+xml", charset: false, compress: true };
 
 const OFFICE_PRESENTATION: &str = "application/vnd.openxmlformats-officedocument.presentationml.presentation";
 const OFFICE_SHEET: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
@@ -259,6 +253,15 @@ mod tests {
         for (extension, media_type) in TABLE {
             assert_eq!(extension, extension.to_ascii_lowercase());
             assert!(is_media_type(media_type.text) && !media_type.text.contains(';'), "{extension}");
+        }
+    }
+
+    /// The server doesn't know media types, so it has suffixes.
+    #[test]
+    fn suffixes_of_all_types_but_pages_belong_to_assets() {
+        for (extension, media_type) in TABLE {
+            let is_page = matches!(media_type.text, "text/html" | "application/xhtml+xml");
+            assert_eq!(cannery_site::is_asset(extension.as_bytes()), !is_page, "{extension}");
         }
     }
 

@@ -46,17 +46,6 @@ fn well_known_names_without_extension_have_types() {
 }
 
 #[test]
-fn missing_assets_are_distinguished_from_missing_pages() {
-    let assets = "js mjs css map png jpg svg ico avif woff2 wasm mp3 mp4 json webmanifest txt pdf xml";
-    for extension in assets.split(' ') {
-        assert!(of(&format!("a.{extension}")).asset, "{extension}");
-    }
-    for extension in ["html", "htm", "xhtml", "md", "rs", "py", "doe"] {
-        assert!(!of(&format!("a.{extension}")).asset, "{extension}");
-    }
-}
-
-#[test]
 fn override_replaces_the_table() {
     let mut types = MediaTypes::default();
     types.set("ts=text/plain").unwrap();

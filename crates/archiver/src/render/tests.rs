@@ -9,6 +9,7 @@ fn look() -> Look<'static> {
         charset: true,
         coding: Coding::Brotli,
         negotiable: true,
+        varies_by_intent: false,
         cache_control: Some("public, no-cache"),
     }
 }

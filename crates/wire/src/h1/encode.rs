@@ -11,7 +11,9 @@ use cannery_site::{
 };
 
 use crate::archive_ref::slice;
-use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies_by_encoding};
+use crate::builtin_fields::{
+    ALLOWED, PAGE_TYPE, PARTS_TYPE, is_success_sent_as_error, redirect_caching, varies_by_encoding,
+};
 use crate::decimal::put_digits;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
@@ -103,15 +105,16 @@ fn put_fields_with_rules(output: &mut Output, response: &Response<'_>, site_fiel
     let Response { answer, fields, .. } = *response;
     let archive = response.archive.bytes;
     let status = answer.status;
+    let is_of_success = is_success_sent_as_error(answer);
     let put_lines = |output: &mut Output, lines: &[u8]| {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             let is_caching = line.starts_with(b"Cache-Control:");
             if line.starts_with(b"Content-Type:") && site_fields.replaces_content_type()
-                || is_caching && site_fields.replaces_caching(archive, status)
+                || is_caching && site_fields.replaces_caching()
             {
                 continue;
             }
-            output.put(if is_caching && status >= 400 { b"Cache-Control: no-store\r\n" } else { line });
+            output.put(if is_caching && is_of_success { b"Cache-Control: no-store\r\n" } else { line });
         }
     };
 
@@ -157,7 +160,7 @@ fn put_fields_with_rules(output: &mut Output, response: &Response<'_>, site_fiel
     }
 
     let is_multipart = matches!(answer.fields, Fields::Multipart { .. });
-    for line in site_fields.lines(archive, status, has_content) {
+    for line in site_fields.lines(archive, has_content) {
         let name = line.name(archive);
         // The response has the type of its parts, and a rule sets that of the resource.
         if is_multipart && name == b"Content-Type" {

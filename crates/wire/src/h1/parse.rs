@@ -283,6 +283,7 @@ impl<'a> Fields<'_, 'a> {
                 let is_first = self.head.common.request.host.replace(value).is_none();
                 return if is_first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
             }
+            6 if is_name(name, b"accept") => self.head.common.request.intent.take_accept(value),
             6 if is_name(name, b"expect") => {
                 for expectation in elements(value) {
                     if !expectation.eq_ignore_ascii_case(b"100-continue") {
@@ -304,6 +305,9 @@ impl<'a> Fields<'_, 'a> {
                 if self.content_length.replace(length).is_some() {
                     return Err(Refusal::Framing);
                 }
+            }
+            14 if is_name(name, b"sec-fetch-dest") => {
+                self.head.common.request.intent.take_destination(value);
             }
             15 if is_name(name, b"accept-encoding") => {
                 push(&mut self.head.common.request.accept_encoding, value)?;

@@ -1,0 +1,169 @@
+//! Pages in place of missing paths: how they are cached, and which requests get them.
+
+use crate::harness::{Response, Server, pages, serve};
+
+const PAGE: &[u8] = b"<p>app";
+
+/// A rule for the files of a folder, with every field by which a site sets lifetimes.
+const ASSETS_ARE_IMMUTABLE: &str = "/assets/*\n  Cache-Control: public, max-age=31536000, immutable\n  \
+     CDN-Cache-Control: max-age=31536000\n  Surrogate-Control: max-age=31536000\n  \
+     Expires: Thu, 31 Dec 2099 23:59:59 GMT\n  X-Kept: 1\n";
+
+fn site(files: &[(&'static str, &'static str)], flags: &[&str]) -> Server {
+    let page = [("index.html", "<p>app"), ("404.html", "none"), ("assets/a.js", "1")];
+    let files: Vec<_> = page.iter().chain(files).copied().collect();
+    serve(&pages(&files), flags)
+}
+
+/// Panics if some cache may reuse a response without asking.
+fn assert_not_reused(response: &Response, what: &str) {
+    for name in ["CDN-Cache-Control", "Surrogate-Control", "Expires"] {
+        assert_eq!(response.field(name), None, "{what}");
+    }
+    let caching = response.field("Cache-Control").unwrap_or_else(|| panic!("{what}: no Cache-Control"));
+    assert!(["public, no-cache", "no-store", "no-cache"].contains(&caching), "{what}: {caching}");
+}
+
+/// One request during a deploy kept the page in place of the new file for a year, in browsers and shared caches.
+#[test]
+fn page_in_place_of_a_missing_file_is_never_immutable() {
+    let all = "/*\n  Cache-Control: public, max-age=31536000, immutable\n";
+    let kinds: [&[(&str, &str)]; 7] = [
+        &[("200.html", "<p>app")],
+        &[("_200.html", "<p>app")],
+        &[("assets/_wildcard.html", "<p>app")],
+        &[("_redirects", "/* /index.html 200\n")],
+        &[("_redirects", "# dialect: netlify\n/* /index.html 200\n")],
+        &[("_redirects", "# dialect: cloudflare\n/assets/g* /index.html 200\n")],
+        &[("_redirects", "/assets/* /index.html 200\n/assets/* /404.html 404\n")],
+    ];
+    for (rules, flags) in [
+        (ASSETS_ARE_IMMUTABLE, &[][..]),
+        (all, &[]),
+        ("", &["--cache-control", "public, max-age=31536000, immutable"]),
+        ("", &["--immutable", "/assets/"]),
+    ] {
+        for kind in kinds {
+            let files: Vec<_> = kind.iter().chain(&[("_headers", rules)]).copied().collect();
+            let server = site(&files, flags);
+            for target in ["/assets/gone", "/assets/gone/", "/assets/g.json", "/assets/g.pdf", "/assets/g.js"]
+            {
+                let response = server.get(target);
+                assert_not_reused(&response, &format!("{target} {kind:?} {flags:?}"));
+                let kept = (rules == ASSETS_ARE_IMMUTABLE).then_some("1");
+                assert_eq!(response.field("X-Kept"), kept, "other fields of the rule apply");
+                let etag = response.field("ETag").map(|etag| format!("If-None-Match: {etag}\r\n"));
+                if let Some(etag) = etag {
+                    let again = server.request("GET", target, &etag);
+                    assert_eq!(again.status, 304);
+                    assert_not_reused(&again, target);
+                }
+            }
+            let own = server.get("/assets/a.js");
+            assert!(own.field("Cache-Control").unwrap().contains("immutable"), "{kind:?} {flags:?}");
+        }
+    }
+}
+
+/// A redirect or an error below `/assets/*` kept the fields for shared caches.
+#[test]
+fn errors_and_redirects_have_no_lifetime_of_a_file() {
+    let rules = "/assets/old /assets/a.js 302\n/assets/b/* /assets/a.js 302\n";
+    let server = site(&[("_headers", ASSETS_ARE_IMMUTABLE), ("_redirects", rules)], &[]);
+    for (target, status) in [("/assets/old", 302), ("/assets/b/c", 302), ("/assets/gone", 404)] {
+        let response = server.get(target);
+        assert_eq!(response.status, status, "{target}");
+        assert_not_reused(&response, target);
+    }
+    let refused = server.request("GET", "/assets/a.js", "Range: bytes=99-\r\n");
+    assert_eq!(refused.status, 416);
+    assert_not_reused(&refused, "416");
+}
+
+#[test]
+fn rules_for_the_own_file_decide_how_a_fallback_page_is_cached() {
+    let caching = |headers: &'static str, target: &str| {
+        let files = [("200.html", "<p>app"), ("_headers", headers)];
+        let response = site(&files, &[]).get(target);
+        (response.field("Cache-Control").unwrap().to_owned(), response.field("Vary").map(str::to_owned))
+    };
+    let (value, vary) = caching("/200.html\n  Cache-Control: max-age=60\n", "/gone");
+    assert_eq!(value, "max-age=60");
+    assert!(vary.unwrap().contains("Accept, Sec-Fetch-Dest"), "a request for a script gets a 404");
+    assert_eq!(caching("/*\n  Cache-Control: no-store\n", "/gone"), ("no-store".to_owned(), None));
+    assert_eq!(caching("/200.html\n  Cache-Control: immutable\n", "/gone").0, "public, no-cache");
+    assert_eq!(caching("/gone\n  Cache-Control: max-age=60\n", "/gone").0, "public, no-cache");
+    let error = caching("/404.html\n  Cache-Control: max-age=60\n", "/gone.png").0;
+    assert_eq!(error, "max-age=60");
+}
+
+/// The file under a fixed name changes with each release.
+#[test]
+fn rewrite_to_a_hashed_file_is_not_immutable() {
+    // The name has the first digits of the SHA-256 of the content `x`.
+    let files = [
+        ("app-2d711642b726b044.js", "x"),
+        (
+            "_redirects",
+            "/latest.js /app-2d711642b726b044.js 200\n/new/* /app-2d711642b726b044.js 200\n/page /index.html 200\n",
+        ),
+        ("_headers", "/page\n  Cache-Control: max-age=9\n"),
+    ];
+    let server = site(&files, &[]);
+    let caching = |target: &str| server.get(target).field("Cache-Control").unwrap().to_owned();
+    assert!(caching("/app-2d711642b726b044.js").contains("immutable"));
+    assert_eq!([caching("/latest.js"), caching("/new/a.js")], ["public, max-age=3600"; 2]);
+    assert_eq!(caching("/page"), "max-age=9", "a rule for exactly this path");
+}
+
+/// Scripts that asked for data got HTML, and crawlers got it for `/robots.txt`.
+#[test]
+fn missing_data_is_a_404() {
+    for kind in [("200.html", "<p>app"), ("_redirects", "/* /index.html 200\n")] {
+        let server = site(&[kind], &[]);
+        let suffixes = "json jsonld xml rss atom txt webmanifest pdf zip gz br tar csv md m3u8 ts m4s vtt data bin pck \
+                        unityweb wav mp3 js css png woff2 map wasm PDF sh py";
+        for suffix in suffixes.split_ascii_whitespace() {
+            let response = server.get(&format!("/data/gone.{suffix}"));
+            assert_eq!(
+                (response.status, response.field("Cache-Control")),
+                (404, Some("no-store")),
+                "{suffix}"
+            );
+        }
+        for path in ["/.well-known/assetlinks", "/robots.txt", "/sitemap.xml"] {
+            for accept in ["", "Accept: text/html,*/*\r\n", "Sec-Fetch-Dest: document\r\n"] {
+                assert_eq!(server.request("GET", path, accept).status, 404, "{path} {accept}");
+            }
+        }
+        for page in ["/user/john.doe", "/v1.2", "/a.html", "/a/", "/releases/v1.2.3-beta", "/x.php"] {
+            assert_eq!(server.get(page).body, PAGE, "{page}");
+        }
+    }
+}
+
+#[test]
+fn request_decides_between_page_and_error() {
+    let server = site(&[("200.html", "<p>app"), ("img/_wildcard.png", "blank")], &[]);
+    let navigation = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
+    for (target, fields, status) in [
+        ("/blog/node.js", "", 404),
+        ("/blog/node.js", "Accept: */*\r\n", 404),
+        ("/blog/node.js", navigation, 200),
+        ("/blog/node.js", "Sec-Fetch-Dest: document\r\n", 200),
+        ("/blog/node.js", "Sec-Fetch-Dest: iframe\r\n", 200),
+        ("/blog/node.js", "Sec-Fetch-Dest: script\r\n", 404),
+        ("/price-list.pdf", navigation, 404),
+        ("/chunk", "Sec-Fetch-Dest: script\r\nAccept: */*\r\n", 404),
+        ("/chunk", "Sec-Fetch-Dest: empty\r\nAccept: */*\r\n", 200),
+        ("/api/users", "Accept: application/json\r\n", 404),
+        ("/api/users", "Accept: application/json, text/plain, */*\r\n", 200),
+        ("/img/a", "Sec-Fetch-Dest: image\r\n", 200),
+        ("/img/a.png", "Sec-Fetch-Dest: image\r\n", 200),
+        ("/img/a.jpg", "Sec-Fetch-Dest: image\r\n", 404),
+    ] {
+        let response = server.request("GET", target, fields);
+        assert_eq!(response.status, status, "{target} {fields}");
+        assert!(status == 200 || response.field("Cache-Control") == Some("no-store"), "{target} {fields}");
+    }
+}
