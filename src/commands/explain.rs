@@ -223,6 +223,13 @@ fn describe_reasons(
         lines.extend(describe_rule(site.archive(), files, host, key, answer.reason)?);
         lines.extend(describe_representations(site.archive(), host, key, &head.request)?);
     }
+    let is_page = !matches!(answer.fields, Fields::Redirect(_)) && answer.status < 400;
+    if is_page && matches!(answer.reason, Reason::Fallback(_) | Reason::Rule(_)) {
+        lines.push(
+            "It stands in for another path: header rules for this path don't decide how it is cached."
+                .to_owned(),
+        );
+    }
     if answer.status == 304 {
         lines.push(
             "The client has this version already, according to the conditions in its request.".to_owned(),
@@ -246,6 +253,7 @@ fn describe_source(
         Some((_, Record::Resource(resource))) => Some(resource),
         _ => None,
     };
+    let is_withdrawn = resource.is_some_and(|resource| resource.status == 410);
     let site = record.as_ref().and_then(|(site, _)| *site);
 
     let named = match reason {
@@ -263,7 +271,11 @@ fn describe_source(
             })
         }),
         Reason::Path(Origin::Rule) => rule_line(archive, site, RuleId::Path(key.bytes()))?
-            .map(|line| format!("The rule at `{line}` is for exactly this path.")),
+            .map(|line| format!("The rule at `{line}` is for exactly this path."))
+            .or_else(|| {
+                is_withdrawn
+                    .then(|| "A file of an earlier release had this path. It was withdrawn.".to_owned())
+            }),
         Reason::Rule(ordinal) => rule_line(archive, None, RuleId::Ordinal(ordinal))?
             .map(|line| format!("The rule at `{line}` answers:")),
         Reason::Fallback(covered) => match answer.body {

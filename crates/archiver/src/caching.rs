@@ -16,8 +16,7 @@ pub enum CacheKind {
 
 /// Returns the default `Cache-Control` value.
 ///
-/// `fingerprinted` means that the name contains a verified digest of the content (see [`crate::fingerprint`]), so it never
-/// stands for other bytes.
+/// `fingerprinted` means that the name never stands for other bytes.
 pub fn cache_control(kind: CacheKind, fingerprinted: bool) -> &'static str {
     match (kind, fingerprinted) {
         (_, true) => "public, max-age=31536000, immutable",
@@ -29,9 +28,8 @@ pub fn cache_control(kind: CacheKind, fingerprinted: bool) -> &'static str {
 /// Returns the cache policy of the file at `path`.
 pub fn cache_kind(path: &[u8], media_type: MediaType<'_>) -> CacheKind {
     let essence = essence(media_type.text);
-    let is_entry = ENTRY_TYPES.contains(&essence)
-        || essence.ends_with("+json")
-        || SERVICE_WORKERS.iter().any(|name| file_name(path) == name.as_bytes());
+    let is_entry =
+        ENTRY_TYPES.contains(&essence) || essence.ends_with("+json") || is_service_worker(file_name(path));
     if is_entry { CacheKind::Entry } else { CacheKind::Part }
 }
 
@@ -46,17 +44,20 @@ const ENTRY_TYPES: [&str; 7] = [
     "text/html",
 ];
 
-/// Names of service workers, as tools generate them.
-const SERVICE_WORKERS: [&str; 8] = [
-    "firebase-messaging-sw.js",
-    "ngsw-worker.js",
-    "service-worker.js",
-    "service-worker.mjs",
-    "service_worker.js",
-    "serviceworker.js",
-    "sw.js",
-    "sw.mjs",
-];
+/// Returns `true` for the names of service workers, and of the scripts that register them: browsers ask for these by the same
+/// name for years.
+pub(crate) fn is_service_worker(name: &[u8]) -> bool {
+    let name = name.to_ascii_lowercase();
+    let Some(stem) = name.strip_suffix(b".js").or_else(|| name.strip_suffix(b".mjs")) else { return false };
+    // Without what separates words: `service-worker`, `service_worker`.
+    let letters: Vec<u8> = stem.iter().copied().filter(|byte| !matches!(byte, b'-' | b'_' | b'.')).collect();
+    let mut words = stem.split(|byte| matches!(byte, b'-' | b'_' | b'.'));
+    words.any(|word| word == b"sw")
+        || letters.starts_with(b"registersw")
+        || ["serviceworker", "ngswworker", "onesignalsdkworker", "onesignalsdkupdaterworker"]
+            .iter()
+            .any(|known| letters.windows(known.len()).any(|window| window == known.as_bytes()))
+}
 
 #[cfg(test)]
 mod tests {
@@ -70,11 +71,14 @@ mod tests {
 
     #[test]
     fn entry_points_are_revalidated_before_each_use() {
-        let entries = "index.html a.xhtml data.json map.geojson feed.xml feed.atom feed.rss site.webmanifest sw.js a/sw.js";
+        let entries = "index.html a.xhtml data.json map.geojson feed.xml feed.atom feed.rss site.webmanifest sw.js a/sw.js \
+                       registerSW.js service-worker.mjs service_worker.js firebase-messaging-sw.js ngsw-worker.js sw-1a2b3c4d.js";
         for path in entries.split(' ') {
             assert_eq!(kind(path), CacheKind::Entry, "{path}");
         }
-        for path in ["app.js", "app.css", "logo.svg", "a.png", "notes.txt", "answer.js"] {
+        for path in
+            ["app.js", "app.css", "logo.svg", "a.png", "notes.txt", "answer.js", "swiper.js", "sw.css"]
+        {
             assert_eq!(kind(path), CacheKind::Part, "{path}");
         }
     }

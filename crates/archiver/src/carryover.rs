@@ -1,28 +1,40 @@
 //! Carries fingerprinted files of earlier releases forward, so that a page loaded before a deploy keeps working.
 //!
 //! Carried paths keep their bytes and heads. They never replace a path of this release, and hosts without a site in this
-//! release get none: a removed site stays removed.
+//! release get none: a removed site stays removed. Pages are never carried.
+//!
+//! A path that `--ignore` or `.canneryignore` matches is withdrawn: this archive answers 410, so that a server doesn't find it
+//! in an earlier release either.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cannery_archive::{
-    Corrupt, Digest, Head, NewHead, Origin, Record, RecordKind, Resource, percent_encode, split_host,
+    Coding, Corrupt, Digest, Head, NewHead, Origin, Record, RecordKind, Resource, percent_encode, split_host,
 };
 
 use cannery_site::is_immutable;
 
-use crate::bundles::ToolFolders;
+use crate::bundles::{Evidence, InferableNames, source_path};
 use crate::content::Form;
+use crate::diagnostic::Diagnostic;
 use crate::error::{Error, PreviousError};
 use crate::manifest::Release;
 use crate::previous::{Earlier, Previous, Rank};
 use crate::routes::{HostId, Routes};
+use crate::skip::{SkipReason, SkipRules};
 use crate::store::Store;
+
+/// The status of withdrawn paths.
+pub(crate) const WITHDRAWN_STATUS: u16 = 410;
 
 /// The carried paths.
 #[derive(Default)]
 pub(crate) struct Carryover {
     pub(crate) paths: Vec<CarriedPath>,
+    /// Paths of earlier releases that patterns leave out.
+    pub(crate) withdrawn: BTreeSet<(HostId, Box<[u8]>)>,
+    /// The body of the response for those, if there are any.
+    pub(crate) withdrawn_body: Option<Form>,
     /// The releases within the limits, newest first, with the paths of each.
     pub(crate) releases: Vec<Release>,
 }
@@ -49,15 +61,19 @@ impl Carryover {
     /// Selects the paths to carry, and stores their bodies.
     pub(crate) fn store(
         previous: &Previous,
-        tool_folders: &ToolFolders<'_>,
-        routes: &Routes,
+        selection: &Selection<'_>,
         store: &mut Store,
     ) -> Result<Carryover, Error> {
         let mut candidates = BTreeMap::new();
+        let mut withdrawn = BTreeSet::new();
         for earlier in &previous.archives {
             let failed = |source| Error::Previous { path: earlier.path.clone(), source };
-            gather(earlier, previous, tool_folders, routes, &mut candidates).map_err(failed)?;
+            gather(earlier, previous, selection, &mut candidates, &mut withdrawn).map_err(failed)?;
         }
+        let withdrawn_body = match withdrawn.is_empty() {
+            true => None,
+            false => Some(withdrawn_form(store)?),
+        };
         let mut releases = previous.releases.clone();
         let mut paths = Vec::with_capacity(candidates.len());
         for ((host, key), candidate) in candidates {
@@ -67,7 +83,22 @@ impl Carryover {
             }
             paths.push(CarriedPath { host, key, modified: candidate.resource.modified, forms });
         }
-        Ok(Carryover { paths, releases: releases.into_values().collect() })
+        Ok(Carryover { paths, withdrawn, withdrawn_body, releases: releases.into_values().collect() })
+    }
+
+    /// Returns a note about the withdrawn paths.
+    pub(crate) fn note(&self) -> Option<Diagnostic> {
+        let (_, example) = self.withdrawn.first()?;
+        let example = String::from_utf8_lossy(example);
+        let others = match self.withdrawn.len() - 1 {
+            0 => String::new(),
+            1 => " and 1 more path".to_owned(),
+            count => format!(" and {count} more paths"),
+        };
+        let message = format!(
+            "`{example}`{others} of earlier releases answer {WITHDRAWN_STATUS} from now on, because a pattern leaves them out"
+        );
+        Some(Diagnostic::note(b".", "withdrawn", message))
     }
 
     /// Returns upper bounds of the bytes and records that remain to be written.
@@ -75,7 +106,28 @@ impl Carryover {
         // Record header, host and key, then representations, all with 64-bit numbers. The manifest contains host and key
         // again, with at most three characters per byte.
         let path = |path: &CarriedPath| (29 + (256 + path.key.len()) * 4 + path.forms.len() * 41) as u64;
-        (self.paths.iter().map(path).sum(), self.paths.len() as u64)
+        let withdrawn = |(_, key): &(HostId, Box<[u8]>)| (29 + 256 + key.len() + 41) as u64;
+        let bytes = self.paths.iter().map(path).chain(self.withdrawn.iter().map(withdrawn)).sum();
+        (bytes, (self.paths.len() + self.withdrawn.len()) as u64)
+    }
+}
+
+/// Decides which files of earlier releases are carried.
+pub(crate) struct Selection<'a> {
+    pub(crate) routes: &'a Routes,
+    pub(crate) evidence: &'a Evidence,
+    pub(crate) names: InferableNames<'a>,
+    pub(crate) skip_rules: &'a SkipRules,
+}
+
+impl Selection<'_> {
+    /// Returns `true` if a pattern of this build leaves out a path of the source folder, or a folder that it is in.
+    fn is_withdrawn(&self, path: &[u8]) -> bool {
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(slash, _)| slash);
+        let is_left_out = |path: &[u8], is_folder| {
+            matches!(self.skip_rules.verdict(path, is_folder), Some(SkipReason::Pattern { .. }))
+        };
+        slashes.into_iter().any(|slash| is_left_out(&path[..slash], true)) || is_left_out(path, false)
     }
 }
 
@@ -83,11 +135,12 @@ impl Carryover {
 fn gather<'a>(
     earlier: &'a Earlier,
     previous: &Previous,
-    tool_folders: &ToolFolders<'_>,
-    routes: &Routes,
+    selection: &Selection<'_>,
     candidates: &mut BTreeMap<(HostId, Box<[u8]>), Candidate<'a>>,
+    withdrawn: &mut BTreeSet<(HostId, Box<[u8]>)>,
 ) -> Result<(), PreviousError> {
     let archive = &earlier.archive;
+    let Selection { routes, evidence, names, .. } = selection;
     for entry in archive.entries() {
         let entry = entry?;
         let RecordKind::Path(stored) = entry.kind() else { continue };
@@ -95,11 +148,23 @@ fn gather<'a>(
         let (name, key) = split_host(stored);
         let Some(host) = host_with_site(routes, name) else { continue };
         let place = (host, key.into());
+        if routes.paths.contains_key(&place) {
+            continue;
+        }
+        let path = source_path(stored);
+        let was_withdrawn = resource.origin == Origin::Rule && resource.status == WITHDRAWN_STATUS;
         // The earlier build may not have recognized names that are recognized by comparison with this release.
         let is_fingerprinted = resource.origin == Origin::Carried
-            || tool_folders.has_fingerprinted_key(stored)
+            || evidence.has_fingerprinted_key(stored)
             || is_immutable(archive, &resource)?;
-        if routes.paths.contains_key(&place) || !is_fingerprinted {
+        if !is_fingerprinted && !was_withdrawn {
+            continue;
+        }
+        if selection.is_withdrawn(&path) {
+            withdrawn.insert(place);
+            continue;
+        }
+        if was_withdrawn || !names.may_infer(&path) || evidence.is_ambiguous_key(stored) {
             continue;
         }
         let release = release_of(earlier, &resource, stored)?;
@@ -112,6 +177,14 @@ fn gather<'a>(
         }
     }
     Ok(())
+}
+
+/// Stores the body of the response for withdrawn paths.
+fn withdrawn_form(store: &mut Store) -> Result<Form, Error> {
+    let bytes = b"This file was withdrawn.\n";
+    let digest = Digest::of(bytes);
+    let body = store.body(&digest, bytes)?;
+    Ok(Form { coding: Coding::Identity, body, length: bytes.len() as u64, etag: digest.etag() })
 }
 
 /// Returns the rank of the release that a resource was last part of.
@@ -155,7 +228,7 @@ fn copied(head: &Head<'_>) -> NewHead {
 }
 
 /// Returns the index of a host; `None` if this release has no site for it.
-fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
+pub(crate) fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
     let Some(name) = name else { return Some(None) };
     let place = routes.hosts.iter().position(|host| host.has_site && host.name.as_bytes() == name)?;
     Some(Some(u32::try_from(place).ok()?))

@@ -9,7 +9,7 @@ use cannery_archive::{
 use cannery_site::{is_asset, suffix};
 use cannery_wire::response_head::override_bit;
 
-use crate::carryover::Carryover;
+use crate::carryover::{Carryover, WITHDRAWN_STATUS};
 use crate::content::Contents;
 use crate::headers::{HeaderField, HeaderRule, is_single_valued};
 use crate::options::{LastModified, Options};
@@ -45,6 +45,17 @@ pub(crate) struct Emitted {
     pub(crate) redirects: u64,
     pub(crate) heads: u64,
 }
+
+/// The head of the response for withdrawn paths.
+const WITHDRAWN: Look<'static> = Look {
+    status: WITHDRAWN_STATUS,
+    media_type: "text/plain",
+    charset: true,
+    coding: Coding::Identity,
+    negotiable: false,
+    varies_by_intent: false,
+    cache_control: Some("no-store"),
+};
 
 /// Returns upper bounds of the bytes and records of paths, scopes and hidden files.
 pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u64, u64) {
@@ -186,6 +197,9 @@ impl<'a> Emission<'a> {
         for head in carried.paths.iter().flat_map(|path| path.forms.iter().map(|(_, head)| head)) {
             self.heads.note_head(head.clone());
         }
+        if carried.withdrawn_body.is_some() {
+            self.heads.note(WITHDRAWN, None);
+        }
 
         for ((host, _), scope) in &routes.scopes {
             for (_, id) in &scope.fallbacks {
@@ -250,9 +264,24 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// Writes the paths carried from earlier releases, with their original heads.
+    /// Writes the paths carried from earlier releases, with their original heads, and the withdrawn ones.
     fn carried(&mut self, writer: &mut Writer, carried: &Carryover) -> Result<(), WriteError> {
         let mut buffer = KeyBuffer::new();
+        if let Some(form) = &carried.withdrawn_body {
+            let head = self.heads.of(writer, WITHDRAWN, None)?;
+            let page = NewRepresentation { coding: form.coding, etag: form.etag, body: form.body, head };
+            for (host, key) in &carried.withdrawn {
+                let record = NewRecord::Resource {
+                    status: WITHDRAWN_STATUS,
+                    origin: Origin::Rule,
+                    modified: None,
+                    representations: vec![page],
+                };
+                let name = key.strip_prefix(b"/").unwrap_or(key);
+                let Ok(key) = Key::from_file(name, &mut buffer) else { continue };
+                writer.path(self.routes.host_name(*host), key, &record)?;
+            }
+        }
         for path in &carried.paths {
             let mut representations = Vec::with_capacity(path.forms.len());
             for (form, head) in &path.forms {

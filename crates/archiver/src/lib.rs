@@ -68,6 +68,7 @@ mod sources_cache; // Cache of digests of source files.
 mod bundles; // Fingerprinted names of bundlers.
 mod carryover; // Fingerprinted files of earlier releases.
 mod previous; // Archives of earlier releases.
+mod replaced; // Files that only the replaced archive has.
 
 // Builds of one folder again and again, in one process.
 mod cancel; // Cancellation.
@@ -121,9 +122,9 @@ use std::fs::File;
 
 use cannery_base::FileStamp;
 
-use crate::bundles::ToolFolders;
+use crate::bundles::{Evidence, InferableNames};
 use crate::caches::{Caches, DiskCaches};
-use crate::carryover::Carryover;
+use crate::carryover::{Carryover, Selection};
 use crate::destination::Destination;
 use crate::emit::{Emission, Rules};
 use crate::encode::Encoding;
@@ -229,9 +230,11 @@ pub(crate) fn build(
         progress,
     };
     let mut read = reading.run(&mut store)?;
+    bundles::unmark_entries(options, &sources, &mut read.contents);
     let mut remarks = immutable::mark(options, &sources, &mut read.contents)?;
-    let tool_folders = ToolFolders::find(&sources, &previous)?;
-    remarks.append(&mut bundles::mark(&sources, &tool_folders, &mut read.contents));
+    let names = InferableNames(options);
+    let mut evidence = Evidence::find(&sources, &read.contents, &previous, names)?;
+    remarks.append(&mut bundles::mark(options, &sources, &mut evidence, &mut read.contents)?);
     report.diagnostics.append(&mut remarks);
     read::store_hidden(&routes.hidden, &sources, &mut read.contents, &mut store)?;
 
@@ -239,7 +242,10 @@ pub(crate) fn build(
         Encoding { options, sources: &sources, caches: &caches, effort, cancel: &cancel, progress };
     stopwatch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
     let tally = encoding.run(&mut read.contents, &mut store)?;
-    let carried = Carryover::store(&previous, &tool_folders, &routes, &mut store)?;
+    let (skip_rules, _) = prepare::skip_rules(options)?;
+    let selection = Selection { routes: &routes, evidence: &evidence, names, skip_rules: &skip_rules };
+    let carried = Carryover::store(&previous, &selection, &mut store)?;
+    report.diagnostics.extend(carried.note());
 
     stopwatch.stage(Stage::Write, Some(routes.paths.len() as u64));
     let (bytes, records) = emit::bound(&routes, &sources, options);
@@ -268,7 +274,9 @@ pub(crate) fn build(
         emitted: &emitted,
     });
     report.add_carried(serial, &carried);
-    writer.manifest(&manifest::encode(options, &report, &carried.releases, &routes)).map_err(write_error())?;
+    writer
+        .manifest(&manifest::encode(options, &report, &carried.releases, &evidence.mutable(), &routes))
+        .map_err(write_error())?;
     writer.set_serial(serial);
 
     let bodies = Bodies::new(body_ids, writer.body_extents());
@@ -295,6 +303,9 @@ pub(crate) fn build(
     }
 
     stopwatch.stage(Stage::Publish, None);
+    if let Destination::Path(_) = destination {
+        report.diagnostics.extend(replaced::note(options, &routes));
+    }
     // About this machine, and not about the folder, so it is no error for `--strict`.
     report.diagnostics.extend(destination.warning());
     destination.publish(&file)?;

@@ -21,6 +21,8 @@ pub struct Manifest {
     pub released: Option<u64>,
     /// Earlier releases that the archive carries files of, newest first.
     pub previous: Vec<Release>,
+    /// Paths of source files whose names look fingerprinted, although they stood for other bytes in an earlier release.
+    pub mutable: Vec<String>,
 }
 
 /// An earlier release. The digest distinguishes releases with the same serial.
@@ -48,8 +50,15 @@ impl Manifest {
     }
 }
 
-/// Returns the manifest of a build as JSON. `previous` are the releases that it carries files of.
-pub(crate) fn encode(options: &Options, report: &Report, previous: &[Release], routes: &Routes) -> Vec<u8> {
+/// Returns the manifest of a build as JSON. `previous` are the releases that it carries files of, and `mutable` those of
+/// [`Manifest::mutable`].
+pub(crate) fn encode(
+    options: &Options,
+    report: &Report,
+    previous: &[Release],
+    mutable: &[String],
+    routes: &Routes,
+) -> Vec<u8> {
     let (rule_files, rule_lines) = rule_lines(routes);
     let encoders: BTreeMap<&str, _> = options
         .encoders
@@ -61,7 +70,7 @@ pub(crate) fn encode(options: &Options, report: &Report, previous: &[Release], r
         })
         .collect();
 
-    let manifest = json!({
+    let mut manifest = json!({
         "schema": SCHEMA_VERSION,
         "tool": concat!("cannery ", env!("CARGO_PKG_VERSION")),
         "encoders": encoders,
@@ -79,6 +88,9 @@ pub(crate) fn encode(options: &Options, report: &Report, previous: &[Release], r
         "contents": report.contents,
         "codings": report.codings,
     });
+    if !mutable.is_empty() {
+        manifest["mutable"] = json!(mutable);
+    }
     manifest.to_string().into_bytes()
 }
 

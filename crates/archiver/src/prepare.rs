@@ -31,9 +31,7 @@ pub(crate) fn sources(
     destination: &Destination,
     session: Option<&mut Session<'_>>,
 ) -> Result<(Sources, Report), Error> {
-    let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
-    let mut diagnostics = rules.add_ignore_file(&options.sources)?;
-    options.ignore.iter().try_for_each(|pattern| rules.add_pattern(pattern))?;
+    let (rules, mut diagnostics) = skip_rules(options)?;
     let list = || walk(&options.sources, &rules, options.links_out);
     let mut walked = match &session {
         Some(session) => stability::walk(&options.sources, &session.earlier, list)?,
@@ -110,6 +108,14 @@ pub(crate) fn check_unfinished(
         return Err(Error::Unfinished { folder: options.sources.clone() });
     }
     Ok(())
+}
+
+/// Returns the names to leave out, and remarks about the ignore file.
+pub(crate) fn skip_rules(options: &Options) -> Result<(SkipRules, Vec<Diagnostic>), Error> {
+    let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
+    let diagnostics = rules.add_ignore_file(&options.sources)?;
+    options.ignore.iter().try_for_each(|pattern| rules.add_pattern(pattern))?;
+    Ok((rules, diagnostics))
 }
 
 /// Checks that the site has a start page: an empty folder would take the site offline. A folder that had files in the last

@@ -40,6 +40,8 @@ pub(crate) struct Earlier {
     pub(crate) own: Rank,
     /// Rank of the release that each carried path was last part of.
     pub(crate) carried: HashMap<String, Rank>,
+    /// See [`Manifest::mutable`].
+    pub(crate) mutable: Vec<String>,
     /// Set once all bytes have been compared with the digest.
     is_verified: bool,
 }
@@ -113,6 +115,10 @@ impl Previous {
         for path in &options.previous {
             if path.is_dir() || is_in_empty_release_dir(path) {
                 previous.add_directory(path, own.as_deref())?;
+            } else if *path == options.archive && !path.exists() {
+                // The archive that this build would replace, at the first deploy.
+                let message = "doesn't exist yet: this is the first release";
+                previous.notes.push(Diagnostic::note(path.as_os_str().as_bytes(), "first-release", message));
             } else {
                 previous.add(path, Verification::Now).map_err(failed(path))?;
             }
@@ -205,7 +211,8 @@ impl Previous {
             carried.extend(paths.into_iter().map(|path| (path, rank(&release))));
             self.releases.entry(rank(&release)).or_insert(release);
         }
-        self.archives.push(Earlier { path: path.to_owned(), archive, own: rank(&own), carried, is_verified });
+        let (path, mutable, rank_of_own) = (path.to_owned(), manifest.mutable, rank(&own));
+        self.archives.push(Earlier { path, archive, own: rank_of_own, carried, mutable, is_verified });
         self.releases.insert(rank(&own), own);
         Ok(())
     }

@@ -109,7 +109,8 @@ fn immutable_file<'a>(
     Ok(is_immutable(archive, &resource)?.then_some(resource))
 }
 
-/// Returns `true` if a resource is a file with `Cache-Control: immutable`, so that its name never refers to other content.
+/// Returns `true` if a resource is a file with `Cache-Control: immutable`, so that its name never refers to other content, and no
+/// page: a page that was taken down stays down.
 ///
 /// # Errors
 /// Returns [`Corrupt`] if the archive is corrupt.
@@ -118,7 +119,16 @@ pub fn is_immutable(archive: &Archive, resource: &Resource<'_>) -> Result<bool, 
         return Ok(false);
     }
     let Some(representation) = resource.representations().next().transpose()? else { return Ok(false) };
-    Ok(has_immutable(&archive.head(representation.head)?))
+    let head = archive.head(representation.head)?;
+    Ok(has_immutable(&head) && !is_page(&head))
+}
+
+fn is_page(head: &Head<'_>) -> bool {
+    let mut parts = head.content_type().splitn(2, |byte| *byte == b':');
+    let value = parts.nth(1).unwrap_or_default().trim_ascii_start();
+    let begins_with =
+        |name: &[u8]| value.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    begins_with(b"text/html") || begins_with(b"application/xhtml+xml")
 }
 
 /// Returns `true` if a head has `Cache-Control` with `immutable` (RFC 8246 §2).

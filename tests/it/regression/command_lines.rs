@@ -132,6 +132,7 @@ fn explain_names_files_and_lines() {
         ("/docs/x", "The rule at `docs/_redirects:1`"),
         ("/none", "`404.html`, the page for this status"),
         ("/deep/none", "the fallback page `deep/_wildcard.html`"),
+        ("/deep/none", "header rules for this path don't decide how it is cached"),
         ("http://a.example/", "The file `_hosts/a.example/index.html` answers"),
     ] {
         prints("cannery", &["explain", &archive, url], words);

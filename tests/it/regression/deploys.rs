@@ -176,6 +176,38 @@ fn archives_are_added_and_removed_while_serving() {
     assert_eq!([1, 2, 5].map(status), [200, 200, 404]);
 }
 
+/// A page with a hash in its name was served for as long as an earlier archive had it.
+#[test]
+fn deleted_page_stays_deleted() {
+    let directory = Directory::new();
+    let page = || "page".to_owned();
+    let files = [("index.html", page()), ("assets/draft-63b2c4069545.html", page())];
+    directory.build_files("1.cdb", &files, &[]);
+    directory.build_files("2.cdb", &files[..1], &[]);
+    directory.uses("2");
+    let server = Server::start(&["--releases", &directory.text()]);
+    for path in ["/assets/draft-63b2c4069545.html", "/assets/draft-63b2c4069545"] {
+        assert_eq!(server.get(path).status, 404, "{path}");
+    }
+}
+
+/// The earlier archive still answered for a file that a pattern leaves out.
+#[test]
+fn withdrawn_file_is_gone_although_an_earlier_archive_has_it() {
+    let directory = Directory::new();
+    directory.build(1, &[]);
+    let previous = directory.text();
+    directory.build(2, &["--previous", &previous, "--ignore", "/assets/app-1.js"]);
+    directory.uses("2");
+    let server = Server::start(&["--releases", &directory.text()]);
+    let response = server.get("/assets/app-1.js");
+    assert_eq!((response.status, response.field("Cache-Control")), (410, Some("no-store")));
+    assert_eq!(script(&server, 2), has(2));
+    let archive = directory.path("2.cdb").to_str().unwrap().to_owned();
+    let explained = run("cannery", &["explain", &archive, "/assets/app-1.js"]);
+    assert!(String::from_utf8_lossy(&explained.stdout).contains("It was withdrawn."));
+}
+
 #[test]
 fn each_host_has_its_release_directory() {
     let one = Directory::new();

@@ -1,5 +1,8 @@
 //! Unit tests of names that bundlers give to files.
 
+use std::fs;
+
+use super::names::{Digits, Shape, hash_in, is_word_or_date};
 use super::*;
 
 #[test]
@@ -63,6 +66,14 @@ fn words_numbers_dates_and_versions_do_not_look_hashed() {
     }
 }
 
+/// Returns `true` if a name has a hash of eight digits after this separator, as another name of its suffix has.
+fn has_hash_of_shape(name: &str, separator: u8) -> bool {
+    let suffix = name.rsplit('.').next().unwrap();
+    let other = format!("x{}DKwAzefS.{suffix}", char::from(separator));
+    let shape = Shape::of(other.as_bytes(), &(2..10)).unwrap();
+    shape.range_in(name.as_bytes()).is_some_and(|hash| !is_word_or_date(&name.as_bytes()[hash]))
+}
+
 /// Names in the output of Vite, Rollup, webpack, Parcel and VitePress.
 #[test]
 fn hashes_that_resemble_words_are_recognized_by_their_shape() {
@@ -79,14 +90,14 @@ fn hashes_that_resemble_words_are_recognized_by_their_shape() {
         ("mu-77229645.js", b'-'),
         ("77.78939443.css", b'.'),
     ] {
-        assert!(has_hash_of_shape(name.as_bytes(), separator, 8), "{name}");
+        assert!(has_hash_of_shape(name, separator), "{name}");
     }
     for token in [
         "settings", "backdrop", "vertical", "DarkMode", "AppShell", "IconsSvg", "overview", "shortcut",
         "symphony", "rhythmic", "nightfly", "FAQsPage", "HTMLView", "toString", "20240131", "light-up",
     ] {
         let name = format!("logo-{token}.svg");
-        assert!(!has_hash_of_shape(name.as_bytes(), b'-', 8), "{name}");
+        assert!(!has_hash_of_shape(&name, b'-'), "{name}");
     }
 }
 
@@ -123,7 +134,55 @@ fn manifests_list_existing_files() {
     )
     .unwrap();
     fs::write(root.path().join("manifest.json"), "no JSON").unwrap();
-    let mut listed: Vec<_> = listed_in_manifests(root.path()).into_iter().collect();
+    let mut listed: Vec<_> = manifests::listed(root.path()).into_iter().collect();
     listed.sort();
     assert_eq!(listed, [&b"assets/main-abcdefgh.js"[..], b"static/js/main.4f3a9b1c.js"]);
+}
+
+/// Icons of web apps were listed too.
+#[test]
+fn manifest_of_a_web_app_lists_no_hashed_names() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["big-logo.png", "icon-DKwAzefS.png"] {
+        fs::write(root.path().join(name), "").unwrap();
+    }
+    let manifest = r#"{"name": "App", "icons": [{"src": "/big-logo.png"}, {"src": "icon-DKwAzefS.png"}]}"#;
+    fs::write(root.path().join("manifest.json"), manifest).unwrap();
+    assert!(manifests::listed(root.path()).is_empty());
+    let angular = r#"{"hashTable": {"/big-logo.png": "0"}}"#;
+    fs::write(root.path().join("ngsw.json"), angular).unwrap();
+    assert!(manifests::listed(root.path()).is_empty());
+}
+
+#[test]
+fn words_with_digits_and_capitals_are_no_hashes() {
+    for name in ["registerSW.js", "slide-XMas2024.jpg", "Invoice-README12.pdf", "iPhone15Pro.png"] {
+        assert_eq!(hash_in(name.as_bytes()), None, "{name}");
+    }
+}
+
+#[test]
+fn shape_has_the_digits_of_its_encoding() {
+    let hexadecimal = Digits::of(b"4f3a9b1c");
+    assert!(hexadecimal.contain(b"00c0ffee") && !hexadecimal.contain(b"4f3a9b1z"));
+    assert!(!hexadecimal.contain(b"DKwAzefS"));
+    assert!(Digits::of(b"DKwAzefS").contain(b"B-5_xcvb"));
+    assert!(!Digits::of(b"2NWTQWGT").contain(b"4f3a9b1c"));
+}
+
+#[test]
+fn pages_service_workers_and_manifests_are_never_inferred() {
+    let options = Options::new("a", "b");
+    let names = InferableNames(&options);
+    for name in [
+        "a-63b2c4069545.html",
+        "a-63b2c4069545.XHTML",
+        "sw.js",
+        "registerSW.js",
+        "assets/sw-DKwAzefS.js",
+        "app.1f3a9b1c.webmanifest",
+    ] {
+        assert!(!names.may_infer(name.as_bytes()), "{name}");
+    }
+    assert!(names.may_infer(b"workbox-9c191d2f.js") && names.may_infer(b"assets/swiper-DKwAzefS.js"));
 }

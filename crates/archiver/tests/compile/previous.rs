@@ -123,13 +123,228 @@ fn newer_release_wins_in_any_order_of_flags() {
     let mut deploys = Deploys::new();
     deploys.site.options.immutable = vec!["*.js".into()];
     deploys.release("1", &[("app.js", "first")], &[]);
-    deploys.release("2", &[("app.js", "second")], &["1"]);
+    deploys.release("2", &[("app.js", "first"), ("new.js", "1")], &["1"]);
     let built = deploys.release("3", &[("a.css", "1")], &["1", "2"]);
     let expected = deploys.site.archive_bytes();
-    assert_eq!(built.page("/app.js").text(), "second");
-    assert_eq!(carried(&built), [(2, 1), (1, 0)]);
+    assert_eq!(built.page("/app.js").text(), "first");
+    assert_eq!(carried(&built), [(2, 2), (1, 0)]);
     deploys.release("4", &[("a.css", "1")], &["2", "1", "2"]);
     assert!(deploys.site.archive_bytes() == expected, "order and repetition of the flags decide nothing");
+}
+
+/// The name stood for two contents in two releases, so clients must ask for it.
+#[test]
+fn name_with_two_contents_is_not_carried() {
+    let mut deploys = Deploys::new();
+    deploys.site.options.immutable = vec!["*.js".into()];
+    deploys.release("1", &[("app.js", "first")], &[]);
+    let built = deploys.release("2", &[("app.js", "second")], &["1"]);
+    assert_eq!(built.page("/app.js").field("Cache-Control"), Some("public, max-age=3600"));
+    assert_eq!(codes(&built), ["immutable-changed"]);
+    let built = deploys.release("same", &[("app.js", "second")], &["2"]);
+    assert_eq!(
+        built.page("/app.js").field("Cache-Control"),
+        Some("public, max-age=3600"),
+        "it may change again"
+    );
+    let built = deploys.release("3", &[("a.css", "1")], &["1", "2"]);
+    assert_eq!(built.answer("/app.js"), None);
+}
+
+fn codes(built: &Built) -> Vec<&'static str> {
+    built.report.diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
+}
+
+fn caching(built: &Built, path: &str) -> String {
+    built.page(path).field("Cache-Control").unwrap().to_owned()
+}
+
+const IMMUTABLE: &str = "public, max-age=31536000, immutable";
+
+/// Photos and documents beside a tool's files were sent as immutable, although they had changed under their names.
+#[test]
+fn names_are_inferred_by_the_shape_of_those_that_changed() {
+    let mut deploys = Deploys::new();
+    let files = |script: &'static str, photo: &'static str| {
+        [
+            ("index.html", "home"),
+            (script, script),
+            ("assets/lazy-CqxJ3kLm.js", "lazy"),
+            ("assets/main-settings.js", "settings"),
+            ("assets/item-B08N5WRWNW.jpg", photo),
+            ("assets/slide-XMas2024.jpg", photo),
+            ("assets/Invoice_A1B2C3D4.pdf", photo),
+            ("assets/photo-DHY2EjBc.jpg", "no other image has changed its name"),
+            ("registerSW.js", photo),
+        ]
+    };
+    deploys.release("1", &files("assets/index-B5kt5A8z.js", "old"), &[]);
+    let mut built = deploys.release("2", &files("assets/index-D6WeUmqv.js", "new"), &["1"]);
+    for round in ["2", "3", "4"] {
+        for path in ["/assets/index-D6WeUmqv.js", "/assets/lazy-CqxJ3kLm.js"] {
+            assert_eq!(caching(&built, path), IMMUTABLE, "{path} in release {round}");
+        }
+        for path in [
+            "/assets/item-B08N5WRWNW.jpg",
+            "/assets/slide-XMas2024.jpg",
+            "/assets/Invoice_A1B2C3D4.pdf",
+            "/assets/photo-DHY2EjBc.jpg",
+            "/assets/main-settings.js",
+        ] {
+            assert_eq!(caching(&built, path), "public, max-age=3600", "{path} in release {round}");
+        }
+        assert_eq!(caching(&built, "/registerSW.js"), "public, no-cache");
+        assert!(!codes(&built).contains(&"immutable-changed"), "no release sent them as immutable");
+        assert_eq!(built.page("/assets/index-B5kt5A8z.js").origin, Origin::Carried);
+        built = match round {
+            "2" => deploys.release("3", &files("assets/index-D6WeUmqv.js", "third"), &["2"]),
+            _ => deploys.release("4", &files("assets/index-D6WeUmqv.js", "third"), &["3"]),
+        };
+    }
+}
+
+/// A script that had the shape of the others changed once, and was immutable again in the release after that.
+#[test]
+fn refuted_name_stays_mutable() {
+    let mut deploys = Deploys::new();
+    let files = |script: &'static str, other: &'static str| {
+        [("index.html", "home"), (script, script), ("assets/key-A1b2C3d4.js", other)]
+    };
+    deploys.release("1", &files("assets/index-B5kt5A8z.js", "1"), &[]);
+    let built = deploys.release("2", &files("assets/index-D6WeUmqv.js", "1"), &["1"]);
+    assert_eq!(caching(&built, "/assets/key-A1b2C3d4.js"), IMMUTABLE);
+    for (name, previous) in [("3", "2"), ("4", "3")] {
+        let built = deploys.release(name, &files("assets/index-D6WeUmqv.js", "2"), &[previous]);
+        assert_eq!(caching(&built, "/assets/key-A1b2C3d4.js"), "public, max-age=3600", "release {name}");
+        assert_eq!(codes(&built).contains(&"immutable-changed"), name == "3", "{:?}", codes(&built));
+    }
+}
+
+/// Corrected pages never reached those who had read them, and deleted ones stayed.
+#[test]
+fn pages_are_never_fingerprinted_nor_carried() {
+    let mut deploys = Deploys::new();
+    let digest = blake3::hash(b"verified").to_hex();
+    let verified = format!("posts/page-{}.html", &digest[..12]);
+    let first = "posts/draft-63b2c4069545.html";
+    deploys.release("1", &[("index.html", "home"), (first, "1"), (&verified, "verified")], &[]);
+    let second = "posts/draft-9e119e30691c.html";
+    let built =
+        deploys.release("2", &[("index.html", "home"), (second, "2"), (&verified, "verified")], &["1"]);
+    for path in [format!("/{second}"), format!("/{verified}"), "/posts/draft-9e119e30691c".to_owned()] {
+        assert_eq!(caching(&built, &path), "public, no-cache", "{path}");
+    }
+    assert_eq!(built.answer(format!("/{first}")), None);
+    deploys.site.options.immutable = vec!["/posts/".into()];
+    deploys.release("3", &[("index.html", "home"), (second, "2")], &["2"]);
+    let built = deploys.release("4", &[("index.html", "home")], &["3"]);
+    assert_eq!(built.answer(format!("/{second}")), None, "not even if it was declared immutable");
+    assert_eq!(built.report.carried, 0);
+}
+
+/// The flag had no effect on carried files, and the page of a deploy kept a secret for three releases.
+#[test]
+fn ignored_files_are_withdrawn() {
+    let mut deploys = Deploys::new();
+    let secret = "_astro/config.A1b2C3d4.js";
+    let other = "_astro/main.DKwAzefS.js";
+    deploys.release("1", &[("index.html", "home"), (secret, "key"), (other, "1")], &[]);
+    let built = deploys.release("2", &[("index.html", "home")], &["1"]);
+    assert_eq!(built.page(format!("/{secret}")).text(), "key");
+    for (name, flag, file) in [
+        ("flag", "_astro/config.*", ""),
+        (
+            "file",
+            "",
+            "config.*
+",
+        ),
+        ("folder", "/_astro/", ""),
+    ] {
+        deploys.site.options.ignore =
+            [flag].iter().filter(|flag| !flag.is_empty()).map(|flag| (*flag).into()).collect();
+        let built = deploys.release(name, &[("index.html", "home"), (".canneryignore", file)], &["2"]);
+        let page = built.page(format!("/{secret}"));
+        assert_eq!((page.status, page.field("Cache-Control")), (410, Some("no-store")), "{name}");
+        assert!(codes(&built).contains(&"withdrawn") && !built.bodies().contains(&b"key".to_vec()), "{name}");
+        let is_carried = !built.page(format!("/{other}")).text().contains("withdrawn");
+        assert_eq!(is_carried, name != "folder", "{name}");
+        // The next release doesn't bring it back.
+        let built = deploys.release("next", &[("index.html", "home"), (".canneryignore", file)], &[name]);
+        assert_eq!(built.page(format!("/{secret}")).status, 410, "{name}");
+    }
+}
+
+#[test]
+fn chunks_of_vite_are_immutable_from_the_first_release_on() {
+    let mut deploys = Deploys::new();
+    // As Vite 8 writes it, with two files of `public/assets/`.
+    let page = "<!doctype html>\n<script type=\"module\" crossorigin src=\"/assets/index-BIOfnJmv.js\"></script>\n\
+                <link rel=\"stylesheet\" crossorigin href=\"/assets/index-B-Ombg3M.css\">\n";
+    let entry = "const d=[\"assets/lazy-BfRhxndv.js\",\"assets/lazy-xwbrHUwT.css\"];import(`./lazy-BfRhxndv.js`);\
+                 new Worker(new URL(`/assets/worker-BZo5ctSZ.js`,``+import.meta.url));\
+                 i.src=\"/assets/item-B08N5WRWNW.jpg\";i.src=\"/assets/slide-XMas2024.jpg\"";
+    let chunks = [
+        "assets/index-BIOfnJmv.js",
+        "assets/index-B-Ombg3M.css",
+        "assets/lazy-BfRhxndv.js",
+        "assets/lazy-xwbrHUwT.css",
+        "assets/shared-overview.js",
+        "assets/worker-BZo5ctSZ.js",
+    ];
+    let others = [
+        "assets/item-B08N5WRWNW.jpg",
+        "assets/slide-XMas2024.jpg",
+        "assets/legacy-Dq7Wz2kP.js",
+        "assets/main-settings.js",
+        "index-B5kt5A8z.js",
+    ];
+    let mut files = vec![("index.html", page)];
+    for name in chunks.into_iter().chain(others) {
+        files.push((
+            name,
+            match name {
+                "assets/index-BIOfnJmv.js" => entry,
+                "assets/lazy-BfRhxndv.js" => "import{s}from\"./shared-overview.js\"",
+                _ => name,
+            },
+        ));
+    }
+    let built = deploys.release("site", &files, &[]);
+    for name in chunks {
+        assert_eq!(caching(&built, &format!("/{name}")), IMMUTABLE, "{name}");
+    }
+    for name in others {
+        assert_eq!(caching(&built, &format!("/{name}")), "public, max-age=3600", "{name}");
+    }
+
+    // The archive that is replaced keeps its chunks, and `legacy-Dq7Wz2kP.js` of the same shape, only if that is asked for.
+    let built = deploys.release("site", &[("index.html", "home")], &[]);
+    assert_eq!(codes(&built), ["files-lost"]);
+    deploys.release("site", &files, &[]);
+    let built = deploys.release("site", &[("index.html", "home")], &["site"]);
+    assert_eq!((built.report.carried, codes(&built)), (7, vec![]));
+    let built = deploys.release("new", &[("index.html", "home")], &["new"]);
+    assert_eq!(codes(&built), ["first-release"]);
+}
+
+#[test]
+fn note_names_no_pattern_that_a_mutable_file_matches() {
+    let mut deploys = Deploys::new();
+    let files = [
+        ("index.html", "home"),
+        ("registerSW.js", "1"),
+        ("workbox-9c191d2f.js", "1"),
+        ("docs/main.484c7ddc.css", "1"),
+        ("docs/index.html", "1"),
+        ("assets/index-B5kt5A8z.js", "1"),
+    ];
+    let built = deploys.release("1", &files, &[]);
+    let notes: Vec<&str> =
+        built.report.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+    let has = |pattern: &str| notes.iter().any(|note| note.contains(&format!("--immutable '{pattern}'")));
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    assert!(has("/workbox-9c191d2f.js") && has("/docs/*.????????.css") && has("/assets/"), "{notes:?}");
 }
 
 #[test]

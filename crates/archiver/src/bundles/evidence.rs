@@ -1,0 +1,271 @@
+//! Which names are fingerprints, as earlier releases show.
+//!
+//! A name that is gone, while the same name with another hash is new, shows the shape of a tool's names: folder, separator,
+//! length, digits and suffix. So does a name that an earlier release sent as immutable. All names of that shape count then, in
+//! the earlier releases too, unless they are words.
+//!
+//! A name that stood for other bytes in an earlier release is refuted, whatever it looks like.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use cannery_archive::{Archive, Coding, Corrupt, ETag, Origin, Record, RecordKind, Resource, split_host};
+use cannery_site::is_immutable;
+
+use super::InferableNames;
+use super::names::{Digits, Shape, is_word_or_date, split};
+use crate::content::Contents;
+use crate::error::{Error, PreviousError};
+use crate::previous::Previous;
+use crate::source::Sources;
+
+/// A name of this release that stood for other bytes in an earlier one.
+pub(super) struct Refuted {
+    /// The newest release that had it.
+    pub(super) serial: u64,
+    /// The newest release that sent it as immutable.
+    pub(super) immutable_in: Option<u64>,
+}
+
+/// What the earlier releases show.
+#[derive(Default)]
+pub(crate) struct Evidence {
+    shapes: HashMap<Shape, Digits>,
+    /// Paths that another hash replaced, or that replaced one.
+    renamed: HashSet<Vec<u8>>,
+    /// Paths of this release.
+    pub(super) refuted: HashMap<Vec<u8>, Refuted>,
+    /// Paths that two earlier releases have with different bytes.
+    ambiguous: HashSet<Vec<u8>>,
+    /// Paths of this release that had other bytes in a release before the earlier ones.
+    kept_mutable: HashSet<Vec<u8>>,
+}
+
+/// A path of an earlier release.
+struct EarlierPath {
+    path: Vec<u8>,
+    serial: u64,
+    etag: Option<ETag>,
+    is_immutable: bool,
+}
+
+impl Evidence {
+    /// Compares the sources with the earlier releases.
+    ///
+    /// # Errors
+    ///
+    /// If an earlier archive is corrupt.
+    pub(crate) fn find(
+        sources: &Sources,
+        contents: &Contents,
+        previous: &Previous,
+        inferable: InferableNames<'_>,
+    ) -> Result<Evidence, Error> {
+        let mut evidence = Evidence::default();
+        if previous.archives.is_empty() {
+            return Ok(evidence);
+        }
+        let current: HashMap<&[u8], ETag> = sources
+            .files
+            .iter()
+            .zip(&contents.by_source)
+            .map(|(file, known)| (&*file.path, contents.all[known.content as usize].digest.etag()))
+            .collect();
+
+        let mut seen: HashMap<Vec<u8>, ETag> = HashMap::new();
+        let mut gone = Vec::new();
+        for earlier in &previous.archives {
+            let failed = |source: Corrupt| Error::Previous {
+                path: earlier.path.clone(),
+                source: PreviousError::Corrupt(source),
+            };
+            let paths = paths_of(&earlier.archive).map_err(failed)?;
+            let is_current = |path: &&String| current.contains_key(path.as_bytes());
+            evidence
+                .kept_mutable
+                .extend(earlier.mutable.iter().filter(is_current).map(|path| path.clone().into_bytes()));
+            for found in paths {
+                evidence.compare(&found, &current, &mut seen);
+                if found.is_immutable && inferable.may_infer(&found.path) {
+                    evidence.add_shape(&found.path);
+                }
+                if !current.contains_key(&*found.path) && inferable.may_infer(&found.path) {
+                    gone.push(found.path);
+                }
+            }
+        }
+        let new: Vec<&[u8]> = current
+            .keys()
+            .copied()
+            .filter(|path| !seen.contains_key(*path) && inferable.may_infer(path))
+            .collect();
+        evidence.add_renamed(&gone, &new);
+        Ok(evidence)
+    }
+
+    /// Compares a path of an earlier release with this release, and with the other earlier ones.
+    fn compare(
+        &mut self,
+        found: &EarlierPath,
+        current: &HashMap<&[u8], ETag>,
+        seen: &mut HashMap<Vec<u8>, ETag>,
+    ) {
+        let EarlierPath { path, serial, etag, is_immutable } = found;
+        let Some(etag) = etag else { return };
+        if seen.insert(path.clone(), *etag).is_some_and(|other| other != *etag) {
+            self.ambiguous.insert(path.clone());
+        }
+        if current.get(path.as_slice()).is_some_and(|own| own != etag) {
+            let refuted =
+                self.refuted.entry(path.clone()).or_insert(Refuted { serial: *serial, immutable_in: None });
+            refuted.serial = refuted.serial.max(*serial);
+            if *is_immutable {
+                refuted.immutable_in = refuted.immutable_in.max(Some(*serial));
+            }
+        }
+    }
+
+    fn add_shape(&mut self, path: &[u8]) {
+        if let Some((_, hash, _)) = split(path)
+            && let Some(shape) = Shape::of(path, &hash)
+        {
+            let digits = self.shapes.entry(shape).or_default();
+            *digits = digits.and(Digits::of(&path[hash]));
+        }
+    }
+
+    /// Finds the pairs of names that differ in their hash only.
+    fn add_renamed(&mut self, gone: &[Vec<u8>], new: &[&[u8]]) {
+        let stems: HashMap<(&[u8], &[u8]), &[u8]> = new
+            .iter()
+            .filter_map(|path| split(path).map(|(before, _, after)| ((before, after), *path)))
+            .collect();
+        for path in gone {
+            let Some((before, hash, after)) = split(path) else { continue };
+            let Some(successor) = stems.get(&(before, after)) else { continue };
+            if split(successor).is_some_and(|(_, other, _)| other.len() == hash.len()) {
+                self.add_shape(path);
+                self.add_shape(successor);
+            }
+        }
+
+        // Of a pair with a known shape, one hash may resemble a word, such as `BfRhxndv`.
+        let shapes: Vec<Shape> = self.shapes.keys().cloned().collect();
+        for shape in shapes {
+            let by_stem: HashMap<(&[u8], &[u8]), &[u8]> = new
+                .iter()
+                .filter_map(|path| {
+                    let hash = shape.range_in(path)?;
+                    Some(((&path[..hash.start], &path[hash.end..]), *path))
+                })
+                .collect();
+            for path in gone {
+                let Some(hash) = shape.range_in(path) else { continue };
+                let Some(successor) = by_stem.get(&(&path[..hash.start], &path[hash.end..])) else {
+                    continue;
+                };
+                let is_word = |path: &[u8]| is_word_or_date(&path[hash.clone()]);
+                if !is_word(path) || !is_word(successor) {
+                    self.renamed.extend([path.clone(), successor.to_vec()]);
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if the name of a file of this release is a fingerprint.
+    pub(super) fn has_fingerprinted(&self, path: &[u8]) -> bool {
+        !self.refuted.contains_key(path) && self.is_fingerprinted(path)
+    }
+
+    /// Returns `true` if the name of a path of an earlier archive is a fingerprint.
+    pub(crate) fn has_fingerprinted_key(&self, stored: &[u8]) -> bool {
+        if self.shapes.is_empty() {
+            return false;
+        }
+        self.is_fingerprinted(&source_path(stored))
+    }
+
+    fn is_fingerprinted(&self, path: &[u8]) -> bool {
+        self.renamed.contains(path) || !self.kept_mutable.contains(path) && self.has_known_shape(path)
+    }
+
+    /// Returns `true` if earlier releases have a path with different bytes.
+    pub(crate) fn is_ambiguous_key(&self, stored: &[u8]) -> bool {
+        !self.ambiguous.is_empty() && self.ambiguous.contains(&source_path(stored))
+    }
+
+    /// Remembers paths of this release that are no fingerprints, although something speaks for it.
+    pub(super) fn keep_mutable(&mut self, paths: Vec<Vec<u8>>) {
+        self.kept_mutable.extend(paths);
+    }
+
+    /// Returns the names that must not count in later releases either, sorted.
+    pub(crate) fn mutable(&self) -> Vec<String> {
+        let looks_hashed = |path: &&Vec<u8>| {
+            split(path).is_some() || self.shapes.keys().any(|shape| shape.range_in(path).is_some())
+        };
+        let refuted = self.refuted.keys().filter(looks_hashed);
+        let names: BTreeSet<_> = refuted
+            .chain(&self.kept_mutable)
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect();
+        names.into_iter().collect()
+    }
+
+    pub(super) fn is_kept_mutable(&self, path: &[u8]) -> bool {
+        self.kept_mutable.contains(path)
+    }
+
+    fn has_known_shape(&self, path: &[u8]) -> bool {
+        self.shapes.iter().any(|(shape, digits)| {
+            shape.range_in(path).is_some_and(|hash| {
+                let token = &path[hash];
+                digits.contain(token) && !is_word_or_date(token)
+            })
+        })
+    }
+}
+
+/// Returns the files of an archive.
+fn paths_of(archive: &Archive) -> Result<Vec<EarlierPath>, Corrupt> {
+    let serial = archive.facts().serial;
+    let mut paths = Vec::new();
+    for entry in archive.entries() {
+        let entry = entry?;
+        let RecordKind::Path(stored) = entry.kind() else { continue };
+        let Record::Resource(resource) = archive.decode_path(&entry)? else { continue };
+        if !matches!(resource.origin, Origin::File | Origin::Carried) {
+            continue;
+        }
+        let is_immutable = is_immutable(archive, &resource)?;
+        paths.push(EarlierPath {
+            path: source_path(stored),
+            serial,
+            etag: etag_of(&resource)?,
+            is_immutable,
+        });
+    }
+    Ok(paths)
+}
+
+/// Returns the entity tag of the uncompressed content, which is its digest.
+fn etag_of(resource: &Resource<'_>) -> Result<Option<ETag>, Corrupt> {
+    for representation in resource.representations() {
+        let representation = representation?;
+        if representation.coding == Coding::Identity {
+            return Ok(Some(ETag(*representation.etag)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the path in the source folder of a stored key.
+pub(crate) fn source_path(stored: &[u8]) -> Vec<u8> {
+    let (host, key) = split_host(stored);
+    let key = key.strip_prefix(b"/").unwrap_or(key);
+    match host {
+        // Archives have the name of a wildcard host without its asterisk.
+        Some(host) if host.starts_with(b".") => [b"_hosts/*".as_slice(), host, b"/", key].concat(),
+        Some(host) => [b"_hosts", host, key].join(&b'/'),
+        None => key.to_vec(),
+    }
+}

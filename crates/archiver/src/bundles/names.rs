@@ -1,0 +1,213 @@
+//! Hashes in file names: what looks like one, and the shapes that a build tool gives to its names.
+
+use std::ops::Range;
+
+/// Lengths of hashes in names.
+const HASH_LENGTHS: std::ops::RangeInclusive<usize> = 8..=64;
+
+/// Length of the base64url hashes of Vite, Rollup and esbuild.
+pub(super) const BASE64URL_LENGTH: usize = 8;
+
+/// Minimum length of a hash that is the whole name.
+const WHOLE_NAME_LENGTH_MIN: usize = 16;
+
+/// Returns the range of what looks like a hash in a file name, and isn't a word: before a full stop, after a separator.
+pub(crate) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
+    let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
+    ends.filter(|end| *end > 0).find_map(|end| {
+        let plain = name[..end].iter().rposition(is_separator).map_or(0, |before| before + 1)..end;
+        if looks_hashed(&name[plain.clone()]) {
+            return Some(plain);
+        }
+        // `-` and `_` may be base64url digits if the name has a part before them.
+        let start = end.checked_sub(BASE64URL_LENGTH).filter(|start| *start > 1)?;
+        let token = &name[start..end];
+        let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
+        let is_hash = is_token(token) && letters.len() >= 6 && is_mixed(&letters) && !is_word_or_date(token);
+        (is_hash && is_separator(&name[start - 1])).then_some(start..end)
+    })
+}
+
+fn is_separator(byte: &u8) -> bool {
+    matches!(byte, b'.' | b'-' | b'_')
+}
+
+/// Returns `true` for digits of base64url, of which all other encodings use a part.
+pub(super) fn is_token(token: &[u8]) -> bool {
+    token.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+/// Returns `true` if letters and digits are most likely a hash, and not a word, number, date or version.
+fn looks_hashed(token: &[u8]) -> bool {
+    let is_alphanumeric = token.iter().all(u8::is_ascii_alphanumeric);
+    let is_base32 = || token.len() == 8 && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'));
+    is_alphanumeric
+        && HASH_LENGTHS.contains(&token.len())
+        && !is_number(token)
+        && (is_mixed(token) || is_base32())
+        && !is_word_or_date(token)
+}
+
+/// Returns `true` for a number, or the width and height of an image.
+fn is_number(token: &[u8]) -> bool {
+    token.split(|byte| *byte == b'x').count() <= 2
+        && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'x')
+}
+
+/// Returns `true` if letters and digits alternate as in no word: `3c2a7e1f` and `DKwAzefS`, but not `chapter12` or
+/// `GettingStarted`.
+fn is_mixed(token: &[u8]) -> bool {
+    let turns = token.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
+    if turns >= 2 {
+        return true;
+    }
+    let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphabetic).collect();
+    let capitals = letters.iter().filter(|byte| byte.is_ascii_uppercase()).count();
+    if capitals == 0 || capitals == letters.len() {
+        // With letters of one case, digits at one end suggest hexadecimal.
+        let digits = token.len() - letters.len();
+        return turns == 1 && token.iter().all(u8::is_ascii_hexdigit) && digits >= 2;
+    }
+    // In words in camel case, each capital starts a word of three letters or more on average.
+    let begins_words =
+        letters.windows(2).all(|pair| !pair[0].is_ascii_uppercase() || pair[1].is_ascii_lowercase())
+            && letters.last().is_some_and(u8::is_ascii_lowercase);
+    let words = capitals + usize::from(letters.first().is_some_and(u8::is_ascii_lowercase));
+    !begins_words || letters.len() < 3 * words
+}
+
+/// Returns `true` unless letters are combined as in no word, or digits as in no date.
+pub(super) fn is_word_or_date(token: &[u8]) -> bool {
+    if token.iter().all(u8::is_ascii_digit) {
+        let number = |range: Range<usize>| std::str::from_utf8(&token[range]).ok()?.parse::<u16>().ok();
+        return token.len() == 8
+            && matches!(number(0..4), Some(1900..=2099))
+            && matches!(number(4..6), Some(1..=12))
+            && matches!(number(6..8), Some(1..=31));
+    }
+    let is_separator = |byte: &u8| matches!(byte, b'-' | b'_');
+    let has_odd_separator = token.first().is_some_and(is_separator)
+        || token.last().is_some_and(is_separator)
+        || token.windows(2).any(|pair| pair.iter().all(is_separator));
+    // A capital starts a word, and so does the last one of an abbreviation.
+    let words = || {
+        token.chunk_by(|one, next| {
+            one.is_ascii_alphabetic() && next.is_ascii_lowercase()
+                || one.is_ascii_uppercase() && next.is_ascii_uppercase()
+                || one.is_ascii_digit() && next.is_ascii_digit()
+        })
+    };
+    // Words and numbers have three characters or more on average, as in `registerSW` and `XMas2024`.
+    let count = words().filter(|word| !is_separator(&word[0])).count();
+    // `iPhone` is one.
+    let has_prefix = matches!(token, [a, b, c, ..] if a.is_ascii_lowercase() && b.is_ascii_uppercase() && c.is_ascii_lowercase());
+    let is_chopped = token.len() < 3 * (count - usize::from(has_prefix));
+    !has_odd_separator
+        && !is_chopped
+        && words().filter(|word| word[0].is_ascii_alphabetic()).all(is_pronounceable)
+}
+
+/// Returns `true` unless a word of letters has no vowel, too many consonants in a row, or a `q` without `u`.
+fn is_pronounceable(word: &[u8]) -> bool {
+    let capitals = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    // The last capital of an abbreviation begins a word.
+    let word = if capitals < word.len() { &word[capitals.saturating_sub(1)..] } else { word };
+    let is_vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
+    let longest = word.split(is_vowel).map(<[u8]>::len).max().unwrap_or(0);
+    let first = word.iter().take_while(|byte| !is_vowel(byte)).count();
+    let has_lone_q = word.windows(2).any(|pair| pair[0] == b'q' && pair[1] != b'u');
+    longest < 6 && first < 4 && !has_lone_q
+}
+
+/// Folder, separator, length and suffix of the hashed names of a build tool.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    folder: Vec<u8>,
+    /// `/` if the hash is the whole name.
+    separator: u8,
+    length: usize,
+    /// The part after the last full stop.
+    suffix: Vec<u8>,
+}
+
+impl Shape {
+    /// Returns the shape of a path with a hash at this range.
+    pub(super) fn of(path: &[u8], hash: &Range<usize>) -> Option<Shape> {
+        let is_whole_name = hash.start == folder_of(path).len();
+        let separator = match path[..hash.start].last() {
+            // Names such as `3c2a7e1f9b0d4e5f.png`: a short hash may well be an identifier of the content's author.
+            _ if is_whole_name && hash.len() < WHOLE_NAME_LENGTH_MIN => return None,
+            _ if is_whole_name => b'/',
+            byte => *byte.filter(|byte| is_separator(byte))?,
+        };
+        let suffix = path.rsplit(|byte| *byte == b'.').next()?;
+        Some(Shape {
+            folder: folder_of(path).to_vec(),
+            separator,
+            length: hash.len(),
+            suffix: suffix.to_vec(),
+        })
+    }
+
+    /// Returns the range in which a path would have a hash of this shape.
+    pub(super) fn range_in(&self, path: &[u8]) -> Option<Range<usize>> {
+        if folder_of(path) != self.folder || path.rsplit(|byte| *byte == b'.').next() != Some(&self.suffix) {
+            return None;
+        }
+        let name_at = self.folder.len();
+        let ends =
+            path.iter().enumerate().skip(name_at).filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
+        ends.filter_map(|end| end.checked_sub(self.length).map(|start| start..end)).find(|range| {
+            let is_at_separator = match self.separator {
+                b'/' => range.start == name_at,
+                separator => range.start > name_at && path[range.start - 1] == separator,
+            };
+            is_at_separator && is_token(&path[range.clone()])
+        })
+    }
+}
+
+/// The digits of an encoding, as far as names show.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Digits(u8);
+
+impl Digits {
+    pub(super) fn of(token: &[u8]) -> Digits {
+        let class = |byte: &u8| match byte {
+            b'0'..=b'9' => 1,
+            b'a'..=b'f' => 2,
+            b'g'..=b'z' => 4,
+            b'A'..=b'Z' => 8,
+            _ => 16,
+        };
+        let digits = token.iter().map(class).fold(0, |all, class| all | class);
+        // Base32 and base36 have one case. With two, it is base62 or base64url, which need all the others too. A hash in
+        // hexadecimal may have letters or digits only.
+        Digits(match digits {
+            _ if digits & 6 > 0 && digits & 8 > 0 || digits & 16 > 0 => 31,
+            _ if digits & 4 > 0 => 7,
+            _ if digits & 8 > 0 => 9,
+            _ => 3,
+        })
+    }
+
+    pub(super) fn and(self, other: Digits) -> Digits {
+        Digits(self.0 | other.0)
+    }
+
+    pub(super) fn contain(self, token: &[u8]) -> bool {
+        Digits::of(token).0 & !self.0 == 0
+    }
+}
+
+pub(super) fn folder_of(path: &[u8]) -> &[u8] {
+    &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)]
+}
+
+/// Splits a path at its hash: folder and name before it, the hash, and the rest after it.
+pub(super) fn split(path: &[u8]) -> Option<(&[u8], Range<usize>, &[u8])> {
+    let name_at = folder_of(path).len();
+    let hash = hash_in(&path[name_at..])?;
+    let hash = name_at + hash.start..name_at + hash.end;
+    Some((&path[..hash.start], hash.clone(), &path[hash.end..]))
+}
