@@ -370,7 +370,7 @@ fn upgrade_to_https_is_a_note_that_names_the_flag() {
     for line in ["http://h/* https://h/:splat 301!", "http://h/a HTTPS://h/a"] {
         let (rules, diagnostics) = parse_root(line, Dialect::Netlify);
         let [note] = &diagnostics[..] else { panic!("{line}: {diagnostics:?}") };
-        assert_eq!((rules.len(), note.severity), (0, crate::diagnostic::Severity::Note), "{line}");
+        assert_eq!((rules.len(), note.severity), (0, Severity::Note), "{line}");
         assert!(note.message.contains("`--https-redirect`"), "{}", note.message);
     }
     let both = "http://old.h/* https://h/:splat 301!\nhttps://old.h/* https://h/:splat 301!";
