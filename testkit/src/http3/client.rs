@@ -17,6 +17,7 @@ use quinn_proto::{
 };
 use rustls::pki_types::CertificateDer;
 
+use super::forging::Forgery;
 use super::frame::{
     CONTROL_STREAM, DATA, DECODER_STREAM, ENCODER_STREAM, GOAWAY, HEADERS, PUSH_PROMISE, SETTINGS, frame,
     take_frame, take_varint, varint,
@@ -27,6 +28,9 @@ use crate::{Ended, Response};
 
 /// Maximum length of a datagram that is received, in bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
+
+/// The length of datagrams with forged frames, in bytes.
+const FORGED_DATAGRAM_BYTES: u16 = 1452;
 
 /// How often a condition is checked that no datagram changes.
 const CONDITION_INTERVAL: Duration = Duration::from_millis(20);
@@ -65,6 +69,8 @@ pub struct Options {
     pub stream_window: u32,
     /// Bytes that the server may send on all streams before the client reads them.
     pub window: u32,
+    /// Frames that packets carry instead of their own. All packets have full length then.
+    pub forgery: Option<Forgery>,
 }
 
 impl Default for Options {
@@ -75,6 +81,7 @@ impl Default for Options {
             timeout: Duration::from_secs(20),
             stream_window: 1 << 20,
             window: u32::MAX,
+            forgery: None,
         }
     }
 }
@@ -173,7 +180,14 @@ impl Client {
         transport.stream_receive_window(options.stream_window.into());
         transport.receive_window(options.window.into());
         let tls = QuicClientConfig::try_from(Arc::clone(&options.tls)).expect("the client offers TLS 1.3");
-        let mut config = ClientConfig::new(Arc::new(tls));
+        let tls: Arc<dyn quinn_proto::crypto::ClientConfig> = Arc::new(tls);
+        let mut config = ClientConfig::new(match &options.forgery {
+            Some(forgery) => {
+                transport.pad_to_mtu(true).initial_mtu(FORGED_DATAGRAM_BYTES);
+                forgery.wrap(tls)
+            }
+            None => tls,
+        });
         config.transport_config(Arc::new(transport));
 
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
@@ -432,6 +446,40 @@ impl Client {
         self.connection.local_address_changed();
         self.transmit();
         Ok(())
+    }
+
+    /// Sends packets with forged frames until none is left, as fast as the server acknowledges them.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection ends first.
+    pub fn send_forged(&mut self, forgery: &Forgery) -> Result<(), Ended> {
+        self.run_until(|client| {
+            let mut waiting = forgery.waiting();
+            while waiting > 0 {
+                client.connection.ping();
+                client.transmit();
+                let before = std::mem::replace(&mut waiting, forgery.waiting());
+                if waiting == before {
+                    // The congestion window is full.
+                    break;
+                }
+            }
+            waiting == 0
+        })
+    }
+
+    /// Sends a request from another address of this machine, and receives nothing there: an attacker can forge such an address.
+    ///
+    /// # Errors
+    ///
+    /// Fails if this machine doesn't have the address, or the connection has ended.
+    pub fn forge_request<N: AsRef<str>>(&mut self, address: IpAddr, fields: &[(N, N)]) -> Result<(), Ended> {
+        self.transmit();
+        let own = std::mem::replace(&mut self.socket, UdpSocket::bind((address, 0))?);
+        let sent = self.send_request(fields);
+        self.socket = own;
+        sent.map(drop)
     }
 
     /// Closes the connection with NO_ERROR of HTTP/3.
