@@ -14,7 +14,8 @@ use cannery_testkit::{http1, http2};
 use crate::authority::Authority;
 use crate::fixture_site::noise;
 use crate::harness::{
-    QUIC_FLAGS, Response, Server, TIMEOUT, TLS_FLAGS, compile, server_command, signal, write_folder,
+    QUIC_FLAGS, Response, Server, TIMEOUT, TLS_FLAGS, compile, server_command, signal, wait_until,
+    write_folder,
 };
 use crate::transports::connect_tls;
 
@@ -168,6 +169,22 @@ fn access_log_names_the_version() {
             && lines[0].contains("] \"GET /small.txt?q=1 HTTP/3.0\" 200 9 ")
     );
     assert!(lines[1].contains("\"GET /nothing HTTP/3.0\" 404 "), "{log}");
+}
+
+/// A log that bans clients by address must not ban others.
+#[test]
+fn access_log_has_no_forged_address() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_release(folder.path(), 1);
+    let log = folder.path().join("access.log");
+    let server = start_site(folder.path(), &["--access-log", log.to_str().unwrap()]);
+    let mut client = connect(server.read_quic_address());
+    assert_eq!(client.request(&get("/small.txt")).unwrap().status, 200);
+    client.forge_request("127.0.9.9".parse().unwrap(), &get("/forged")).unwrap();
+    let lines = || fs::read_to_string(&log).unwrap();
+    wait_until("the request is logged", || lines().contains("/forged"));
+    assert!(lines().lines().all(|line| line.starts_with("127.0.0.1 - - [")), "{}", lines());
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

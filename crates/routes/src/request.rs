@@ -141,7 +141,8 @@ impl<'a> Request<'a> {
         self.parts.version
     }
 
-    /// Returns the other end of the connection. For a Unix socket, it is unknown.
+    /// Returns the other end of the connection. For a Unix socket, it is unknown. Over HTTP/3, it is the last address at which the client
+    /// has answered: a request from a forged address has the client's earlier one.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.parts.peer

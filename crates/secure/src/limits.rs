@@ -47,6 +47,9 @@ pub const QUIC_EARLY_BYTES_MAX: u64 = 16 * 1024;
 /// be half open.
 pub const QUIC_EARLY_BYTES_TOTAL_MAX: u64 = 4 * 1024 * 1024;
 
+/// The number of these datagrams of a connection: each takes some hundred bytes in addition to its contents.
+pub const QUIC_EARLY_DATAGRAMS_MAX: usize = 16;
+
 /// Bidirectional streams that a client may have open at once: one for each request. RFC 9114 §6.1 recommends at least 100.
 pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 
@@ -70,15 +73,39 @@ pub const QUIC_CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
 /// same as [`HANDSHAKE_BYTES_MAX`].
 pub const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
 
+/// CRYPTO frames with data of a connection. Browsers split their hello into up to two dozen, and may have to repeat them. Each that
+/// waits for an earlier one takes 56 bytes in addition to its data.
+pub const QUIC_HANDSHAKE_PIECES_MAX: u32 = 256;
+
+/// Parts of a stream that wait for earlier ones: a client that sends tiny ones has most of a window in flight. Each takes 56 bytes in
+/// addition to its data.
+pub const QUIC_UNREAD_PIECES_MAX: u32 = 256;
+
 /// Bytes that a client is sent before its address is validated, per byte that it has sent (RFC 9000 §8.1).
 pub const QUIC_AMPLIFICATION_MAX: u64 = 3;
 
-/// Datagrams of a connection that come from other addresses than the client's, in one burst. Each may cause one of full
-/// length to an address that may be forged. A client that moves needs a few, and more if its last ones are overtaken.
-pub const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 64;
+/// Datagrams of a connection that come from addresses that the client hasn't proved to have, and doesn't use, in one burst. Each may
+/// cause one to an address that may be forged. A client that moves needs one or two.
+pub const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 8;
 
 /// Refill of this budget per second. No client moves more often.
 pub const QUIC_FOREIGN_DATAGRAMS_PER_SECOND: u32 = 1;
+
+/// Addresses of a connection for which is counted what was received from them and sent there, until they are validated.
+pub const QUIC_UNVALIDATED_ADDRESSES_MAX: usize = 4;
+
+/// How long that is counted after the last datagram from such an address, in milliseconds.
+pub const QUIC_UNVALIDATED_ADDRESS_MS: u64 = 30_000;
+
+/// PATH_CHALLENGE frames that a new address of a client is sent before it may be sent a whole datagram: the first may be lost.
+pub const QUIC_PATH_CHALLENGES_MAX: usize = 3;
+
+/// Packets of a connection that were sent without a part of their frames, because the address may be forged, and that may still be
+/// acknowledged.
+pub const QUIC_HIDDEN_PACKETS_MAX: usize = 16;
+
+/// Connection IDs of a client of which the number is remembered, so that it is used for one. Libraries issue up to eight.
+pub const QUIC_PEER_IDS_REMEMBERED_MAX: usize = 16;
 
 /// Token bucket for packets that neither request anything nor belong to a response, and its capacity, in tokens: a packet costs
 /// one. As for frames of HTTP/2. Beyond it, the connection is closed.
@@ -119,6 +146,10 @@ pub const QUIC_IDLE_MS: u32 = 30_000;
 /// The longest datagram that is sent, in bytes of UDP payload: 1,500 bytes with the headers of IPv6 and UDP. The path is
 /// probed from 1,200 bytes up to this size (RFC 8899).
 pub const QUIC_DATAGRAM_BYTES_MAX: u16 = 1452;
+
+/// The longest datagram that is received, in bytes of UDP payload: 1,500 bytes with the headers of IPv4 and UDP. It is announced as
+/// max_udp_payload_size (RFC 9000 §18.2). A part of a datagram that waits for earlier data keeps a buffer of this length.
+pub const QUIC_RECEIVED_DATAGRAM_BYTES_MAX: u16 = 1472;
 
 /// The least time between two stateless resets of an endpoint, in milliseconds. Only clients of a connection that was lost
 /// in a crash need one.

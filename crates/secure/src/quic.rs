@@ -19,6 +19,8 @@
 mod cid;
 
 // Cryptography: keys of packets, the TLS session, and keys from the seed.
+mod client_hello;
+mod contents;
 mod crypto;
 mod delivery;
 mod frames;
@@ -26,8 +28,8 @@ mod header;
 mod initial;
 mod key_cache;
 mod keys;
-mod padding;
 mod records;
+mod sealing;
 mod session;
 mod stored_sessions;
 mod suites;
@@ -39,6 +41,7 @@ mod context;
 mod transport;
 
 // An endpoint, its connections and their streams.
+mod addresses;
 mod budget;
 mod buffers;
 mod connection;
@@ -48,6 +51,7 @@ mod packet_type;
 mod recently_closed;
 mod retry;
 mod stream;
+mod unread;
 
 pub use cid::{ConnectionIdLayout, Generation, Issuer, ServerId};
 pub use connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey, Delivery, Event, Stats};

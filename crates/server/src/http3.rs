@@ -377,12 +377,8 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Ends the connections that keep most memory, until there is room.
     pub(crate) fn shed(&mut self, cx: &mut WorkerContext) {
-        let mut sizes: Vec<_> = self
-            .connections
-            .iter()
-            .filter(|connection| !connection.is_closed())
-            .map(|connection| (connection.memory(), connection.key()))
-            .collect();
+        let mut sizes: Vec<_> =
+            self.connections.iter().map(|connection| (connection.memory(), connection.key())).collect();
         sizes.sort_unstable_by_key(|(memory, _)| std::cmp::Reverse(*memory));
         for (_, key) in sizes {
             if cx.memory.excess() == 0 {

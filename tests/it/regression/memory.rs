@@ -5,7 +5,11 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Server, compile, pages, server_command, wait_until, write_folder};
+use cannery_testkit::http3::{Client, Forgery, Level, Options};
+
+use crate::harness::{
+    QUIC_FLAGS, Server, TLS_FLAGS, compile, pages, server_command, wait_until, write_folder,
+};
 
 /// Returns the archive of a site with a page that is copied when it is sent.
 fn compile_pages(folder: &Path) -> PathBuf {
@@ -43,6 +47,14 @@ fn kibibytes(server: &Server, name: &str) -> u64 {
     line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// Returns the number of connections that were closed for their memory.
+fn shed(admin: &str) -> u64 {
+    let metrics = crate::harness::request_at(admin, "GET", "/metrics", "").body;
+    let metrics = String::from_utf8(metrics).unwrap();
+    let counted = metrics.lines().find_map(|line| line.split_once("how=\"shed\"} "));
+    counted.unwrap().1.parse().unwrap()
+}
+
 /// The process aborted and closed all connections. This lasted longer with `--io io_uring`, because bytes that the ring
 /// had received for clients that don't read were not counted.
 #[test]
@@ -51,13 +63,7 @@ fn memory_limit_sheds_only_slow_readers() {
     let server = start(folder.path(), &["--limit-memory", "64", "--admin", "127.0.0.1:0"]);
     let admin = server.read_admin_address();
     let mut slow = pipeline(&server, 500);
-    let is_shed = || {
-        let metrics = crate::harness::request_at(&admin, "GET", "/metrics", "").body;
-        let metrics = String::from_utf8(metrics).unwrap();
-        let counted = metrics.lines().find_map(|line| line.split_once("how=\"shed\"} "));
-        counted.unwrap().1.parse::<u64>().unwrap() > 0
-    };
-    wait_until("some are shed", is_shed);
+    wait_until("some are shed", || shed(&admin) > 0);
     for _ in 0..20 {
         assert_eq!(server.get("/a.txt").body.len(), 4000);
     }
@@ -140,5 +146,50 @@ fn mapped_archive_above_the_memory_limit_survives_truncation() {
     server.await_line("this file is being modified");
     assert_eq!(tail(&server), [7, 7]);
     assert_eq!(server.request("GET", "/large.bin", "Range: bytes=0-1\r\n").body, [7, 7]);
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Sends packets of full length, each with a byte of a stream behind a gap. `is_padded` decides whether the rest is padding or PING
+/// frames. Returns the connection, unless it has ended.
+fn pin(server: &Server, packets_per_stream: u16, is_padded: bool) -> Option<Client> {
+    let forgery = Forgery::default();
+    let options = Options { forgery: Some(forgery.clone()), ..Options::default() };
+    let mut client = Client::connect_with(server.read_quic_address(), &options).ok()?;
+    for stream in [10, 14, 0, 4, 8, 12, 16, 20, 24, 28] {
+        for number in 0..packets_per_stream {
+            let offset = (0x4000 | (1 + 2 * number)).to_be_bytes();
+            let mut frames = [&[0x0e, stream][..], &offset, &[1, b'x']].concat();
+            frames.resize(1380, u8::from(!is_padded));
+            forgery.push(Level::Application, frames);
+        }
+    }
+    client.send_forged(&forgery).ok()?;
+    Some(client)
+}
+
+/// A byte that waited for an earlier one kept a datagram of any length, which no budget counted, and the process aborted.
+#[test]
+fn packets_that_wait_for_others_are_bounded_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--threads", "1", "--limit-memory", "48", "--admin", "127.0.0.1:0"];
+    let server = start(folder.path(), &[&flags[..], &TLS_FLAGS, &QUIC_FLAGS].concat());
+    let admin = server.read_admin_address();
+    assert_eq!(server.get("/a.txt").body.len(), 4000);
+
+    // Behind padding, a byte takes as much memory as it should.
+    let before = kibibytes(&server, "VmRSS");
+    let padded: Vec<_> = (0..4).filter_map(|_| pin(&server, 100, true)).collect();
+    assert_eq!((padded.len(), shed(&admin)), (4, 0));
+    let after = kibibytes(&server, "VmRSS");
+    assert!(after < before + 4 * 1024, "{before} KiB, then {after} KiB");
+
+    // What other frames take is counted. Up to 32 KiB are kept for a stream.
+    let mut pinned = Vec::new();
+    while shed(&admin) == 0 {
+        assert!(pinned.len() < 100, "some are shed");
+        pinned.push(pin(&server, 20, false));
+        assert_eq!(server.get("/a.txt").body.len(), 4000);
+    }
+    drop(pinned);
     assert_eq!(server.stop(), Some(0));
 }

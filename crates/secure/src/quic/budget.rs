@@ -155,7 +155,14 @@ impl Budget {
         let (cost, earnings) = (new.cost(), new.earnings());
         self.bucket.add(earnings.saturating_sub(cost));
         let taken = self.bucket.take(cost.saturating_sub(earnings));
-        if taken == Err(Exhausted) && self.state == State::Sufficient {
+        if taken == Err(Exhausted) {
+            self.exceed();
+        }
+    }
+
+    /// Records that the peer has exceeded another limit, which has the same effect.
+    pub(super) fn exceed(&mut self) {
+        if self.state == State::Sufficient {
             self.state = State::Exceeded;
         }
     }

@@ -11,15 +11,20 @@ use quinn_proto::{
     ConnectionError, ConnectionHandle, ConnectionStats, Dir, ReadError, StreamEvent, VarInt, WriteError,
 };
 
+use super::addresses::Addresses;
 use super::budget::{Budget, TokenBucket, Work};
+use super::buffers::BUFFERED_BYTES_MIN;
 use super::datagram::Transmit;
 use super::records::Records;
+use super::sealing::SealLimit;
 use super::session::SessionState;
 use super::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
+use super::unread::{Unread, table_bytes};
 use crate::HandshakeKind;
 use crate::limits::{
     QUIC_AMPLIFICATION_MAX, QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST, QUIC_BIDIRECTIONAL_STREAMS_MAX,
     QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND, QUIC_HANDSHAKE_DATAGRAM_BYTES,
+    QUIC_HANDSHAKE_GAP_BYTES_MAX, QUIC_RECEIVED_DATAGRAM_BYTES_MAX,
 };
 
 /// A connection that an endpoint accepted.
@@ -40,11 +45,12 @@ pub struct Connection {
     /// An address that may be forged is sent at most three times as much as it has sent (RFC 9000 §8.1). `quinn-proto` has
     /// this limit too, but exceeds it by up to a datagram.
     unvalidated_first_bytes: Option<u64>,
-    /// For datagrams from addresses other than that of the peer. Such a datagram may be the first after a migration, or a
-    /// probe of a new path (RFC 9000 §8.2, §9.3). `quinn-proto` answers each with up to a datagram of full length, although
-    /// the address may be forged.
+    addresses: Addresses,
+    /// For datagrams from addresses that the peer hasn't proved to have. Such a datagram may be the first after a migration, or a
+    /// probe of a new path (RFC 9000 §8.2, §9.3).
     foreign: TokenBucket,
     budget: Budget,
+    unread: Unread,
     /// Reads of streams that have returned data, or their end. Each [`READ_BYTES`] count as another one.
     reads: u64,
     migrations: u32,
@@ -54,12 +60,34 @@ pub struct Connection {
     streams_accepted: u64,
     /// Whether the peer's address has changed since the last transmission.
     has_moved: bool,
+    /// Whether a PATH_CHALLENGE frame is to be sent to an address that may be sent no whole datagram.
+    needs_challenge: bool,
+    /// Whether the connection is dropped without waiting for late datagrams once its last one was sent.
+    pub(super) is_abandoned: bool,
     /// Whether the peer has closed the connection, and the event for it was returned.
     pub(super) is_closed_by_peer: bool,
 }
 
 /// Content in one packet, about.
 const READ_BYTES: usize = 1024;
+
+/// Datagrams to addresses that may be forged that are lost in one call.
+const LOST_DATAGRAMS_MAX: usize = 8;
+
+/// Memory of handshake messages that wait for earlier ones, in bytes: at three levels, and what `quinn-proto` keeps before it copies them
+/// together.
+const HANDSHAKE_MEMORY_MAX: u64 = 3 * (QUIC_HANDSHAKE_GAP_BYTES_MAX as u64 + 32 * 1024);
+
+/// Memory of a sent packet until it is acknowledged, in bytes.
+const SENT_PACKET_BYTES: u64 = 200;
+
+/// Packets that an idle connection has sent after the last one that was acknowledged.
+const SENT_PACKETS_WHEN_IDLE: u64 = 16;
+
+/// Returns the memory of a received datagram, in bytes.
+fn datagram_memory(bytes: usize) -> usize {
+    if bytes < BUFFERED_BYTES_MIN { bytes } else { usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) }
+}
 
 /// Refers to a connection of an endpoint while it is registered there. The endpoint reuses it after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +99,8 @@ pub struct ConnectionEvent {
     pub(super) quinn: quinn_proto::ConnectionEvent,
     pub(super) source: SocketAddr,
     pub(super) now: Instant,
+    /// The length of the datagram.
+    pub(super) bytes: usize,
 }
 
 impl ConnectionKey {
@@ -179,19 +209,27 @@ impl Connection {
     ) -> Self {
         let quinn = Box::new(quinn);
         let records = session_state(&quinn).map(|state| state.records).unwrap_or_default();
+        let mut addresses = Addresses::default();
+        if first_bytes.is_none() {
+            addresses.validate(quinn.remote_address());
+        }
         Self {
             quinn,
             key,
             is_registered: true,
             records,
             unvalidated_first_bytes: first_bytes.map(|first_bytes| first_bytes as u64),
+            addresses,
             foreign: TokenBucket::new(QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND),
             budget: Budget::new(),
+            unread: Unread::default(),
             reads: 0,
             migrations: 0,
             streams_permitted: QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST,
             streams_accepted: 0,
             has_moved: false,
+            needs_challenge: false,
+            is_abandoned: false,
             is_closed_by_peer: false,
         }
     }
@@ -206,7 +244,8 @@ impl Connection {
         if self.budget.is_exceeded() {
             return;
         }
-        let ConnectionEvent { quinn, source, now } = event;
+        let ConnectionEvent { quinn, source, now, bytes } = event;
+        self.note_validation();
         let address = self.remote_address();
         if source != address {
             // A client may not move before the handshake is done (RFC 9000 §9). `quinn-proto` would drop the packets, but count
@@ -214,21 +253,72 @@ impl Connection {
             if self.is_handshaking() {
                 return;
             }
-            self.foreign.refill(now);
-            if self.foreign.take(1).is_err() {
-                return;
+            if !self.addresses.is_validated(source) {
+                self.foreign.refill(now);
+                if self.foreign.take(1).is_err() {
+                    return;
+                }
             }
         }
+        // The address in the handshake has a limit of its own.
+        if self.unvalidated_first_bytes.is_none() && !self.addresses.is_validated(source) {
+            self.addresses.receive(now, source, bytes, address);
+        }
 
+        self.records.lock().datagram_bytes = datagram_memory(bytes);
         self.quinn.handle_event(quinn);
+        self.look_at_packets();
         if self.remote_address() != address {
             self.migrations += 1;
             self.has_moved = true;
+            self.needs_challenge = true;
+        } else if source == address && !self.addresses.are_validated() {
+            self.needs_challenge |= self.addresses.may_challenge(source);
         }
         self.budget.count_datagram();
         if self.budget.needs_settlement() {
             self.budget.settle(now, self.work());
         }
+    }
+
+    /// Looks at what the packets of a datagram contained.
+    fn look_at_packets(&mut self) {
+        let mut packets = self.records.lock();
+        let mut is_excessive = false;
+        for piece in packets.pieces.drain(..) {
+            is_excessive |= self.unread.add(&piece).is_err();
+        }
+        for response in packets.path_responses.drain(..) {
+            self.addresses.answer(response);
+        }
+        if is_excessive {
+            self.budget.exceed();
+        }
+    }
+
+    /// Remembers the client's address once the handshake shows that the client has it.
+    fn note_validation(&mut self) {
+        if self.unvalidated_first_bytes.is_some() {
+            let is_established = !self.is_handshaking() && !self.is_closed();
+            if is_established || self.records.has_opened_handshake() {
+                self.unvalidated_first_bytes = None;
+                self.addresses.validate(self.remote_address());
+            }
+        }
+    }
+
+    /// Returns the memory that the peer's packets take, in bytes: data that was not read, handshake messages that wait for earlier ones,
+    /// and packets of ours that were not acknowledged. An idle connection has none.
+    pub fn kept_bytes(&mut self) -> u64 {
+        let quinn = &mut self.quinn;
+        let unread = self.unread.bytes(|id| {
+            let id = StreamId::new(id);
+            id.is_readable() && quinn.recv_stream(id.to_quinn()).read(true).is_ok()
+        });
+        let (pieces, bytes) = self.records.waiting_handshake();
+        let handshake = u64::from(bytes).min(HANDSHAKE_MEMORY_MAX) + table_bytes(pieces);
+        let sent = self.records.unacknowledged_packets().saturating_sub(SENT_PACKETS_WHEN_IDLE);
+        unread + handshake + sent * SENT_PACKET_BYTES
     }
 
     /// Returns the activity of the connection and its peer.
@@ -272,27 +362,90 @@ impl Connection {
         if self.is_closed_by_peer {
             return None;
         }
-        self.has_moved = false;
         let segments_max = segments_max.min(self.segments_allowed()?);
-        self.quinn.poll_transmit(now, segments_max.get(), buffer).map(Transmit::from)
-    }
-
-    /// Returns the peer's address if it was validated, or the handshake could only be continued by a peer that receives there.
-    /// Returns `None` after a migration: `quinn-proto` has no method that shows whether the new path was validated.
-    pub(super) fn validated_address(&self) -> Option<SocketAddr> {
-        let is_validated = self.unvalidated_first_bytes.is_none() || self.records.has_opened_handshake();
-        (is_validated && self.migrations == 0).then(|| self.remote_address())
-    }
-
-    /// Returns how many datagrams may be sent to the peer's address, or `None` if it must send more first.
-    fn segments_allowed(&mut self) -> Option<NonZeroUsize> {
-        let Some(first_bytes) = self.unvalidated_first_bytes else { return Some(NonZeroUsize::MAX) };
-        let is_established = !self.is_handshaking() && !self.is_closed();
-        if is_established || self.records.has_opened_handshake() {
-            self.unvalidated_first_bytes = None;
-            return Some(NonZeroUsize::MAX);
+        if self.addresses.are_validated() && !self.has_moved {
+            return self.quinn.poll_transmit(now, segments_max.get(), buffer).map(Transmit::from);
         }
+        self.poll_limited_transmit(now, segments_max, buffer)
+    }
 
+    /// Writes datagrams while the peer has addresses that may be forged. Each datagram that may not be sent counts as lost.
+    #[cold]
+    fn poll_limited_transmit(
+        &mut self,
+        now: Instant,
+        segments_max: NonZeroUsize,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        for _ in 0..LOST_DATAGRAMS_MAX {
+            let address = self.remote_address();
+            let allowance = self.addresses.allowance(address);
+            let (limit, segments) = match allowance {
+                None => {
+                    let others = self.addresses.least_allowance_of_others(address);
+                    let bytes = others.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+                    (bytes.map_or(SealLimit::None, SealLimit::OtherAddress), segments_max.get())
+                }
+                Some(allowance) => {
+                    // `quinn-proto` is asked at least once after each move: its timers expect a packet on the new path.
+                    let is_enough = allowance >= u64::from(self.quinn.current_mtu());
+                    if !is_enough && !self.has_moved && !self.needs_challenge {
+                        return None;
+                    }
+                    (SealLimit::Bytes(usize::try_from(allowance).unwrap_or(usize::MAX)), 1)
+                }
+            };
+
+            self.has_moved = false;
+            self.records.set_limit(limit);
+            buffer.clear();
+            let transmit = self.quinn.poll_transmit(now, segments, buffer);
+            let sealed = self.records.lock().sealed.take();
+            self.records.set_limit(SealLimit::None);
+            let Some(transmit) = transmit else {
+                self.needs_challenge = false;
+                return None;
+            };
+
+            let mut transmit = Transmit::from(transmit);
+            let mut challenge = None;
+            let mut is_mtu_probe = false;
+            if let Some(sealed) = sealed
+                && transmit.segment_bytes.is_none()
+                && transmit.bytes == sealed.assumed_bytes
+            {
+                transmit.bytes = sealed.bytes;
+                buffer.truncate(sealed.bytes);
+                challenge = sealed.challenge;
+                is_mtu_probe = sealed.is_mtu_probe;
+            }
+            let is_validated = self.addresses.is_validated(transmit.destination);
+            if challenge.is_some() && !is_validated {
+                self.needs_challenge = false;
+            }
+            if is_mtu_probe && !is_validated {
+                continue;
+            }
+            if self.addresses.send(transmit.destination, transmit.bytes, challenge) {
+                return Some(transmit);
+            }
+        }
+        self.needs_challenge = false;
+        buffer.clear();
+        None
+    }
+
+    /// Returns the last address that the peer has proved to have: it has received something there, or has shown a token. Returns
+    /// `None` before that.
+    pub fn validated_address(&mut self) -> Option<SocketAddr> {
+        self.note_validation();
+        self.addresses.last_validated()
+    }
+
+    /// Returns how many datagrams may be sent to the peer's address in the handshake, or `None` if it must send more first.
+    fn segments_allowed(&mut self) -> Option<NonZeroUsize> {
+        self.note_validation();
+        let Some(first_bytes) = self.unvalidated_first_bytes else { return Some(NonZeroUsize::MAX) };
         let stats = self.quinn.stats();
         let received = first_bytes + stats.udp_rx.bytes;
         let allowed = (QUIC_AMPLIFICATION_MAX * received).saturating_sub(stats.udp_tx.bytes);
@@ -361,10 +514,14 @@ impl Connection {
         let mut stream = self.quinn.recv_stream(id.to_quinn());
         let Ok(mut chunks) = stream.read(true) else { return ReadOutcome::Closed };
         let mut bytes = 0;
+        let mut pieces = 0;
+        let mut end = 0;
         let outcome = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
                     bytes += chunk.bytes.len();
+                    pieces += 1;
+                    end = chunk.offset + chunk.bytes.len() as u64;
                     consume(&chunk.bytes);
                 }
                 Ok(None) => break ReadOutcome::Finished,
@@ -374,6 +531,13 @@ impl Connection {
         };
         // The caller asks for datagrams after every call, so it learns of a new window there.
         let _ = chunks.finalize();
+        match outcome {
+            ReadOutcome::Finished | ReadOutcome::Reset(_) => self.unread.end(id.number()),
+            ReadOutcome::Blocked | ReadOutcome::Closed if pieces > 0 => {
+                self.unread.read(id.number(), pieces, bytes as u64, end);
+            }
+            ReadOutcome::Blocked | ReadOutcome::Closed => {}
+        }
         if bytes > 0 || outcome == ReadOutcome::Finished {
             self.reads += 1 + (bytes / READ_BYTES) as u64;
         }
@@ -436,6 +600,7 @@ impl Connection {
         if !id.is_readable() {
             return Err(StreamClosed);
         }
+        self.unread.end(id.number());
         self.quinn.recv_stream(id.to_quinn()).stop(error_code(code)).map_err(|_| StreamClosed)
     }
 
@@ -483,7 +648,14 @@ impl Connection {
         self.quinn.close(now, error_code(code), Bytes::from_static(reason));
     }
 
-    /// Returns the peer's address, which changes if the peer migrates.
+    /// Ends the connection like [`close`](Self::close), and frees its memory as soon as its last datagram was sent. Late datagrams of the
+    /// peer get a stateless reset.
+    pub fn abandon(&mut self, now: Instant, code: u64) {
+        self.close(now, code, b"");
+        self.is_abandoned = true;
+    }
+
+    /// Returns the address that the peer's datagrams come from. It may be forged after a migration.
     pub fn remote_address(&self) -> SocketAddr {
         self.quinn.remote_address()
     }
@@ -499,9 +671,10 @@ impl Connection {
     }
 
     /// Returns `true` if the connection needs no more datagrams or timeouts, and can be dropped after a call of
-    /// [`Endpoint::maintain`](super::Endpoint::maintain): three probe timeouts after this side has closed it, otherwise at once.
+    /// [`Endpoint::maintain`](super::Endpoint::maintain): three probe timeouts after this side has closed it, at once after the peer has, or after it was
+    /// [abandoned](Self::abandon) and its last datagram was sent.
     pub fn is_drained(&self) -> bool {
-        self.is_closed_by_peer || self.quinn.is_drained()
+        self.is_closed_by_peer || self.is_abandoned || self.quinn.is_drained()
     }
 
     /// Returns the server name that the client requested (SNI).

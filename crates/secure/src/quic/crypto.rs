@@ -38,7 +38,11 @@ impl ServerCrypto {
 
 impl crypto::ServerConfig for ServerCrypto {
     fn initial_keys(&self, version: u32, id: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        if version == VERSION { Ok(self.initial_keys.of(id, Side::Server)) } else { Err(UnsupportedVersion) }
+        if version == VERSION {
+            Ok(self.initial_keys.of(id, Side::Server, None))
+        } else {
+            Err(UnsupportedVersion)
+        }
     }
 
     fn retry_tag(&self, _version: u32, original_id: &ConnectionId, packet: &[u8]) -> [u8; TAG_BYTES] {

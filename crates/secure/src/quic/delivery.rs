@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::frames::{Frames, Parsed};
+use super::frames::{Frame, Frames};
 
 /// A packet is lost once this many later ones are acknowledged (RFC 9002 §6.1.1). Its data is sent again.
 const REORDERED_PACKETS_MAX: u64 = 3;
@@ -66,10 +66,10 @@ impl Delivery {
         if self.packets.is_empty() {
             return;
         }
-        for frame in Frames::new(payload) {
-            if let Parsed::Ack(ranges) = frame {
+        for (_, frame) in Frames::new(payload) {
+            if let Frame::Ack(ack) = frame {
                 let mut largest = None;
-                for (low, high) in ranges {
+                for (low, high) in ack.numbers() {
                     largest = largest.max(Some(high));
                     self.acknowledge(low, high);
                 }
@@ -112,9 +112,9 @@ impl Delivery {
 
 /// Returns the length of the stream data in a payload. A frame that only ends its stream counts as a byte.
 fn stream_bytes(payload: &[u8]) -> u16 {
-    let bytes = Frames::new(payload).map(|frame| match frame {
-        Parsed::Stream(data) => data.len().max(1),
-        Parsed::Ack(_) => 0,
+    let bytes = Frames::new(payload).map(|(_, frame)| match frame {
+        Frame::Stream { bytes, .. } => bytes.max(1),
+        _ => 0,
     });
     u16::try_from(bytes.sum::<usize>()).unwrap_or(u16::MAX)
 }

@@ -4,7 +4,7 @@
 //! From [`QUIC_HALF_OPEN_BEFORE_RETRY`] on, clients prove their address by a Retry packet first, so that a flood of forged
 //! addresses keeps no state. From [`QUIC_HALF_OPEN_MAX`] on, Initial packets are dropped before any cryptography.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use super::packet_type::PacketType;
 use super::recently_closed::RecentlyClosed;
 use super::retry::contains_retry;
 use crate::limits::{
-    QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_RESET_INTERVAL_MS,
-    QUIC_VERSION_NEGOTIATION_INTERVAL_MS,
+    QUIC_EARLY_DATAGRAMS_MAX, QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_HANDSHAKE_DATAGRAM_BYTES,
+    QUIC_RECEIVED_DATAGRAM_BYTES_MAX, QUIC_RESET_INTERVAL_MS, QUIC_VERSION_NEGOTIATION_INTERVAL_MS,
 };
 use crate::seed::derive;
 
@@ -37,7 +37,7 @@ pub struct Endpoint {
     /// The state of each connection by its key.
     states: Vec<State>,
     /// The half-open connections, by the destination connection IDs of the clients' first packets.
-    half_open: HashSet<ConnectionId>,
+    half_open: HashMap<ConnectionId, HalfOpen>,
     recently_closed: RecentlyClosed,
     last_version_negotiation: Option<Instant>,
     last_reset: Option<Instant>,
@@ -58,6 +58,16 @@ enum State {
     Handshaking(ConnectionId),
     /// The handshake is done, or has failed. With the same ID.
     Established(ConnectionId),
+}
+
+/// A half-open connection.
+#[derive(Clone, Copy, Debug)]
+enum HalfOpen {
+    /// The caller hasn't accepted it. The endpoint keeps further datagrams, of which each takes memory in addition to its bytes.
+    Waiting {
+        datagrams: usize,
+    },
+    Accepted,
 }
 
 /// A connection attempt. The caller passes it to [`Endpoint::accept`] or another method of the endpoint: if it is dropped,
@@ -131,7 +141,7 @@ impl Endpoint {
             buffers: DatagramBuffers::default(),
             drops_attempts: false,
             states: Vec::new(),
-            half_open: HashSet::new(),
+            half_open: HashMap::new(),
             recently_closed: RecentlyClosed::default(),
             last_version_negotiation: None,
             last_reset: None,
@@ -141,7 +151,11 @@ impl Endpoint {
     /// Processes a datagram. A reply is written to `reply`, which is cleared before.
     pub fn receive(&mut self, now: Instant, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Received {
         reply.clear();
-        if contains_retry(arrival.bytes) || self.is_of_recently_closed(now, arrival.bytes) {
+        if Self::has_wrong_length(arrival.bytes)
+            || self.exceeds_early_datagrams(arrival.bytes)
+            || contains_retry(arrival.bytes)
+            || self.is_of_recently_closed(now, arrival.bytes)
+        {
             return Received::Dropped;
         }
         let event = self.quinn.handle(
@@ -157,7 +171,7 @@ impl Endpoint {
             None => Received::Dropped,
             Some(DatagramEvent::ConnectionEvent(handle, event)) => Received::Connection(
                 ConnectionKey(handle.0),
-                ConnectionEvent { quinn: event, source: arrival.source, now },
+                ConnectionEvent { quinn: event, source: arrival.source, now, bytes: arrival.bytes.len() },
             ),
             Some(DatagramEvent::Response(transmit)) => self.limit_reply(now, transmit.into(), reply),
             Some(DatagramEvent::NewConnection(incoming)) if self.is_late(now, arrival, &incoming) => {
@@ -170,6 +184,25 @@ impl Endpoint {
                 self.admit(Incoming { quinn: incoming, id, first_bytes: arrival.bytes.len() }, reply)
             }
         }
+    }
+
+    /// Returns `true` if a datagram is longer than we have announced, or has an Initial packet and is shorter than RFC 9000 §14.1
+    /// requires.
+    fn has_wrong_length(datagram: &[u8]) -> bool {
+        datagram.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
+            || datagram.len() < usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
+                && PacketType::of(datagram) == Some(PacketType::Initial)
+    }
+
+    /// Returns `true` if enough datagrams are kept for a connection that isn't accepted yet.
+    fn exceeds_early_datagrams(&mut self, datagram: &[u8]) -> bool {
+        if self.half_open.is_empty() {
+            return false;
+        }
+        let half_open = long_header_destination(datagram).and_then(|id| self.half_open.get_mut(&id));
+        let Some(HalfOpen::Waiting { datagrams }) = half_open else { return false };
+        *datagrams += 1;
+        *datagrams > QUIC_EARLY_DATAGRAMS_MAX
     }
 
     /// Returns `true` for a late first datagram of a connection that its peer has closed.
@@ -219,7 +252,7 @@ impl Endpoint {
     }
 
     fn admit(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Received {
-        self.half_open.insert(incoming.id);
+        self.half_open.insert(incoming.id, HalfOpen::Waiting { datagrams: 0 });
         if self.half_open() > QUIC_HALF_OPEN_BEFORE_RETRY && !incoming.is_validated() {
             return match self.retry(incoming, reply) {
                 Ok(transmit) => Received::Reply(transmit),
@@ -306,6 +339,9 @@ impl Endpoint {
         {
             self.set_state(connection.key, State::Established(id));
         }
+        if connection.is_abandoned {
+            self.deregister(connection);
+        }
         if connection.is_closed_by_peer {
             if let State::Established(id) = self.state(connection.key.0) {
                 self.recently_closed.insert(now, id, connection.validated_address());
@@ -363,7 +399,7 @@ impl Endpoint {
     /// uses it until it has received our first packet, so for all datagrams of a long ClientHello.
     pub fn is_of_half_open(&self, datagram: &[u8]) -> bool {
         !self.half_open.is_empty()
-            && long_header_destination(datagram).is_some_and(|id| self.half_open.contains(&id))
+            && long_header_destination(datagram).is_some_and(|id| self.half_open.contains_key(&id))
     }
 
     /// Returns `true` if the limit of half-open connections is reached, so that Initial packets of others are dropped.
@@ -389,7 +425,7 @@ impl Endpoint {
             self.half_open.remove(&id);
         }
         if let State::Handshaking(id) = state {
-            self.half_open.insert(id);
+            self.half_open.insert(id, HalfOpen::Accepted);
         }
         self.update_admission();
     }

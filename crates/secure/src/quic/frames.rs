@@ -1,162 +1,220 @@
-//! Frames of a packet's payload (RFC 9000 §19), as far as their lengths, stream data and acknowledgments.
+//! Frames of a packet (RFC 9000 §19), as far as our keys look into them.
 
-/// Iterates over the frames of a payload that matter here. Ends at a frame that can't be parsed: `quinn-proto` closes the connection
-/// for it.
-pub(super) struct Frames<'a>(&'a [u8]);
+use std::ops::Range;
 
-/// A frame.
-pub(super) enum Parsed<'a> {
-    /// The data of a STREAM frame.
-    Stream(&'a [u8]),
-    Ack(AckRanges<'a>),
+/// A frame that a packet's receiver or sender acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frame<'a> {
+    /// All consecutive PADDING frames.
+    Padding,
+    Ping,
+    Ack(Ack<'a>),
+    Crypto {
+        end: u64,
+        bytes: usize,
+    },
+    Stream {
+        id: u64,
+        end: u64,
+        bytes: usize,
+    },
+    NewConnectionId {
+        sequence: u64,
+        retire_prior_to: u64,
+        id: &'a [u8],
+    },
+    PathChallenge([u8; 8]),
+    PathResponse([u8; 8]),
+    /// CONNECTION_CLOSE by the application (type 0x1d).
+    ApplicationClose,
+    /// Another type.
+    Other(u64),
+}
+
+/// An ACK frame without its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ack<'a> {
+    pub(super) largest: u64,
+    pub(super) delay: u64,
+    /// The first range, then a gap and a length for each other one.
+    pub(super) ranges: &'a [u8],
+    /// The ECN counts, if the frame has them.
+    pub(super) ecn: &'a [u8],
+}
+
+impl Ack<'_> {
+    /// Returns the ranges of packet numbers, from the highest one, up to the first that is malformed.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut rest = self.ranges;
+        let mut next_high = Some(self.largest);
+        std::iter::from_fn(move || {
+            let high = next_high.take()?;
+            let low = high.checked_sub(read_integer(&mut rest)?)?;
+            next_high = read_integer(&mut rest).and_then(|gap| low.checked_sub(gap.checked_add(2)?));
+            Some((low, high))
+        })
+    }
+}
+
+/// Iterates over the frames of a payload, with their positions. Ends before a frame that is malformed or of an unknown type, which
+/// `quinn-proto` refuses.
+pub(super) struct Frames<'a> {
+    payload: &'a [u8],
+    rest: &'a [u8],
 }
 
 impl<'a> Frames<'a> {
     pub(super) fn new(payload: &'a [u8]) -> Self {
-        Self(payload)
+        Self { payload, rest: payload }
     }
 
-    /// Returns the next frame and the bytes after it, which skips those without interest.
-    fn parse(mut rest: &'a [u8]) -> Option<(Parsed<'a>, &'a [u8])> {
-        loop {
-            match rest.first()? {
-                0x02 | 0x03 => return AckRanges::parse(rest),
-                frame_type @ 0x08..=0x0f => {
-                    let [has_offset, has_length] = [0x04, 0x02].map(|bit| frame_type & bit != 0);
-                    let data = skip_integers(&rest[1..], 1 + u64::from(has_offset))?;
-                    if !has_length {
-                        return Some((Parsed::Stream(data), &[]));
-                    }
-                    let (length, data) = integer(data)?;
-                    let (data, rest) = data.split_at_checked(usize::try_from(length).ok()?)?;
-                    return Some((Parsed::Stream(data), rest));
-                }
-                _ => rest = skip_frame(rest)?,
-            }
-        }
+    fn read_bytes(&self) -> usize {
+        self.payload.len() - self.rest.len()
     }
 }
 
 impl<'a> Iterator for Frames<'a> {
-    type Item = Parsed<'a>;
+    type Item = (Range<usize>, Frame<'a>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let parsed = Self::parse(self.0);
-        self.0 = parsed.as_ref().map_or(&[], |(_, rest)| rest);
-        parsed.map(|(frame, _)| frame)
+        let start = self.read_bytes();
+        let frame = read_frame(&mut self.rest)?;
+        Some((start..self.read_bytes(), frame))
     }
 }
 
-/// The packet numbers that an ACK frame acknowledges, as pairs of the first and the last one of a range, from high to low.
-pub(super) struct AckRanges<'a> {
-    /// The last number of the next range.
-    high: Option<u64>,
-    /// The length of the next range less one, then pairs of a gap and another such length.
-    rest: &'a [u8],
-    more: u64,
-}
-
-impl<'a> AckRanges<'a> {
-    /// Parses an ACK frame, and returns the bytes after it.
-    fn parse(frame: &'a [u8]) -> Option<(Parsed<'a>, &'a [u8])> {
-        let has_counts = *frame.first()? == 0x03;
-        let (largest, rest) = integer(&frame[1..])?;
-        let (more, rest) = integer(skip_integers(rest, 1)?)?;
-        let ranges = AckRanges { high: Some(largest), rest, more };
-        let end = skip_integers(rest, more.checked_mul(2)?.checked_add(1)?)?;
-        let end = if has_counts { skip_integers(end, 3)? } else { end };
-        Some((Parsed::Ack(ranges), end))
-    }
-}
-
-impl Iterator for AckRanges<'_> {
-    type Item = (u64, u64);
-
-    fn next(&mut self) -> Option<(u64, u64)> {
-        let high = self.high.take()?;
-        let (length, rest) = integer(self.rest)?;
-        let low = high.checked_sub(length)?;
-        if let Some(more) = self.more.checked_sub(1) {
-            let (gap, rest) = integer(rest)?;
-            self.more = more;
-            self.rest = rest;
-            self.high = low.checked_sub(gap + 2);
+/// Removes the first frame.
+fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
+    // `quinn-proto` accepts types that are longer than necessary.
+    let frame_type = read_integer(rest)?;
+    Some(match frame_type {
+        0x00 => {
+            skip_zeros(rest);
+            Frame::Padding
         }
-        Some((low, high))
-    }
+        0x01 => Frame::Ping,
+        0x02 | 0x03 => Frame::Ack(read_ack(rest, frame_type == 0x03)?),
+        0x06 => {
+            let offset = read_integer(rest)?;
+            let bytes = read_data(rest)?.len();
+            Frame::Crypto { end: offset.saturating_add(bytes as u64), bytes }
+        }
+        0x08..=0x0f => {
+            let id = read_integer(rest)?;
+            let offset = if frame_type & 0x04 == 0 { 0 } else { read_integer(rest)? };
+            let data = if frame_type & 0x02 == 0 { std::mem::take(rest) } else { read_data(rest)? };
+            Frame::Stream { id, end: offset.saturating_add(data.len() as u64), bytes: data.len() }
+        }
+        0x18 => {
+            let (sequence, retire_prior_to) = (read_integer(rest)?, read_integer(rest)?);
+            let id_bytes = usize::from(*rest.split_off_first()?);
+            let id = rest.split_off(..id_bytes)?;
+            rest.split_off(..16)?;
+            Frame::NewConnectionId { sequence, retire_prior_to, id }
+        }
+        0x1a => Frame::PathChallenge(read_token(rest)?),
+        0x1b => Frame::PathResponse(read_token(rest)?),
+        0x1d => {
+            skip_integers(rest, 1)?;
+            read_data(rest)?;
+            Frame::ApplicationClose
+        }
+        _ => {
+            skip_other(frame_type, rest)?;
+            Frame::Other(frame_type)
+        }
+    })
 }
 
-/// Returns the bytes after the first frame. Returns `None` if it extends to the end, is of an unknown type, or is cut off.
-pub(super) fn skip_frame(payload: &[u8]) -> Option<&[u8]> {
-    let (frame_type, rest) = payload.split_first()?;
-
+/// Removes the fields of a frame of another type.
+fn skip_other(frame_type: u64, rest: &mut &[u8]) -> Option<()> {
     match frame_type {
-        // PADDING, PING, HANDSHAKE_DONE
-        0x00 | 0x01 | 0x1e => Some(rest),
-        // IMMEDIATE_ACK (draft-ietf-quic-ack-frequency §5). Probes of the path MTU have one before their padding.
-        0x1f => Some(rest),
-        // ACK
-        0x02 => skip_ack(rest),
-        // ACK with ECN counts
-        0x03 => skip_integers(skip_ack(rest)?, 3),
         // RESET_STREAM
         0x04 => skip_integers(rest, 3),
         // STOP_SENDING, MAX_STREAM_DATA, STREAM_DATA_BLOCKED
         0x05 | 0x11 | 0x15 => skip_integers(rest, 2),
-        // CRYPTO
-        0x06 => skip_data(skip_integers(rest, 1)?),
         // NEW_TOKEN
-        0x07 => skip_data(rest),
-        // STREAM with a length, and with an offset if another bit is set.
-        0x08..=0x0f if frame_type & 0x02 != 0 => {
-            let has_offset = frame_type & 0x04 != 0;
-            skip_data(skip_integers(rest, 1 + u64::from(has_offset))?)
-        }
+        0x07 => read_data(rest).map(drop),
         // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID
         0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 | 0x19 => skip_integers(rest, 1),
-        // NEW_CONNECTION_ID
-        0x18 => {
-            let (length, rest) = skip_integers(rest, 2)?.split_first()?;
-            rest.get(usize::from(*length) + 16..)
+        // CONNECTION_CLOSE by the transport
+        0x1c => {
+            skip_integers(rest, 2)?;
+            read_data(rest).map(drop)
         }
-        // PATH_CHALLENGE, PATH_RESPONSE
-        0x1a | 0x1b => rest.get(8..),
-        // ACK_FREQUENCY (draft-ietf-quic-ack-frequency §4)
-        0x40 if rest.first() == Some(&0xaf) => skip_integers(&rest[1..], 4),
+        // HANDSHAKE_DONE, IMMEDIATE_ACK (draft-ietf-quic-ack-frequency §5)
+        0x1e | 0x1f => Some(()),
+        // DATAGRAM (RFC 9221 §4)
+        0x30 => {
+            *rest = &[];
+            Some(())
+        }
+        0x31 => read_data(rest).map(drop),
+        // ACK_FREQUENCY
+        0xaf => skip_integers(rest, 4),
         _ => None,
     }
 }
 
-/// Returns the bytes after the fields of an ACK frame.
-fn skip_ack(rest: &[u8]) -> Option<&[u8]> {
-    let (range_count, rest) = integer(skip_integers(rest, 2)?)?;
-    // The first range, then a gap and a length for each other one.
-    skip_integers(rest, range_count.checked_mul(2)?.checked_add(1)?)
+fn read_ack<'a>(rest: &mut &'a [u8], has_ecn: bool) -> Option<Ack<'a>> {
+    let (largest, delay, count) = (read_integer(rest)?, read_integer(rest)?, read_integer(rest)?);
+    let integers = count.checked_mul(2)?.checked_add(1)?;
+    let ranges = take_integers(rest, integers)?;
+    let ecn = if has_ecn { take_integers(rest, 3)? } else { &[] };
+    Some(Ack { largest, delay, ranges, ecn })
 }
 
-fn skip_integers(mut rest: &[u8], count: u64) -> Option<&[u8]> {
+fn read_token(rest: &mut &[u8]) -> Option<[u8; 8]> {
+    rest.split_off(..8)?.try_into().ok()
+}
+
+/// Removes data that its length precedes.
+fn read_data<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(read_integer(rest)?).ok()?;
+    rest.split_off(..length)
+}
+
+fn skip_integers(rest: &mut &[u8], count: u64) -> Option<()> {
+    take_integers(rest, count).map(drop)
+}
+
+fn take_integers<'a>(rest: &mut &'a [u8], count: u64) -> Option<&'a [u8]> {
+    let all = *rest;
     for _ in 0..count {
-        rest = rest.get(integer_bytes(*rest.first()?)..)?;
+        read_integer(rest)?;
     }
-    Some(rest)
+    Some(&all[..all.len() - rest.len()])
 }
 
-/// Returns the bytes after data that its length precedes.
-fn skip_data(rest: &[u8]) -> Option<&[u8]> {
-    let (length, rest) = integer(rest)?;
-    rest.get(usize::try_from(length).ok()?..)
+/// Removes a variable-length integer (RFC 9000 §16).
+#[inline]
+pub(super) fn read_integer(rest: &mut &[u8]) -> Option<u64> {
+    let first = *rest.split_off_first()?;
+    let mut value = u64::from(first & 0x3f);
+    for byte in rest.split_off(..(1 << (first >> 6)) - 1)? {
+        value = value << 8 | u64::from(*byte);
+    }
+    Some(value)
 }
 
-/// Decodes a variable-length integer (RFC 9000 §16).
-fn integer(rest: &[u8]) -> Option<(u64, &[u8])> {
-    let (encoded, rest) = rest.split_at_checked(integer_bytes(*rest.first()?))?;
-    let value = encoded.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
-    let length_bits = 2;
-    Some((value & (u64::MAX >> (64 - 8 * encoded.len() + length_bits)), rest))
+/// Appends a variable-length integer, which is less than 2^62.
+pub(super) fn put_integer(value: u64, bytes: &mut Vec<u8>) {
+    match value {
+        0..0x40 => bytes.push(value.to_be_bytes()[7]),
+        0x40..0x4000 => bytes.extend_from_slice(&(0x4000 | value).to_be_bytes()[6..]),
+        0x4000..0x4000_0000 => bytes.extend_from_slice(&(0x8000_0000 | value).to_be_bytes()[4..]),
+        _ => bytes.extend_from_slice(&(0xc000_0000_0000_0000 | value).to_be_bytes()),
+    }
 }
 
-/// Returns the length of a variable-length integer, which its first two bits encode.
-fn integer_bytes(first: u8) -> usize {
-    1 << (first >> 6)
+/// Removes zeros at the start: some clients pad all datagrams to full length.
+fn skip_zeros(rest: &mut &[u8]) {
+    let words = rest.as_chunks::<8>().0.iter().take_while(|word| **word == [0; 8]).count();
+    *rest = &rest[8 * words..];
+    let zeros = rest.iter().take_while(|byte| **byte == 0).count();
+    *rest = &rest[zeros..];
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,9 +12,10 @@ use bytes::BytesMut;
 use quinn_proto::crypto::{self, CryptoError, KeyPair, Keys};
 use quinn_proto::{ConnectionId, Side};
 
+use super::contents::{self, Level};
 use super::header::{HeaderParts, SAMPLE_BYTES, protect, unprotect};
 use super::keys::TAG_BYTES;
-use super::padding::length_without_padding;
+use super::records::Records;
 
 /// The salt of version 1, which prevents other versions from opening its packets.
 const SALT: [u8; 20] = [
@@ -30,8 +31,9 @@ const SALT: [u8; 20] = [
 pub(super) struct InitialKeys(Mutex<Option<(ConnectionId, Arc<Secrets>)>>);
 
 impl InitialKeys {
-    /// Returns the keys of one side of a connection that the client started with this ID.
-    pub(super) fn of(&self, id: &ConnectionId, side: Side) -> Keys {
+    /// Returns the keys of one side of a connection that the client started with this ID. They record the packets of the other
+    /// side, if there are records.
+    pub(super) fn of(&self, id: &ConnectionId, side: Side, records: Option<&Arc<Records>>) -> Keys {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let secrets = match &*last {
             Some((last_id, secrets)) if last_id == id => secrets.clone(),
@@ -39,7 +41,7 @@ impl InitialKeys {
         };
         *last = Some((*id, secrets.clone()));
 
-        let key = |sender| InitialKey { secrets: secrets.clone(), sender };
+        let key = |sender| InitialKey { secrets: secrets.clone(), sender, records: records.cloned() };
         Keys {
             header: KeyPair { local: Box::new(key(side)), remote: Box::new(key(!side)) },
             packet: KeyPair { local: Box::new(key(side)), remote: Box::new(key(!side)) },
@@ -141,6 +143,7 @@ impl KeyType for Length {
 struct InitialKey {
     secrets: Arc<Secrets>,
     sender: Side,
+    records: Option<Arc<Records>>,
 }
 
 impl InitialKey {
@@ -181,8 +184,8 @@ impl crypto::PacketKey for InitialKey {
         let key = self.secrets.packet(self.sender);
         let opened = key.key.open_in_place(key.nonce(number), Aad::from(header), payload);
         let bytes = opened.map_err(|_| CryptoError)?.len();
-        // A client pads its first datagrams to 1,200 bytes.
-        payload.truncate(length_without_padding(&payload[..bytes]));
+        payload.truncate(bytes);
+        contents::receive(Level::Initial, payload, self.records.as_deref());
         Ok(())
     }
 

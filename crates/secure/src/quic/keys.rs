@@ -9,8 +9,8 @@ use bytes::BytesMut;
 use quinn_proto::crypto::{self, CryptoError, KeyPair, Keys};
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Secrets};
 
+use super::contents::{self, Level};
 use super::header::{HeaderParts, SAMPLE_BYTES};
-use super::padding::length_without_padding;
 use super::records::Records;
 
 /// The length of the tag of every AEAD in TLS 1.3.
@@ -47,10 +47,10 @@ impl HandshakeKeys {
 impl From<HandshakeKeys> for Keys {
     fn from(HandshakeKeys { keys, records }: HandshakeKeys) -> Self {
         let (local, remote) = (keys.local, keys.remote);
-        let remote_key = RecordingKey { key: remote.1, record: Records::open_handshake_packet, records };
+        let opening = RecordingKey { key: remote.1, level: Level::Handshake, records };
         Keys {
             header: KeyPair { local: Box::new(local.0), remote: Box::new(remote.0) },
-            packet: KeyPair { local: Box::new(local.1), remote: Box::new(remote_key) },
+            packet: KeyPair { local: Box::new(local.1), remote: Box::new(opening) },
         }
     }
 }
@@ -71,28 +71,40 @@ impl TrafficKeys {
 impl From<TrafficKeys> for Keys {
     fn from(TrafficKeys { keys, records }: TrafficKeys) -> Self {
         let (local, remote) = (keys.local, keys.remote);
-        let [sealing, opening] = [records.clone(), records];
-        let local_key = RecordingKey { key: local.1, record: Records::seal_packet, records: sealing };
-        let remote_key = RecordingKey { key: remote.1, record: Records::open_packet, records: opening };
-        Keys {
-            header: KeyPair { local: Box::new(local.0), remote: Box::new(remote.0) },
-            packet: KeyPair { local: Box::new(local_key), remote: Box::new(remote_key) },
-        }
+        let packet = recording(KeyPair { local: local.1, remote: remote.1 }, &records);
+        Keys { header: KeyPair { local: Box::new(local.0), remote: Box::new(remote.0) }, packet }
     }
 }
 
-/// Opens the packets of early data (0-RTT).
-pub(super) struct EarlyKeys(DirectionalKeys);
+/// Returns keys for packets with application data that record them.
+fn recording<K: crypto::PacketKey + 'static>(
+    keys: KeyPair<K>,
+    records: &Arc<Records>,
+) -> KeyPair<Box<dyn crypto::PacketKey>> {
+    let key = |key| {
+        let records = records.clone();
+        Box::new(RecordingKey { key, level: Level::Application, records }) as Box<dyn crypto::PacketKey>
+    };
+    KeyPair { local: key(keys.local), remote: key(keys.remote) }
+}
 
-impl From<DirectionalKeys> for EarlyKeys {
-    fn from(keys: DirectionalKeys) -> Self {
-        Self(keys)
+/// Opens the packets of early data (0-RTT).
+pub(super) struct EarlyKeys {
+    keys: DirectionalKeys,
+    records: Arc<Records>,
+}
+
+impl EarlyKeys {
+    /// Creates keys that record which packets open.
+    pub(super) fn new(keys: DirectionalKeys, records: Arc<Records>) -> Self {
+        Self { keys, records }
     }
 }
 
 impl From<EarlyKeys> for (Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>) {
-    fn from(EarlyKeys(keys): EarlyKeys) -> Self {
-        (Box::new(HeaderKey(keys.header)), Box::new(PacketKey(keys.packet)))
+    fn from(EarlyKeys { keys, records }: EarlyKeys) -> Self {
+        let packet = RecordingKey { key: PacketKey(keys.packet), level: Level::Early, records };
+        (Box::new(HeaderKey(keys.header)), Box::new(packet))
     }
 }
 
@@ -145,10 +157,7 @@ impl LaterKeys {
         let limits = self.limits;
         let remote = LaterKey { phase: phase.clone(), select: |keys| &keys.remote, limits };
         let local = LaterKey { phase, select: |keys| &keys.local, limits };
-        let [sealing, opening] = [self.records.clone(), self.records.clone()];
-        let local = RecordingKey { key: local, record: Records::seal_packet, records: sealing };
-        let remote = RecordingKey { key: remote, record: Records::open_packet, records: opening };
-        KeyPair { local: Box::new(local), remote: Box::new(remote) }
+        recording(KeyPair { local, remote }, &self.records)
     }
 }
 
@@ -197,25 +206,34 @@ impl crypto::PacketKey for LaterKey {
     }
 }
 
-/// A key that records the packets that it seals or opens: of a direction, it does one of both.
+/// A key that records the packets that it opens or seals.
 struct RecordingKey<K> {
     key: K,
-    record: fn(&Records, u64, &[u8]),
+    level: Level,
     records: Arc<Records>,
 }
 
 impl<K: crypto::PacketKey> crypto::PacketKey for RecordingKey<K> {
     fn encrypt(&self, number: u64, packet: &mut [u8], header_bytes: usize) {
-        let payload_end = packet.len().saturating_sub(TAG_BYTES);
-        if let Some(payload) = packet.get(header_bytes..payload_end) {
-            (self.record)(&self.records, number, payload);
+        let bytes = if self.records.limits_packets() {
+            self.records.lock().limit(number, packet, header_bytes)
+        } else {
+            packet.len()
+        };
+        if let Some(payload) = packet.get(header_bytes..bytes.saturating_sub(TAG_BYTES)) {
+            self.records.seal_packet(number, payload);
         }
-        self.key.encrypt(number, packet, header_bytes);
+        self.key.encrypt(number, &mut packet[..bytes], header_bytes);
     }
 
     fn decrypt(&self, number: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
         self.key.decrypt(number, header, payload)?;
-        (self.record)(&self.records, number, payload);
+        match self.level {
+            Level::Handshake => self.records.open_handshake_packet(),
+            Level::Application => self.records.open_packet(number, payload),
+            Level::Initial | Level::Early => {}
+        }
+        contents::receive(self.level, payload, Some(&self.records));
         Ok(())
     }
 
@@ -270,7 +288,7 @@ impl crypto::PacketKey for PacketKey {
     fn decrypt(&self, number: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
         let opened = self.0.decrypt_in_place(number, header, payload);
         let bytes = opened.map_err(|_| CryptoError)?.len();
-        payload.truncate(length_without_padding(&payload[..bytes]));
+        payload.truncate(bytes);
         Ok(())
     }
 

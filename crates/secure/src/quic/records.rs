@@ -1,5 +1,5 @@
-//! Records of a session for its connection: which packets have opened, how often keys were updated, and which stream data the peer has
-//! acknowledged.
+//! Records of a session for its connection: which packets have opened, what they contain, how often keys were updated, and which stream
+//! data the peer has acknowledged.
 //!
 //! `quinn-proto` passes none of this on, but our keys take part in it.
 
@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::delivery::Delivery;
+use super::sealing::{SealLimit, Sealed};
 use crate::limits::QUIC_PACKET_GAP_MAX;
 
 /// The records. One thread at a time uses them; they are atomic because keys belong to a connection that may move.
@@ -18,11 +19,56 @@ pub(super) struct Records {
     packets: AtomicU64,
     key_phases: AtomicU64,
     delivery: Mutex<Delivery>,
+    /// Bytes of handshake messages that the session has read.
+    handshake_bytes: AtomicU64,
+    /// The number after that of our last packet with application data keys, and after the highest one that the peer has
+    /// acknowledged.
+    sent_end: AtomicU64,
+    acknowledged_end: AtomicU64,
+    /// Whether packets have a [limit](Packets::seal_limit).
+    limits_packets: AtomicBool,
+    contents: Mutex<Packets>,
+}
+
+/// The contents of packets, as far as a connection needs to know them.
+#[derive(Default)]
+pub(super) struct Packets {
+    /// The memory of the datagram that is opened, in bytes, without that of its reference count.
+    pub(super) datagram_bytes: usize,
+    /// Data of streams that the connection hasn't looked at.
+    pub(super) pieces: Vec<Piece>,
+    /// The data of PATH_RESPONSE frames that the connection hasn't looked at.
+    pub(super) path_responses: Vec<[u8; 8]>,
+    /// CRYPTO frames with data, and the memory of their packets in bytes.
+    pub(super) crypto_pieces: u32,
+    pub(super) crypto_bytes: u32,
+    /// The length of the handshake messages that have arrived, by [level](super::contents::Level).
+    pub(super) crypto_ends: [u64; 4],
+    /// Numbers of the peer's connection IDs, with the first bytes of each.
+    pub(super) peer_ids: Vec<(u64, [u8; 8])>,
+    /// Packets that were sent without a part of their frames.
+    pub(super) hidden: Vec<u64>,
+    /// The highest number that `quinn-proto` knows to be acknowledged, except that of hidden packets.
+    pub(super) acknowledged_max: u64,
+    pub(super) seal_limit: SealLimit,
+    pub(super) sealed: Option<Sealed>,
+}
+
+/// Data of a stream, in one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) stream: u64,
+    /// The end of the last one in the stream.
+    pub(super) end: u64,
+    /// The number of frames.
+    pub(super) count: u32,
+    /// The memory of the packet, in bytes.
+    pub(super) bytes: u32,
 }
 
 impl Records {
     /// Records that a packet with the keys of the handshake has opened.
-    pub(super) fn open_handshake_packet(&self, _number: u64, _payload: &[u8]) {
+    pub(super) fn open_handshake_packet(&self) {
         self.has_opened_handshake.store(true, Ordering::Relaxed);
     }
 
@@ -40,14 +86,59 @@ impl Records {
         }
     }
 
-    /// Records that the packet with this number is sent, with the keys of application data.
+    /// Records that the session has read handshake messages of this length.
+    pub(super) fn read_handshake(&self, bytes: usize) {
+        self.handshake_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Records that the packet with this number is sealed, with the keys of application data.
     pub(super) fn seal_packet(&self, number: u64, payload: &[u8]) {
+        self.sent_end.store(number + 1, Ordering::Relaxed);
         self.delivery().seal(number, payload);
     }
 
     /// Returns the stream data in our packets. No two threads use it at a time.
     pub(super) fn delivery(&self) -> MutexGuard<'_, Delivery> {
         self.delivery.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that the peer has acknowledged the packet with this number.
+    pub(super) fn acknowledge(&self, number: u64) {
+        if number >= self.acknowledged_end.load(Ordering::Relaxed) {
+            self.acknowledged_end.store(number.saturating_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how many packets were sent after the last one that the peer has acknowledged. `quinn-proto` keeps state of each.
+    pub(super) fn unacknowledged_packets(&self) -> u64 {
+        let acknowledged = self.acknowledged_end.load(Ordering::Relaxed);
+        self.sent_end.load(Ordering::Relaxed).saturating_sub(acknowledged)
+    }
+
+    /// Returns the number of pieces of handshake messages that wait for earlier ones, and their memory in bytes, or more.
+    pub(super) fn waiting_handshake(&self) -> (u32, u32) {
+        let packets = self.lock();
+        let arrived: u64 = packets.crypto_ends.iter().sum();
+        let is_read = arrived <= self.handshake_bytes.load(Ordering::Relaxed);
+        if is_read { (0, 0) } else { (packets.crypto_pieces, packets.crypto_bytes) }
+    }
+
+    /// Returns the contents of packets. The lock is always free.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Packets> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns `true` if packets have a limit.
+    pub(super) fn limits_packets(&self) -> bool {
+        self.limits_packets.load(Ordering::Relaxed)
+    }
+
+    /// Limits the length of packets.
+    pub(super) fn set_limit(&self, limit: SealLimit) {
+        self.limits_packets.store(limit != SealLimit::None, Ordering::Relaxed);
+        let mut packets = self.lock();
+        packets.seal_limit = limit;
+        packets.sealed = None;
     }
 
     /// Records that the keys of another phase were requested.

@@ -12,6 +12,7 @@ use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::quic::{KeyChange, ServerConnection, Version};
 use rustls::{AlertDescription, ServerConfig};
 
+use super::client_hello::HelloCheck;
 use super::initial::InitialKeys;
 use super::keys::{EarlyKeys, HandshakeKeys, LaterKeys, TrafficKeys};
 use super::records::Records;
@@ -26,6 +27,7 @@ pub(super) struct Session {
     later_keys: Option<LaterKeys>,
     /// Bytes of handshake messages that the peer has sent.
     received_bytes: usize,
+    hello: HelloCheck,
     records: Arc<Records>,
 }
 
@@ -57,6 +59,7 @@ impl Session {
             initial_keys,
             later_keys: None,
             received_bytes: 0,
+            hello: HelloCheck::default(),
             records: Arc::default(),
         })
     }
@@ -72,7 +75,7 @@ fn tls_error(alert: Option<AlertDescription>, reason: String) -> TransportError 
 
 impl crypto::Session for Session {
     fn initial_keys(&self, id: &ConnectionId, side: Side) -> Keys {
-        self.initial_keys.of(id, side)
+        self.initial_keys.of(id, side, Some(&self.records))
     }
 
     /// Returns a [`SessionState`].
@@ -95,7 +98,7 @@ impl crypto::Session for Session {
     /// Returns the keys of early data (0-RTT), if it was accepted.
     fn early_crypto(&self) -> Option<(Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>)> {
         let Stage::Handshake(tls) = &self.stage else { return None };
-        Some(EarlyKeys::from(tls.zero_rtt_keys()?).into())
+        Some(EarlyKeys::new(tls.zero_rtt_keys()?, self.records.clone()).into())
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
@@ -112,9 +115,11 @@ impl crypto::Session for Session {
         if self.received_bytes > HANDSHAKE_BYTES_MAX {
             return Err(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED.into());
         }
+        self.records.read_handshake(messages.len());
 
         match &mut self.stage {
             Stage::Handshake(tls) => {
+                self.hello.check(messages)?;
                 tls.read_hs(messages).map_err(|error| tls_error(tls.alert(), error.to_string()))?;
             }
             Stage::Established { .. } => {

@@ -44,6 +44,10 @@ pub(super) fn transport_config() -> TransportConfig {
 /// Sets the limits of an endpoint.
 pub(super) fn limit_endpoint(config: &mut EndpointConfig) {
     config
+        .max_udp_payload_size(limits::QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
+        .expect("RFC 9000 permits this length")
+        // A packet without the fixed bit is dropped (RFC 9000 §17.2, §17.3.1). We don't have the extension that uses it (RFC 9287).
+        .grease_quic_bit(false)
         .supported_versions(vec![VERSION])
         // The endpoint has a limit of its own, for those that it sends. This one is for those that it computes.
         .min_reset_interval(Duration::from_millis(limits::QUIC_RESET_COMPUTED_INTERVAL_MS));

@@ -1,12 +1,15 @@
 //! Addresses: migration, validation by tokens, version negotiation, stateless resets, and routing between processes.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cannery_secure::quic::{Arrival, Context, EarlyData, Endpoint, Generation, Issuer, Received};
-use quinn_proto::{ConnectionError, ConnectionHandle, TokenMemoryCache, TokenStore, TransportConfig};
+use cannery_secure::quic::{Arrival, Context, Direction, EarlyData, Endpoint, Generation, Issuer, Received};
+use cannery_testkit::http3::{Forgery, Level};
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{ConnectionError, ConnectionHandle, Dir, TokenMemoryCache, TokenStore, TransportConfig};
 
 use super::network::{
     Acceptance, CLIENT, Fate, Network, Packet, SERVER, Server, client_config, context, random_seed,
@@ -66,31 +69,174 @@ fn spoofed_migration_returns_to_the_old_address() {
     assert!(network.remote(handle).loss().is_none());
 }
 
-#[test]
-fn forged_addresses_are_sent_little() {
-    let (mut network, handle) = Network::connected();
-    let mut port = 1;
+/// What happens when the datagrams of an established connection get forged addresses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Attack {
+    /// A PING.
+    Ping,
+    /// A request, which the server answers with more than a datagram holds.
+    Request,
+    /// A PING during a download.
+    PingDuringDownload,
+    /// A PATH_CHALLENGE that only probes the path.
+    Probe,
+}
+
+/// The bytes that an address has sent and received.
+type Traffic = BTreeMap<IpAddr, (usize, usize)>;
+
+/// Lets the datagrams of the client that are sent during a step come from other addresses, in turns with its own. Counts the bytes.
+fn forge(network: &mut Network, addresses: u8, own_between: bool) -> Arc<Mutex<Traffic>> {
+    let traffic = Arc::new(Mutex::new(Traffic::new()));
+    let counted = traffic.clone();
+    let mut number = 0_u8;
     network.path = Box::new(move |packet| {
+        let mut traffic = counted.lock().unwrap();
         if packet.is_for_server() {
-            port += 1;
-            packet.source = SocketAddr::new("203.0.113.66".parse().unwrap(), port);
+            number = number.wrapping_add(1);
+            if !own_between || number % 2 == 0 {
+                let ip = IpAddr::V4(Ipv4Addr::new(203, 0, 113, number / 2 % addresses));
+                packet.source = SocketAddr::new(ip, 50_000);
+                traffic.entry(ip).or_default().0 += packet.bytes.len();
+            }
+        } else {
+            traffic.entry(packet.destination.ip()).or_default().1 += packet.bytes.len();
         }
         Fate::Deliver
     });
-    for _ in 0..2000 {
-        network.remote(handle).connection.ping();
-        network.run(Duration::from_millis(2));
-    }
-    let forged = network.sent.iter().filter(|packet| packet.destination.ip().to_string() == "203.0.113.66");
-    let forged: Vec<_> = forged.map(|packet| packet.bytes.len()).collect();
-    assert!((10..100).contains(&forged.len()), "{} datagrams", forged.len());
+    traffic
+}
 
+#[test]
+fn forged_addresses_are_sent_three_times_as_much_as_they_send() {
+    for attack in [Attack::Ping, Attack::Request, Attack::PingDuringDownload, Attack::Probe] {
+        for (addresses, own_between) in [(1, false), (1, true), (7, true), (200, false)] {
+            let forgery = Forgery::default();
+            let tls = QuicClientConfig::try_from(tls_client(&["h3"])).unwrap();
+            let mut network = Network::new(Server::new(&context(&random_seed())));
+            let handle = network.connect(quinn_proto::ClientConfig::new(forgery.wrap(Arc::new(tls))));
+            network.run(SECOND);
+            if attack == Attack::PingDuringDownload {
+                request(&mut network, handle);
+                network.run(Duration::from_millis(25));
+                respond(&mut network);
+            }
+
+            let traffic = forge(&mut network, addresses, own_between);
+            for _ in 0..40 {
+                match attack {
+                    Attack::Ping | Attack::PingDuringDownload => {}
+                    Attack::Request => request(&mut network, handle),
+                    Attack::Probe => {
+                        forgery.push(Level::Application, [&[0x1a][..], &[7; 8]].concat());
+                        request(&mut network, handle);
+                    }
+                }
+                network.remote(handle).connection.ping();
+                network.run_with(Duration::from_millis(50), respond);
+            }
+            network.run_with(5 * SECOND, respond);
+
+            let traffic = traffic.lock().unwrap();
+            let forged = traffic.iter().filter(|(address, _)| **address != CLIENT.ip());
+            let mut sum = 0;
+            for (address, (received, sent)) in forged {
+                assert!(*sent <= 3 * received, "{attack:?}, {addresses}: {address} {sent} of {received}");
+                sum += sent;
+            }
+            assert!(sum > 0, "{attack:?} with {addresses} addresses has an effect");
+        }
+    }
+}
+
+/// Sends a request.
+fn request(network: &mut Network, handle: ConnectionHandle) {
+    let connection = &mut network.remote(handle).connection;
+    if let Some(id) = connection.streams().open(Dir::Bi) {
+        connection.send_stream(id).write(b"request").unwrap();
+        let _ = connection.send_stream(id).finish();
+    }
+}
+
+/// Answers all requests.
+fn respond(network: &mut Network) {
+    for served in network.server.connections.values_mut() {
+        while let Some(id) = served.connection.accept(Direction::Bidirectional) {
+            served.connection.read(id, |_| {});
+            served.connection.write(id, &mut [Bytes::from(content())]);
+            let _ = served.connection.finish(id);
+        }
+    }
+}
+
+fn content() -> Vec<u8> {
+    (0..200_000_u32).map(|position| position.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect()
+}
+
+/// The client moves during a download: its address changes, and it sends a PING or not. Its first datagrams are too short for a
+/// whole datagram of the server, so that the PATH_CHALLENGE frame is sent without the stream data in its packet.
+#[test]
+fn download_goes_on_at_another_address() {
+    for address in ["198.51.100.1:50001", "203.0.113.9:50000"] {
+        for (delay_ms, loses_first) in [(25, false), (40, false), (60, false), (95, false), (60, true)] {
+            let (mut network, handle) = Network::connected();
+            let before = network.server.only().connection.validated_address();
+            assert_eq!(before, Some(CLIENT));
+            request(&mut network, handle);
+            network.run_with(Duration::from_millis(delay_ms), respond);
+            network.client.address = address.parse().unwrap();
+            network.remote(handle).connection.ping();
+            if loses_first {
+                let mut left = 1;
+                network.path = Box::new(move |packet| {
+                    let is_lost = !packet.is_for_server() && packet.bytes.len() < 200 && left > 0;
+                    left -= i32::from(is_lost);
+                    if is_lost { Fate::Drop } else { Fate::Deliver }
+                });
+            }
+
+            let mut received = Vec::new();
+            let mut is_finished = false;
+            network.run_with(20 * SECOND, |network| {
+                respond(network);
+                let id = quinn_proto::StreamId::new(quinn_proto::Side::Client, Dir::Bi, 0);
+                let mut stream = network.remote(handle).connection.recv_stream(id);
+                let Ok(mut chunks) = stream.read(true) else { return };
+                while let Ok(chunk) = chunks.next(usize::MAX) {
+                    let Some(chunk) = chunk else {
+                        is_finished = true;
+                        break;
+                    };
+                    received.extend_from_slice(&chunk.bytes);
+                }
+                let _ = chunks.finalize();
+            });
+            assert!(received == content() && is_finished, "{address} {delay_ms}: {} bytes", received.len());
+            let served = network.server.only();
+            assert_eq!(served.connection.validated_address(), Some(address.parse().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn address_is_believed_when_it_has_answered() {
+    let (mut network, handle) = Network::connected();
+    forge(&mut network, 1, false);
+    request(&mut network, handle);
+    network.run(Duration::from_millis(200));
+    let connection = &mut network.server.only().connection;
+    assert_ne!(connection.remote_address(), CLIENT);
+    assert!(connection.accept(Direction::Bidirectional).is_some(), "the request has arrived");
+    assert_eq!(connection.validated_address(), Some(CLIENT));
+
+    // The client, at its address again.
     network.path = Box::new(|_| Fate::Deliver);
     network.run(20 * SECOND);
     network.remote(handle).connection.ping();
     network.run(5 * SECOND);
     assert!(network.remote(handle).loss().is_none());
-    assert_eq!(network.server.only().connection.remote_address(), CLIENT);
+    let connection = &mut network.server.only().connection;
+    assert_eq!((connection.remote_address(), connection.validated_address()), (CLIENT, Some(CLIENT)));
 }
 
 #[test]

@@ -4,9 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_secure::quic::{AcceptError, Arrival, CloseReason, Connection, Event, Received};
+use cannery_secure::quic::{
+    AcceptError, Arrival, CloseReason, Connection, Context, EarlyData, Event, Received,
+};
+use cannery_testkit::http3::{Forgery, Level};
+use cannery_testkit::tls::ClientOptions;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::crypto::{HeaderKey, PacketKey};
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::ServerName;
@@ -14,7 +19,7 @@ use rustls::quic::{ClientConnection, Keys, Version};
 
 use super::network::{
     Acceptance, CLIENT, Fate, Network, Packet, SERVER, Server, client_config, context, random_seed,
-    tls_client,
+    tls_client, tls_context,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -235,6 +240,108 @@ fn malformed_hello_closes_the_connection() {
     assert_eq!(target.violation(&events), Some(0x10a), "Finished instead of a hello");
 }
 
+/// Returns the code with which the server refuses a client whose packets of a level carry these frames.
+fn refusal(level: Level, frames: &[&[u8]]) -> Option<u64> {
+    let forgery = Forgery::default();
+    let tls = ClientOptions::default().tls13().protocols(&["h3"]).resumption(8).early_data().build();
+    let tls = QuicClientConfig::try_from(Arc::new(tls)).unwrap();
+    let seed = random_seed();
+    let context = Context::new(&tls_context(&seed), None, EarlyData::Accepted).unwrap();
+    let mut network = Network::new(Server::new(&context));
+    let config = quinn_proto::ClientConfig::new(forgery.wrap(Arc::new(tls)));
+    if level == Level::Early {
+        network.connect(config.clone());
+        network.run(SECOND);
+    }
+    if level != Level::Application {
+        frames.iter().for_each(|frames| forgery.push(level, frames.to_vec()));
+    }
+    let handle = network.connect(config);
+    if level == Level::Early {
+        let connection = &mut network.remote(handle).connection;
+        assert!(connection.has_0rtt());
+        let id = connection.streams().open(quinn_proto::Dir::Bi).unwrap();
+        connection.send_stream(id).write(b"a long early request that leaves room for frames").unwrap();
+    }
+    network.run(SECOND);
+    if level == Level::Application {
+        for frames in frames {
+            forgery.push(level, frames.to_vec());
+            let connection = &mut network.remote(handle).connection;
+            let id = connection.streams().open(quinn_proto::Dir::Bi).unwrap();
+            connection
+                .send_stream(id)
+                .write(b"a long request that leaves room for all these frames")
+                .unwrap();
+            network.run(SECOND);
+        }
+    }
+    assert_eq!(forgery.waiting(), 0, "the frames were sent");
+    let lost = network.remote(handle).loss()?;
+    match lost {
+        quinn_proto::ConnectionError::ConnectionClosed(close) => Some(close.error_code.into()),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn frames_that_a_level_may_not_carry_are_refused() {
+    let violation = Some(0xa);
+    assert_eq!(refusal(Level::Handshake, &[&[0x1d, 0, 0]]), violation);
+    // ACK, CRYPTO, NEW_TOKEN, RETIRE_CONNECTION_ID, PATH_RESPONSE, HANDSHAKE_DONE.
+    let early: [&[u8]; 6] =
+        [&[2, 0, 0, 0, 0], &[6, 0, 1, 1], &[7, 1, 1], &[0x19, 0], &[0x1b, 1, 1, 1, 1, 1, 1, 1, 1], &[0x1e]];
+    for frame in early {
+        assert_eq!(refusal(Level::Early, &[frame]), violation, "{frame:x?}");
+    }
+    assert_eq!(refusal(Level::Early, &[&[1]]), None, "PING");
+}
+
+#[test]
+fn number_of_a_connection_id_is_used_once() {
+    // The client has issued others with this number.
+    let id = [&[0x18, 2, 0, 8][..], &[1; 8], &[2; 16]].concat();
+    assert_eq!(refusal(Level::Application, &[&id]), Some(0xa), "PROTOCOL_VIOLATION");
+}
+
+#[test]
+fn packet_without_the_fixed_bit_is_dropped() {
+    let (mut network, handle) = Network::connected();
+    network.path = Box::new(|packet| {
+        if packet.is_for_server() {
+            packet.bytes[0] &= !0x40;
+        }
+        Fate::Deliver
+    });
+    let received = network.server.only().connection.stats().received_datagrams;
+    network.remote(handle).connection.ping();
+    network.run(SECOND);
+    assert_eq!(network.server.only().connection.stats().received_datagrams, received);
+    network.path = Box::new(|_| Fate::Deliver);
+    network.run(5 * SECOND);
+    assert!(network.remote(handle).loss().is_none());
+}
+
+#[test]
+fn hello_of_drafts_and_earlier_versions_is_refused() {
+    let valid = hello(&parameters(&[]));
+    let extension = valid.windows(4).position(|bytes| bytes[..2] == [0, 0x39]).expect("transport parameters");
+    let mut of_draft = valid.clone();
+    of_draft[extension..extension + 2].copy_from_slice(&[0xff, 0xa5]);
+    let mut target = Target::new();
+    let events = target.send_hello(&of_draft);
+    assert_eq!(target.violation(&events), Some(0x100 + 109), "missing_extension (RFC 9001 §8.2)");
+
+    let mut with_session_id = valid.clone();
+    with_session_id[38] = 32;
+    with_session_id.splice(39..39, [7; 32]);
+    let length = u16::try_from(with_session_id.len() - 4).unwrap();
+    with_session_id[2..4].copy_from_slice(&length.to_be_bytes());
+    let mut target = Target::new();
+    let events = target.send_hello(&with_session_id);
+    assert_eq!(target.violation(&events), Some(0xa), "PROTOCOL_VIOLATION (RFC 9001 §8.4)");
+}
+
 /// GHSA-vr26-jcq5-fjj8: a repeated first packet made quinn-proto panic.
 #[test]
 fn repeated_initial_is_harmless() {
@@ -282,6 +389,23 @@ fn fragments_of_the_handshake_are_limited() {
 }
 
 #[test]
+fn fragments_of_the_handshake_take_little_memory() {
+    let mut target = Target::new();
+    target.deliver(&initial(0, &crypto_frame(1, &[1])));
+    let fragment = |number: u16| initial(number, &crypto_frame(1 + 2 * usize::from(number), &[1]));
+    let datagrams: Vec<_> = (1..250).map(fragment).collect();
+    let kept = allocation_counter::measure(|| {
+        for datagram in &datagrams {
+            assert_eq!(target.deliver(datagram), []);
+        }
+    });
+    let counted = target.connection.as_mut().unwrap().kept_bytes();
+    // Buffers for datagrams of 1,472 bytes are in use again.
+    let kept = u64::try_from(kept.bytes_current).unwrap();
+    assert!(kept < 120_000 && counted + 60_000 > kept && counted > 20_000, "{counted} of {kept} bytes");
+}
+
+#[test]
 fn endless_handshake_is_closed() {
     let mut target = Target::new();
     // A hello of 65,000 bytes that never ends.
@@ -305,6 +429,11 @@ fn frames_that_an_initial_may_not_carry_are_refused() {
         let code = target.violation(&events).unwrap();
         assert!(code == 0xa || code == 7, "PROTOCOL_VIOLATION or FRAME_ENCODING_ERROR: {code:#x}");
     }
+    // CONNECTION_CLOSE by the application would take effect (RFC 9000 §12.5).
+    let mut target = Target::new();
+    let events = target.deliver(&initial(0, &[0x1d, 0, 0]));
+    assert_eq!(target.violation(&events), Some(0xa), "PROTOCOL_VIOLATION");
+
     let mut target = Target::new();
     let events = target.deliver(&initial(0, &[]));
     assert_eq!(events, [], "PADDING alone is legal");

@@ -55,6 +55,10 @@ pub(super) struct Connection {
     responses: Vec<Response>,
     /// Whether there may be room for responses that wait.
     may_continue: bool,
+    /// Streams with bytes of responses in memory that the client has not acknowledged, and the number of these bytes.
+    unacknowledged: Vec<(StreamId, usize)>,
+    /// Whether early requests wait until the client's address is known.
+    has_early_requests: bool,
     /// Requests that handlers answer.
     handled: StreamRoutes<h3::StreamId>,
     wait: Wait,
@@ -146,6 +150,8 @@ impl Connection {
             socket,
             responses: Vec::new(),
             may_continue: false,
+            unacknowledged: Vec::new(),
+            has_early_requests: false,
             handled: StreamRoutes::default(),
             wait: Wait::Start,
             deadline: cx.policy.timeouts.map(|timeouts| cx.clock.now + timeouts.head),
@@ -200,7 +206,12 @@ impl Connection {
             Phase::Handshake | Phase::Closed => 0,
         };
         let copied: usize = self.responses.iter().map(|response| response.copied_bytes).sum();
-        let bytes = self.http.memory() + own + copied + self.responses.len() * RESPONSE_BYTES;
+        // Handlers may make bodies without end, of which this much is not acknowledged.
+        let written: usize = self.unacknowledged.iter().map(|(_, bytes)| *bytes).sum();
+        let written = written.min(copied.saturating_add(HANDLED_SEND_WINDOW_BYTES as usize));
+        let responses = copied.max(written) + self.responses.len() * RESPONSE_BYTES;
+        let received = usize::try_from(self.quic.kept_bytes()).unwrap_or(usize::MAX);
+        let bytes = (self.http.memory() + own + responses).saturating_add(received);
         self.memory = IDLE_BYTES.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
@@ -237,24 +248,28 @@ impl Connection {
                 cx.observer.count_http3(Http3Metric::Connections, 1);
                 cx.observer.handshake_done(self.quic.handshake_kind());
                 self.may_continue = true;
-                self.begin(cx)
-            }
-            Event::StreamsOpened(direction) => {
-                // During the handshake, this is early data.
                 self.begin(cx)?;
-                while let Some(stream) = self.quic.accept(direction) {
-                    if direction == Direction::Bidirectional {
-                        self.http.open(http_id(stream), cx.clock.now);
-                    }
-                    self.read(stream, cx, bodies)?;
+                if std::mem::take(&mut self.has_early_requests) {
+                    self.accept(Direction::Bidirectional, cx, bodies)?;
                 }
                 Ok(())
+            }
+            Event::StreamsOpened(direction) => {
+                // During the handshake, this is early data. A client without a token may have forged its address.
+                self.begin(cx)?;
+                let is_request = direction == Direction::Bidirectional;
+                if is_request && needs_address(cx) && self.quic.validated_address().is_none() {
+                    self.has_early_requests = true;
+                    return Ok(());
+                }
+                self.accept(direction, cx, bodies)
             }
             Event::Readable(stream) => self.read(stream, cx, bodies),
             Event::Stopped(stream, _) => self.stop_response(stream),
             Event::Finished(stream) => {
                 self.is_active = true;
                 self.release_archive(stream);
+                self.forget_unacknowledged(stream);
                 self.http.finish_response();
                 Ok(())
             }
@@ -301,6 +316,28 @@ impl Connection {
         Ok(())
     }
 
+    /// Accepts and reads the streams that the client has opened.
+    fn accept(
+        &mut self,
+        direction: Direction,
+        cx: &mut WorkerContext,
+        bodies: &mut Bodies,
+    ) -> Result<(), ErrorCode> {
+        while let Some(stream) = self.quic.accept(direction) {
+            if direction == Direction::Bidirectional {
+                self.http.open(http_id(stream), cx.clock.now);
+            }
+            self.read(stream, cx, bodies)?;
+        }
+        Ok(())
+    }
+
+    fn forget_unacknowledged(&mut self, stream: StreamId) {
+        if let Some(index) = self.unacknowledged.iter().position(|(known, _)| *known == stream) {
+            self.unacknowledged.swap_remove(index);
+        }
+    }
+
     /// Reads a stream of the client.
     fn read(
         &mut self,
@@ -327,9 +364,8 @@ impl Connection {
         let now = cx.clock.now;
         cx.http3().heads.set_time(now);
 
-        // Only handlers and some observers need the client's address.
-        let needs_address = cx.observer.needs_peer_addresses() || cx.routes.is_some();
-        let client = needs_address.then(|| self.quic.remote_address());
+        // A request may come from a forged address.
+        let client = if needs_address(cx) { self.quic.validated_address() } else { None };
         let is_early = self.quic.is_handshaking();
         let http = &mut self.http;
         let handled = &mut self.handled;
@@ -477,6 +513,10 @@ impl Connection {
         if segments.iter().any(|segment| matches!(segment, Segment::Archive(..))) {
             self.archive_streams.push((stream, since));
         }
+        match self.unacknowledged.iter_mut().find(|(known, _)| *known == stream) {
+            Some((_, bytes)) => *bytes = bytes.saturating_add(copied_bytes),
+            None => self.unacknowledged.push((stream, copied_bytes)),
+        }
         let pieces = bodies.pieces(output, content);
         let outcome = match sending {
             SendTime::Now if self.responses.is_empty() => self.quic.write(stream, pieces),
@@ -557,6 +597,7 @@ impl Connection {
     fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         self.responses.retain(|response| response.stream != stream);
         self.release_archive(stream);
+        self.forget_unacknowledged(stream);
         self.handled.bodies.retain(|(open, _)| open.number() != stream.number());
         // Each fails if that direction has ended already.
         let _ = self.quic.reset(stream, code.number());
@@ -635,9 +676,10 @@ impl Connection {
         self.close(ErrorCode::None, CloseReason::TimedOut, cx);
     }
 
-    /// Closes a connection because all of them keep too much memory.
+    /// Closes a connection because all of them keep too much memory. It is removed when it runs next.
     pub(super) fn shed(&mut self, cx: &WorkerContext) {
         self.close(ErrorCode::ExcessiveLoad, CloseReason::Shed, cx);
+        self.quic.abandon(cx.clock.now, ErrorCode::ExcessiveLoad.number());
     }
 
     /// Begins a graceful shutdown: requests that the client has sent are answered.
@@ -713,6 +755,11 @@ impl SendTime {
         cx.observer.count_http3(Http3Metric::EarlyRequests, 1);
         SendTime::Now
     }
+}
+
+/// Returns `true` if clients' addresses are needed: only handlers and some observers do.
+fn needs_address(cx: &WorkerContext) -> bool {
+    cx.observer.needs_peer_addresses() || cx.routes.is_some()
 }
 
 /// Returns the ID of a stream of QUIC for the state machine of HTTP/3.

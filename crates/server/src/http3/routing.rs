@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::DatagramSocket;
-use cannery_secure::limits::QUIC_HANDSHAKE_DATAGRAM_BYTES;
+use cannery_secure::limits::{QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_RECEIVED_DATAGRAM_BYTES_MAX};
 use cannery_secure::quic::{Arrival, Context, Issuer, PacketType};
 
 use super::forwarding::Forwarding;
@@ -69,6 +69,10 @@ impl<D: DatagramSocket> Router<D> {
     /// Forwards a datagram that arrived at the socket of this number, if it is for another worker.
     #[inline]
     pub(super) fn route(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
+        // It is longer than we have announced.
+        if arrival.bytes.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) {
+            return Route::Dropped;
+        }
         match self.context.id_layout().named_issuer(arrival.bytes) {
             // Without a check of the ID: if no connection has it, the datagram takes little time.
             Some(named)

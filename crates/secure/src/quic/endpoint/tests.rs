@@ -133,7 +133,8 @@ fn datagram_is_invalid_only_if_keys_were_derived_for_it() {
     endpoint.ignore(incoming);
 
     let ids = 0..QUIC_HALF_OPEN_MAX as u64;
-    endpoint.half_open.extend(ids.map(|number| ConnectionId::new(&number.to_be_bytes())));
+    let ids = ids.map(|number| (ConnectionId::new(&number.to_be_bytes()), HalfOpen::Accepted));
+    endpoint.half_open.extend(ids);
     endpoint.update_admission();
     assert!(matches!(receive(&mut endpoint, now, &invalid), Received::Dropped), "no room");
 }

@@ -6,7 +6,7 @@ use super::*;
 const CLIENT_ID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 
 fn keys_of(side: Side) -> Keys {
-    InitialKeys::default().of(&client_id(), side)
+    InitialKeys::default().of(&client_id(), side, None)
 }
 
 fn client_id() -> ConnectionId {
@@ -96,21 +96,21 @@ fn damaged_packet_is_refused() {
 fn last_secrets_are_remembered() {
     let initial_keys = InitialKeys::default();
     let derived = || initial_keys.0.lock().unwrap().as_ref().unwrap().1.clone();
-    initial_keys.of(&client_id(), Side::Server);
+    initial_keys.of(&client_id(), Side::Server, None);
     let first = derived();
-    initial_keys.of(&client_id(), Side::Server);
+    initial_keys.of(&client_id(), Side::Server, None);
     assert!(Arc::ptr_eq(&first, &derived()));
 
-    initial_keys.of(&ConnectionId::new(&[1; 8]), Side::Server);
+    initial_keys.of(&ConnectionId::new(&[1; 8]), Side::Server, None);
     assert!(!Arc::ptr_eq(&first, &derived()));
-    let keys = initial_keys.of(&client_id(), Side::Server);
+    let keys = initial_keys.of(&client_id(), Side::Server, None);
     assert_eq!(seal(&keys, 1, 18, &hex(SERVER_HEADER), &hex(SERVER_PAYLOAD)), hex(SERVER_PACKET));
 }
 
 #[test]
 fn keys_are_derived_when_used() {
     let initial_keys = InitialKeys::default();
-    let keys = initial_keys.of(&client_id(), Side::Server);
+    let keys = initial_keys.of(&client_id(), Side::Server, None);
     keys.header.remote.decrypt(18, &mut [0xc0; 60]);
     let secrets = initial_keys.0.lock().unwrap().as_ref().unwrap().1.clone();
     assert!(secrets.client.header.get().is_some() && secrets.client.packet.get().is_none());
@@ -124,7 +124,7 @@ fn keys_equal_those_of_another_implementation() {
     let suite = suite.quic_suite().unwrap();
     for id in [&[][..], &[1; 8], &[2; 20]] {
         let theirs = suite.keys(id, rustls::Side::Client, rustls::quic::Version::V1);
-        let ours = InitialKeys::default().of(&ConnectionId::new(id), Side::Server);
+        let ours = InitialKeys::default().of(&ConnectionId::new(id), Side::Server, None);
         for number in [0, 1, 255, 65_536, u64::from(u32::MAX) << 8] {
             for first in 0xc0..=0xcf {
                 let header = [&[first], &[0; 17][..], &[9; 4]].concat();

@@ -21,7 +21,7 @@ impl Connection {
     #[cold]
     pub(super) fn write_handled(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
         let key = self.quic.key();
-        let client = Some(self.quic.remote_address());
+        let client = self.quic.validated_address();
         self.handled.forget_cancelled(&mut self.http);
         loop {
             let Some(mut dispatch) = cx.http3().dispatch(key, &client) else { return };

@@ -1,0 +1,154 @@
+//! Addresses of a connection's peer: which of them have answered, and how much may be sent to others.
+//!
+//! A peer proves that it has an address by the answer to a PATH_CHALLENGE frame that was sent there (RFC 9000 §8.2). Before that, it is
+//! sent at most three times as much as has come from there (§8.1, §9.3). `quinn-proto` validates addresses too, but doesn't tell,
+//! and exceeds this limit.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use crate::limits::{
+    QUIC_AMPLIFICATION_MAX, QUIC_PATH_CHALLENGES_MAX, QUIC_UNVALIDATED_ADDRESS_MS,
+    QUIC_UNVALIDATED_ADDRESSES_MAX,
+};
+
+/// PATH_CHALLENGE frames to an address that may be answered.
+const CHALLENGES_REMEMBERED: usize = 4;
+
+/// The addresses of a peer.
+#[derive(Default)]
+pub(super) struct Addresses {
+    /// The address that was validated last, and the one before.
+    validated: [Option<SocketAddr>; 2],
+    unvalidated: Vec<Unvalidated>,
+}
+
+/// An address that may be forged.
+struct Unvalidated {
+    address: SocketAddr,
+    received: u64,
+    sent: u64,
+    /// The data of PATH_CHALLENGE frames that were sent there. `quinn-proto` repeats one until it gives up.
+    challenges: Vec<[u8; 8]>,
+    /// How often the last one was sent.
+    challenge_count: usize,
+    last_received: Instant,
+}
+
+impl Addresses {
+    /// Returns the address that was validated last.
+    pub(super) fn last_validated(&self) -> Option<SocketAddr> {
+        self.validated[0]
+    }
+
+    pub(super) fn is_validated(&self, address: SocketAddr) -> bool {
+        self.validated.contains(&Some(address))
+    }
+
+    /// Returns `true` if datagrams to all addresses are unlimited.
+    #[inline]
+    pub(super) fn are_validated(&self) -> bool {
+        self.unvalidated.is_empty()
+    }
+
+    /// Records that the peer has this address.
+    pub(super) fn validate(&mut self, address: SocketAddr) {
+        self.unvalidated.retain(|unvalidated| unvalidated.address != address);
+        if self.validated[0] != Some(address) {
+            self.validated = [Some(address), self.validated[0]];
+        }
+    }
+
+    /// Counts a datagram from an address that isn't validated, while the connection uses the address `current`.
+    pub(super) fn receive(&mut self, now: Instant, address: SocketAddr, bytes: usize, current: SocketAddr) {
+        let lifetime = Duration::from_millis(QUIC_UNVALIDATED_ADDRESS_MS);
+        let is_recent = |last: Instant| now.saturating_duration_since(last) < lifetime;
+        self.unvalidated.retain(|known| {
+            known.address == address || known.address == current || is_recent(known.last_received)
+        });
+        if let Some(known) = self.find(address) {
+            known.received += bytes as u64;
+            known.last_received = now;
+            return;
+        }
+        if self.unvalidated.len() >= QUIC_UNVALIDATED_ADDRESSES_MAX {
+            let others = self.unvalidated.iter().enumerate().filter(|(_, known)| known.address != current);
+            let oldest = others.min_by_key(|(_, known)| known.last_received).map(|(index, _)| index);
+            self.unvalidated.swap_remove(oldest.unwrap_or(0));
+        }
+        let received = bytes as u64;
+        self.unvalidated.push(Unvalidated {
+            address,
+            received,
+            sent: 0,
+            challenges: Vec::new(),
+            challenge_count: 0,
+            last_received: now,
+        });
+    }
+
+    /// Returns how many bytes may be sent to an address, or `None` if there is no limit.
+    pub(super) fn allowance(&self, address: SocketAddr) -> Option<u64> {
+        if self.is_validated(address) {
+            return None;
+        }
+        let known = self.unvalidated.iter().find(|known| known.address == address);
+        Some(known.map_or(0, Unvalidated::allowance))
+    }
+
+    /// Returns the least that may be sent to an address other than this one, of those that may be sent anything.
+    pub(super) fn least_allowance_of_others(&self, address: SocketAddr) -> Option<u64> {
+        let others = self.unvalidated.iter().filter(|known| known.address != address);
+        others.map(Unvalidated::allowance).filter(|allowance| *allowance > 0).min()
+    }
+
+    /// Counts a datagram to an address. Returns `false` if it may not be sent.
+    pub(super) fn send(&mut self, address: SocketAddr, bytes: usize, challenge: Option<[u8; 8]>) -> bool {
+        if self.is_validated(address) {
+            return true;
+        }
+        let Some(known) = self.find(address) else { return false };
+        if known.allowance() < bytes as u64 {
+            return false;
+        }
+        known.sent += bytes as u64;
+        if let Some(challenge) = challenge {
+            known.challenge_count += 1;
+            if known.challenges.last() != Some(&challenge) {
+                known.challenge_count = 1;
+                if known.challenges.len() == CHALLENGES_REMEMBERED {
+                    known.challenges.remove(0);
+                }
+                known.challenges.push(challenge);
+            }
+        }
+        true
+    }
+
+    /// Returns `true` if an address may be sent another PATH_CHALLENGE frame on its own: the last one may be lost.
+    pub(super) fn may_challenge(&self, address: SocketAddr) -> bool {
+        let known = self.unvalidated.iter().find(|known| known.address == address);
+        known.is_some_and(|known| known.challenge_count < QUIC_PATH_CHALLENGES_MAX)
+    }
+
+    /// Validates the address to which a PATH_CHALLENGE frame with this data was sent.
+    pub(super) fn answer(&mut self, response: [u8; 8]) {
+        let asked = self.unvalidated.iter().find(|known| known.challenges.contains(&response));
+        if let Some(address) = asked.map(|known| known.address) {
+            self.validate(address);
+        }
+    }
+
+    fn find(&mut self, address: SocketAddr) -> Option<&mut Unvalidated> {
+        self.unvalidated.iter_mut().find(|known| known.address == address)
+    }
+}
+
+impl Unvalidated {
+    fn allowance(&self) -> u64 {
+        (QUIC_AMPLIFICATION_MAX * self.received).saturating_sub(self.sent)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! Contents of packets that have opened: what `quinn-proto` may keep of them, and frames that it doesn't check.
+//!
+//! `quinn-proto` keeps data that arrives before earlier data as a part of its packet, and takes the length of the packet for the
+//! memory that it keeps so. But a packet may share its memory with others, and we cut off padding, which `quinn-proto` would parse
+//! byte by byte. A packet that is a small part of its memory is therefore copied.
+
+use bytes::BytesMut;
+
+use super::frames::{Ack, Frame, Frames, put_integer};
+use super::records::{Packets, Piece, Records};
+use crate::limits::{
+    QUIC_HANDSHAKE_PIECES_MAX, QUIC_PEER_IDS_REMEMBERED_MAX, QUIC_RECEIVED_DATAGRAM_BYTES_MAX,
+};
+
+/// Fewer bytes of padding cost less than a shorter payload.
+const PADDING_BYTES_MIN: usize = 32;
+
+/// Memory of a copy in addition to its bytes: the reference count, and what the allocator needs.
+const COPY_BYTES: usize = 64;
+
+/// A payload that `quinn-proto` refuses as PROTOCOL_VIOLATION in packets of all types: HANDSHAKE_DONE.
+const VIOLATION: &[u8] = &[0x1e];
+
+/// A payload that `quinn-proto` refuses as CRYPTO_BUFFER_EXCEEDED: a CRYPTO frame far behind the handshake.
+const EXCESSIVE_CRYPTO: &[u8] = &[0x06, 0xbf, 0xff, 0xff, 0xff, 0];
+
+/// The encryption level of a packet (RFC 9001 §2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Initial,
+    Early,
+    Handshake,
+    Application,
+}
+
+/// What is to be done with a packet.
+#[derive(Clone, Copy, PartialEq)]
+enum Verdict {
+    Valid,
+    Violation,
+    ExcessiveCrypto,
+    /// It acknowledges packets that `quinn-proto` must take for lost.
+    HiddenAcknowledged,
+}
+
+/// Handles the payload of a packet that has opened, with the records of its connection. The first packet has none.
+pub(super) fn receive(level: Level, payload: &mut BytesMut, records: Option<&Records>) {
+    let mut packets = records.map(Records::lock);
+    let piece_count = packets.as_ref().map_or(0, |packets| packets.pieces.len());
+    if let Some(packets) = &mut packets {
+        packets.forget_hidden();
+    }
+    let mut verdict = Verdict::Valid;
+    let mut length = payload.len();
+    let mut has_data = false;
+
+    for (position, frame) in Frames::new(payload) {
+        match frame {
+            Frame::Padding => {
+                // A packet must not be without frames, so a byte stays.
+                if position.end == payload.len() && position.len() >= PADDING_BYTES_MIN {
+                    length = position.start + 1;
+                }
+            }
+            Frame::Stream { id, end, bytes } => {
+                if bytes > 0 {
+                    has_data = true;
+                    if let Some(packets) = &mut packets {
+                        packets.add_piece(piece_count, id, end);
+                    }
+                }
+            }
+            Frame::Crypto { .. } if level == Level::Early => verdict = Verdict::Violation,
+            Frame::Crypto { end, bytes } => {
+                if bytes > 0 {
+                    has_data = true;
+                    if let Some(packets) = &mut packets {
+                        let end_before = &mut packets.crypto_ends[level as usize];
+                        *end_before = end.max(*end_before);
+                        packets.crypto_pieces += 1;
+                        if packets.crypto_pieces > QUIC_HANDSHAKE_PIECES_MAX {
+                            verdict = Verdict::ExcessiveCrypto;
+                        }
+                    }
+                }
+            }
+            Frame::Ack(ack) if level == Level::Application => {
+                if let (Some(records), Some(packets)) = (records, &mut packets) {
+                    records.acknowledge(ack.largest);
+                    if packets.hides_any(&ack) {
+                        verdict = verdict.or(Verdict::HiddenAcknowledged);
+                    } else {
+                        packets.acknowledged_max = ack.largest.max(packets.acknowledged_max);
+                    }
+                }
+            }
+            Frame::NewConnectionId { sequence, retire_prior_to, id } => {
+                if let Some(packets) = &mut packets
+                    && !packets.is_new_id(sequence, retire_prior_to, id)
+                {
+                    verdict = Verdict::Violation;
+                }
+            }
+            Frame::PathResponse(token) if level == Level::Application => {
+                if let Some(packets) = &mut packets
+                    && packets.path_responses.len() < PATH_RESPONSES_MAX
+                {
+                    packets.path_responses.push(token);
+                }
+            }
+            // `quinn-proto` takes it for one of the transport.
+            Frame::ApplicationClose if matches!(level, Level::Initial | Level::Handshake) => {
+                verdict = Verdict::Violation;
+            }
+            // RFC 9000 §12.5. RETIRE_CONNECTION_ID is 0x19, NEW_TOKEN 0x07, HANDSHAKE_DONE 0x1e.
+            Frame::Ack(_) | Frame::PathResponse(_) | Frame::Other(0x07 | 0x19 | 0x1e)
+                if level == Level::Early =>
+            {
+                verdict = Verdict::Violation;
+            }
+            Frame::Ping
+            | Frame::Ack(_)
+            | Frame::PathChallenge(_)
+            | Frame::PathResponse(_)
+            | Frame::ApplicationClose
+            | Frame::Other(_) => {}
+        }
+    }
+
+    match verdict {
+        Verdict::Valid => payload.truncate(length),
+        Verdict::HiddenAcknowledged => {
+            if let Some(packets) = &mut packets {
+                *payload = packets.without_hidden(payload);
+            }
+        }
+        Verdict::Violation | Verdict::ExcessiveCrypto => {
+            let replacement = if verdict == Verdict::Violation { VIOLATION } else { EXCESSIVE_CRYPTO };
+            *payload = BytesMut::from(replacement);
+            has_data = false;
+            if let Some(packets) = &mut packets {
+                packets.pieces.truncate(piece_count);
+            }
+        }
+    }
+    if has_data {
+        let allocated = packets.as_ref().map_or(0, |packets| packets.datagram_bytes);
+        let allocated = own_memory(payload, allocated);
+        if let Some(packets) = &mut packets {
+            packets.charge(level, piece_count, allocated);
+        }
+    }
+}
+
+/// Copies a payload that is a small part of its memory. Returns the memory that it has then, in bytes.
+fn own_memory(payload: &mut BytesMut, datagram_bytes: usize) -> usize {
+    // That of the first datagram isn't known.
+    let allocated =
+        if datagram_bytes == 0 { usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) } else { datagram_bytes };
+    if allocated > 2 * payload.len() + COPY_BYTES {
+        *payload = BytesMut::from(&payload[..]);
+        return payload.len() + COPY_BYTES;
+    }
+    allocated + COPY_BYTES
+}
+
+/// PATH_RESPONSE frames of a datagram that are read. A datagram has one.
+const PATH_RESPONSES_MAX: usize = 16;
+
+impl Verdict {
+    /// Returns this verdict, or another one if the packet is valid.
+    fn or(self, other: Self) -> Self {
+        if self == Self::Valid { other } else { self }
+    }
+}
+
+impl Packets {
+    /// Adds data of a stream, in a packet with pieces from index `first` on.
+    #[inline]
+    fn add_piece(&mut self, first: usize, stream: u64, end: u64) {
+        match self.pieces[first..].last_mut() {
+            Some(last) if last.stream == stream => {
+                last.end = last.end.max(end);
+                last.count += 1;
+            }
+            _ => self.pieces.push(Piece { stream, end, count: 1, bytes: 0 }),
+        }
+    }
+
+    /// Charges the memory of a packet to the streams that it has data of.
+    fn charge(&mut self, level: Level, first: usize, allocated: usize) {
+        let bytes = u32::try_from(allocated).unwrap_or(u32::MAX);
+        for piece in &mut self.pieces[first..] {
+            piece.bytes = bytes;
+        }
+        if level != Level::Early && self.pieces.len() == first {
+            self.crypto_bytes = self.crypto_bytes.saturating_add(bytes);
+        }
+    }
+
+    /// Remembers a connection ID of the peer. Returns `false` if its number was used for another one (RFC 9000 §19.15).
+    fn is_new_id(&mut self, sequence: u64, retire_prior_to: u64, id: &[u8]) -> bool {
+        let mut start = [0; 8];
+        let known_bytes = id.len().min(start.len());
+        start[..known_bytes].copy_from_slice(&id[..known_bytes]);
+        if let Some((_, known)) = self.peer_ids.iter().find(|(known, _)| *known == sequence) {
+            return *known == start;
+        }
+        self.peer_ids.retain(|(known, _)| *known >= retire_prior_to);
+        if self.peer_ids.len() < QUIC_PEER_IDS_REMEMBERED_MAX {
+            self.peer_ids.push((sequence, start));
+        }
+        true
+    }
+
+    /// Returns `true` if an ACK frame acknowledges a hidden packet.
+    fn hides_any(&self, ack: &Ack<'_>) -> bool {
+        ack.numbers().any(|(low, high)| self.hidden.iter().any(|hidden| (low..=high).contains(hidden)))
+    }
+
+    /// Returns the frames of a payload, with ACK frames that leave out hidden packets.
+    fn without_hidden(&mut self, payload: &[u8]) -> BytesMut {
+        let mut frames = Vec::with_capacity(payload.len() + 16);
+        let mut end = 0;
+        for (position, frame) in Frames::new(payload) {
+            end = position.end;
+            match frame {
+                Frame::Ack(ack) => self.put_ack(&ack, &mut frames),
+                Frame::Padding => frames.push(0),
+                _ => frames.extend_from_slice(&payload[position]),
+            }
+        }
+        // What can't be parsed remains, so that it is refused.
+        frames.extend_from_slice(&payload[end..]);
+        if frames.is_empty() {
+            frames.push(0);
+        }
+        BytesMut::from(&frames[..])
+    }
+
+    /// Appends an ACK frame without the hidden packets. It is left out if it acknowledges nothing else.
+    fn put_ack(&mut self, ack: &Ack<'_>, frames: &mut Vec<u8>) {
+        let mut ranges = Vec::new();
+        for (low, high) in ack.numbers() {
+            let mut rest = Some((low, high));
+            let mut hidden: Vec<u64> =
+                self.hidden.iter().copied().filter(|number| (low..=high).contains(number)).collect();
+            hidden.sort_unstable_by(|one, other| other.cmp(one));
+            for number in hidden {
+                let Some((low, high)) = rest else { break };
+                if number < high {
+                    ranges.push((number + 1, high));
+                }
+                rest = number.checked_sub(1).filter(|below| *below >= low).map(|below| (low, below));
+            }
+            ranges.extend(rest);
+        }
+
+        let Some(((first_low, first_high), others)) = ranges.split_first() else { return };
+        self.acknowledged_max = self.acknowledged_max.max(*first_high);
+        frames.push(if ack.ecn.is_empty() { 0x02 } else { 0x03 });
+        for value in [*first_high, ack.delay, others.len() as u64, first_high - first_low] {
+            put_integer(value, frames);
+        }
+        let mut smallest = *first_low;
+        for (low, high) in others {
+            put_integer(smallest - high - 2, frames);
+            put_integer(high - low, frames);
+            smallest = *low;
+        }
+        frames.extend_from_slice(ack.ecn);
+    }
+
+    /// Forgets hidden packets that `quinn-proto` has taken for lost: it does so once a packet is acknowledged that was sent three
+    /// packets later.
+    #[inline]
+    fn forget_hidden(&mut self) {
+        let acknowledged_max = self.acknowledged_max;
+        self.hidden.retain(|hidden| hidden + 3 > acknowledged_max);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Packets to addresses that may be forged: shortens them to what the address may be sent (RFC 9000 §8.1, §8.2.1).
+//!
+//! `quinn-proto` sends a datagram of full length to a new address at once. We learn its frames when it seals them. A packet with a
+//! short header ends where its datagram does, so padding can still be left out. If stream data leaves no room, we send the
+//! PATH_CHALLENGE frame without it, under the number of the packet; then `quinn-proto` must take the packet for lost, so that
+//! acknowledgments of it are hidden ([`contents`](super::contents)).
+
+use super::frames::{Frame, Frames};
+use super::keys::TAG_BYTES;
+use super::records::Packets;
+use crate::limits::{QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_HIDDEN_PACKETS_MAX};
+
+/// The least payload that has a sample for header protection after a packet number of one byte.
+const PAYLOAD_BYTES_MIN: usize = 3;
+
+const PADDING: u8 = 0x00;
+const PATH_CHALLENGE: u8 = 0x1a;
+const PATH_RESPONSE: u8 = 0x1b;
+
+/// How long the packets of a transmission may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum SealLimit {
+    /// As long as they are.
+    #[default]
+    None,
+    /// Packets that only answer a PATH_CHALLENGE frame from another address: this many bytes.
+    OtherAddress(usize),
+    /// This many bytes.
+    Bytes(usize),
+}
+
+/// The last packet that was sealed with a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sealed {
+    /// Its length, and the one that `quinn-proto` assumes.
+    pub(super) bytes: usize,
+    pub(super) assumed_bytes: usize,
+    /// Whether it measures how long datagrams may be on the path.
+    pub(super) is_mtu_probe: bool,
+    /// The PATH_CHALLENGE frame in it.
+    pub(super) challenge: Option<[u8; 8]>,
+}
+
+impl Packets {
+    /// Prepares a packet with this number and space for its tag. Returns the length that is to be sealed.
+    #[cold]
+    pub(super) fn limit(&mut self, number: u64, packet: &mut [u8], header_bytes: usize) -> usize {
+        let assumed_bytes = packet.len();
+        let payload = &mut packet[header_bytes..assumed_bytes - TAG_BYTES];
+        let contents = SealedContents::of(payload);
+        let mut bytes = assumed_bytes;
+
+        let limit = match self.seal_limit {
+            SealLimit::None => usize::MAX,
+            SealLimit::OtherAddress(limit) if contents.is_lone_response => limit,
+            SealLimit::OtherAddress(_) => usize::MAX,
+            SealLimit::Bytes(limit) => limit,
+        };
+        let frame_bytes_max = limit.saturating_sub(header_bytes + TAG_BYTES);
+        if assumed_bytes > limit && !contents.is_mtu_probe {
+            if contents.frame_bytes.max(PAYLOAD_BYTES_MIN) <= frame_bytes_max {
+                bytes = limit;
+            } else if let Some(challenge) = contents.challenge
+                && frame_bytes_max > challenge.len()
+                && self.hidden.len() < QUIC_HIDDEN_PACKETS_MAX
+            {
+                self.hidden.push(number);
+                payload.fill(PADDING);
+                put_token(PATH_CHALLENGE, challenge, payload);
+                if let Some(response) = contents.response
+                    && frame_bytes_max > 2 * (1 + response.len())
+                {
+                    put_token(PATH_RESPONSE, response, &mut payload[1 + challenge.len()..]);
+                }
+                bytes = limit;
+            }
+        }
+        let challenge = contents.challenge;
+        self.sealed = Some(Sealed { bytes, assumed_bytes, is_mtu_probe: contents.is_mtu_probe, challenge });
+        bytes
+    }
+}
+
+fn put_token(frame_type: u8, token: [u8; 8], payload: &mut [u8]) {
+    payload[0] = frame_type;
+    payload[1..=token.len()].copy_from_slice(&token);
+}
+
+/// What a payload consists of.
+#[derive(Default)]
+struct SealedContents {
+    /// The length of all frames before the padding at the end.
+    frame_bytes: usize,
+    challenge: Option<[u8; 8]>,
+    response: Option<[u8; 8]>,
+    /// Whether it has a PATH_RESPONSE frame, and otherwise only padding.
+    is_lone_response: bool,
+    is_mtu_probe: bool,
+}
+
+impl SealedContents {
+    fn of(payload: &[u8]) -> Self {
+        let mut contents = Self::default();
+        let [mut is_lone_response, mut has_only_pings] = [true; 2];
+        let mut end = 0;
+        for (position, frame) in Frames::new(payload) {
+            end = position.end;
+            if frame == Frame::Padding {
+                continue;
+            }
+            contents.frame_bytes = position.end;
+            // IMMEDIATE_ACK is 0x1f.
+            has_only_pings &= matches!(frame, Frame::Ping | Frame::Other(0x1f));
+            is_lone_response &= matches!(frame, Frame::PathResponse(_));
+            match frame {
+                Frame::PathChallenge(token) => contents.challenge = Some(token),
+                Frame::PathResponse(token) => contents.response = Some(token),
+                _ => {}
+            }
+        }
+        if end < payload.len() {
+            // We send no such frame.
+            contents.frame_bytes = payload.len();
+        }
+        contents.is_lone_response = is_lone_response && contents.response.is_some();
+        contents.is_mtu_probe =
+            has_only_pings && payload.len() + TAG_BYTES >= usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES);
+        contents
+    }
+}
+
+#[cfg(test)]
+mod tests;
