@@ -277,7 +277,7 @@ impl Flags {
         self.caches.apply(&mut options);
         if self.follow.for_server {
             let account = self.follow.account()?;
-            // Whoever may write into the folder must not be able to publish other files of the server's user.
+            // Users who may write into the folder must not be able to publish other files of the server's user.
             if options.links_out == LinksOut::Reported {
                 options.links_out = LinksOut::LeftOut;
             }

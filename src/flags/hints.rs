@@ -133,7 +133,7 @@ fn is_command_word(path: &Path) -> bool {
     })
 }
 
-/// Explains a word in the place of a command of `cannery`: a folder, an archive, or a command of another program.
+/// Explains a word that stands instead of a command of `cannery`: a folder, an archive, or a command of another program.
 fn unknown_command(command: &Command, word: &str, arguments: &[String]) -> Option<Failure> {
     let rest = || {
         let position =

@@ -214,7 +214,8 @@ fn links_out_of_the_folder_may_be_followed() {
     await_content(&server, "/more/page.txt", "changed");
 }
 
-/// Whoever could write into the folder could publish any file of the server's user, and a link to `/` kept the server from starting.
+/// A user who could write into the folder could publish any file of the server's user, and a link to `/` kept the server from
+/// starting.
 #[test]
 fn links_out_of_the_folder_are_left_out() {
     let (folder, root) = site();

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What happens to symlinks that lead out of the source folder.
+/// The treatment of symlinks that lead out of the source folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LinksOut {
     /// They are followed, with a warning about each.

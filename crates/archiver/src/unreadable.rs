@@ -1,6 +1,6 @@
 //! Files that a folder that is being edited has and that can't be read: the build goes on without them, with a warning.
 //!
-//! A single build fails instead, because nobody may look at its warnings before the archive is deployed.
+//! A single build fails instead, because the archive may be deployed before a person has read its warnings.
 
 use std::collections::BTreeMap;
 use std::io;

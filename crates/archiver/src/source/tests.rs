@@ -104,7 +104,7 @@ fn file_with_a_false_length_is_an_error() {
 /// Opening it waited for a writer.
 #[test]
 #[cfg(target_os = "linux")]
-fn fifo_in_the_place_of_a_file_has_vanished() {
+fn fifo_instead_of_a_file_has_vanished() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
