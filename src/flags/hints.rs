@@ -78,7 +78,8 @@ pub(super) fn failure(command: &Command, arguments: &[OsString], mut error: Erro
 
 /// Returns the error for a server without an archive.
 pub(super) fn no_archive() -> Failure {
-    let usage = "`cannery-server site.cdb` serves an archive, `cannery-server --folder DIR` a folder";
+    let usage =
+        "name the archive to serve: `cannery-server site.cdb`, or a folder: `cannery-server --folder DIR`";
     let program = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
     if ["cannery-server", "cannery"].contains(&&*name) {
