@@ -480,7 +480,8 @@ fn hanging_takeover_is_killed_after_a_while() {
     for within_ms in ["200", "600000"] {
         replace_program(&program, Path::new(PROGRAM));
         let mut command = Command::new(&program);
-        command.args(["--dummy", "--bind", "127.0.0.1:0", "--processes", "1", "--threads", "1"]);
+        command.args(["--dummy", "--bind", "127.0.0.1:0", "--drain", "0"]);
+        command.args(["--processes", "1", "--threads", "1"]);
         let server = Server::run({
             command.env("CANNERY_READY_WITHIN_MS", within_ms);
             command

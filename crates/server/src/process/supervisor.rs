@@ -142,7 +142,7 @@ impl Supervisor<'_> {
                 // The signal is meant for the new program too.
                 takeover.stop();
                 processes.stop();
-                takeover.kill_after(GRACE);
+                takeover.kill_after(self.drain + GRACE);
             }
         }
         Ok(reason)

@@ -264,7 +264,7 @@ impl Takeover {
         }
     }
 
-    /// Kills the program unless it ends within this time, because no other process would.
+    /// Kills the program unless it ends within this time, in which it may drain: no other process would kill it.
     pub(super) fn kill_after(self, timeout: Duration) {
         let Takeover::Starting { mut successor, .. } = self else { return };
         let end = Instant::now() + timeout;
