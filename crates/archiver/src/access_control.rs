@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::diagnostic::Diagnostic;
-use crate::routes::{Site, site_of};
 use crate::rule_error::RuleError;
+use crate::site_path::is_host_folder;
 use crate::source::Sources;
 
 /// Fields by which other hosts restrict access, and fields that contain credentials.
@@ -220,7 +220,7 @@ fn json(line: &str) -> Option<String> {
 
 fn azure(line: &str) -> Option<String> {
     if let Some((_, roles)) = line.split_once("\"allowedRoles\"") {
-        // Everybody has the role `anonymous`.
+        // Each visitor has the role `anonymous`.
         let roles = roles.split(']').next().unwrap_or_default();
         return (!roles.contains("\"anonymous\"")).then(|| quoted("allowedRoles"));
     }
@@ -288,11 +288,6 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
         None => (b"", path),
     }
-}
-
-/// Returns `true` for the folder of a host, which is the root of its site.
-fn is_host_folder(folder: &[u8]) -> bool {
-    matches!(site_of(&[folder, b"/"].concat()), Site::Host(_, b""))
 }
 
 /// Returns `true` for `functions/` of Cloudflare Pages, and folders in it.

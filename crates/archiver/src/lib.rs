@@ -16,6 +16,7 @@ pub mod report; // Counts and sizes of a finished build.
 // Which files there are.
 pub mod boundary; // Links that lead out of the folder.
 mod page_script; // A script in each page, for previews.
+mod precompressed; // Files that are compressed already.
 mod prepare; // The walk, less the build's own files.
 pub mod skip; // Names to leave out: hidden files, backups, ignore files.
 mod source; // Reads source files, unchanged and whole.
@@ -30,13 +31,13 @@ mod special; // Names with a meaning, such as `index.html` and `404.html`.
 
 // Rule files.
 mod access_control; // Access control of other servers: an error.
+mod content_encoding; // Files that are compressed already, by rules.
 mod header_rules; // `_headers` of each site.
 pub mod headers; // The grammar of `_headers`.
 mod host; // Hosts in rules.
 pub mod pattern; // Path patterns of both rule files.
 mod pattern_index; // Finds patterns that may match.
 mod percent; // Percent-encoding.
-mod precompressed; // Files that are compressed already.
 mod punycode; // International host names.
 mod redirect_loops; // Redirects that never end.
 pub mod redirects; // The grammar of `_redirects`.
@@ -47,6 +48,7 @@ mod script_policy; // Policies that block the script of previews.
 // Routes: the answer to each path.
 pub mod listing; // Folder listings.
 mod routes; // Files to paths.
+mod site_path; // Paths of the folder as paths of sites.
 mod suspects; // Files that are hardly meant to be public.
 
 // Contents.
@@ -193,7 +195,7 @@ pub(crate) fn build(
     let mut routes = routes::plan(&sources, options);
     rules::add(&mut routes, &sources, options)?;
     let mut header_rules = header_rules::parse(&mut routes, &sources)?;
-    precompressed::find(&mut routes, &mut sources, &mut header_rules)?;
+    content_encoding::find(&mut routes, &mut sources, &mut header_rules)?;
     report.diagnostics.append(&mut routes.diagnostics);
     report.diagnostics.append(&mut previous.notes);
     report.diagnostics.append(&mut suspects::find(&sources, options));

@@ -24,8 +24,9 @@ use crate::ordered::{self, Jobs, Limits};
 use crate::percent::{is_unreserved, percent_decode, percent_encode};
 use crate::progress::Progress;
 use crate::redirects::{Action, TemplatePiece};
-use crate::routes::{Routes, Site as Place, site_of};
+use crate::routes::Routes;
 use crate::script_policy;
+use crate::site_path::{Site as Place, site_of};
 use crate::source::{SourceId, Sources};
 use crate::suspects::left_out;
 

@@ -2,19 +2,10 @@
 //!
 //! On other hosts, such a line sends the file as it is, and browsers without this coding can't read it. We decode the file
 //! during the build instead, and publish its content under the same name: then it is compressed and negotiated like any other.
-//! Its media type is that of the name without the suffix of the coding.
+//! Its media type is that of the name without the suffix of the coding. [`content_encoding`](crate::content_encoding) finds the
+//! files.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use cannery_archive::{Coding, Digest, Origin};
-
-use crate::decode::{DecodeError, decode};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::error::Error;
-use crate::headers::{CONTENT_ENCODING, HeaderField, HeaderRule};
-use crate::routes::{Routes, Target, site_index};
-use crate::source::{self, SourceId, Sources};
+use cannery_archive::Coding;
 
 /// Maximum length of a decoded file, which is held in memory. A few bytes can decode to gigabytes.
 pub(crate) const DECODED_BYTES_MAX: u64 = 512 << 20;
@@ -43,74 +34,4 @@ pub(crate) fn coding_of(name: &str) -> Option<Coding> {
 /// Returns the name that determines a file's media type.
 pub(crate) fn inner_name(path: &[u8]) -> &[u8] {
     SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix)).unwrap_or(path)
-}
-
-/// Decodes each file that a rule says is compressed, once, to learn its length. Removes `Content-Encoding` from the rules.
-///
-/// # Errors
-/// Returns an error if a file can't be read. A file that can't be decoded is a diagnostic.
-pub(crate) fn find(
-    routes: &mut Routes,
-    sources: &mut Sources,
-    rules: &mut [Vec<HeaderRule>],
-) -> Result<(), Error> {
-    let mut found: BTreeMap<SourceId, (Coding, Arc<str>, u32)> = BTreeMap::new();
-    let mentions = |rule: &&HeaderRule| rule.fields.iter().any(|field| field.name() == CONTENT_ENCODING);
-    for ((host, path), route) in &routes.paths {
-        let Target::Source { id, .. } = route.target else { continue };
-        let host_name = routes.host_name(*host);
-        let of_site = rules.get(site_index(*host)).map_or(&[][..], Vec::as_slice);
-        let mut applicable = of_site.iter().filter(mentions).filter(|rule| rule.matches(host_name, path));
-        if route.origin != Origin::File {
-            continue;
-        }
-        // The last rule wins.
-        if let Some(rule) = applicable.next_back()
-            && let Some(HeaderField::Set { value, .. }) =
-                rule.fields.iter().rev().find(|field| field.name() == CONTENT_ENCODING)
-            && let Some(coding) = coding_of(value)
-        {
-            found.insert(id, (coding, Arc::clone(&rule.file), rule.line));
-        }
-    }
-
-    for (id, (coding, file, line)) in found {
-        let mut coded = Vec::new();
-        sources.read(id, &mut coded)?;
-        // While the file is being written, its decoded version of the last build is read.
-        let known = sources.earlier.as_ref().and_then(|earlier| earlier.known(sources.path(id)));
-        let is_decoded = known.is_some_and(|known| {
-            source::is_of_decoded(&known.stamp) && known.facts.digest == Digest::of(&coded)
-        });
-        let coding = if is_decoded { Coding::Identity } else { coding };
-        let reason = match decode(coding, &coded, DECODED_BYTES_MAX) {
-            Ok(content) => {
-                sources.precompressed.insert(id, Precompressed { coding, length: content.len() as u64 });
-                continue;
-            }
-            Err(DecodeError::Damaged) => format!("is not compressed with {}", coding.name()),
-            Err(DecodeError::OutOfMemory) => "decodes to more than fits into memory".to_owned(),
-            Err(DecodeError::TooLong) => format!("decodes to more than {} MiB", DECODED_BYTES_MAX >> 20),
-        };
-        let message = format!(
-            "`Content-Encoding` applies to {}, which {reason}; limit the rule to compressed files, or publish the file \
-             uncompressed",
-            String::from_utf8_lossy(sources.path(id))
-        );
-        routes.diagnostics.push(Diagnostic {
-            severity: Severity::Error,
-            file: file.to_string(),
-            line: Some(line),
-            code: "bad-content-encoding",
-            message,
-        });
-    }
-
-    for site in rules {
-        for rule in &mut *site {
-            rule.fields.retain(|field| field.name() != CONTENT_ENCODING);
-        }
-        site.retain(|rule| !rule.fields.is_empty());
-    }
-    Ok(())
 }

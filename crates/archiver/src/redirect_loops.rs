@@ -66,7 +66,7 @@ struct RuleMap<'r> {
     patterns: HashMap<(HostId, bool), PatternIndex>,
 }
 
-/// What answers a URL.
+/// The answer to a URL.
 enum Answer {
     Redirect(usize),
     /// A file, a rewrite, a fallback page or an error.
@@ -107,7 +107,7 @@ impl<'r> RuleMap<'r> {
             let to = self.follow(next, at)?;
 
             // All paths that the URL stands for come back to it. If the same rule applies again and again without shortening the
-            // path, it grows for ever.
+            // path, it grows forever.
             let visited = steps.iter().position(|step| step.to == to);
             let grown = steps.iter().rposition(|step| step.rule == next).filter(|earlier| {
                 let is_third = steps[..*earlier].iter().any(|step| step.rule == next);

@@ -15,7 +15,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::diagnostic::Diagnostic;
-use crate::routes::{Site, site_of};
+use crate::site_path::{Site, site_of};
 
 /// The ignore file in the source root.
 pub const IGNORE_FILE: &str = ".canneryignore";

@@ -13,7 +13,8 @@ use crate::classify::MediaType;
 use crate::headers::{self, HeaderRule, MergedFields};
 use crate::options::Options;
 use crate::redirects::Action;
-use crate::routes::{Route, Routes, Site, Target, site_index, site_of};
+use crate::routes::{Route, Routes, Target, site_index};
+use crate::site_path::{Site, site_of};
 use crate::source::{SourceId, Sources};
 
 /// The longest lifetime in seconds that a rule for many paths gives to such a page.

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::diagnostic::Diagnostic;
-use crate::routes::{Site, site_of};
+use crate::site_path::{Site, site_of};
 use crate::source::{self, Sources};
 
 /// Maximum number of files of one kind that are reported individually.

@@ -98,7 +98,7 @@ pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
             with_pages += usize::from(pages > 0);
             if pages > 0 && with_pages <= REPORTED_MAX {
                 let pages = if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") };
-                found.push(warning(skipped, PAGES_LEFT_OUT, &format!("{pages} that nobody can open")));
+                found.push(warning(skipped, PAGES_LEFT_OUT, &format!("{pages} that no client can open")));
             }
         }
     }
