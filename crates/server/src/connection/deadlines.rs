@@ -151,6 +151,8 @@ impl<S: Socket> Connection<S> {
             self.abandon();
             return Next::Close;
         }
+        // The acknowledged bytes of both waits are counted together, from here on.
+        self.protocol.renew_window_deadline(now + window);
         self.deadline = Some(now + window);
         Next::Event
     }

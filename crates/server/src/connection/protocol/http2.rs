@@ -210,8 +210,6 @@ impl Http2 {
 
     pub(super) fn pause(&mut self, now: Instant) {
         self.paused_since.get_or_insert(now);
-        // The socket has a deadline of its own meanwhile.
-        self.window_deadline = None;
     }
 
     fn resume(&mut self, now: Instant) {
