@@ -317,7 +317,10 @@ impl Connection {
         });
         let (pieces, bytes) = self.records.waiting_handshake();
         let handshake = u64::from(bytes).min(HANDSHAKE_MEMORY_MAX) + table_bytes(pieces);
-        let sent = self.records.unacknowledged_packets().saturating_sub(SENT_PACKETS_WHEN_IDLE);
+        // Of the packets in the handshake, few are acknowledged.
+        let in_handshake = if self.is_handshaking() { self.quinn.stats().path.sent_packets } else { 0 };
+        let sent =
+            self.records.unacknowledged_packets().saturating_sub(SENT_PACKETS_WHEN_IDLE) + in_handshake;
         unread + handshake + sent * SENT_PACKET_BYTES
     }
 
