@@ -1,4 +1,4 @@
-//! What QUIC requires of a ClientHello, and `rustls` doesn't check.
+//! Checks of a ClientHello that QUIC requires, and `rustls` doesn't make.
 
 use quinn_proto::{TransportError, TransportErrorCode};
 use rustls::AlertDescription;

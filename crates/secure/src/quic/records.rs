@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::delivery::Delivery;
-use super::sealing::{SealLimit, Sealed};
 use crate::limits::QUIC_PACKET_GAP_MAX;
 
 /// The records. One thread at a time uses them; they are atomic because keys belong to a connection that may move.
@@ -52,6 +51,30 @@ pub(super) struct Packets {
     pub(super) acknowledged_max: u64,
     pub(super) seal_limit: SealLimit,
     pub(super) sealed: Option<Sealed>,
+}
+
+/// How long the packets of a transmission may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum SealLimit {
+    /// As long as they are.
+    #[default]
+    None,
+    /// Packets that only answer a PATH_CHALLENGE frame from another address: this many bytes.
+    OtherAddress(usize),
+    /// This many bytes.
+    Bytes(usize),
+}
+
+/// The last packet that was sealed with a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sealed {
+    /// Its length, and the one that `quinn-proto` assumes.
+    pub(super) bytes: usize,
+    pub(super) assumed_bytes: usize,
+    /// Whether it measures how long datagrams may be on the path.
+    pub(super) is_mtu_probe: bool,
+    /// The PATH_CHALLENGE frame in it.
+    pub(super) challenge: Option<[u8; 8]>,
 }
 
 /// Data of a stream, in one packet.

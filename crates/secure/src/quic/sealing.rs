@@ -7,7 +7,7 @@
 
 use super::frames::{Frame, Frames};
 use super::keys::TAG_BYTES;
-use super::records::Packets;
+use super::records::{Packets, SealLimit, Sealed};
 use crate::limits::{QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_HIDDEN_PACKETS_MAX};
 
 /// The least payload that has a sample for header protection after a packet number of one byte.
@@ -16,30 +16,6 @@ const PAYLOAD_BYTES_MIN: usize = 3;
 const PADDING: u8 = 0x00;
 const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
-
-/// How long the packets of a transmission may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum SealLimit {
-    /// As long as they are.
-    #[default]
-    None,
-    /// Packets that only answer a PATH_CHALLENGE frame from another address: this many bytes.
-    OtherAddress(usize),
-    /// This many bytes.
-    Bytes(usize),
-}
-
-/// The last packet that was sealed with a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sealed {
-    /// Its length, and the one that `quinn-proto` assumes.
-    pub(super) bytes: usize,
-    pub(super) assumed_bytes: usize,
-    /// Whether it measures how long datagrams may be on the path.
-    pub(super) is_mtu_probe: bool,
-    /// The PATH_CHALLENGE frame in it.
-    pub(super) challenge: Option<[u8; 8]>,
-}
 
 impl Packets {
     /// Prepares a packet with this number and space for its tag. Returns the length that is to be sealed.
@@ -86,7 +62,7 @@ fn put_token(frame_type: u8, token: [u8; 8], payload: &mut [u8]) {
     payload[1..=token.len()].copy_from_slice(&token);
 }
 
-/// What a payload consists of.
+/// The frames of a payload, as far as they decide its length.
 #[derive(Default)]
 struct SealedContents {
     /// The length of all frames before the padding at the end.
