@@ -57,13 +57,13 @@ impl UnreadableFiles {
 
     /// Returns a warning about each file. `is_known` are those that the last build has.
     pub(crate) fn warnings(&self, is_known: impl Fn(&[u8]) -> bool) -> Vec<Diagnostic> {
-        let warning = |(path, file): (&Box<[u8]>, &UnreadableFile)| {
+        let warning = |path: &[u8], file: &UnreadableFile| {
             let outcome = if is_known(path) { "its last version is served" } else { "it is left out" };
             let remedy = "let the user of this process read it, or name it in `.canneryignore`";
             let message = format!("this file cannot be read ({}), so {outcome}; {remedy}", file.reason);
             Diagnostic::warning(path, "unreadable-file", message)
         };
-        self.files().iter().map(warning).collect()
+        self.files().iter().map(|(path, file)| warning(path, file)).collect()
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, UnreadableFile>> {

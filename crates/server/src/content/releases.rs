@@ -143,12 +143,7 @@ impl Releases {
                 self.update_files(found, trigger, &mut retired, notices);
             }
             // Open releases stay open, because their files may still exist.
-            Some(Err(error)) => {
-                if self.unreadable.replace(error.kind()) != Some(error.kind()) {
-                    let path = self.directory.path.clone();
-                    notices.push(Notice::ReleasesUnreadable { path, why: error.to_string() });
-                }
-            }
+            Some(Err(error)) => self.report_unreadable(&error, notices),
         }
 
         let served = self.choose(current, trigger, notices);
@@ -165,6 +160,14 @@ impl Releases {
             notices.push(Notice::OtherReleases { path: self.directory.path.clone(), names });
         }
         ScanOutcome { retired, is_changed }
+    }
+
+    /// Reports that the directory can't be listed, unless that has been reported.
+    fn report_unreadable(&mut self, error: &io::Error, notices: &mut Vec<Notice>) {
+        if self.unreadable.replace(error.kind()) != Some(error.kind()) {
+            let path = self.directory.path.clone();
+            notices.push(Notice::ReleasesUnreadable { path, why: error.to_string() });
+        }
     }
 
     /// Lists the regular files of the directory, and whatever else has the suffix of an archive.
