@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use cannery_wire::RequestLine;
 
+use super::failures::BrowserRequests;
 use super::line::{Line, Moment};
 use super::message::{BUFFERS, Message};
 use super::{combined, failures, json};
@@ -37,6 +38,7 @@ pub(crate) struct LogBuffer {
     time: Vec<u8>,
     seconds: u64,
     writer: SyncSender<Message>,
+    browser_requests: Arc<BrowserRequests>,
     /// Empty buffers that the writer thread returned, and the sender that it returns them with.
     spare: Receiver<Vec<u8>>,
     back: SyncSender<Vec<u8>>,
@@ -47,6 +49,7 @@ impl LogBuffer {
         format: LogFormat,
         proxies: Option<Arc<TrustedProxies>>,
         writer: SyncSender<Message>,
+        browser_requests: Arc<BrowserRequests>,
     ) -> LogBuffer {
         let (back, spare) = sync_channel(BUFFERS);
         let buffer = || Vec::with_capacity(BUFFER_BYTES);
@@ -64,6 +67,7 @@ impl LogBuffer {
             time: Vec::with_capacity(32),
             seconds: u64::MAX,
             writer,
+            browser_requests,
             spare,
             back,
         }
@@ -127,7 +131,7 @@ impl LogBuffer {
 
     fn write_line(&mut self, line: &Line<'_>) {
         match self.format {
-            LogFormat::Failures if line.status < 400 => return,
+            LogFormat::Failures if line.status < 400 || !self.browser_requests.admits(line) => return,
             LogFormat::Failures => failures::encode(&mut self.bytes, line),
             LogFormat::Combined => combined::encode(&mut self.bytes, line, &self.time),
             LogFormat::Json => {

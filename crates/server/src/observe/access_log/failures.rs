@@ -2,9 +2,40 @@
 //!
 //! Data from the peer is escaped as in the combined format, so that it cannot control the terminal.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::combined::put_escaped;
 use super::encode::put_number;
 use super::line::Line;
+
+/// Requests that browsers make on their own, which say nothing about the site: each kind is one line at most.
+#[derive(Debug, Default)]
+pub(super) struct BrowserRequests {
+    /// A bit for each kind that has a line.
+    logged: AtomicU32,
+}
+
+/// The paths of one kind of request begin with this. A line for the first kind would only say that the developer tools are open.
+const KINDS: [&[u8]; 9] = [
+    b"/.well-known/appspecific/com.chrome.devtools.json",
+    b"/favicon.ico",
+    b"/apple-touch-icon",
+    b"/browserconfig.xml",
+    b"/.well-known/change-password",
+    b"/.well-known/passkey-endpoints",
+    b"/.well-known/traffic-advice",
+    b"/.well-known/gpc.json",
+    b"/.well-known/resource-that-should-not-exist-whose-status-code-should-not-be-200",
+];
+
+impl BrowserRequests {
+    /// Returns `true` if a failed request gets a line: it is for something else, or the first of its kind.
+    pub(super) fn admits(&self, line: &Line<'_>) -> bool {
+        let target = line.request.map_or(b"".as_slice(), |request| request.target);
+        let Some(kind) = KINDS.iter().position(|path| target.starts_with(path)) else { return true };
+        kind != 0 && self.logged.fetch_or(1 << kind, Ordering::Relaxed) & (1 << kind) == 0
+    }
+}
 
 /// Appends `404 GET /missing.css  (from http://127.0.0.1:8080/)`.
 pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>) {
@@ -24,4 +55,37 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>) {
         None => out.extend_from_slice(b" (not a valid request)"),
     }
     out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use cannery_wire::RequestLine;
+
+    use super::*;
+
+    #[test]
+    fn requests_of_browsers_get_one_line() {
+        let requests = BrowserRequests::default();
+        let admitted = |target: &'static str| {
+            let request = RequestLine { method: b"GET", target: target.as_bytes(), version: None };
+            requests.admits(&Line {
+                client: None,
+                tls: None,
+                request: Some(request),
+                host: None,
+                referer: None,
+                user_agent: None,
+                status: 404,
+                bytes: 0,
+                coding: None,
+            })
+        };
+        assert!(!admitted("/.well-known/appspecific/com.chrome.devtools.json"));
+        assert_eq!(["/favicon.ico", "/favicon.ico", "/favicon.ico?1"].map(admitted), [true, false, false]);
+        assert_eq!(
+            ["/apple-touch-icon.png", "/apple-touch-icon-precomposed.png"].map(admitted),
+            [true, false]
+        );
+        assert_eq!(["/a.css", "/a.css"].map(admitted), [true, true]);
+    }
 }

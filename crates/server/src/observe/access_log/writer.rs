@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::time::{Duration, Instant};
 
 use super::LogBuffer;
+use super::failures::BrowserRequests;
 use super::message::{BUFFERS, Control, Message};
 use super::output::Output;
 use crate::config::{AccessLog, LogFormat, LogTarget, NoticeHandler, TrustedProxies};
@@ -31,6 +32,7 @@ pub(crate) struct LogWriter {
     sender: SyncSender<Message>,
     format: LogFormat,
     proxies: Option<Arc<TrustedProxies>>,
+    browser_requests: Arc<BrowserRequests>,
     control: Arc<Control>,
     /// Disconnected when the thread has exited.
     ended: Receiver<()>,
@@ -91,14 +93,17 @@ impl LogFile {
             _ending: ending,
         };
         thread::start("access-log", sandbox, ThreadRole::Log, move || thread.run(&messages))?;
-        Ok(LogWriter { sender, format, proxies: proxies.map(Arc::new), control, ended, on_notice })
+        let proxies = proxies.map(Arc::new);
+        let browser_requests = Arc::default();
+        Ok(LogWriter { sender, format, proxies, browser_requests, control, ended, on_notice })
     }
 }
 
 impl LogWriter {
     /// Returns a buffer for one worker.
     pub(crate) fn buffer(&self) -> LogBuffer {
-        LogBuffer::new(self.format, self.proxies.clone(), self.sender.clone())
+        let browser_requests = Arc::clone(&self.browser_requests);
+        LogBuffer::new(self.format, self.proxies.clone(), self.sender.clone(), browser_requests)
     }
 
     /// Returns a handle to request that the file is reopened.
