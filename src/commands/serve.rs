@@ -44,7 +44,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
 
     // Changes during the first build are followed too.
     let mut options = flags.options();
-    options.page_script = flags.reloads_browsers().then(|| live::SCRIPT.to_owned());
+    options.page_script = flags.reloads_browsers();
     let compiler = Compiler::new(options);
     let updates = Updates::follow(flags)?;
     let started = Instant::now();

@@ -545,6 +545,7 @@ impl Flags {
             drain: Duration::from_secs(listening.drain),
             special_pages,
             live_folder: None,
+            trusted_hosts: None,
             routes: None,
             handler_threads: HANDLER_THREADS,
             acme_webroot: responses.acme_webroot,
@@ -649,7 +650,7 @@ impl IgnoredFlags {
 }
 
 /// Parses a host name, or `*.` and the name above all hosts that match.
-fn parse_host(text: &str) -> Result<HostPattern, String> {
+pub(super) fn parse_host(text: &str) -> Result<HostPattern, String> {
     HostPattern::parse(text).ok_or_else(|| "write a name such as `metrics.internal` or `*.internal`".into())
 }
 

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use cannery_archiver::Options;
+use cannery_archiver::{Encoder, Options};
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Address, Content, Loading, LogFormat, LogTarget, NamedArchive, SelfSigned, Tls,
+    AccessLog, Address, Content, HostPattern, Loading, LogFormat, LogTarget, NamedArchive, SelfSigned, Tls,
 };
 use clap::{Parser, value_parser};
 
@@ -54,6 +54,11 @@ pub struct Serve {
 
     #[command(flatten)]
     port: PortFlags,
+
+    /// Respond to requests for this host too, such as `site.test` or `*.test`. IP addresses, `localhost`, the names below it and
+    /// the hosts in `_hosts/` are always allowed. Repeatable.
+    #[arg(long, value_name = "NAME", value_parser = server::parse_host)]
+    allow_host: Vec<HostPattern>,
 
     /// Serve over TLS, with a certificate created at startup. Browsers warn about it, because no authority signed it.
     #[arg(long)]
@@ -146,6 +151,10 @@ impl Serve {
         let mut options = Options::new(self.folder.clone(), "");
         options.encoders = self.codings.encoders();
         self.compiling.apply(&mut options);
+        if self.reloads_browsers() {
+            // A script is added to pages as they are served.
+            options.encoders.insert(Encoder::Identity);
+        }
         options.preview = !self.production;
         options.include_folder_listing = if self.production { self.listing } else { !self.no_listing };
         // A site that is being written may not have a page yet.
@@ -161,6 +170,7 @@ impl Serve {
             listen,
             threads: server::thread_count(self.threads, None),
             keeps_redirects: self.production,
+            trusted_hosts: Some(self.allow_host.clone()),
             ..Config::plain(Content::Archives {
                 archives: vec![archive],
                 loading: Loading::Automatic,

@@ -7,9 +7,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
+use cannery_testkit::{Response, http1, http2, http3};
 use serde_json::Value;
 
 use crate::harness::{TIMEOUT, request_at, skip_outside, wait_until};
+use crate::transports::{connect, connect_tls};
 
 const SCRIPT: &str = "<script src=\"/__/cannery/live.js\" defer></script>";
 
@@ -30,7 +32,9 @@ impl Live {
     }
 
     fn write(&self, name: &str, content: &str) {
-        fs::write(self.folder.path().join(name), content).unwrap();
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
     }
 
     fn get(&self, target: &str) -> String {
@@ -132,6 +136,235 @@ fn pages_have_the_script_and_nothing_else_does() {
         assert_eq!(live.get("/"), "<h1>0</h1>", "{flag}");
         assert_eq!(request_at(&live.address, "GET", "/__/cannery/live.js", "").status, 404, "{flag}");
     }
+}
+
+/// Fetched fragments had the script too, and each copy kept a connection of the browser.
+#[test]
+fn only_documents_have_the_script() {
+    let live = Live::start(&[]);
+    live.write("fragment.html", "<li>one</li>");
+    let get = |target, lines: &str| request_at(&live.address, "GET", target, lines);
+    let with_script = format!("<li>one</li>{SCRIPT}");
+    for document in ["document", "iframe", "frame"] {
+        let page = get("/fragment", &format!("Sec-Fetch-Dest: {document}\r\nAccept: */*\r\n"));
+        assert_eq!(page.body, with_script.as_bytes(), "{document}");
+    }
+    for field in ["Accept: text/html,*/*;q=0.8", "Sec-Fetch-Dest: empty\r\nSec-Purpose: prefetch"] {
+        assert_eq!(get("/fragment", &format!("{field}\r\n")).body, with_script.as_bytes(), "{field}");
+    }
+
+    let mut tag = None;
+    for lines in [
+        "Sec-Fetch-Dest: empty",
+        "Sec-Fetch-Dest: empty\r\nAccept: text/html",
+        "Sec-Fetch-Dest: object",
+        "Accept: */*",
+        "Accept: text/html, */*\r\nX-Requested-With: XMLHttpRequest",
+        "Accept: text/html, */*\r\nHX-Request: true",
+    ] {
+        let fragment = get("/fragment", &format!("{lines}\r\n"));
+        assert_eq!(fragment.body, b"<li>one</li>", "{lines}");
+        assert_eq!(fragment.field("Content-Length"), Some("12"), "{lines}");
+        assert!(fragment.field("Vary").unwrap().contains("Sec-Fetch-Dest"), "{lines}");
+        tag = fragment.field("ETag").map(str::to_owned);
+    }
+
+    // A document that is revalidated with the tag of the fragment is sent whole, and neither compressed nor as a part.
+    let lines = format!("If-None-Match: {}\r\nRange: bytes=0-1\r\nAccept-Encoding: gzip\r\n", tag.unwrap());
+    let document = get("/fragment", &format!("Sec-Fetch-Dest: document\r\n{lines}"));
+    assert_eq!((document.status, &document.body[..]), (200, with_script.as_bytes()));
+    assert_eq!((document.field("ETag"), document.field("Content-Encoding")), (None, None));
+    assert_eq!(document.field("Cache-Control"), Some("no-cache"));
+    assert_eq!(get("/fragment", &format!("Sec-Fetch-Dest: empty\r\n{lines}")).status, 304);
+    let head = request_at(&live.address, "HEAD", "/fragment", "Sec-Fetch-Dest: document\r\n");
+    assert_eq!(head.field("Content-Length"), Some(with_script.len().to_string().as_str()));
+}
+
+#[test]
+fn script_is_in_the_encoding_and_of_the_origin_of_the_page() {
+    let live = Live::start(&["--compress", "gzip"]);
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+    fs::write(live.folder.path().join("utf16.html"), utf16("\u{feff}<p>ä</body>")).unwrap();
+    live.write("base.html", "<base href=https://other.example/><p>");
+    live.write("a.xhtml", "<html xmlns=\"http://www.w3.org/1999/xhtml\"><body/></html>");
+    let get = |target| request_at(&live.address, "GET", target, "Sec-Fetch-Dest: document\r\n").body;
+    assert_eq!(get("/utf16"), utf16(&format!("\u{feff}<p>ä{SCRIPT}</body>")));
+    let script = format!("<script src=\"http://{}/__/cannery/live.js\" defer></script>", live.address);
+    assert_eq!(get("/base"), format!("<base href=https://other.example/><p>{script}").as_bytes());
+    assert!(get("/a.xhtml").ends_with(b"<body/></html>"));
+}
+
+/// Nobody saw warnings on them, and the page that was missing didn't appear once it was there.
+#[test]
+fn error_pages_and_listings_have_the_script() {
+    let live = Live::start(&[]);
+    live.write("docs/a.txt", "");
+    let document = |target| request_at(&live.address, "GET", target, "Sec-Fetch-Dest: document\r\n");
+    let has_script = |response: &Response| {
+        let text = String::from_utf8_lossy(&response.body);
+        assert_eq!(response.field("Content-Length"), Some(text.len().to_string().as_str()));
+        text.contains(SCRIPT)
+    };
+    for (target, status) in [("/none", 404), ("/docs/", 200)] {
+        let page = document(target);
+        assert_eq!((page.status, has_script(&page)), (status, true), "{target}");
+    }
+    assert_eq!(document("/none").field("Cache-Control"), Some("no-store"));
+    live.write("404.html", "<p>our own");
+    let page = document("/none");
+    assert_eq!((page.status, &page.body[..]), (404, format!("<p>our own{SCRIPT}").as_bytes()));
+    assert_eq!(request_at(&live.address, "GET", "/none", "Sec-Fetch-Dest: empty\r\n").body, b"<p>our own");
+}
+
+/// Requests the same over each protocol, from a server without and one with TLS.
+fn on_each_protocol(
+    plain: &str,
+    tls: &str,
+    host: &str,
+    target: &str,
+    fields: &[(&str, &str)],
+) -> Vec<Response> {
+    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n");
+    let list = |scheme| {
+        let mut list = vec![(":method", "GET"), (":scheme", scheme), (":authority", host), (":path", target)];
+        list.extend_from_slice(fields);
+        list
+    };
+    vec![
+        http1::Client::new(connect(plain)).request(request.as_bytes(), "GET").unwrap(),
+        http1::Client::new(connect_tls(tls, &["http/1.1"])).request(request.as_bytes(), "GET").unwrap(),
+        http2::Client::new(connect(plain)).request(&list("http")).unwrap(),
+        http2::Client::new(connect_tls(tls, &["h2"])).request(&list("https")).unwrap(),
+        http3::Client::connect(tls.parse().unwrap()).unwrap().request(&list("https")).unwrap(),
+    ]
+}
+
+/// A page of a stranger could read the site and the names of its files, under a name of its own that leads to this machine.
+#[test]
+fn hosts_of_strangers_are_refused() {
+    for flag in ["--json", "--production"] {
+        let flags = [flag, "--allow-host", "site.test", "--allow-host", "*.tunnel.example"];
+        let folder = tempfile::tempdir().unwrap();
+        for (path, content) in [
+            ("index.html", "home"),
+            ("_hosts/named.example/index.html", "named"),
+            ("_hosts/_wildcard.wild.example/index.html", "wild"),
+            ("_redirects", "https://moved.example/* https://named.example/:splat 302\n"),
+        ] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let (mut child, plain) = serve(folder.path(), "127.0.0.1:0", &flags);
+        let (mut tls_child, tls) = serve(folder.path(), "127.0.0.1:0", &[&flags[..], &["--tls"]].concat());
+        let responses = |host: &str, target| on_each_protocol(&plain, &tls, host, target, &[]);
+
+        let targets =
+            ["/", "/none", "/__/cannery/live.js", "/__/cannery/live?1-first", "/__/heartbeat", "/_hosts/"];
+        for host in [
+            "evil.example",
+            "evil.example:8080",
+            "localhost.evil.example",
+            "a.wild.example",
+            "site.test.evil",
+        ] {
+            for target in targets {
+                for response in responses(host, target) {
+                    let text = String::from_utf8(response.body).unwrap();
+                    assert_eq!(response.status, 421, "{host} {target}");
+                    assert!(text.contains("--allow-host ") && !text.contains("home"), "{text}");
+                }
+            }
+        }
+        let hosts =
+            ["localhost", "LOCALHOST:1", "app.localhost", "127.0.0.1", "[::1]:80", "192.0.2.1", "site.test"];
+        for host in hosts.into_iter().chain(["a.tunnel.example", "named.example", "moved.example"]) {
+            for response in responses(host, "/") {
+                assert!(
+                    response.status == 200 || host == "moved.example" && response.status == 302,
+                    "{host}"
+                );
+            }
+        }
+        // Clients of HTTP/1.0 may name no host; browsers always do.
+        let mut client = connect(&plain);
+        client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(client).read_line(&mut answer).unwrap();
+        assert!(answer.contains(" 200 "), "{answer}");
+        for child in [&mut child, &mut tls_child] {
+            stop(child);
+        }
+    }
+}
+
+#[test]
+fn request_that_waits_is_refused_for_hosts_of_strangers() {
+    let live = Live::start(&[]);
+    let target = format!("/__/cannery/live?{}", live.state());
+    let refused = |lines: &str| request_at(&live.address, "GET", &target, lines).status;
+    assert_eq!(refused("Host: evil.example\r\n"), 421);
+    assert_eq!(refused("Origin: http://evil.example\r\n"), 403);
+}
+
+#[test]
+fn pages_of_other_origins_learn_nothing() {
+    let (plain, tls) = (Live::start(&[]), Live::start(&["--tls"]));
+    let host = "localhost:8080";
+    let get = |target, fields: &[(&str, &str)]| {
+        on_each_protocol(&plain.address, &tls.address, host, target, fields)
+    };
+    for target in ["/__/cannery/live.js", "/__/cannery/live?1-first", "/__/cannery/live"] {
+        for field in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "http://localhost:3000"),
+            ("origin", "null"),
+        ] {
+            for response in get(target, &[field]) {
+                assert_eq!(response.status, 403, "{target} {field:?}");
+            }
+        }
+        let own = [("sec-fetch-site", "same-origin"), ("origin", "http://localhost:8080")];
+        for fields in [&own[..], &[("sec-fetch-site", "none")], &[]] {
+            for response in get(target, fields) {
+                assert_eq!(response.status, 200, "{target} {fields:?}");
+                assert_eq!(response.field("Cross-Origin-Resource-Policy"), Some("same-origin"));
+                assert_eq!(response.field("Cache-Control"), Some("no-store"));
+            }
+        }
+    }
+    // Pages may be in frames of others, and get the script over each protocol.
+    for response in get("/", &[("sec-fetch-dest", "iframe"), ("sec-fetch-site", "cross-site")]) {
+        assert_eq!(response.body, format!("<h1>0</h1>{SCRIPT}").as_bytes());
+    }
+    for response in get("/", &[("sec-fetch-dest", "empty")]) {
+        assert_eq!(response.body, b"<h1>0</h1>");
+    }
+}
+
+#[test]
+fn requests_of_browsers_are_printed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "home").unwrap();
+    let terminal = Terminal::start(folder.path(), |_| {});
+    for _ in 0..3 {
+        for target in
+            ["/.well-known/appspecific/com.chrome.devtools.json", "/favicon.ico", "/apple-touch-icon.png"]
+        {
+            assert_eq!(request_at(terminal.address(), "GET", target, "").status, 404, "{target}");
+        }
+    }
+    assert_eq!(request_at(terminal.address(), "GET", "/last", "").status, 404);
+    let mut printed = Vec::new();
+    while !printed.iter().any(|line: &String| line.contains("/last")) {
+        printed.extend(Some(terminal.next_line()).filter(|line| line.starts_with("404 ")));
+    }
+    // Each worker prints its own lines.
+    let count = |target| printed.iter().filter(|line| line.contains(target)).count();
+    assert_eq!(count("devtools"), 0, "{printed:?}");
+    assert!(count("/favicon.ico") <= 1 && count("/apple-touch-icon") <= 1, "{printed:?}");
 }
 
 #[test]
@@ -281,6 +514,35 @@ fn browser_follows_over_tls() {
     let mut browser = Command::new("node");
     browser.args(["tests/outside/live_reload_tls.mjs", &url]).arg(live.folder.path());
     assert!(browser.status().unwrap().success());
+}
+
+/// Eight tabs, eight frames or a few fragments took all connections of the browser.
+#[test]
+fn browser_follows_in_many_documents() {
+    if skip_outside() {
+        return;
+    }
+    let live = Live::start(&[]);
+    let mut browser = Command::new("node");
+    browser.args(["tests/outside/live_reload_shared.mjs", &format!("http://{}/", live.address)]);
+    assert!(browser.arg(live.folder.path()).status().unwrap().success());
+}
+
+/// At an address of the network without TLS, browsers have neither locks nor `Sec-Fetch-Dest`.
+#[test]
+fn browser_follows_in_an_insecure_context() {
+    if skip_outside() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "<h1>0</h1>").unwrap();
+    // Chromium is told that this name is the loopback address.
+    let (child, address) = serve(folder.path(), "127.0.0.1:0", &["--allow-host", "site.test"]);
+    let live = Live { child, address, folder };
+    let port = live.address.rsplit(':').next().unwrap();
+    let mut browser = Command::new("node");
+    browser.args(["tests/outside/live_reload_shared.mjs", &format!("http://site.test:{port}/")]);
+    assert!(browser.arg(live.folder.path()).arg("insecure").status().unwrap().success());
 }
 
 #[test]

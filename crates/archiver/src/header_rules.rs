@@ -30,7 +30,7 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         let name = String::from_utf8_lossy(sources.path(file.id)).into_owned();
         let (parsed, diagnostics) = headers::parse(&text, &name);
         routes.diagnostics.extend(diagnostics);
-        if sources.script.is_some() {
+        if sources.script_pages.is_some() {
             routes.diagnostics.extend(script_policy::find(&parsed));
         }
         rules[site_index(file.host)] = parsed;

@@ -220,10 +220,10 @@ impl<'a> Links<'a> {
 
     /// Returns a warning for each of a file's policies that blocks the script of previews.
     fn blocking(&self, file: &LinkingFile, policies: &[Policy], lines: &mut Lines<'_>) -> Vec<Diagnostic> {
-        let path = self.sources.path(file.id);
-        if !self.sources.script.as_ref().is_some_and(|script| script.is_page(path)) {
+        if !self.sources.gets_script(file.id) {
             return Vec::new();
         }
+        let path = self.sources.path(file.id);
         let warning = |policy: &Policy| script_policy::in_page(path, lines.at(policy.offset), &policy.text);
         policies.iter().filter_map(warning).collect()
     }

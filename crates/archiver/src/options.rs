@@ -71,8 +71,8 @@ pub struct Options {
     /// The archive is a preview of a site that is being edited: clients revalidate every copy regardless of `_headers`,
     /// `Strict-Transport-Security` isn't sent, and listings have times and don't replace fallback pages. Default: off.
     pub preview: bool,
-    /// Adds a script at this absolute path of the site to each HTML page, for previews. Default: none.
-    pub page_script: Option<String>,
+    /// Warns of policies that block the script which the server of a preview adds to HTML pages. Default: off.
+    pub page_script: bool,
     /// Additional names to leave out, or with `!` to include, in gitignore syntax. Default: none.
     pub ignore: Vec<String>,
     /// Applies the built-in rules, which leave out hidden files, backups and the like. Default: on.
@@ -129,7 +129,7 @@ impl Options {
             exclude_file_listing: false,
             include_folder_listing: false,
             preview: false,
-            page_script: None,
+            page_script: false,
             ignore: Vec::new(),
             default_ignores: true,
             media_types: MediaTypes::default(),

@@ -13,7 +13,6 @@ use crate::destination::Destination;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::options::Options;
-use crate::page_script::PageScript;
 use crate::report::Report;
 use crate::routes::{self, Routes};
 use crate::session::Session;
@@ -85,8 +84,8 @@ pub(crate) fn sources(
         unsettled: Mutex::new(unsettled),
         precompressed: BTreeMap::new(),
         skipped: walked.skipped,
-        script: options.page_script.as_ref().map(|path| PageScript::new(path, &options.media_types)),
         unreadable,
+        script_pages: options.page_script.then(|| options.media_types.clone()),
     };
     diagnostics.append(&mut routes::drop_unservable(&mut sources));
     let report = Report { skipped: summary::skipped(&sources.skipped), diagnostics, ..Report::default() };

@@ -279,8 +279,7 @@ impl Reading<'_> {
         let SourceFacts { digest, utf8, fingerprinted, .. } = read.facts;
         let is_control = self.control.binary_search(&id).is_ok();
         let should_encode = !is_control && self.should_encode(id, &read.facts);
-        let (number, content) =
-            contents.find_or_add(digest, self.sources.content_length(id, &read.stamp), id);
+        let (number, content) = contents.find_or_add(digest, read.stamp.version.size, id);
         let wanted = !(is_control && self.options.exclude_file_listing);
         content.wanted |= wanted;
         content.should_encode |= should_encode;

@@ -18,9 +18,9 @@ use std::time::Duration;
 use cannery_archive::{Digest, Extent};
 use cannery_base::{FileStamp, FileVersion};
 
+use crate::classify::{MediaTypes, essence};
 use crate::decode::decode;
 use crate::error::Error;
-use crate::page_script::PageScript;
 use crate::precompressed::{self, DECODED_BYTES_MAX, Precompressed};
 use crate::snapshot::Earlier;
 use crate::source_facts::SourceFacts;
@@ -79,8 +79,8 @@ pub(crate) struct Sources {
     pub(crate) earlier: Option<Earlier>,
     /// Files that didn't settle while they were read, for which the version of the last build was taken.
     pub(crate) unsettled: Mutex<BTreeSet<Box<[u8]>>>,
-    /// A script that is added to each page.
-    pub(crate) script: Option<PageScript>,
+    /// The media types by which sources are pages, if the server adds a script to pages.
+    pub(crate) script_pages: Option<MediaTypes>,
     /// Files that are decoded when they are read.
     pub(crate) precompressed: BTreeMap<SourceId, Precompressed>,
     /// Names that the skip rules left out.
@@ -170,21 +170,15 @@ impl Sources {
         }
     }
 
-    /// Returns the length in bytes of the content of a source, from the stamp of its file.
-    pub(crate) fn content_length(&self, id: SourceId, stamp: &FileStamp) -> u64 {
-        stamp.version.size + self.added_bytes(id)
-    }
-
     /// Returns `true` if a source has exactly the bytes of its file.
     pub(crate) fn is_verbatim(&self, id: SourceId) -> bool {
-        matches!(self.of(id), Source::File(_))
-            && self.added_bytes(id) == 0
-            && !self.precompressed.contains_key(&id)
+        matches!(self.of(id), Source::File(_)) && !self.precompressed.contains_key(&id)
     }
 
-    /// Returns the number of bytes that are added to a source.
-    fn added_bytes(&self, id: SourceId) -> u64 {
-        self.script.as_ref().map_or(0, |script| script.length(self.path(id)) as u64)
+    /// Returns `true` if the server adds a script to a source.
+    pub(crate) fn gets_script(&self, id: SourceId) -> bool {
+        let is_page = |types: &MediaTypes| essence(types.of(self.type_path(id)).text) == "text/html";
+        self.script_pages.as_ref().is_some_and(is_page)
     }
 
     /// Returns the modification time of a file in seconds since 1970; `None` if the file system has none after 1970.
@@ -217,7 +211,6 @@ impl Sources {
         match self.of(id) {
             Source::Generated(page) => {
                 bytes.extend_from_slice(&page.page.content);
-                self.add_script(id, bytes);
                 Ok(page.stamp())
             }
             Source::File(file) => {
@@ -244,7 +237,7 @@ impl Sources {
         bytes.clear();
         bytes.extend_from_slice(kept.content);
         match kept.origin {
-            // It has the script, and is decoded.
+            // It is decoded.
             Origin::LastBuild => Ok(kept.stamp),
             Origin::Capture => self.finish(id, kept.stamp, bytes),
         }
@@ -253,20 +246,12 @@ impl Sources {
     /// Turns the bytes of a file into those of the source, and returns the stamp of these.
     fn finish(&self, id: SourceId, stamp: FileStamp, bytes: &mut Vec<u8>) -> Result<FileStamp, Error> {
         let Some(Precompressed { coding, length }) = self.precompressed.get(&id) else {
-            self.add_script(id, bytes);
             return Ok(stamp);
         };
         let decoded = decode(*coding, bytes, DECODED_BYTES_MAX);
         let decoded = decoded.ok().filter(|decoded| decoded.len() as u64 == *length);
         *bytes = decoded.ok_or_else(|| self.changing(id))?;
         Ok(stamp_of_decoded(&stamp, *length))
-    }
-
-    /// Adds the script to a page that was read.
-    fn add_script(&self, id: SourceId, bytes: &mut Vec<u8>) {
-        if let Some(script) = &self.script {
-            script.add(self.path(id), bytes);
-        }
     }
 
     /// Returns the content of a file that is unchanged since the last build, or since it was captured.

@@ -66,6 +66,9 @@ pub struct Config {
     pub proxy_protocol: bool,
     /// Selects the site within an archive by the host of the request.
     pub virtual_hosts: VirtualHosts,
+    /// Answers only requests for IP addresses, `localhost`, the names below it, the hosts that a site names exactly, and these:
+    /// for a server that must not be read by the pages of strangers in the user's browser. Without it, any host is answered.
+    pub trusted_hosts: Option<Vec<HostPattern>>,
     /// Header fields of every response.
     pub security_headers: SecurityHeaders,
     /// Lets clients cache permanent redirects. Disabled while a site is being edited.
@@ -133,6 +136,7 @@ impl Config {
             connections_max: None,
             proxy_protocol: false,
             virtual_hosts: VirtualHosts::Enabled,
+            trusted_hosts: None,
             security_headers: SecurityHeaders { basic: true, tls: false },
             keeps_redirects: true,
             timeouts: Some(Timeouts::default()),

@@ -1,5 +1,6 @@
 //! Content of the server: opened once, shared by the workers, never changed.
 
+mod document;
 mod dummy;
 mod exchange;
 pub(crate) mod open;
@@ -15,7 +16,9 @@ use std::sync::Arc;
 
 use cannery_archive::{Extent, Lease};
 use cannery_secure::Version;
-use cannery_site::{Answer, Method, PLAIN_HTTP, Reason, Scratch, Site, Target, https_redirect};
+use cannery_site::{
+    Answer, Conditions, Method, PLAIN_HTTP, Reason, Request, Scratch, Site, Target, Values, https_redirect,
+};
 use cannery_wire::{ArchiveRef, Multiplexed, Output, Refusal, RequestLine, Response, ServerFields};
 
 use crate::config::{self, Config};
@@ -23,7 +26,8 @@ use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{LoggedRequest, LoggedResponse, Observer, RefusedRequest, Status};
 use crate::pages::admin::Admin;
-use crate::pages::{BuiltinPages, Challenges, Page};
+use crate::pages::{BuiltinPages, Challenges, Page, is_document};
+use crate::trusted_hosts::TrustedHosts;
 use dummy::Dummy;
 use exchange::Exchange;
 
@@ -94,7 +98,8 @@ impl Content {
                 let special = config.special_pages.clone().map(Arc::new);
                 let live = config.live_folder.clone();
                 let builtin_pages = BuiltinPages { special, live, challenges: challenges.map(Arc::new) };
-                Ok((Content::Sites(Sites::new(entries, builtin_pages)), resources))
+                let trusted = config.trusted_hosts.as_deref().map(TrustedHosts::new);
+                Ok((Content::Sites(Sites::new(entries, builtin_pages).trusting(trusted)), resources))
             }
             config::Content::Dummy { body } => {
                 Ok((Content::Dummy(Dummy::new(body, config.dummy_delay)), Vec::new()))
@@ -197,6 +202,15 @@ impl Content {
         }
     }
 
+    /// Returns `true` if the host of a request is answered.
+    #[cold]
+    pub(crate) fn answers_host(&self, request: &Request<'_>) -> bool {
+        match self {
+            Content::Sites(sites) => sites.untrusted_host(request).is_none(),
+            Content::Admin(_) | Content::Dummy(_) => true,
+        }
+    }
+
     /// Returns `true` if ranges of an archive may be sent zero-copy: their bytes never change, not even when another
     /// process writes to the file while they are on their way to the peer.
     #[inline]
@@ -238,8 +252,14 @@ fn answer_from_sites<'a>(
     scratch: &'a mut Scratch,
     output: &mut Output,
 ) -> LoggedResponse<'a> {
-    let IncomingRequest { exchange, https_port, fields, .. } = incoming;
-    let request = &exchange.head().request;
+    let IncomingRequest { exchange, https_port, fields, tls, .. } = incoming;
+    let is_secured = tls.is_some();
+    let head = exchange.head();
+    let request = &head.request;
+
+    if let Some(host) = sites.untrusted_host(request) {
+        return answer_page(exchange, &untrusted_host_page(host), fields, output);
+    }
 
     let Some((number, entry)) = sites.of(request) else {
         if let Some(page) = sites.page_of_any_host(request) {
@@ -264,6 +284,26 @@ fn answer_from_sites<'a>(
         return LoggedResponse::Site(answer);
     }
 
+    // A document with a script is neither compressed nor revalidated.
+    let script_path = sites.document_script();
+    let is_read = matches!(request.method, Method::Get | Method::Head);
+    let script = script_path.filter(|_| is_read && is_document(head)).map(|path| {
+        let scheme = if is_secured { "https" } else { "http" };
+        document::Script { path, host: request.host, scheme }
+    });
+    let whole;
+    let request = if script.is_some() {
+        whole = Request {
+            method: Method::Get,
+            accept_encoding: Values::NONE,
+            conditions: Conditions::NONE,
+            ..*request
+        };
+        &whole
+    } else {
+        request
+    };
+
     let site = entry.site.as_ref();
     let (answer, release) = if entry.earlier.is_empty() {
         (site.answer(request, scratch), None)
@@ -272,14 +312,40 @@ fn answer_from_sites<'a>(
     };
     // Paths of the site take precedence over built-in pages.
     if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
-        && let Some(page) = sites.builtin_page(request)
+        && let Some(page) = sites.builtin_page(head)
     {
         return answer_page(exchange, &page, fields, output);
     }
 
     let (number, site) = release.and_then(|place| sites.earlier(number, place)).unwrap_or((number, site));
-    exchange.respond(&Response { answer: &answer, archive: archive_ref(number, site), fields }, output);
+    let response = Response { answer: &answer, archive: archive_ref(number, site), fields };
+    if script_path.is_some()
+        && let Some(own) = document::compose(&response, site, script.as_ref())
+    {
+        exchange.respond_with_own(&own, output);
+        let content_bytes = if head.request.method == Method::Head { 0 } else { own.body.len() as u64 };
+        return LoggedResponse::Own { status: own.status, content_bytes };
+    }
+    exchange.respond(&response, output);
     LoggedResponse::Site(answer)
+}
+
+/// Returns the explanation for a host that isn't trusted.
+#[cold]
+fn untrusted_host_page(host: &[u8]) -> Page<'static> {
+    let host = String::from_utf8_lossy(host);
+    let message = format!(
+        "This server doesn't answer for the host `{host}`, because a page of a stranger could use that name to read the site.\n\
+         It answers for IP addresses, for localhost and names below it, and for the hosts that the site names in `_hosts/`.\n\
+         If the name is yours, start the server with `--allow-host {host}`.\n"
+    );
+    // RFC 9110 §15.5.20.
+    Page {
+        status: 421,
+        media_type: "text/plain; charset=utf-8",
+        body: message.into_bytes().into(),
+        fields: &[],
+    }
 }
 
 /// Encodes a built-in page.

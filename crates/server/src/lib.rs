@@ -50,6 +50,9 @@ mod error;
 // What connections wait for, and how long: over all protocols.
 mod deadlines;
 
+// Hosts that are safe from DNS rebinding.
+mod trusted_hosts;
+
 // Configuration of a server.
 pub mod config;
 

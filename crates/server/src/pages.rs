@@ -17,11 +17,13 @@ pub(crate) mod challenges;
 mod page;
 
 pub(crate) use challenges::Challenges;
-pub(crate) use page::Page;
+pub(crate) use live::{add_script, fields, is_document};
+pub(crate) use page::{OwnResponse, Page};
 
 use std::sync::Arc;
 
 use cannery_site::Target;
+use cannery_wire::RequestHead;
 
 use crate::config::{LiveFolder, SpecialPages};
 use challenges::LookupResult;
@@ -44,12 +46,12 @@ impl BuiltinPages {
         target.first() != Some(&b'/') || target.starts_with(PREFIX) || target.starts_with(challenges::PREFIX)
     }
 
-    /// Returns the page at a target.
+    /// Returns the page for a request with this target.
     #[cold]
-    pub(crate) fn at(&self, target: &Target<'_>) -> Option<Page<'_>> {
+    pub(crate) fn at(&self, target: &Target<'_>, head: &RequestHead<'_>) -> Option<Page<'_>> {
         self.challenge(target.path)
             .or_else(|| self.special.as_ref()?.at(target.path))
-            .or_else(|| self.live.as_ref()?.at(target))
+            .or_else(|| self.live.as_ref()?.at(target, head))
     }
 
     /// Returns the page at a path that says nothing about a site, so that every host may have it.

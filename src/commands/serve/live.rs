@@ -19,13 +19,14 @@ use crate::commands::folder::{BuildFailure, Message, ScanResult, is_of_complete_
 use crate::output;
 
 /// The path of the script.
-pub(super) const SCRIPT: &str = "/__/cannery/live.js";
+const SCRIPT: &str = "/__/cannery/live.js";
 
 /// The path of the page that the script waits for.
 const PAGE: &str = "/__/cannery/live";
 
-/// The end of the query of a page's first request.
-const FIRST: &[u8] = b"-first";
+/// The ends of the queries of requests that are answered at once: a page's first one, and those of pages that another one waits
+/// for.
+const IMMEDIATE: [&[u8]; 2] = [b"-first", b"-now"];
 
 /// A larger folder isn't scanned for a request, because that would take too long.
 const INSPECTED_FILES_MAX: usize = 20_000;
@@ -264,6 +265,10 @@ impl LiveReload for Live {
         }
     }
 
+    fn document_script(&self) -> Option<&str> {
+        (self.pages == Pages::Script).then_some(SCRIPT)
+    }
+
     fn page(&self, path: &[u8], query: &[u8]) -> LivePage {
         if self.pages == Pages::None {
             return LivePage::Missing;
@@ -278,7 +283,7 @@ impl LiveReload for Live {
             LivePage::Pending
         } else {
             // The first request of a page gets the failure that it doesn't show yet.
-            let shown = query.strip_suffix(FIRST).unwrap_or(query);
+            let shown = IMMEDIATE.iter().find_map(|end| query.strip_suffix(*end)).unwrap_or(query);
             let body =
                 serde_json::to_vec(&state.instruction(shown)).expect("strings and numbers are valid JSON");
             LivePage::Ready { media_type: "application/json", body }

@@ -18,8 +18,8 @@ fn sources(root: &tempfile::TempDir, name: &str) -> Sources {
         unsettled: Mutex::default(),
         precompressed: BTreeMap::new(),
         skipped: Vec::new(),
-        script: None,
         unreadable: None,
+        script_pages: None,
     }
 }
 

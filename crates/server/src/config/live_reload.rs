@@ -15,6 +15,12 @@ pub trait LiveReload: Send + Sync {
     /// browsers refuse service workers.
     fn service_worker_requested(&self, _target: &[u8]) {}
 
+    /// Returns the absolute path of the script that documents get, without characters that HTML escapes, or `None` if they are
+    /// sent as they are.
+    fn document_script(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns the page at a path.
     fn page(&self, path: &[u8], query: &[u8]) -> LivePage;
 }

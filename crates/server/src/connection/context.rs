@@ -130,6 +130,7 @@ impl WorkerContext {
             policy,
         };
 
+        context.set_kept_lines();
         context.begin_iteration(now);
         context.set_unix_seconds(now.unix_seconds);
         context
@@ -155,10 +156,17 @@ impl WorkerContext {
         }
     }
 
+    /// Keeps the field lines of requests that handlers or live reload need.
+    fn set_kept_lines(&mut self) {
+        if self.routes.is_some() || self.policy.live_folder.is_some() {
+            self.responder.heads.keep_lines(KeptLines::All);
+        }
+    }
+
     /// Lets handlers answer requests.
     pub(crate) fn set_routes(&mut self, routes: WorkerRoutes) {
         self.routes = Some(Box::new(routes));
-        self.responder.heads.keep_lines(KeptLines::All);
+        self.set_kept_lines();
     }
 
     /// Sets the time of this loop iteration. Dates change once a second.
@@ -229,9 +237,7 @@ impl WorkerContext {
     pub(crate) fn recover(&mut self) {
         self.responder.output.clear();
         self.responder.heads = HeadStore::new();
-        if self.routes.is_some() {
-            self.responder.heads.keep_lines(KeptLines::All);
-        }
+        self.set_kept_lines();
         self.responder.heads.set_now(self.clock.unix_seconds);
         self.batch.drop_incomplete();
         self.buffers = Buffers::new();

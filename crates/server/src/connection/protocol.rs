@@ -368,13 +368,15 @@ fn respond_h1(
         match step {
             h1::Step::Request => {
                 if let Some(folder) = &cx.policy.live_folder {
-                    let target = head.common.request.target;
-                    if folder.is_pending(target) && used == rest.len() {
+                    let request = &head.common.request;
+                    let is_last = used == rest.len();
+                    if is_last && folder.is_pending(&head.common) && cx.release.content.answers_host(request)
+                    {
                         // Its page waits for a change of the folder. It is the last request so far, and is read again when the
                         // worker is woken.
                         return H1Outcome::Progress(Progress::Complete);
                     }
-                    folder.notice_service_worker(target, head.common.field_lines);
+                    folder.notice_service_worker(request.target, head.common.field_lines);
                 }
 
                 // A route takes precedence over the site.

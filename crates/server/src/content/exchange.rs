@@ -6,7 +6,7 @@ use cannery_site::Method;
 use cannery_wire::{Multiplexed, Output, OwnHead, RequestHead, Response, ServerFields, Version, h1};
 
 use super::dummy::Dummy;
-use crate::pages::Page;
+use crate::pages::{OwnResponse, Page, fields};
 
 /// A request that is answered once.
 pub(crate) trait Exchange<'a> {
@@ -18,6 +18,9 @@ pub(crate) trait Exchange<'a> {
 
     /// Encodes a built-in page.
     fn respond_with_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output);
+
+    /// Encodes a response that was composed for this request.
+    fn respond_with_own(&mut self, response: &OwnResponse, output: &mut Output);
 
     /// Encodes the response of `--dummy`. Of the server's fields, it has only `Alt-Svc`.
     fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output);
@@ -46,6 +49,16 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
         let mut bytes = page.head(option, fields.lines(0));
         if self.head.common.request.method != Method::Head {
             bytes.extend_from_slice(&page.body);
+        }
+        self.http.respond_with_bytes(self.head, &bytes, output);
+    }
+
+    #[cold]
+    fn respond_with_own(&mut self, response: &OwnResponse, output: &mut Output) {
+        let keeps = self.http.keeps_open(self.head);
+        let mut bytes = response.head(h1::connection_option(keeps, self.head));
+        if self.head.common.request.method != Method::Head {
+            bytes.extend_from_slice(&response.body);
         }
         self.http.respond_with_bytes(self.head, &bytes, output);
     }
@@ -97,6 +110,19 @@ impl<'a, C: Multiplexed> Exchange<'a> for OnStream<'a, '_, C> {
         all.extend(own.iter().map(|(name, value)| (name.as_str(), *value)));
         let head = OwnHead { fields: &all, server_fields: Some((fields, 0)) };
         self.http.respond_with_head(self.stream, &head, &page.body, output);
+    }
+
+    #[cold]
+    fn respond_with_own(&mut self, response: &OwnResponse, output: &mut Output) {
+        let status = response.status.to_string();
+        let length = response.body.len().to_string();
+        let lines: Vec<(String, &[u8])> = fields(&response.lines)
+            .map(|(name, value)| (String::from_utf8_lossy(name).to_ascii_lowercase(), value))
+            .collect();
+        let mut all = vec![(":status", status.as_bytes())];
+        all.extend(lines.iter().map(|(name, value)| (name.as_str(), *value)));
+        all.push(("content-length", length.as_bytes()));
+        self.http.respond_with_head(self.stream, &OwnHead::new(&all), &response.body, output);
     }
 
     fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output) {

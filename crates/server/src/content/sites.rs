@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use cannery_site::{Method, Request, Site, Target};
+use cannery_wire::RequestHead;
 
 use crate::config::HostPattern;
 use crate::pages::{BuiltinPages, Page};
+use crate::trusted_hosts::{TrustedHosts, requested_hosts};
 
 /// The sites of one server.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(crate) struct Sites {
     /// Index of the site that answers for all other hosts.
     default: Option<usize>,
     builtin_pages: BuiltinPages,
+    /// The hosts that are answered besides those that a site names, unless all are.
+    trusted_hosts: Option<TrustedHosts>,
 }
 
 /// A site and the host that it answers for.
@@ -36,21 +40,50 @@ impl Sites {
         let default = all.iter().position(|entry| entry.host.is_none());
         let earlier: Vec<_> = all.iter().flat_map(|entry| entry.earlier.iter().cloned()).collect();
         debug_assert!(u16::try_from(all.len() + earlier.len()).is_ok(), "sites have 16-bit numbers");
-        Sites { all, earlier, default, builtin_pages }
+        Sites { all, earlier, default, builtin_pages, trusted_hosts: None }
     }
 
-    /// Returns sites with these entries and the same built-in pages.
+    /// Restricts the hosts that are answered.
+    pub(super) fn trusting(self, trusted_hosts: Option<TrustedHosts>) -> Sites {
+        Sites { trusted_hosts, ..self }
+    }
+
+    /// Returns sites with these entries, the same built-in pages and the same hosts.
     pub(crate) fn with(&self, entries: Vec<Entry>) -> Sites {
-        Sites::new(entries, self.builtin_pages.clone())
+        Sites::new(entries, self.builtin_pages.clone()).trusting(self.trusted_hosts.clone())
+    }
+
+    /// Returns the host of a request if it isn't answered, because it may be a stranger's name for this machine.
+    #[inline]
+    pub(super) fn untrusted_host<'r>(&self, request: &Request<'r>) -> Option<&'r [u8]> {
+        let trusted = self.trusted_hosts.as_ref()?;
+        requested_hosts(request).find(|host| !trusted.includes(host) && !self.has_host(host))
+    }
+
+    /// Returns `true` if a site has this host by its exact name. A stranger may have a name that a wildcard matches.
+    #[cold]
+    fn has_host(&self, host: &[u8]) -> bool {
+        let host = host.to_ascii_lowercase();
+        self.all.iter().any(|entry| {
+            let nearest = cannery_site::Sites::new(entry.site.archive(), Some(&host)).next();
+            matches!(nearest, Some(Ok(Some(name))) if name == host)
+        })
+    }
+
+    /// Returns the path of the script that documents get.
+    #[inline]
+    pub(super) fn document_script(&self) -> Option<&str> {
+        self.builtin_pages.live.as_ref()?.0.document_script()
     }
 
     /// Returns the built-in page at the target of a request, if there is one.
     #[inline]
-    pub(super) fn builtin_page(&self, request: &Request<'_>) -> Option<Page<'_>> {
-        if !BuiltinPages::may_have(request.target) {
+    pub(super) fn builtin_page(&self, head: &RequestHead<'_>) -> Option<Page<'_>> {
+        let target = head.request.target;
+        if !BuiltinPages::may_have(target) {
             return None;
         }
-        self.builtin_pages.at(&Target::parse(request.target)?)
+        self.builtin_pages.at(&Target::parse(target)?, head)
     }
 
     /// Returns the page for a host without a site: a challenge, because a certificate authority may validate the names of a

@@ -17,6 +17,7 @@ use cannery_wire::RequestHead;
 use super::Page;
 use crate::config::HostPattern;
 use crate::observe::{Counters, Status};
+use crate::trusted_hosts::{TrustedHosts, requested_hosts};
 use stats::Stats;
 
 /// The page for people, a single file without external resources.
@@ -26,8 +27,7 @@ const PAGE: &str = include_str!("admin/page.html");
 #[derive(Debug)]
 pub(crate) struct Admin {
     source: Source,
-    /// Accepted host names in addition to addresses and `localhost`.
-    hosts: Vec<HostPattern>,
+    hosts: TrustedHosts,
 }
 
 /// The source of the statistics.
@@ -60,17 +60,12 @@ fn text(status: u16, body: &'static str) -> Page<'static> {
 
 impl Admin {
     pub(crate) fn new(source: Source, hosts: &[HostPattern]) -> Admin {
-        Admin { source, hosts: hosts.to_vec() }
+        Admin { source, hosts: TrustedHosts::new(hosts) }
     }
 
     /// Returns `true` if statistics are collected from other processes.
     pub(crate) fn collects_stats(&self) -> bool {
         matches!(self.source, Source::Others(_))
-    }
-
-    /// Returns `true` if requests with this host are accepted.
-    fn trusts(&self, host: &[u8]) -> bool {
-        is_trusted(host) || self.hosts.iter().any(|pattern| pattern.specificity(host).is_some())
     }
 
     fn stats(&self) -> Stats {
@@ -89,8 +84,7 @@ impl Admin {
         let Some(target) = Target::parse(head.request.target) else {
             return text(400, "Bad request.\n");
         };
-        // DNS rebinding: another site's page in the operator's browser must not read this under the name of that site.
-        if !target.host(head.request.host).is_none_or(|host| self.trusts(host)) {
+        if !requested_hosts(&head.request).all(|host| self.hosts.includes(host)) {
             return text(421, "Use an address, localhost, or a name given by `--admin-host`.\n");
         }
         match target.path {
@@ -104,28 +98,6 @@ impl Admin {
             b"/ready" if self.stats().is_ready() => text(200, "ready\n"),
             b"/ready" => text(503, "draining\n"),
             _ => text(404, "There are /, /metrics, /health, /ready, /facts.json and /stats.json.\n"),
-        }
-    }
-}
-
-/// Returns `true` for `localhost` and IP addresses, which no DNS record of a stranger can direct to this machine.
-fn is_trusted(host: &[u8]) -> bool {
-    let text = std::str::from_utf8(host).unwrap_or_default();
-    let literal = text.trim_start_matches('[').trim_end_matches(']');
-    text.eq_ignore_ascii_case("localhost") || literal.parse::<std::net::IpAddr>().is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_localhost_and_addresses_are_trusted() {
-        for host in ["localhost", "LOCALHOST", "127.0.0.1", "[::1]", "10.0.0.7"] {
-            assert!(is_trusted(host.as_bytes()), "{host}");
-        }
-        for host in ["example.com", "localhost.example.com", "127.0.0.1.nip.io", "1"] {
-            assert!(!is_trusted(host.as_bytes()), "{host}");
         }
     }
 }

@@ -1,6 +1,11 @@
 //! Pages by which browsers follow a folder that is edited.
 
-use cannery_site::Target;
+mod document;
+
+pub(crate) use document::{add_script, fields, is_document};
+
+use cannery_site::{Method, Target};
+use cannery_wire::RequestHead;
 
 use super::page::Page;
 use crate::config::{LiveFolder, LivePage};
@@ -8,37 +13,48 @@ use crate::config::{LiveFolder, LivePage};
 /// The beginning of the paths of these pages.
 const PREFIX: &[u8] = b"/__/cannery/live";
 
+/// Keeps other origins from including the pages, for example as a script.
+const FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-origin")];
+
 impl LiveFolder {
-    /// Returns the page at a target.
+    /// Returns the page for a request.
     #[cold]
-    pub(super) fn at(&self, target: &Target<'_>) -> Option<Page<'static>> {
-        let page =
-            |media_type, body: Vec<u8>| Page { status: 200, media_type, body: body.into(), fields: &[] };
-        match self.page(target) {
+    pub(super) fn at(&self, target: &Target<'_>, head: &RequestHead<'_>) -> Option<Page<'static>> {
+        let page = |status, media_type, body: Vec<u8>| Page {
+            status,
+            media_type,
+            body: body.into(),
+            fields: FIELDS,
+        };
+        let found = self.page(target);
+        if found != LivePage::Missing && is_of_another_origin(head) {
+            let message = b"Only pages of this server may follow its folder.\n".to_vec();
+            return Some(page(403, "text/plain; charset=utf-8", message));
+        }
+        match found {
             LivePage::Missing => None,
-            LivePage::Pending => Some(page("application/json", b"null".to_vec())),
-            LivePage::Ready { media_type, body } => Some(page(media_type, body)),
+            LivePage::Pending => Some(page(200, "application/json", b"null".to_vec())),
+            LivePage::Ready { media_type, body } => Some(page(200, media_type, body)),
         }
     }
 
-    /// Returns `true` if the client should wait for the response to a request with this target.
-    pub(crate) fn is_pending(&self, target: &[u8]) -> bool {
-        target.starts_with(PREFIX)
-            && Target::parse(target).is_some_and(|target| self.page(&target) == LivePage::Pending)
+    /// Returns `true` if the client should wait for the response to a request.
+    pub(crate) fn is_pending(&self, head: &RequestHead<'_>) -> bool {
+        let request = &head.request;
+        request.target.starts_with(PREFIX)
+            && request.method == Method::Get
+            && !is_of_another_origin(head)
+            && Target::parse(request.target).is_some_and(|target| self.page(&target) == LivePage::Pending)
     }
 
     /// Notifies the folder if a request with these field lines is that of a service worker's script
     /// (`Service-Worker: script`).
     #[cold]
     pub(crate) fn notice_service_worker(&self, target: &[u8], field_lines: &[u8]) {
-        let is_request = |line: &[u8]| {
-            let colon = line.iter().position(|byte| *byte == b':');
-            colon.is_some_and(|colon| {
-                line[..colon].eq_ignore_ascii_case(b"service-worker")
-                    && line[colon + 1..].trim_ascii() == b"script"
-            })
+        let is_request = |(name, value): (&[u8], &[u8])| {
+            name.eq_ignore_ascii_case(b"service-worker") && value == b"script"
         };
-        if field_lines.split(|byte| *byte == b'\n').any(is_request) {
+        if fields(field_lines).any(is_request) {
             self.0.service_worker_requested(target);
         }
     }
@@ -46,6 +62,20 @@ impl LiveFolder {
     fn page(&self, target: &Target<'_>) -> LivePage {
         self.0.page(target.path, target.query.unwrap_or_default())
     }
+}
+
+/// Returns `true` if a page of another origin has sent a request: as far as browsers tell, by `Sec-Fetch-Site` or `Origin`.
+fn is_of_another_origin(head: &RequestHead<'_>) -> bool {
+    let host = head.request.host.unwrap_or_default();
+    fields(head.field_lines).any(|(name, value)| {
+        if name.eq_ignore_ascii_case(b"sec-fetch-site") {
+            return !matches!(value, b"same-origin" | b"none");
+        }
+        // A proxy in front may use another scheme.
+        let authority = value.strip_prefix(b"http://").or_else(|| value.strip_prefix(b"https://"));
+        name.eq_ignore_ascii_case(b"origin")
+            && !authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! A page of the server itself: admin pages, built-in pages, ACME challenges.
+//! A page of the server itself: admin pages, built-in pages, ACME challenges. And a page of a site that is changed as it is sent.
 //!
-//! It is rendered per request, because monitors and people request it rarely.
+//! Both are rendered per request, because monitors and people request them rarely.
 
 use std::borrow::Cow;
 
@@ -13,6 +13,28 @@ pub(crate) struct Page<'a> {
     pub(crate) body: Cow<'a, [u8]>,
     /// Fields in addition to those of every page.
     pub(crate) fields: &'static [(&'static str, &'static str)],
+}
+
+/// A response whose fields and body aren't those of an archive.
+pub(crate) struct OwnResponse {
+    pub(crate) status: u16,
+    /// Field lines in the syntax of HTTP/1, except `Content-Length` and `Connection`.
+    pub(crate) lines: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl OwnResponse {
+    /// Renders the head of the HTTP/1 response.
+    pub(crate) fn head(&self, connection: Option<&str>) -> Vec<u8> {
+        let mut out = status_line(self.status);
+        out.extend_from_slice(&self.lines);
+        put_field(&mut out, "Content-Length", self.body.len().to_string().as_bytes());
+        if let Some(option) = connection {
+            put_field(&mut out, "Connection", option.as_bytes());
+        }
+        out.extend_from_slice(b"\r\n");
+        out
+    }
 }
 
 impl Page<'_> {

@@ -1,0 +1,87 @@
+//! HTML pages of a site that is being edited: documents get the script of live reload.
+
+use cannery_site::{Body, Fields, Site};
+use cannery_wire::{Output, Response, h1};
+
+use crate::pages::{OwnResponse, add_script, fields};
+
+/// The field by which documents and fetched pages differ, so that a cache never exchanges the one for the other.
+const VARY: &[u8] = b"Sec-Fetch-Dest";
+
+/// The script of documents, and the address of the page that it is for.
+pub(super) struct Script<'a> {
+    pub(super) path: &'a str,
+    pub(super) host: Option<&'a [u8]>,
+    pub(super) scheme: &'static str,
+}
+
+impl Script<'_> {
+    /// Returns the origin of the document, unless HTML would have to escape it.
+    fn origin(&self) -> Option<String> {
+        let host = std::str::from_utf8(self.host?).ok()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+        host.bytes().all(is_plain).then(|| format!("{}://{host}", self.scheme))
+    }
+}
+
+/// Returns the response to send instead of one with an HTML page, or `None` for other responses. It has the script, if one is given.
+#[cold]
+pub(super) fn compose(
+    response: &Response<'_>,
+    site: &Site,
+    script: Option<&Script<'_>>,
+) -> Option<OwnResponse> {
+    if matches!(response.answer.fields, Fields::Redirect(_)) {
+        return None;
+    }
+    let mut body = Vec::new();
+    match response.answer.body {
+        Body::Empty => {}
+        Body::Archive(extent) => body.extend_from_slice(site.archive().body(extent).ok()?),
+        Body::BuiltIn(page) => page.for_each_piece(&mut |piece| body.extend_from_slice(piece)),
+        Body::Multipart(_) => return None,
+    }
+
+    let mut encoded = Output::new();
+    h1::put_head(&mut encoded, response);
+    let (_, lines) = split_line(encoded.inline_only()?);
+    let media_type = fields(lines).find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))?.1;
+    if !is_html(media_type) {
+        return None;
+    }
+    let is_compressed = fields(lines).any(|(name, _)| name.eq_ignore_ascii_case(b"content-encoding"));
+    let script = script.filter(|_| !is_compressed);
+    if script.is_none() && body.is_empty() {
+        // Its `Content-Length` isn't that of an empty body.
+        return None;
+    }
+
+    if let Some(script) = script {
+        add_script(&mut body, media_type, script.path, script.origin().as_deref());
+    }
+    let mut kept = Vec::new();
+    let mut vary = Vec::new();
+    for (name, value) in fields(lines) {
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+        if is("vary") {
+            vary = [value, b", "].concat();
+        } else if !is("content-length")
+            && !(script.is_some() && (is("etag") || is("last-modified") || is("accept-ranges")))
+        {
+            kept.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
+        }
+    }
+    kept.extend_from_slice(&[b"Vary: ", vary.as_slice(), VARY, b"\r\n"].concat());
+    Some(OwnResponse { status: response.answer.status, lines: kept, body })
+}
+
+fn is_html(media_type: &[u8]) -> bool {
+    let essence = media_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"text/html")
+}
+
+/// Splits off the first line.
+fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1);
+    text.split_at(end)
+}
