@@ -194,7 +194,7 @@ fn script_is_in_the_encoding_and_of_the_origin_of_the_page() {
     assert!(get("/a.xhtml").ends_with(b"<body/></html>"));
 }
 
-/// Nobody saw warnings on them, and the page that was missing didn't appear once it was there.
+/// They showed no warnings, and the page that was missing did not appear once it was there.
 #[test]
 fn error_pages_and_listings_have_the_script() {
     let live = Live::start(&[]);

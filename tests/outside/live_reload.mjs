@@ -23,10 +23,6 @@ const newContext = () => browser.newContext({ viewport: { width: 800, height: 60
 const open = async (context, path) => {
   const tab = await context.newPage();
   tab.on("pageerror", (error) => { throw error; });
-  tab.on("request", (request) => {
-    if (request.isNavigationRequest()) tab.isFollowing = false;
-    else if (request.url().includes("/__/cannery/live?")) tab.isFollowing = !request.url().endsWith("-first");
-  });
   await tab.goto(at(path), { waitUntil: "load" });
   return tab;
 };
@@ -35,11 +31,9 @@ const heading = (tab, text) => until(tab, (text) => document.querySelector("h1")
 const shade = (tab, shade) => until(tab,
   (color) => getComputedStyle(document.querySelector("h1")).color === color, `rgb(${shade}, ${shade}, ${shade})`);
 // Waits until the script has compared the page with the folder. It reloads the page for a change that comes earlier.
-const follows = async (tab) => {
-  while (!tab.isFollowing) await tab.waitForEvent("request", { timeout: 15000 });
-};
+const follows = (tab) => until(tab, () => window[Symbol.for("cannery.live")]?.isFollowing);
 const notice = (tab, name, text) => until(tab,
-  ([name, text]) => (document.querySelector(name)?.textContent ?? "").includes(text), [name, text]);
+  ([name, text]) => (document.querySelector(name)?.shadowRoot.textContent ?? "").includes(text), [name, text]);
 const noNotice = (tab, name) => until(tab, (name) => !document.querySelector(name), name);
 const OVERLAY = "cannery-overlay";
 const WARNINGS = "cannery-warnings";

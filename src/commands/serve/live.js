@@ -1,11 +1,17 @@
 // Live reload: waits until the folder changes, then reloads the page, or exchanges its style sheets alone. Shows why the folder
 // can't be compiled, and the warnings of the build that is served.
+//
+// Browsers open only six connections to a server over HTTP/1.1. So one document of a browser waits for the server, whatever frames,
+// tabs and windows there are, and tells the others. A lock decides which one.
 // `cannery serve` adds this script to each page; a deployed site doesn't have it.
 (() => {
   "use strict";
 
-  const SCRIPT = "/__/cannery/live.js";
   const PAGE = "/__/cannery/live";
+  // Marks windows that follow the folder.
+  const MARK = Symbol.for("cannery.live");
+  // The name of the lock and of the channel.
+  const NAME = "cannery-live";
   // Long enough to be rare, and shorter than the timeouts of servers and proxies.
   const TIMEOUT_MS = 25_000;
   // Over HTTP/2 and HTTP/3 the server answers at once. The pause grows while nothing changes.
@@ -13,19 +19,23 @@
   const PAUSE_MAX_MS = 1_000;
   const RETRY_MS = 100;
   const RETRY_MAX_MS = 3_000;
+  // The document that waits says so this often. The others ask themselves if they hear nothing for longer: it may be paused in
+  // the debugger.
+  const BEAT_MS = 1_000;
+  const SILENCE_MS = 3_000;
   // The default size of the browser's buffer. If it is full, the list of loaded resources may be incomplete.
   const TIMINGS_MAX = 250;
   // The warnings that the user has hidden.
   const HIDDEN = "cannery-hidden-warnings";
-  const LOOK = {
-    position: "fixed", "z-index": "2147483647", overflow: "auto", background: "rgb(20 20 24)", color: "#eee",
-    font: "16px/1.5 ui-monospace, monospace", "text-align": "left", display: "block",
-  };
+
+  // A copy in a fragment that a script has added, or a document without an origin, whose requests the server refuses.
+  if (window[MARK] || window.origin === "null") return;
+  const mark = { isFollowing: false };
+  Object.defineProperty(window, MARK, { value: mark });
 
   let state = "@STATE@";
   // The first request is answered at once: the page may have been loaded while the folder could not be compiled.
-  let suffix = "-first";
-  let retry = RETRY_MS;
+  let isCompared = false;
   let request = null;
   let overlay = null;
   // How often the first request is repeated.
@@ -33,26 +43,114 @@
   // Whether a style sheet could not be exchanged.
   let isStale = false;
 
-  // Ends early if the tab becomes visible.
-  const pause = (ms) => new Promise((done) => {
-    const finish = () => {
-      clearTimeout(timer);
-      document.removeEventListener("visibilitychange", finish);
-      done();
-    };
-    const timer = setTimeout(finish, ms);
-    document.addEventListener("visibilitychange", finish);
-  });
+  // Whether the document is in the browser's cache of documents that the user has left.
+  let isLeft = false;
+  const isVisible = () => !isLeft && document.visibilityState !== "hidden";
 
-  async function requestChange() {
-    request = new AbortController();
-    const timer = setTimeout(() => request.abort(), TIMEOUT_MS);
+  // Other documents of the browser.
+  let channel = null;
+  // Gives up the lock, or the place in its queue.
+  let withdraw = null;
+  // Whether this document waits for the server.
+  let leads = false;
+  let isWell = false;
+  let hasNews = false;
+  let heard = 0;
+  // The pause before the next request that doesn't wait.
+  let wait = PAUSE_MS;
+  let ticker = 0;
+  // Insecure contexts have no locks. There, the documents take turns in asking.
+  let hasLocks = Boolean(navigator.locks);
+
+  // Continues what waits for a change of the above.
+  let wake = () => {};
+  const woken = () => new Promise((done) => { wake = done; });
+
+  // Ends early if something else is to be done.
+  async function pause(ms) {
+    const timer = setTimeout(() => wake(), ms);
+    await woken();
+    clearTimeout(timer);
+  }
+
+  function join() {
+    if (channel === null) {
+      try {
+        channel = new BroadcastChannel(NAME);
+        channel.onmessage = ({ data }) => {
+          heard = performance.now();
+          if (data === state) {
+            growWait();
+          } else {
+            hasNews = true;
+            wake();
+          }
+        };
+      } catch {
+        // The browser permits no storage to this document, which then asks on its own.
+      }
+    }
+    ticker ||= setInterval(() => {
+      if (leads && isWell) tell(state);
+      else if (performance.now() - heard > SILENCE_MS) wake();
+    }, BEAT_MS);
+  }
+
+  function growWait() {
+    wait = Math.min(wait * 1.5, PAUSE_MAX_MS);
+  }
+
+  // Tells the other documents the current state of the site.
+  function tell(current) {
+    heard = performance.now();
+    channel?.postMessage(current);
+  }
+
+  // Enters the queue for the lock.
+  function compete() {
+    if (!hasLocks || withdraw !== null) return;
+    const queue = new AbortController();
+    let release = () => queue.abort();
+    withdraw = () => release();
+    const lead = () => new Promise((done) => {
+      if (queue.signal.aborted) return done();
+      release = done;
+      leads = true;
+      wake();
+    });
+    navigator.locks.request(NAME, { signal: queue.signal }, lead).catch(() => {
+      // The browser permits no locks to this document.
+      if (!queue.signal.aborted) hasLocks = false;
+      wake();
+    });
+  }
+
+  // Lets others wait for the server.
+  function leave() {
+    withdraw?.();
+    withdraw = null;
+    leads = false;
+    clearInterval(ticker);
+    ticker = 0;
+    channel?.close();
+    channel = null;
+    mark.isFollowing = false;
+  }
+
+  // Suffixes: `-first` is the first request of a page, and `-now` is one that doesn't wait.
+  async function requestChange(suffix) {
+    const current = new AbortController();
+    request = current;
+    const timer = setTimeout(() => current.abort(), TIMEOUT_MS);
     const sent = performance.now();
     try {
-      const response = await fetch(`${PAGE}?${state}${suffix}`, { cache: "no-store", signal: request.signal });
+      // Not relative to the base URL of the document, which may be that of another server.
+      const url = `${location.origin}${PAGE}?${state}${suffix}`;
+      const response = await fetch(url, { cache: "no-store", signal: current.signal });
+      if (!response.ok) throw new Error(`${response.status}`);
       const received = performance.now();
-      const change = response.ok ? await response.json() : null;
-      return suffix !== "" && change ? sinceRequest(change, sent, received) : change;
+      const change = await response.json();
+      return suffix === "-first" ? sinceRequest(change, sent, received) : change;
     } finally {
       clearTimeout(timer);
     }
@@ -61,7 +159,12 @@
   // Lets the page reload if the folder has changed after the page was requested, and before this script was. Returns null if
   // that isn't certain: then the script asks again.
   function sinceRequest(change, sent, received) {
-    const requested = performance.getEntriesByType("navigation")[0]?.requestStart ?? 0;
+    const navigation = performance.getEntriesByType("navigation")[0];
+    // After "back", browsers take the page from their cache, however old it is.
+    if (navigation?.type === "back_forward" && navigation.transferSize === 0 && navigation.workerStart === 0) {
+      return { ...change, action: "reload" };
+    }
+    const requested = navigation?.requestStart ?? 0;
     // The server has responded at some time between these two.
     if (received - change.changed_ms <= requested) return change;
     if (sent - change.changed_ms <= requested && attempts-- > 0) return null;
@@ -75,9 +178,10 @@
 
   function apply(change) {
     for (const path of change.styles) exchangeStyle(`/${path}`, change.state);
+    const isNew = change.state !== state || !isCompared;
     state = change.state;
-    suffix = "";
-    showRemarks(change);
+    isCompared = true;
+    if (isNew) showRemarks(change);
   }
 
   // Returns the decoded path of a URL of this site, or null for that of another one.
@@ -150,8 +254,7 @@
         // It is of another origin.
         continue;
       }
-      const follows = inner.querySelector(`script[src="${SCRIPT}"]`) !== null;
-      if (!follows && (inner.styleSheets.length > 0 || hasStyledFrame(parent[number]))) return true;
+      if (!parent[number][MARK] && (inner.styleSheets.length > 0 || hasStyledFrame(parent[number]))) return true;
     }
     return false;
   }
@@ -178,51 +281,80 @@
         finish(next);
         // The page is reloaded when the server responds.
         isStale = true;
-        suffix = "-first";
+        hasNews = true;
         request?.abort();
+        wake();
       });
       link.after(next);
     }
   }
 
   // Styles are set one by one, which a Content-Security-Policy without 'unsafe-inline' permits.
-  function element(name, text, styles) {
+  function element(name, text, styles, priority = "") {
     const made = document.createElement(name);
     made.textContent = text;
-    for (const [property, value] of Object.entries(styles)) made.style.setProperty(property, value);
+    for (const [property, value] of Object.entries(styles)) made.style.setProperty(property, value, priority);
     return made;
   }
 
   function remark({ file, line, severity, message }) {
     const place = line === null ? file : `${file}:${line}`;
-    return element("p", `${place}: ${severity}: ${message}`, { "white-space": "pre-wrap", margin: "1em 0" });
+    return element("p", `${place}: ${severity}: ${message}`, { "white-space": "pre-wrap", "overflow-wrap": "anywhere", margin: "12px 0" });
   }
 
-  function show(made, hide) {
-    const close = element("button", "Hide", { font: "inherit", padding: "0.3em 1em" });
+  // Shows a title, a button that hides all of it, and the rest, which can be scrolled. The styles of the site don't apply to it.
+  function show(name, role, styles, title, remarks, hide) {
+    const host = element(name, "", {
+      all: "initial", position: "fixed", "z-index": "2147483647", display: "block", "box-sizing": "border-box",
+      overflow: "hidden", background: "#141418", color: "#eee", "color-scheme": "dark", direction: "ltr",
+      font: "14px/1.5 ui-monospace, monospace", "text-align": "left", ...styles,
+    }, "important");
+    host.setAttribute("role", role);
+    const close = element("button", "Hide", {
+      font: "inherit", color: "#fff", background: "#3a3a44", border: "1px solid #888", "border-radius": "4px", cursor: "pointer",
+      padding: "4px 14px", flex: "none",
+    });
     close.addEventListener("click", () => {
-      made.remove();
+      host.remove();
       hide();
     });
-    made.append(close);
-    document.documentElement.append(made);
-    overlay = made;
+    const head = element("div", "", { display: "flex", gap: "16px", "align-items": "start", "justify-content": "space-between", flex: "none" });
+    head.append(title, close);
+    const body = element("div", "", { overflow: "auto", "min-height": "0" });
+    body.append(...remarks);
+    const box = element("div", "", {
+      display: "flex", "flex-direction": "column", "box-sizing": "border-box", "max-height": "inherit", height: "100%", padding: "10px 16px",
+    });
+    box.append(head, body);
+    host.attachShadow({ mode: "open" }).append(box);
+    document.documentElement.append(host);
+    overlay = host;
+  }
+
+  // Returns true if the document is in a frame of one that shows the same remarks.
+  function isInFollowingPage() {
+    try {
+      for (let inner = window; inner !== inner.parent; inner = inner.parent) {
+        if (inner.parent[MARK]) return true;
+      }
+    } catch {
+      // It is of another origin.
+    }
+    return false;
   }
 
   function showRemarks({ failure, warnings, warning_count: count }) {
     overlay?.remove();
     overlay = null;
+    if (isInFollowingPage()) return;
     if (failure) showFailure(failure);
     else if (count > 0) showWarnings(warnings, count);
   }
 
   function showFailure({ message, diagnostics }) {
-    const made = element("cannery-overlay", "", { ...LOOK, inset: "0", padding: "2rem" });
-    made.setAttribute("role", "alert");
-    made.append(element("h1", message, { font: "inherit", "font-size": "1.4em", color: "#ff8a80" }));
-    made.append(...diagnostics.map(remark));
-    made.append(element("p", "The last version is still served. This disappears when the error is fixed.", { color: "#aaa" }));
-    show(made, () => {});
+    const title = element("h1", message, { font: "inherit", "font-size": "20px", color: "#ff8a80", margin: "0", "overflow-wrap": "anywhere" });
+    const end = element("p", "The last version is still served. This disappears when the error is fixed.", { color: "#bbb" });
+    show("cannery-overlay", "alert", { inset: "0" }, title, [...diagnostics.map(remark), end], () => {});
   }
 
   // A notice in a corner, which stays hidden until there is another warning.
@@ -231,14 +363,14 @@
     const hidden = hiddenWarnings();
     if (names.every((name) => hidden.includes(name))) return;
 
-    const made = element("cannery-warnings", "", {
-      ...LOOK, right: "1rem", bottom: "1rem", "max-width": "min(40rem, 80vw)", "max-height": "40vh", padding: "0.5rem 1rem",
+    const title = element("strong", count === 1 ? "1 warning" : `${count} warnings`, { color: "#ffca28" });
+    const remarks = warnings.map(remark);
+    if (count > warnings.length) remarks.push(element("p", `${count - warnings.length} more warnings are in the terminal.`, {}));
+    const styles = {
+      right: "12px", bottom: "12px", width: "min(600px, calc(100vw - 24px))", "max-height": "min(30vh, 300px)",
       "font-size": "13px", "border-left": "4px solid #ffca28",
-    });
-    made.setAttribute("role", "status");
-    made.append(...warnings.map(remark));
-    if (count > warnings.length) made.append(element("p", `${count - warnings.length} more warnings are in the terminal.`, {}));
-    show(made, () => setHidden(names));
+    };
+    show("cannery-warnings", "status", styles, title, remarks, () => setHidden(names));
   }
 
   // A hidden warning is shown again if it returns after it was fixed. The page may be about to reload. After a restart, the server
@@ -266,41 +398,92 @@
     }
   }
 
-  async function follow() {
-    let wait = PAUSE_MS;
-    for (;;) {
-      // A hidden tab holds no connection: browsers open only six to a server.
-      if (document.visibilityState === "hidden") {
-        await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
-        wait = PAUSE_MS;
-        continue;
+  // Waits until there is something to ask for. Returns the suffix of the request.
+  async function nextRequest(isAnsweredAtOnce) {
+    if (!isCompared) {
+      await pause(wait);
+      return "-first";
+    }
+    compete();
+    mark.isFollowing = true;
+    if (!hasLocks) {
+      // Whoever asks first tells the others, which then wait again.
+      for (let left = wait; left > 0 && !hasNews && isVisible(); left = heard + wait - performance.now()) {
+        await pause(left + Math.random() * 50);
       }
+      return "-now";
+    }
+    if (leads && isAnsweredAtOnce) await pause(wait);
+    while (hasLocks && !leads && !hasNews && isVisible() && performance.now() - heard <= SILENCE_MS) await woken();
+    return leads && !hasNews ? "" : "-now";
+  }
+
+  // Follows the folder while the page is visible. Returns true if the page must be reloaded.
+  async function followWhileVisible() {
+    let suffix = isCompared ? "-now" : "-first";
+    let retry = RETRY_MS;
+    while (isVisible()) {
+      join();
+      hasNews = false;
       try {
-        const change = await requestChange();
+        const change = await requestChange(suffix);
+        isWell = true;
         retry = RETRY_MS;
+        const isUnchanged = change === null || (isCompared && change.state === state);
         if (change) {
-          wait = PAUSE_MS;
+          tell(change.state);
           forgetFixedWarnings(change);
-          if (needsReload(change)) {
-            // The new page has a script of its own. If the user refuses to leave this one, it no longer follows the folder.
-            location.reload();
-            return;
-          }
+          if (needsReload(change)) return true;
           apply(change);
-        } else {
-          await pause(wait);
-          wait = Math.min(wait * 1.5, PAUSE_MAX_MS);
         }
+        if (!isUnchanged) wait = PAUSE_MS;
+        suffix = await nextRequest(change === null);
+        growWait();
       } catch {
         // The server restarts, the laptop slept, or the tab was hidden.
-        await pause(retry);
-        retry = Math.min(retry * 2, RETRY_MAX_MS);
+        isWell = false;
+        if (!isVisible()) break;
+        if (!hasNews) {
+          await pause(retry);
+          retry = Math.min(retry * 2, RETRY_MAX_MS);
+        }
+        suffix = isCompared ? "-now" : "-first";
+      }
+    }
+    return false;
+  }
+
+  async function follow() {
+    for (;;) {
+      while (!isVisible()) await woken();
+      const reloads = await followWhileVisible();
+      leave();
+      if (reloads) {
+        // The new page has a script of its own. If the user refuses to leave this one, it no longer follows the folder.
+        location.reload();
+        return;
       }
     }
   }
 
-  document.addEventListener("visibilitychange", () => {
-    if (document.visibilityState === "hidden") request?.abort();
+  // A hidden tab holds no connection, and asks when it is visible again.
+  function visibilityChanged() {
+    if (!isVisible()) {
+      request?.abort();
+      leave();
+    }
+    wake();
+  }
+
+  document.addEventListener("visibilitychange", visibilityChanged);
+  addEventListener("pagehide", () => {
+    isLeft = true;
+    visibilityChanged();
+  });
+  addEventListener("pageshow", () => {
+    if (!isLeft) return;
+    isLeft = false;
+    visibilityChanged();
   });
   if (navigator.serviceWorker?.controller) {
     console.warn("A service worker answers for this page, maybe with old versions of the site. Unregister it in the developer tools.");
