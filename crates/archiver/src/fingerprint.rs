@@ -149,6 +149,8 @@ fn name_carries(name: &[u8], digest: &[u8]) -> bool {
     carries_any_case(name, &hex)
         || carries_one_case(name, &in_bits(digest, 5, BASE32))
         || carries(name, &in_bits(digest, 6, BASE64URL))
+        // Rollup converts integers with these digits.
+        || carries(name, &in_base(digest, BASE64URL))
         || carries_one_case(name, &in_base(digest, BASE36))
         || carries(name, &in_base(digest, BASE62_UPPER_FIRST))
         || carries(name, &in_base(digest, BASE62_LOWER_FIRST))

@@ -55,6 +55,18 @@ fn each_encoding_is_recognized() {
     }
 }
 
+/// Images and documents of Vite were cached for an hour only.
+#[test]
+fn names_of_assets_in_rollup_are_recognized() {
+    // XXH3-128 of "content" as a 128-bit integer in little-endian byte order, converted by Python.
+    let encoded = "CMVtmIIy16spXBTyd0En6R";
+    for len in [8, encoded.len()] {
+        let name = format!("photo-{}.jpg", &encoded[..len]);
+        assert_eq!(algorithm(&name, b"content"), Some("XXH3-128"), "{name}");
+        assert_eq!(algorithm(&name, b"other"), None, "{name}");
+    }
+}
+
 #[test]
 fn integers_are_recognized_in_either_byte_order() {
     assert_eq!(algorithm("a-999077adf52cbc44.js", b"abc"), None);
