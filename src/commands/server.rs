@@ -18,7 +18,6 @@ use std::sync::Arc;
 use cannery_server::config::{ListenerKind, NoticeHandler, VirtualHosts};
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::process::{self, Addresses, Role, started_program};
-use cannery_server::sandbox::Layer;
 use cannery_server::{Address, AdminProcess, Config, KeptSignals, Notice, RunningServer, Server};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -194,8 +193,8 @@ fn print_setup(options: &ServerOptions, config: &Config, server: &RunningServer)
     for message in sandbox.missing().chain(sandbox.unreachable.iter().map(String::as_str)) {
         warn(message);
     }
-    // A sandbox that confines the server to its files confines root too, which is usual in a container.
-    if !options.quiet && !matches!(sandbox.filesystem, Layer::Active(_)) {
+    // The first process of a container usually runs as root.
+    if !options.quiet && std::process::id() != 1 {
         for message in sandbox.advice() {
             warn(message);
         }
