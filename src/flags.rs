@@ -96,9 +96,9 @@ impl AboutFlags {
 ///
 /// # Errors
 /// It is wrong, or asks for help or the version, which `clap` treats alike.
-fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, Failure> {
+fn parse(mut command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, Failure> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let parsed = command.clone().try_get_matches_from(&arguments);
+    let parsed = command.try_get_matches_from_mut(&arguments);
     parsed.map_err(|error| hints::failure(&command, arguments.get(1..).unwrap_or_default(), error))
 }
 

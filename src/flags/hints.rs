@@ -64,7 +64,7 @@ pub(super) fn failure(command: &Command, arguments: &[OsString], mut error: Erro
             .and_then(|word| unknown_command(command, &word, &arguments)),
         ErrorKind::UnknownArgument => text(&error, ContextKind::InvalidArg).and_then(|word| match scope {
             Scope::Root if !word.starts_with('-') => unknown_command(command, &word, &arguments),
-            _ => unknown_argument(scope, &word, &arguments),
+            _ => unknown_argument(command, scope, &word, &arguments),
         }),
         ErrorKind::MissingRequiredArgument if scope == Scope::Archiver => missing_archive(&arguments),
         _ => None,
@@ -181,12 +181,13 @@ pub(crate) fn file_hint(path: &Path) -> Option<String> {
 }
 
 /// Explains a flag or a further argument that the command doesn't have.
-fn unknown_argument(scope: Scope, word: &str, arguments: &[String]) -> Option<Failure> {
+fn unknown_argument(command: &Command, scope: Scope, word: &str, arguments: &[String]) -> Option<Failure> {
     let name = word.split('=').next().unwrap_or(word);
     if name.starts_with('-') {
         let scope_of_flag = if scope == Scope::Root { Scope::Serve } else { scope };
         let failure = Failure::usage(format!("`{}` has no flag `{name}`", scope.name()));
-        if scope == Scope::Root && foreign::is_flag_of(Scope::Serve, name) {
+        let serve = command.find_subcommand("serve").filter(|_| scope == Scope::Root);
+        if serve.is_some_and(|serve| has_flag(serve, name)) {
             return Some(
                 failure.hint(format!("flags follow a command: `cannery serve {}`", arguments.join(" "))),
             );
@@ -206,6 +207,17 @@ fn unknown_argument(scope: Scope, word: &str, arguments: &[String]) -> Option<Fa
         Scope::Archiver => "`cannery-archiver DIR FILE` takes one folder and the archive to write",
         Scope::Root | Scope::Server | Scope::Other => return None,
     }))
+}
+
+/// Returns `true` if a command has this flag, with its dashes.
+fn has_flag(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|argument| match name.strip_prefix("--") {
+        Some(long) => argument.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long)),
+        None => {
+            let short = name.strip_prefix('-').and_then(|name| name.chars().next());
+            short.is_some() && argument.get_short() == short
+        }
+    })
 }
 
 /// Explains a command line of the archiver that names only one path.

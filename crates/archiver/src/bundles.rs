@@ -8,7 +8,7 @@
 //! - an entry point that Vite wrote into a page, and the imports from there;
 //! - earlier releases, in which names of the same shape changed with their content.
 //!
-//! We never trust the names of pages, service workers and manifests: whoever has a stale one can't learn of a new one. An
+//! We never trust the names of pages, service workers and manifests: a browser with a stale one can't learn of a new one. An
 //! earlier release that had other bytes under a name refutes it, whatever else speaks for it.
 //!
 //! Other names that look hashed are reported, with the flag that declares them immutable.

@@ -31,7 +31,7 @@ pub(crate) struct Emission<'a> {
     heads: Heads<'a>,
 }
 
-/// What the header rules of each site say.
+/// The fields that header rules set for each site.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'a> {
     pub(crate) headers: &'a [Vec<HeaderRule>],

@@ -15,6 +15,7 @@ pub mod report; // Counts and sizes of a finished build.
 
 // Which files there are.
 pub mod boundary; // Links that lead out of the folder.
+mod folder_file; // Opens files of a folder.
 mod precompressed; // Files that are compressed already.
 mod prepare; // The walk, less the build's own files.
 pub mod skip; // Names to leave out: hidden files, backups, ignore files.

@@ -12,13 +12,14 @@ use cannery_base::{FileStamp, FileVersion};
 use crate::destination::Destination;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
+use crate::folder_file;
 use crate::options::Options;
 use crate::report::Report;
 use crate::routes::{self, Routes};
 use crate::session::Session;
 use crate::skip::{IGNORE_FILE, SkipRules};
 use crate::snapshot::Earlier;
-use crate::source::{self, Sources};
+use crate::source::Sources;
 use crate::sparse;
 use crate::stability;
 use crate::summary;
@@ -141,7 +142,7 @@ fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec
         let place = files.binary_search_by(|file| (*file.path).cmp(&path)).ok()?;
         let length = files[place].stamp.version.size;
         // An unreadable file is reported elsewhere.
-        let file = source::open(&source::full_path(root, &path)).ok()?;
+        let file = folder_file::open(&folder_file::full_path(root, &path)).ok()?;
         let data_bytes = sparse::data_bytes(&file, length)?;
         Some((length - data_bytes.min(length), length, path))
     };

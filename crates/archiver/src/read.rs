@@ -18,10 +18,11 @@ use crate::classify::MediaTypes;
 use crate::content::{Content, Contents, Form, SourceContent};
 use crate::digest_map::DigestSet;
 use crate::error::Error;
+use crate::folder_file;
 use crate::options::{Encoder, Options};
 use crate::ordered::{self, Jobs, Limits};
 use crate::progress::Progress;
-use crate::source::{self, Source, SourceId, Sources};
+use crate::source::{Source, SourceId, Sources};
 use crate::source_facts::{Examination, Probe, SourceFacts};
 use crate::store::Store;
 use crate::unreadable::UnreadableFiles;
@@ -354,7 +355,7 @@ fn store_streamed(
     store: &mut Store,
 ) -> Result<BodyId, Error> {
     let path = sources.full_path(id);
-    let file = source::open(&path).map_err(Error::read(path.clone()))?;
+    let file = folder_file::open(&path).map_err(Error::read(path.clone()))?;
     let mut hashed = Hashed { file, hasher: blake3::Hasher::new(), failed: None };
     let stored = store.body_from(digest, length, &mut hashed);
     if let Some(source) = hashed.failed {

@@ -5,11 +5,8 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
@@ -21,6 +18,7 @@ use cannery_base::{FileStamp, FileVersion};
 use crate::classify::{MediaTypes, essence};
 use crate::decode::decode;
 use crate::error::Error;
+use crate::folder_file;
 use crate::precompressed::{self, DECODED_BYTES_MAX, Precompressed};
 use crate::snapshot::Earlier;
 use crate::source_facts::SourceFacts;
@@ -191,7 +189,7 @@ impl Sources {
 
     /// Returns the full path of a source.
     pub(crate) fn full_path(&self, id: SourceId) -> PathBuf {
-        full_path(&self.root, self.path(id))
+        folder_file::full_path(&self.root, self.path(id))
     }
 
     /// Sets a file aside that can't be read. Returns `true` if the build may go on, which it does only to find all such files.
@@ -370,18 +368,6 @@ pub(crate) fn is_of_decoded(stamp: &FileStamp) -> bool {
     stamp.version.inode > u64::MAX / 2
 }
 
-/// Returns the full path of a file of the folder.
-pub(crate) fn full_path(root: &Path, path: &[u8]) -> PathBuf {
-    root.join(OsStr::from_bytes(path))
-}
-
-/// Opens a file of the folder. Doesn't wait if another process has put a FIFO in its place since the walk.
-pub(crate) fn open(path: &Path) -> std::io::Result<File> {
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
-}
-
 /// Reads a whole file. If its length isn't that of the stamp, the error is [`ErrorKind::UnexpectedEof`].
 fn read_whole(file: &mut File, stamp: &FileStamp, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     bytes.resize(usize::try_from(stamp.version.size).map_err(|_| ErrorKind::FileTooLarge)?, 0);
@@ -418,7 +404,7 @@ fn unchanged(
     mut read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
 ) -> Result<FileStamp, Error> {
     for _ in 0..ATTEMPTS_MAX {
-        let mut file = open(path).map_err(Error::read(path.to_owned()))?;
+        let mut file = folder_file::open(path).map_err(Error::read(path.to_owned()))?;
         let outcome = read(&mut file, &expected);
         let stamp = FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?);
         match outcome {
@@ -461,7 +447,7 @@ fn settled_within(
     mut read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
 ) -> Result<FileStamp, Error> {
     for attempt in 1..=attempts {
-        let mut file = open(path).map_err(Error::read(path.to_owned()))?;
+        let mut file = folder_file::open(path).map_err(Error::read(path.to_owned()))?;
         let stamp = |file: &File| -> Result<FileStamp, Error> {
             Ok(FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?))
         };

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use cannery_base::FileStamp;
 
 use crate::error::Error;
+use crate::folder_file;
 use crate::session::Session;
 use crate::skip::IGNORE_FILE;
 use crate::snapshot::{Captured, Earlier, Snapshot};
@@ -178,7 +179,7 @@ fn check(root: &Path, file: &mut SourceFile, earlier: &mut Earlier, captured_byt
 }
 
 fn is_half_written(path: &Path) -> bool {
-    let Ok(file) = source::open(path) else { return false };
+    let Ok(file) = folder_file::open(path) else { return false };
     let stamp = file.metadata().map(|found| FileStamp::of(&found));
     stamp.is_ok_and(|stamp| writers::is_half_written(&file, &stamp))
 }

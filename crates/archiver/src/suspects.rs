@@ -12,8 +12,9 @@ use std::path::Path;
 use cannery_archive::{SCHEMA_PREFIX_BYTES, has_schema_version};
 
 use crate::diagnostic::Diagnostic;
+use crate::folder_file;
 use crate::options::Options;
-use crate::source::{self, Sources};
+use crate::source::Sources;
 
 /// Names that are easily mistaken for a special name, in any case, and the special name.
 const NEAR_MISSES: [(&str, &str); 7] = [
@@ -121,7 +122,7 @@ fn coded_copies(sources: &Sources, options: &Options) -> Option<Diagnostic> {
 /// Returns `true` if a file begins like an archive of this program.
 fn is_archive(sources: &Sources, path: &[u8]) -> bool {
     let mut start = Vec::new();
-    let read = source::open(&source::full_path(&sources.root, path))
+    let read = folder_file::open(&folder_file::full_path(&sources.root, path))
         .and_then(|file| file.take(SCHEMA_PREFIX_BYTES as u64).read_to_end(&mut start));
     read.is_ok() && has_schema_version(&start)
 }
@@ -173,7 +174,7 @@ fn may_be_key(lower: &str) -> bool {
 /// elsewhere.
 fn is_private_key(path: &Path) -> bool {
     let mut start = Vec::new();
-    let read = source::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut start));
+    let read = folder_file::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut start));
     let text = String::from_utf8_lossy(&start);
     let mut lines = text.lines();
     read.is_ok()

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cannery_base::FileStamp;
 
 use crate::diagnostic::Diagnostic;
-use crate::source;
+use crate::folder_file;
 
 /// The unreadable files of a folder, by path. Clones are the same list.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ struct UnreadableFile {
 impl UnreadableFiles {
     /// Adds a file with this stamp.
     pub(crate) fn add(&self, root: &Path, path: &[u8], stamp: FileStamp, error: &io::Error) {
-        let fails_to_open = source::open(&source::full_path(root, path)).is_err();
+        let fails_to_open = folder_file::open(&folder_file::full_path(root, path)).is_err();
         let file = UnreadableFile { stamp, reason: error.to_string(), fails_to_open };
         self.files().insert(path.into(), file);
     }
@@ -44,7 +44,7 @@ impl UnreadableFiles {
     pub(crate) fn refresh(&self, root: &Path, stamp: impl Fn(&[u8]) -> Option<FileStamp>) {
         self.files().retain(|path, file| {
             let is_same = stamp(path).is_some_and(|stamp| stamp == file.stamp);
-            match source::open(&source::full_path(root, path)) {
+            match folder_file::open(&folder_file::full_path(root, path)) {
                 Ok(_) => is_same && !file.fails_to_open,
                 Err(_) => stamp(path).is_some(),
             }

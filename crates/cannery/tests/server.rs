@@ -395,7 +395,7 @@ fn other_methods_of_a_route_are_not_allowed() {
     assert_eq!(get(fixture.at, "/page").0, 200, "the site has a page where the route has another method");
 }
 
-/// A client should not have to send content that nobody wants.
+/// A client should not have to send content that no handler wants.
 #[test]
 fn content_that_is_announced_too_long_is_refused_at_once() {
     let fixture = Fixture::start();

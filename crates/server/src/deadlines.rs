@@ -79,7 +79,7 @@ pub(crate) enum Pace {
 /// Progress of a client that has not received everything, from the bytes that it has acknowledged.
 ///
 /// Clients acknowledge whole packets, so one that receives 120 bytes a second acknowledges two packets in some half minutes and three
-/// in others. What is missing in one period therefore counts against the next, and up to a packet may be missing.
+/// in others. Bytes missing in one period therefore count against the next, and up to a packet may be missing.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// When the period ends.

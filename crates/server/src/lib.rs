@@ -47,7 +47,7 @@ mod fault;
 // Errors of starting a server.
 mod error;
 
-// What connections wait for, and how long: over all protocols.
+// Reasons of connections to wait, and how long they may: over all protocols.
 mod deadlines;
 
 // Hosts that are safe from DNS rebinding.

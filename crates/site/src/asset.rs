@@ -297,7 +297,7 @@ const SUFFIX_BYTES_MAX: usize = 12;
 const WELL_KNOWN_FOLDER: &[u8] = b"/.well-known/";
 const WELL_KNOWN_FILES: [&[u8]; 2] = [b"/robots.txt", b"/sitemap.xml"];
 
-/// What a path looks like.
+/// The kind of file that a path looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathKind {
     /// The address of a page.

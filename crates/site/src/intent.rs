@@ -1,4 +1,4 @@
-//! What a client will use a response for, as far as its request tells.
+//! The use that a client has for a response, as far as its request shows.
 //!
 //! A fallback page must not answer a request for a script, whatever the path looks like; and `/blog/node.js` may be a page if
 //! a browser navigates there. Browsers tell by `Sec-Fetch-Dest` (Fetch Metadata, not over plain HTTP) and by `Accept`.
@@ -65,7 +65,7 @@ impl Intent {
     /// Takes the value of an `Accept` field. A request may have several.
     #[inline]
     pub fn take_accept(&mut self, value: &[u8]) {
-        // What most requests for parts of a page have.
+        // Most requests for parts of a page have this value.
         let accept = if value == b"*/*" { Accept::Any } else { Accept::of(value) };
         self.accept = match (self.accept, accept) {
             (Accept::Absent, accept) | (accept, Accept::Absent) => accept,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn browsers_tell_what_they_want() {
+    fn browsers_announce_their_intent() {
         // Chromium's.
         let navigation =
             "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";

@@ -88,7 +88,7 @@ pub struct Request<'a> {
     pub host: Option<&'a [u8]>,
     /// The values of `Accept-Encoding`.
     pub accept_encoding: Values<'a>,
-    /// What the response is for.
+    /// The use that the client has for the response.
     pub intent: Intent,
     /// The fields of conditional and range requests.
     pub conditions: Conditions<'a>,

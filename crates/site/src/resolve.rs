@@ -119,7 +119,7 @@ pub(crate) fn find_fallback<'a>(
     Ok(if is_refused { Found::MissingAsset } else { found })
 }
 
-/// What may answer a request for a missing path.
+/// The kinds of responses that a request for a missing path may get.
 struct Wanted<'a> {
     /// The suffix of the path.
     suffix: &'a [u8],

@@ -1,10 +1,7 @@
 //! Flags and commands of other web servers and site generators, with what does the same here: nginx, Caddy, `serve`,
 //! `http-server`, Python's `http.server`, Hugo, Vite, Netlify, Wrangler.
 
-use clap::CommandFactory;
-
 use super::Scope;
-use crate::flags::{archiver, server, site};
 
 /// Names of flags, without their dashes, and the answer.
 type Answers = &'static [(&'static [&'static str], &'static str)];
@@ -540,23 +537,6 @@ pub(super) fn command(word: &str) -> Option<&'static str> {
 
 fn find(answers: Answers, name: &str) -> Option<&'static str> {
     answers.iter().find(|(names, _)| names.contains(&name)).map(|(_, answer)| *answer)
-}
-
-/// Returns `true` if a command has this flag, with its dashes.
-pub(super) fn is_flag_of(scope: Scope, name: &str) -> bool {
-    let command = match scope {
-        Scope::Serve => site::Serve::command(),
-        Scope::Server => server::Flags::command(),
-        Scope::Archiver => archiver::Flags::command(),
-        Scope::Root | Scope::Other => return false,
-    };
-    command.get_arguments().any(|argument| match name.strip_prefix("--") {
-        Some(long) => argument.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long)),
-        None => {
-            let short = name.strip_prefix('-').and_then(|name| name.chars().next());
-            short.is_some() && argument.get_short() == short
-        }
-    })
 }
 
 #[cfg(test)]

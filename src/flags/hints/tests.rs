@@ -1,7 +1,9 @@
 //! Tests of hints: every flag and every command that a hint names exists where the hint says that it does.
 
+use clap::CommandFactory;
+
 use super::*;
-use crate::flags::{archiver, server, tools};
+use crate::flags::{archiver, server, site, tools};
 
 /// Returns the failure of a command line, as printed.
 fn printed(line: &str) -> String {
@@ -20,6 +22,15 @@ fn printed(line: &str) -> String {
             format!("error: {message}\nhint: {}", hint.unwrap_or_default())
         }
         Failure::PipeClosed => panic!("{line}: no message"),
+    }
+}
+
+fn is_flag_of(scope: Scope, name: &str) -> bool {
+    match scope {
+        Scope::Serve => has_flag(&site::Serve::command(), name),
+        Scope::Server => has_flag(&server::Flags::command(), name),
+        Scope::Archiver => has_flag(&archiver::Flags::command(), name),
+        Scope::Root | Scope::Other => false,
     }
 }
 
@@ -56,7 +67,7 @@ fn answers_name_flags_that_exist() {
                 _ => scope,
             };
             for flag in flags_in(&format!("`{quoted}`")) {
-                let exists = foreign::is_flag_of(scope, flag) || flag == "--version";
+                let exists = is_flag_of(scope, flag) || flag == "--version";
                 assert!(exists, "{names:?}: {} has no {flag}", scope.name());
             }
         }
@@ -69,7 +80,7 @@ fn answered_flags_do_not_exist() {
         for name in names {
             let dashes = if name.len() == 1 { "-" } else { "--" };
             // A flag of one program may be answered in the table for all.
-            let exists = foreign::is_flag_of(scope, &format!("{dashes}{name}"));
+            let exists = is_flag_of(scope, &format!("{dashes}{name}"));
             assert!(
                 !exists || foreign::flag(Scope::Serve, name) == foreign::flag(Scope::Server, name),
                 "{name}"

@@ -183,7 +183,7 @@ fn packets_that_wait_for_others_are_bounded_and_counted() {
     let after = kibibytes(&server, "VmRSS");
     assert!(after < before + 4 * 1024, "{before} KiB, then {after} KiB");
 
-    // What other frames take is counted. Up to 32 KiB are kept for a stream.
+    // Memory of other frames is counted. Up to 32 KiB are kept for a stream.
     let mut pinned = Vec::new();
     while shed(&admin) == 0 {
         assert!(pinned.len() < 100, "some are shed");

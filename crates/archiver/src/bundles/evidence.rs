@@ -26,7 +26,7 @@ pub(super) struct Refuted {
     pub(super) immutable_in: Option<u64>,
 }
 
-/// What the earlier releases show.
+/// Evidence from the earlier releases.
 #[derive(Default)]
 pub(crate) struct Evidence {
     shapes: HashMap<Shape, Digits>,

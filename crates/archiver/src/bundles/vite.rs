@@ -1,6 +1,6 @@
 //! Chunks of Vite: its entry points in pages, and the scripts and style sheets that they import.
 //!
-//! Vite writes entry points into pages with attributes in one order, which nobody writes by hand. The hash of a chunk covers
+//! Vite writes entry points into pages with attributes in one order, which is unlikely in a page written by hand. The hash of a chunk covers
 //! the names of the chunks that it imports, so it can't be verified; but a bundler resolves all imports, so what a chunk
 //! refers to by a relative path is a chunk too. Images and other files are not taken from here: their hashes are digests of
 //! their content, and files of `public/` may lie beside them.

@@ -298,7 +298,7 @@ fn catch_all_page_does_not_answer_for_assets() {
     ] {
         assert_eq!(rule(line).pages_only, pages_only, "{line}");
     }
-    // What a line does as written is no fault, so it must not fail a build with `--strict`.
+    // A line that does as it says isn't a fault, so it must not fail a build with `--strict`.
     for dialect in [Dialect::Netlify, Dialect::Cloudflare] {
         let (_, diagnostics) = parse_root("/* /index.html 200", dialect);
         assert_eq!((diagnostics[0].code, diagnostics[0].severity), ("rewrite-assets", Severity::Note));

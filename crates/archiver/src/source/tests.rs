@@ -108,5 +108,5 @@ fn fifo_instead_of_a_file_has_vanished() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    assert_eq!(open(&path).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(folder_file::open(&path).unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -7,8 +7,9 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::diagnostic::Diagnostic;
+use crate::folder_file;
 use crate::site_path::{Site, site_of};
-use crate::source::{self, Sources};
+use crate::source::Sources;
 
 /// Maximum number of files of one kind that are reported individually.
 const REPORTED_MAX: usize = 5;
@@ -201,7 +202,7 @@ fn is_saved_page(root: &Path, path: &[u8]) -> bool {
 fn start_of(root: &Path, path: &[u8]) -> String {
     let mut start = Vec::new();
     // Read errors are reported elsewhere.
-    let _ = source::open(&source::full_path(root, path))
+    let _ = folder_file::open(&folder_file::full_path(root, path))
         .and_then(|file| file.take(CODE_BYTES_MAX).read_to_end(&mut start));
     String::from_utf8_lossy(&start).into_owned()
 }

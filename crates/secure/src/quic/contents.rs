@@ -33,7 +33,7 @@ pub(super) enum Level {
     Application,
 }
 
-/// What is to be done with a packet.
+/// The treatment of a packet.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     Valid,
@@ -230,7 +230,7 @@ impl Packets {
                 _ => frames.extend_from_slice(&payload[position]),
             }
         }
-        // What can't be parsed remains, so that it is refused.
+        // The rest can't be parsed. It remains, so that it is refused.
         frames.extend_from_slice(&payload[end..]);
         if frames.is_empty() {
             frames.push(0);

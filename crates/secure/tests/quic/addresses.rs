@@ -69,7 +69,7 @@ fn spoofed_migration_returns_to_the_old_address() {
     assert!(network.remote(handle).loss().is_none());
 }
 
-/// What happens when the datagrams of an established connection get forged addresses.
+/// The activity of the client when the datagrams of an established connection get forged addresses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Attack {
     /// A PING.

@@ -138,7 +138,7 @@ fn data_of_many_streams_is_counted() {
     assert!(kept > 20_000, "{kept} bytes");
     assert!(counted + 10_000 > u64::try_from(kept).unwrap(), "{counted} of {kept} bytes");
 
-    // What was read is no longer counted, except for tables of the streams.
+    // Data that was read is no longer counted, except for tables of the streams.
     let connection = &mut forged.network.server.only().connection;
     for stream in streams {
         let _ = connection.stop(StreamId::new(stream.into()), 0);

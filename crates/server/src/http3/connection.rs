@@ -208,7 +208,8 @@ impl Connection {
         let copied: usize = self.responses.iter().map(|response| response.copied_bytes).sum();
         // Handlers may make bodies without end, of which this much is not acknowledged.
         let written: usize = self.unacknowledged.iter().map(|(_, bytes)| *bytes).sum();
-        let written = written.min(copied.saturating_add(HANDLED_SEND_WINDOW_BYTES as usize));
+        let window = usize::try_from(HANDLED_SEND_WINDOW_BYTES).unwrap_or(usize::MAX);
+        let written = written.min(copied.saturating_add(window));
         let responses = copied.max(written) + self.responses.len() * RESPONSE_BYTES;
         let received = usize::try_from(self.quic.kept_bytes()).unwrap_or(usize::MAX);
         let bytes = (self.http.memory() + own + responses).saturating_add(received);

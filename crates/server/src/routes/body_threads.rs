@@ -1,7 +1,7 @@
 //! The threads of bodies that are written while they are sent: which bodies occupy them, and since when others wait.
 //!
 //! A client that receives slowly occupies a thread. While others wait, each body has a limited time, so that a few slow clients can't
-//! keep everybody else waiting.
+//! keep all others waiting.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -116,7 +116,7 @@ mod tests {
         let start = Instant::now();
         let second = |seconds| start + Duration::from_secs(seconds);
         let bodies: Vec<_> = (0..3).map(|number| occupy(&threads, second(number))).collect();
-        assert_eq!(threads.make_room(second(1000)), None, "nobody waits");
+        assert_eq!(threads.make_room(second(1000)), None, "no body waits");
 
         assert!(threads.enter(second(1000)));
         let stopped = threads.make_room(second(1000));

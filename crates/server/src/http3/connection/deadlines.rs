@@ -25,7 +25,7 @@ pub(in crate::http3) enum Late {
 /// The number of our unidirectional streams.
 const OWN_STREAMS: usize = 3;
 
-/// What a client may acknowledge too little in a period, because it acknowledges whole packets.
+/// The bytes that a client may acknowledge too little in a period, because it acknowledges whole packets.
 const PACKET_BYTES: u64 = cannery_secure::limits::QUIC_DATAGRAM_BYTES_MAX as u64;
 
 impl Connection {

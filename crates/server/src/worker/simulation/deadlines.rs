@@ -52,7 +52,7 @@ struct Row {
     http3: Option<(Ends, fn() -> Run)>,
 }
 
-/// What a connection does.
+/// The activity of a connection.
 enum Run {
     Tcp { actions: Vec<Action>, read_rate: ReadRate },
     Quic { script: Vec<(Duration, Deed)>, habits: Habits },

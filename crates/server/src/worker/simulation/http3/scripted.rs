@@ -17,7 +17,7 @@ use quinn_proto::{
 
 use super::SERVER;
 
-/// What a client does at some time.
+/// An action of a client.
 #[derive(Debug, Clone)]
 pub(in crate::worker::simulation) enum Deed {
     /// Begins a request for this path, and ends it unless more follows.
@@ -57,7 +57,7 @@ pub(in crate::worker::simulation) struct Scripted {
     connection: Option<(ConnectionHandle, Connection)>,
     config: ClientConfig,
     habits: Habits,
-    /// What it does after it has connected, in the order of time.
+    /// Its actions after it has connected, in the order of time.
     script: Vec<(Duration, Deed)>,
     done: usize,
     connected_at: Option<Instant>,
