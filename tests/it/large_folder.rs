@@ -125,7 +125,7 @@ fn folder_is_served_if_there_is_no_directory_for_large_archives() {
     let server = site.serve(server_command(), &[]);
     fs::remove_dir(&site.temporary).unwrap();
     site.add_video();
-    let line = server.await_line("warning:");
+    let line = server.await_line("held in memory");
     let expected = [site.temporary.to_str().unwrap(), "held in memory", "os error 2", "create the directory"];
     assert!(expected.iter().all(|words| line.contains(words)), "{line}");
     assert_video(&server.address);

@@ -47,6 +47,8 @@ def merged_datagrams_reach_their_connections(server):
             while (event := client.quic.next_event()) is not None:
                 for received in client.http3.handle_event(event):
                     client.collect(received)
+            # The second client has another address now, and must prove that it has it.
+            client.send()
 
 
 def is_complete(client, stream):

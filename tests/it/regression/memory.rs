@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use cannery_testkit::http3::{Client, Forgery, Level, Options};
@@ -149,22 +149,22 @@ fn mapped_archive_above_the_memory_limit_survives_truncation() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// Sends packets of full length, each with a byte of a stream behind a gap. `is_padded` decides whether the rest is padding or PING
-/// frames. Returns the connection, unless it has ended.
-fn pin(server: &Server, packets_per_stream: u16, is_padded: bool) -> Option<Client> {
+/// Sends frames, each in a packet of its own. Returns the connection, unless it has ended.
+fn pin(address: SocketAddr, frames: impl Iterator<Item = Vec<u8>>) -> Option<Client> {
     let forgery = Forgery::default();
     let options = Options { forgery: Some(forgery.clone()), ..Options::default() };
-    let mut client = Client::connect_with(server.read_quic_address(), &options).ok()?;
-    for stream in [10, 14, 0, 4, 8, 12, 16, 20, 24, 28] {
-        for number in 0..packets_per_stream {
-            let offset = (0x4000 | (1 + 2 * number)).to_be_bytes();
-            let mut frames = [&[0x0e, stream][..], &offset, &[1, b'x']].concat();
-            frames.resize(1380, u8::from(!is_padded));
-            forgery.push(Level::Application, frames);
-        }
-    }
+    let mut client = Client::connect_with(address, &options).ok()?;
+    frames.for_each(|frame| forgery.push(Level::Application, frame));
     client.send_forged(&forgery).ok()?;
     Some(client)
+}
+
+/// Returns a STREAM frame (RFC 9000 §19.8). No frame has the first byte of the stream.
+fn stream_frame(stream: u8, number: u16, data: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(data.len()).unwrap();
+    let offset = 1 + number * length.max(2);
+    let fields = [offset, length].map(|field| (0x4000 | field).to_be_bytes()).concat();
+    [&[0x0e, stream][..], &fields, data].concat()
 }
 
 /// A byte that waited for an earlier one kept a datagram of any length, which no budget counted, and the process aborted.
@@ -173,21 +173,34 @@ fn packets_that_wait_for_others_are_bounded_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["--threads", "1", "--limit-memory", "48", "--admin", "127.0.0.1:0"];
     let server = start(folder.path(), &[&flags[..], &TLS_FLAGS, &QUIC_FLAGS].concat());
+    let address = server.read_quic_address();
     let admin = server.read_admin_address();
     assert_eq!(server.get("/a.txt").body.len(), 4000);
 
-    // Behind padding, a byte takes as much memory as it should.
+    // With padding, a byte that waits takes as much memory as it should.
     let before = kibibytes(&server, "VmRSS");
-    let padded: Vec<_> = (0..4).filter_map(|_| pin(&server, 100, true)).collect();
+    let padded = || {
+        let numbers = |stream| (0..100).map(move |number| stream_frame(stream, number, b"x"));
+        let frames = [10, 14, 0, 4, 8, 12, 16, 20, 24, 28].into_iter().flat_map(numbers);
+        frames.map(|mut frame| {
+            frame.resize(1380, 0);
+            frame
+        })
+    };
+    let padded: Vec<_> = (0..4).filter_map(|_| pin(address, padded())).collect();
     assert_eq!((padded.len(), shed(&admin)), (4, 0));
     let after = kibibytes(&server, "VmRSS");
     assert!(after < before + 4 * 1024, "{before} KiB, then {after} KiB");
 
-    // Memory of other frames is counted. Up to 32 KiB are kept for a stream.
+    // Data that waits is counted, up to the windows of the streams and of the connection.
+    let full = || {
+        let numbers = |stream| (0..12).map(move |number| stream_frame(stream, number, &[b'x'; 1300]));
+        [0, 4, 8, 12, 16, 20, 24, 28].into_iter().flat_map(numbers)
+    };
     let mut pinned = Vec::new();
     while shed(&admin) == 0 {
-        assert!(pinned.len() < 100, "some are shed");
-        pinned.push(pin(&server, 20, false));
+        assert!(pinned.len() < 500, "some are shed");
+        pinned.push(pin(address, full()));
         assert_eq!(server.get("/a.txt").body.len(), 4000);
     }
     drop(pinned);
