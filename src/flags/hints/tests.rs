@@ -39,7 +39,8 @@ fn flags_in(text: &str) -> Vec<&str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted
         .flat_map(|code| code.split_whitespace())
-        .filter_map(|word| word.starts_with("--").then(|| word.split('=').next().unwrap_or(word)))
+        .filter(|word| word.starts_with("--"))
+        .map(|word| word.split('=').next().unwrap_or(word))
         .collect()
 }
 

@@ -23,7 +23,7 @@ impl Packets {
     pub(super) fn limit(&mut self, number: u64, packet: &mut [u8], header_bytes: usize) -> usize {
         let assumed_bytes = packet.len();
         let payload = &mut packet[header_bytes..assumed_bytes - TAG_BYTES];
-        let contents = SealedContents::of(payload);
+        let contents = SealedContents::of(payload, assumed_bytes);
         let mut bytes = assumed_bytes;
 
         let limit = match self.seal_limit {
@@ -75,7 +75,7 @@ struct SealedContents {
 }
 
 impl SealedContents {
-    fn of(payload: &[u8]) -> Self {
+    fn of(payload: &[u8], packet_bytes: usize) -> Self {
         let mut contents = Self::default();
         let [mut is_lone_response, mut has_only_pings] = [true; 2];
         let mut end = 0;
@@ -99,8 +99,7 @@ impl SealedContents {
             contents.frame_bytes = payload.len();
         }
         contents.is_lone_response = is_lone_response && contents.response.is_some();
-        contents.is_mtu_probe =
-            has_only_pings && payload.len() + TAG_BYTES >= usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES);
+        contents.is_mtu_probe = has_only_pings && packet_bytes > usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES);
         contents
     }
 }

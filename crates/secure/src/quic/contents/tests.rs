@@ -54,7 +54,7 @@ fn hidden_packets_are_not_acknowledged() {
         // Ranges that have one in the middle, at the end, and at the start.
         (ack(8, &[0, 8]), ack(8, &[1, 2, 0, 4])),
         (ack(9, &[0, 3]), ack(8, &[0, 2])),
-        (ack(7, &[1, 1, 0, 3]), ack(7, &[1, 1, 1, 2])),
+        (ack(8, &[1, 1, 0, 3]), ack(8, &[1, 1, 1, 2])),
         // Both, and neither.
         (ack(10, &[0, 10]), ack(10, &[2, 0, 0, 2, 0, 4])),
         (ack(4, &[0, 4]), ack(4, &[0, 4])),

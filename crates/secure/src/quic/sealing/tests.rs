@@ -50,9 +50,15 @@ fn challenge_is_sent_without_stream_data() {
 
 #[test]
 fn probes_of_the_mtu_keep_their_length() {
-    let mut packets = Packets::default();
-    assert_eq!(limited(&mut packets, SealLimit::Bytes(99), &[1, 0x1f]).len(), 1200 - 28);
+    let mut packets = Packets { seal_limit: SealLimit::Bytes(99), ..Packets::default() };
+    let mut packet = [&HEADER[..], &[1, 0x1f]].concat();
+    packet.resize(1201, 0);
+    assert_eq!(packets.limit(7, &mut packet, HEADER.len()), 1201);
     assert!(packets.sealed.unwrap().is_mtu_probe);
+
+    // A PING frame with padding of an ordinary datagram.
+    assert_eq!(limited(&mut packets, SealLimit::Bytes(99), &[1]).len(), 99 - 28);
+    assert!(!packets.sealed.unwrap().is_mtu_probe);
 }
 
 #[test]

@@ -198,10 +198,11 @@ mod tests {
 
     #[test]
     fn script_has_the_encoding_of_the_page() {
-        let utf16 = |text: &str, bytes_of: fn(u16) -> [u8; 2]| -> Vec<u8> {
-            text.encode_utf16().flat_map(bytes_of).collect()
-        };
-        let cases: [(fn(u16) -> [u8; 2], &str, &str); 4] = [
+        /// Serializes a code unit in one of the two byte orders.
+        type BytesOf = fn(u16) -> [u8; 2];
+        let utf16 =
+            |text: &str, bytes_of: BytesOf| -> Vec<u8> { text.encode_utf16().flat_map(bytes_of).collect() };
+        let cases: [(BytesOf, &str, &str); 4] = [
             (u16::to_le_bytes, "\u{feff}", "text/html; charset=utf-8"),
             (u16::to_be_bytes, "\u{feff}", "text/html"),
             (u16::to_le_bytes, "", "text/html; charset=\"UTF-16\""),

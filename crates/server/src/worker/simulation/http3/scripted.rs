@@ -18,7 +18,7 @@ use quinn_proto::{
 use super::SERVER;
 
 /// An action of a client.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::worker::simulation) enum Deed {
     /// Begins a request for this path, and ends it unless more follows.
     Request { name: usize, method: &'static str, path: &'static str, ends: bool },
@@ -128,7 +128,7 @@ impl Scripted {
             }
         }
         while self.next_deed().is_some_and(|at| at <= now) && !self.is_over {
-            let (_, deed) = self.script[self.done].clone();
+            let (_, deed) = self.script[self.done];
             self.done += 1;
             self.perform(deed, &mut connection);
         }
