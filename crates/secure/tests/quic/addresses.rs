@@ -94,7 +94,7 @@ fn forge(network: &mut Network, addresses: u8, own_between: bool) -> Arc<Mutex<T
         let mut traffic = counted.lock().unwrap();
         if packet.is_for_server() {
             number = number.wrapping_add(1);
-            if !own_between || number % 2 == 0 {
+            if !own_between || number.is_multiple_of(2) {
                 let ip = IpAddr::V4(Ipv4Addr::new(203, 0, 113, number / 2 % addresses));
                 packet.source = SocketAddr::new(ip, 50_000);
                 traffic.entry(ip).or_default().0 += packet.bytes.len();

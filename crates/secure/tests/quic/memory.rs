@@ -109,6 +109,9 @@ fn gapped(stream: u8, number: usize) -> Vec<u8> {
     [&[0x0e, stream][..], &offset.to_be_bytes(), &[1, b'x']].concat()
 }
 
+/// Fills a packet up with other frames.
+type Pad<'a> = &'a dyn Fn(Vec<u8>) -> Vec<u8>;
+
 /// Padding behind a frame was cut off, so that the library took a whole datagram for a few bytes.
 #[test]
 fn data_that_waits_takes_little_memory_wherever_padding_is() {
@@ -118,7 +121,7 @@ fn data_that_waits_takes_little_memory_wherever_padding_is() {
     let between = |frames: Vec<u8>| [vec![0; ROOM / 2], frames].concat();
     let pings = |frames: Vec<u8>| [frames.clone(), vec![1; ROOM - frames.len()]].concat();
     // PING frames cost more than padding.
-    let pads: [(&str, usize, &dyn Fn(Vec<u8>) -> Vec<u8>); 4] =
+    let pads: [(&str, usize, Pad); 4] =
         [("before", 200, &before), ("behind", 200, &behind), ("both", 200, &between), ("pings", 15, &pings)];
     for (name, datagrams, pad) in pads {
         let mut forged = Forged::new();
