@@ -60,6 +60,7 @@ test_on_each_loop! {
     events_survive_listener_removal => data_before_removal;
     listeners_that_another_process_has_shut_down_are_removed => shut_down_listeners;
     more_connections_than_any_queue_holds_are_accepted => many;
+    connections_are_accepted_after_a_full_queue_was_emptied => emptied_queue;
 }
 
 /// Returns the next event; fails the test if there is none.
@@ -477,6 +478,31 @@ fn many<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     }
     assert_eq!(clients.join().unwrap().len(), CLIENTS);
     assert!(events.accept(&listener).unwrap().is_none());
+}
+
+/// A ring stopped accepting for good if the worker emptied the full queue before the kernel had processed the cancellation.
+fn emptied_queue<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L + Send + 'static) {
+    // As many as the queue of a ring holds.
+    const CLIENTS: usize = 256;
+    within_deadline(move || {
+        let mut events = make(Waker::new().unwrap());
+        let (listener, address) = listen(&mut events);
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
+        // A ring returns an event for each client, and then stops to accept. Other loops return one for all of them.
+        let mut acceptable = 0;
+        for _ in 0..100 {
+            events.wait(Some(Duration::ZERO)).unwrap();
+            acceptable += std::iter::from_fn(|| events.next_event()).count();
+            if acceptable == CLIENTS {
+                break;
+            }
+        }
+        let accepted: Vec<_> = std::iter::from_fn(|| events.accept(&listener).unwrap()).collect();
+        assert_eq!(accepted.len(), CLIENTS);
+
+        clients.push(TcpStream::connect(address).unwrap());
+        drop(accept(&mut events, &listener));
+    });
 }
 
 #[test]

@@ -106,8 +106,12 @@ impl AcceptQueue {
         }
         if !has_more {
             self.state = match self.state {
-                // After an error, the worker decides when to try again.
                 AcceptState::Active if !is_error => AcceptState::Interrupted,
+                // The worker has emptied the queue in the meantime, and found that the kernel accepts. So it won't ask again.
+                AcceptState::Cancelling if !is_error && self.queued.is_empty() && accepted.is_none() => {
+                    AcceptState::Interrupted
+                }
+                // After an error, the worker decides when to try again.
                 _ => AcceptState::Stopped,
             };
         }
@@ -116,7 +120,7 @@ impl AcceptQueue {
         (is_error || is_accepted).then_some(Event::Acceptable(self.number))
     }
 
-    /// Stops accepting if the queue is full, and otherwise continues an interrupted operation.
+    /// Stops accepting if the queue is full, and otherwise continues an interrupted operation, unless the queue is closed.
     pub(super) fn regulate(&mut self, ring: &mut Ring) -> io::Result<()> {
         if self.queued.len() >= QUEUED_MAX {
             self.stop(ring)
