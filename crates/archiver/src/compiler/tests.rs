@@ -328,6 +328,10 @@ fn removed_folder_is_an_error_until_it_returns() {
 fn short_lived_files_do_not_fail_builds() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("index.html"), "home").unwrap();
+    // Most files stay: if a build lost most of them, the folder would be taken for one that is being replaced.
+    for number in 0..100 {
+        fs::write(folder.path().join(format!("page{number}.html")), "a page").unwrap();
+    }
     let compiler = compiler(folder.path());
     build(&compiler, Effort::Quick);
     let is_done = AtomicBool::new(false);
