@@ -89,7 +89,7 @@ pub(crate) fn mark(
     let mut newly_mutable = Vec::new();
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
         let path: &[u8] = &file.path;
-        if let Some(refuted) = evidence.refuted.get(path) {
+        if let Some(refuted) = evidence.refutation(path) {
             if content.fingerprinted || refuted.immutable_in.is_some() {
                 changed.push(changed_file(path, content.fingerprinted, Some(refuted)));
                 newly_mutable.push(path.to_vec());
@@ -103,7 +103,7 @@ pub(crate) fn mark(
             continue;
         }
         let is_candidate = InferableNames(options).may_infer(path)
-            && !evidence.refuted.contains_key(path)
+            && evidence.refutation(path).is_none()
             && !evidence.is_kept_mutable(path);
         if !is_candidate {
             mutable_folders.insert(folder_of(path));
@@ -121,7 +121,7 @@ pub(crate) fn mark(
         }
     }
 
-    evidence.keep_mutable(newly_mutable);
+    evidence.keep_mutable(&newly_mutable);
 
     let mut remarks = report(&unmarked, &mutable_folders);
     let more = changed.len().saturating_sub(CHANGED_REPORTED_MAX);

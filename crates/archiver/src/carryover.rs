@@ -21,6 +21,7 @@ use crate::error::{Error, PreviousError};
 use crate::manifest::Release;
 use crate::previous::{Earlier, Previous, Rank};
 use crate::routes::{HostId, Routes};
+use crate::site_path::other_wildcard_folder;
 use crate::skip::{SkipReason, SkipRules};
 use crate::store::Store;
 
@@ -106,7 +107,9 @@ impl Carryover {
         // Record header, host and key, then representations, all with 64-bit numbers. The manifest contains host and key
         // again, with at most three characters per byte.
         let path = |path: &CarriedPath| (29 + (256 + path.key.len()) * 4 + path.forms.len() * 41) as u64;
-        let withdrawn = |(_, key): &(HostId, Box<[u8]>)| (29 + 256 + key.len() + 41) as u64;
+        // The page of the site has a form for each coding.
+        let withdrawn =
+            |(_, key): &(HostId, Box<[u8]>)| (29 + 256 + key.len() + Coding::ALL.len() * 41) as u64;
         let bytes = self.paths.iter().map(path).chain(self.withdrawn.iter().map(withdrawn)).sum();
         (bytes, (self.paths.len() + self.withdrawn.len()) as u64)
     }
@@ -127,7 +130,9 @@ impl Selection<'_> {
         let is_left_out = |path: &[u8], is_folder| {
             matches!(self.skip_rules.verdict(path, is_folder), Some(SkipReason::Pattern { .. }))
         };
-        slashes.into_iter().any(|slash| is_left_out(&path[..slash], true)) || is_left_out(path, false)
+        let is_left_out_within = slashes.into_iter().any(|slash| is_left_out(&path[..slash], true));
+        let other_spelling = || other_wildcard_folder(path).is_some_and(|path| self.is_withdrawn(&path));
+        is_left_out_within || is_left_out(path, false) || other_spelling()
     }
 }
 

@@ -200,6 +200,11 @@ impl<'a> Emission<'a> {
         if carried.withdrawn_body.is_some() {
             self.heads.note(WITHDRAWN, None);
         }
+        for (host, key) in &carried.withdrawn {
+            if let Some(id) = routes.nearest_error_page(*host, key, WITHDRAWN_STATUS) {
+                self.note(&self.withdrawn_page(id, *host, key));
+            }
+        }
 
         for ((host, _), scope) in &routes.scopes {
             for (_, id) in &scope.fallbacks {
@@ -229,6 +234,15 @@ impl<'a> Emission<'a> {
         for form in &self.contents.source_content(delivery.id).0.forms {
             self.heads.note(Look { coding: form.coding, ..look }, delivery.path);
         }
+    }
+
+    /// Returns the site's error page for a withdrawn path.
+    fn withdrawn_page<'p>(&self, id: SourceId, host: HostId, path: &'p [u8]) -> Delivery<'p>
+    where
+        'a: 'p,
+    {
+        let path = self.rule_path(host, path, Origin::Rule);
+        Delivery { id, status: WITHDRAWN_STATUS, path: Some(path), origin: Origin::Rule }
     }
 
     fn rule_path<'p>(&self, host: HostId, path: &'p [u8], origin: Origin) -> RulePath<'p>
@@ -271,11 +285,14 @@ impl<'a> Emission<'a> {
             let head = self.heads.of(writer, WITHDRAWN, None)?;
             let page = NewRepresentation { coding: form.coding, etag: form.etag, body: form.body, head };
             for (host, key) in &carried.withdrawn {
-                let record = NewRecord::Resource {
-                    status: WITHDRAWN_STATUS,
-                    origin: Origin::Rule,
-                    modified: None,
-                    representations: vec![page],
+                let record = match self.routes.nearest_error_page(*host, key, WITHDRAWN_STATUS) {
+                    Some(id) => self.resource(writer, &self.withdrawn_page(id, *host, key))?,
+                    None => NewRecord::Resource {
+                        status: WITHDRAWN_STATUS,
+                        origin: Origin::Rule,
+                        modified: None,
+                        representations: vec![page],
+                    },
                 };
                 let name = key.strip_prefix(b"/").unwrap_or(key);
                 let Ok(key) = Key::from_file(name, &mut buffer) else { continue };

@@ -432,6 +432,18 @@ impl Routes {
         })
     }
 
+    /// Returns the page for a status that is nearest to a path, from its folder up to the root of each site of the host.
+    pub(crate) fn nearest_error_page(&self, host: HostId, path: &[u8], status: u16) -> Option<SourceId> {
+        self.sites_of(host).into_iter().find_map(|site| {
+            let slashes = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
+            let mut folders = slashes.map(|(slash, _)| &path[..=slash]);
+            folders.find_map(|folder| {
+                let scope = self.scopes.get(&(site, folder.into()))?;
+                scope.error_pages.get(&status).copied()
+            })
+        })
+    }
+
     /// Removes the paths without a suffix that a rule with a pattern answers.
     pub(crate) fn drop_ruled_aliases(&mut self) {
         let aliases = std::mem::take(&mut self.weak_aliases);

@@ -28,6 +28,20 @@ pub(crate) fn site_of(path: &[u8]) -> Site<'_> {
     }
 }
 
+/// Returns a source path with the folder of a wildcard host spelled `*.example.com`, as paths of earlier releases are.
+pub(crate) fn canonical(path: &[u8]) -> Cow<'_, [u8]> {
+    match path.strip_prefix(b"_hosts/_wildcard.") {
+        Some(rest) => Cow::Owned([b"_hosts/*.", rest].concat()),
+        None => Cow::Borrowed(path),
+    }
+}
+
+/// Returns a path of an earlier release in the folder of a wildcard host, with the folder's other spelling.
+pub(crate) fn other_wildcard_folder(path: &[u8]) -> Option<Vec<u8>> {
+    let rest = path.strip_prefix(b"_hosts/*.")?;
+    Some([b"_hosts/_wildcard.", rest].concat())
+}
+
 /// Returns `true` for the folder of a host, which is the root of its site.
 pub(crate) fn is_host_folder(folder: &[u8]) -> bool {
     matches!(site_of(&[folder, b"/"].concat()), Site::Host(_, b""))

@@ -208,6 +208,36 @@ fn withdrawn_file_is_gone_although_an_earlier_archive_has_it() {
     assert!(String::from_utf8_lossy(&explained.stdout).contains("It was withdrawn."));
 }
 
+/// The response was a line of plain text, although the site had a page for this error.
+#[test]
+fn withdrawn_file_has_the_error_page_of_the_site() {
+    let directory = Directory::new();
+    directory.build(1, &[]);
+    let files = [
+        ("index.html", "home".to_owned()),
+        ("410.html", "<p>gone".to_owned()),
+        ("assets/_410.html", "<p>gone from assets".to_owned()),
+        ("_headers", "/assets/*\n  X-Site: 1\n  Cache-Control: immutable\n".to_owned()),
+    ];
+    let previous = directory.text();
+    let flags = ["--previous", &previous, "--ignore", "/assets/app-1.js"];
+    let flags = [&flags[..], &["--immutable", "/none/"]].concat();
+    directory.build_files("2.cdb", &files, &flags);
+    directory.uses("2");
+    let server = Server::start(&["--releases", &previous]);
+    let response = server.get("/assets/app-1.js");
+    assert_eq!((response.status, text(&response)), (410, "<p>gone from assets"));
+    let fields = ["Content-Type", "Cache-Control", "X-Site"].map(|name| response.field(name).unwrap());
+    assert_eq!(fields, ["text/html; charset=utf-8", "no-store", "1"]);
+
+    // The next release withdraws it too, and has another page.
+    directory.build_files("3.cdb", &files[..2], &flags);
+    directory.uses("3");
+    server.await_line("serves a new release");
+    let response = server.get("/assets/app-1.js");
+    assert_eq!((response.status, text(&response)), (410, "<p>gone"));
+}
+
 #[test]
 fn each_host_has_its_release_directory() {
     let one = Directory::new();

@@ -4,8 +4,11 @@
 //! length, digits and suffix. So does a name that an earlier release sent as immutable. All names of that shape count then, in
 //! the earlier releases too, unless they are words.
 //!
+//! The folder of a wildcard host is spelled `_hosts/*.example.com/` here, even if it is `_hosts/_wildcard.example.com/` on disk.
+//!
 //! A name that stood for other bytes in an earlier release is refuted, whatever it looks like.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cannery_archive::{Archive, Coding, Corrupt, ETag, Origin, Record, RecordKind, Resource, split_host};
@@ -16,6 +19,7 @@ use super::names::{Digits, Shape, is_word_or_date, split};
 use crate::content::Contents;
 use crate::error::{Error, PreviousError};
 use crate::previous::Previous;
+use crate::site_path::canonical;
 use crate::source::Sources;
 
 /// A name of this release that stood for other bytes in an earlier one.
@@ -33,7 +37,7 @@ pub(crate) struct Evidence {
     /// Paths that another hash replaced, or that replaced one.
     renamed: HashSet<Vec<u8>>,
     /// Paths of this release.
-    pub(super) refuted: HashMap<Vec<u8>, Refuted>,
+    refuted: HashMap<Vec<u8>, Refuted>,
     /// Paths that two earlier releases have with different bytes.
     ambiguous: HashSet<Vec<u8>>,
     /// Paths of this release that had other bytes in a release before the earlier ones.
@@ -64,11 +68,11 @@ impl Evidence {
         if previous.archives.is_empty() {
             return Ok(evidence);
         }
-        let current: HashMap<&[u8], ETag> = sources
+        let current: HashMap<Cow<'_, [u8]>, ETag> = sources
             .files
             .iter()
             .zip(&contents.by_source)
-            .map(|(file, known)| (&*file.path, contents.all[known.content as usize].digest.etag()))
+            .map(|(file, known)| (canonical(&file.path), contents.all[known.content as usize].digest.etag()))
             .collect();
 
         let mut seen: HashMap<Vec<u8>, ETag> = HashMap::new();
@@ -79,10 +83,8 @@ impl Evidence {
                 source: PreviousError::Corrupt(source),
             };
             let paths = paths_of(&earlier.archive).map_err(failed)?;
-            let is_current = |path: &&String| current.contains_key(path.as_bytes());
-            evidence
-                .kept_mutable
-                .extend(earlier.mutable.iter().filter(is_current).map(|path| path.clone().into_bytes()));
+            let mutable = earlier.mutable.iter().map(|path| canonical(path.as_bytes()).into_owned());
+            evidence.kept_mutable.extend(mutable.filter(|path| current.contains_key(&**path)));
             for found in paths {
                 evidence.compare(&found, &current, &mut seen);
                 if found.is_immutable && inferable.may_infer(&found.path) {
@@ -95,7 +97,7 @@ impl Evidence {
         }
         let new: Vec<&[u8]> = current
             .keys()
-            .copied()
+            .map(|path| &**path)
             .filter(|path| !seen.contains_key(*path) && inferable.may_infer(path))
             .collect();
         evidence.add_renamed(&gone, &new);
@@ -106,7 +108,7 @@ impl Evidence {
     fn compare(
         &mut self,
         found: &EarlierPath,
-        current: &HashMap<&[u8], ETag>,
+        current: &HashMap<Cow<'_, [u8]>, ETag>,
         seen: &mut HashMap<Vec<u8>, ETag>,
     ) {
         let EarlierPath { path, serial, etag, is_immutable } = found;
@@ -173,7 +175,13 @@ impl Evidence {
 
     /// Returns `true` if the name of a file of this release is a fingerprint.
     pub(super) fn has_fingerprinted(&self, path: &[u8]) -> bool {
-        !self.refuted.contains_key(path) && self.is_fingerprinted(path)
+        let path = canonical(path);
+        !self.refuted.contains_key(&*path) && self.is_fingerprinted(&path)
+    }
+
+    /// Returns the earlier release that refutes the name of a file of this release.
+    pub(super) fn refutation(&self, path: &[u8]) -> Option<&Refuted> {
+        self.refuted.get(&*canonical(path))
     }
 
     /// Returns `true` if the name of a path of an earlier archive is a fingerprint.
@@ -194,8 +202,8 @@ impl Evidence {
     }
 
     /// Remembers paths of this release that are no fingerprints, although something speaks for it.
-    pub(super) fn keep_mutable(&mut self, paths: Vec<Vec<u8>>) {
-        self.kept_mutable.extend(paths);
+    pub(super) fn keep_mutable(&mut self, paths: &[Vec<u8>]) {
+        self.kept_mutable.extend(paths.iter().map(|path| canonical(path).into_owned()));
     }
 
     /// Returns the names that must not count in later releases either, sorted.
@@ -212,7 +220,7 @@ impl Evidence {
     }
 
     pub(super) fn is_kept_mutable(&self, path: &[u8]) -> bool {
-        self.kept_mutable.contains(path)
+        self.kept_mutable.contains(&*canonical(path))
     }
 
     fn has_known_shape(&self, path: &[u8]) -> bool {

@@ -482,3 +482,29 @@ fn invalid_earlier_archive_is_an_error() {
         assert!(!deploys.archive("next").exists(), "{name}");
     }
 }
+
+/// Names of hosts in a folder without `*` got no evidence from earlier releases, for or against.
+#[test]
+fn evidence_covers_both_spellings_of_a_wildcard_host() {
+    for folder in ["_hosts/*.ex.org", "_hosts/_wildcard.ex.org"] {
+        let mut deploys = Deploys::new();
+        let home = format!("{folder}/index.html");
+        let [first, second] = ["B5kt5A8z", "D6WeUmqv"].map(|hash| format!("{folder}/assets/index-{hash}.js"));
+        deploys.release("1", &[(&home, "home"), ("index.html", "home"), (&first, "1")], &[]);
+        let built = deploys.release("2", &[(&home, "home"), ("index.html", "home"), (&second, "2")], &["1"]);
+        let host = Some(".ex.org");
+        let key = |name: &str| format!("/assets/index-{name}.js");
+        let caching =
+            |built: &Built| built.page_on(host, key("D6WeUmqv")).field("Cache-Control").unwrap().to_owned();
+        assert_eq!(caching(&built), IMMUTABLE, "{folder}: the name changed");
+        assert!(built.answer_on(host, key("B5kt5A8z")).is_some(), "{folder}: it is carried");
+
+        let built = deploys.release("3", &[(&home, "home"), ("index.html", "home"), (&second, "3")], &["2"]);
+        assert_eq!(caching(&built), "public, max-age=3600", "{folder}: it is refuted");
+        assert!(codes(&built).contains(&"immutable-changed"), "{folder}");
+
+        deploys.site.options.ignore = vec![format!("/{folder}/assets/index-B*")];
+        let built = deploys.release("4", &[(&home, "home"), ("index.html", "home")], &["2"]);
+        assert_eq!(built.page_on(host, key("B5kt5A8z")).status, 410, "{folder}: it is withdrawn");
+    }
+}
