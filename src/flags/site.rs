@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use cannery_archiver::{Encoder, Options};
+use cannery_archiver::{Encoder, LinkException, Options};
 use cannery_server::Config;
 use cannery_server::config::{
     AccessLog, Address, Content, HostPattern, Loading, LogFormat, LogTarget, NamedArchive, SelfSigned, Tls,
@@ -96,6 +96,11 @@ pub struct Serve {
     #[arg(long, conflicts_with = "poll")]
     pub no_follow: bool,
 
+    /// Let the link checker pass over these paths, such as `/api/*`, because a proxy or another program answers them. `*` stands
+    /// for anything, and `:name` for one segment. Repeatable.
+    #[arg(long, value_name = "PATTERN", value_parser = LinkException::parse)]
+    check_links_except: Vec<LinkException>,
+
     /// Do not reload pages in the browser when the folder changes. No script is added to pages then.
     #[arg(long)]
     no_live_reload: bool,
@@ -151,6 +156,7 @@ impl Serve {
         let mut options = Options::new(self.folder.clone(), "");
         options.encoders = self.codings.encoders();
         self.compiling.apply(&mut options);
+        options.check_links_except.clone_from(&self.check_links_except);
         if self.reloads_browsers() {
             // A script is added to pages as they are served.
             options.encoders.insert(Encoder::Identity);

@@ -1,7 +1,8 @@
 //! Link checker: internal links of pages and style sheets that lead nowhere.
 //!
 //! Each link is joined to the URL of its file as a browser joins it, and looked up in the finished archive by the server's own
-//! [`Site`], so rules, redirects, fallback pages and listings count as they do for a client. Links to other origins are
+//! [`Site`], so rules, redirects, fallback pages and listings count as they do for a client: a link in `<a>` as a navigation, which
+//! a fallback page may answer, and one in `<script>` or `<img>` as the request for a part of the page. Links to other origins are
 //! passed over, and so are links that scripts make.
 //!
 //! It reads the text of each page, so it also finds the policies in pages that block the script of previews.
@@ -12,9 +13,9 @@ mod url;
 use std::collections::{HashMap, HashSet};
 
 use cannery_archive::{Archive, Origin};
-use cannery_site::{Fields, Method, Reason, Request, Scratch, Site, VirtualHosts};
+use cannery_site::{Fields, Method, Reason, Request, Scratch, Site, VirtualHosts, is_asset, suffix};
 
-use self::extract::{Document, Link, Policy};
+use self::extract::{Document, Link, Policy, Purpose};
 use self::url::Url;
 use crate::classify::essence;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -79,6 +80,9 @@ enum TargetError {
     RedirectLoop,
 }
 
+/// The errors of the targets that were looked up.
+type KnownTargets = HashMap<(Url, Purpose), Option<TargetError>>;
+
 /// The pages and style sheets of a site, and the site that their links are looked up in.
 pub(crate) struct Links<'a> {
     options: &'a Options,
@@ -126,7 +130,7 @@ impl<'a> Links<'a> {
         ordered::run(
             limits,
             &jobs,
-            || (Scratch::default(), HashMap::new()),
+            || (Scratch::default(), KnownTargets::new()),
             |(scratch, known), file| Ok((self.check_file(file, scratch, known)?, 0)),
             |file, found: Findings| {
                 broken.extend(found.broken.into_iter().map(|link| (file.id, link)));
@@ -175,7 +179,9 @@ impl<'a> Links<'a> {
             let start = Url { host, path: "/".to_owned() };
             let Some(url) = start.join(target).filter(|url| self.is_checked(url, &start)) else { continue };
             // A rule may be listed twice, by its path and in the order of the forced ones.
-            if let Some(TargetError::Status(status)) = self.follow(&url, &mut scratch)
+            let is_part = rule.source.static_path().is_some_and(|path| is_asset(suffix(&path)));
+            let purpose = if is_part { Purpose::Part } else { Purpose::Page };
+            if let Some(TargetError::Status(status)) = self.follow(&url, purpose, &mut scratch)
                 && lines.insert((&rule.file, rule.line))
             {
                 broken.push(BrokenRedirect { file: &rule.file, line: rule.line, path: url.path, status });
@@ -189,7 +195,7 @@ impl<'a> Links<'a> {
         &self,
         file: &LinkingFile,
         scratch: &mut Scratch,
-        known: &mut HashMap<Url, Option<TargetError>>,
+        known: &mut KnownTargets,
     ) -> Result<Findings, Error> {
         let mut text = Vec::new();
         self.sources.read(file.id, &mut text)?;
@@ -200,19 +206,24 @@ impl<'a> Links<'a> {
         let base = base.and_then(|reference| file.url.join(&reference)).unwrap_or_else(|| file.url.clone());
 
         let mut seen = HashSet::new();
+        let mut reported = HashSet::new();
         let mut broken = Vec::new();
         let mut lines = Lines { text: &text, offset: 0, line: 1 };
-        for Link { reference, offset } in links {
+        for Link { reference, offset, purpose } in links {
             let line = lines.at(offset);
-            if !seen.insert(reference.clone()) || is_template(&reference) {
+            if reported.contains(&reference)
+                || is_template(&reference)
+                || !seen.insert((reference.clone(), purpose))
+            {
                 continue;
             }
             let Some(url) = base.join(&reference).filter(|url| self.is_checked(url, &file.url)) else {
                 continue;
             };
-            if let Some(error) = self.follow_cached(&url, scratch, known) {
-                let reference = String::from_utf8_lossy(&reference).into_owned();
-                broken.push(BrokenLink { line, reference, url, error });
+            if let Some(error) = self.follow_cached(url.clone(), purpose, scratch, known) {
+                let shown = String::from_utf8_lossy(&reference).into_owned();
+                broken.push(BrokenLink { line, reference: shown, url, error });
+                reported.insert(reference);
             }
         }
         Ok(Findings { broken, policies: self.blocking(file, &policies, &mut lines) })
@@ -270,20 +281,22 @@ impl<'a> Links<'a> {
     /// Returns the result of [`Links::follow`] for a URL, from `known` if it is there.
     fn follow_cached(
         &self,
-        url: &Url,
+        url: Url,
+        purpose: Purpose,
         scratch: &mut Scratch,
-        known: &mut HashMap<Url, Option<TargetError>>,
+        known: &mut KnownTargets,
     ) -> Option<TargetError> {
-        if let Some(error) = known.get(url) {
+        let target = (url, purpose);
+        if let Some(error) = known.get(&target) {
             return *error;
         }
-        let error = self.follow(url, scratch);
-        known.insert(url.clone(), error);
+        let error = self.follow(&target.0, purpose, scratch);
+        known.insert(target, error);
         error
     }
 
     /// Requests a URL and follows its redirects. Returns `None` if they lead to a page, or out of the site.
-    fn follow(&self, url: &Url, scratch: &mut Scratch) -> Option<TargetError> {
+    fn follow(&self, url: &Url, purpose: Purpose, scratch: &mut Scratch) -> Option<TargetError> {
         let mut at = url.clone();
         for _ in 0..=REDIRECTS_MAX {
             let host = at.host.as_deref().map(|host| match host.strip_prefix('*') {
@@ -292,6 +305,7 @@ impl<'a> Links<'a> {
             });
             let request = Request {
                 host: host.as_deref().map(str::as_bytes),
+                intent: purpose.intent(),
                 ..Request::new(Method::Get, at.path.as_bytes())
             };
             let answer = self.site.answer(&request, scratch);

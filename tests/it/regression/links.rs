@@ -67,7 +67,7 @@ fn links_resolve_like_requests() {
         ("_hosts/a.example/page.html", "<a href=/guide.html></a><a href=//a.example/page></a>"),
         (
             "sub/index.html",
-            "<a href=/dead/x></a><a href=../../guide></a><a href=x.js></a><a href=/app/x.js></a>",
+            "<a href=/dead/x></a><a href=../../guide></a><a href=x.js></a><img src=/app/x.js>",
         ),
     ];
     let expected = [
@@ -97,4 +97,25 @@ fn redirects_to_missing_pages_are_noted() {
         "{printed}"
     );
     assert_eq!(build(&files, &["--strict", "--check-links"]).0, Some(5));
+}
+
+/// The suffix alone decided, so links to routes of an app such as `/blog/node.js` were called broken.
+#[test]
+fn link_is_looked_up_as_a_browser_uses_it() {
+    let links = "<a href=/blog/node.js></a><area href=/blog/deno.ts><iframe src=/demo/app.js></iframe>\
+                 <link rel=canonical href=/docs/next.js><meta http-equiv=refresh content='9; url=/to/vue.js'>\
+                 <a href=/page/of.js></a><a href=/folder/of.js></a>\
+                 <a href=/list.pdf></a><script src=/gone.js></script><img src=/route><a href=/gone.js></a>\
+                 <link rel=stylesheet href=/gone.css>";
+    let page = [("index.html", links), ("page/of.js.html", "page"), ("folder/of.js/index.html", "folder")];
+    for kind in [("200.html", "app"), ("_redirects", "/* /index.html 200\n/from /blog/node.js 301\n")] {
+        let files: Vec<_> = page.iter().chain(&[kind]).copied().collect();
+        let expected = ["/gone.css", "/gone.js", "/list.pdf", "/route"];
+        let expected = expected.map(|link| format!("index.html:1: `{link}`"));
+        let found: Vec<_> =
+            broken(&files).iter().map(|line| line.replace(":1:", ":1: ").replace("  ", " ")).collect();
+        assert_eq!(found, expected, "{kind:?}");
+    }
+    let files = [("index.html", "<a href=/blog/node.js></a>"), ("blog/node.js.html", "page")];
+    assert_eq!(broken(&files), Vec::<String>::new());
 }

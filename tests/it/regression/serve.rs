@@ -256,3 +256,12 @@ fn warnings_are_printed_once() {
     std::fs::write(root.join("end.html"), "end").unwrap();
     assert!(serve.line("").starts_with("end.html is new"), "nothing in between");
 }
+
+/// The flag existed for `cannery-archiver` alone.
+#[test]
+fn link_checker_has_exceptions() {
+    let files = [("index.html", "<a href=/api/x>1</a><a href=/login>2</a><a href=/gone>3</a>")];
+    let flags = ["--check-links-except", "/api/*", "--check-links-except=/login"];
+    let mut serve = Serve::start(&files, &[&ANY_PORT[..], &flags].concat());
+    serve.line("1 internal link leads to 1 path that is not found");
+}

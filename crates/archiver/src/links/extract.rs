@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 
+use cannery_site::Intent;
 use html5gum::Span;
 use html5gum::Tokenizer;
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
@@ -13,6 +14,31 @@ use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 pub(super) struct Link {
     pub(super) reference: Vec<u8>,
     pub(super) offset: usize,
+    pub(super) purpose: Purpose,
+}
+
+/// How a browser uses the target of a link, which decides whether a fallback page answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    /// It navigates there, in a window or a frame.
+    Page,
+    /// It loads a script, an image or another part of the page.
+    Part,
+    /// It depends on what the target is.
+    Any,
+}
+
+impl Purpose {
+    /// Returns the intent of the browser's request.
+    pub(super) fn intent(self) -> Intent {
+        let mut intent = Intent::UNKNOWN;
+        match self {
+            Purpose::Page => intent.take_destination(b"document"),
+            Purpose::Part => intent.take_destination(b"image"),
+            Purpose::Any => {}
+        }
+        intent
+    }
 }
 
 /// The links of a file.
@@ -34,6 +60,13 @@ pub(super) struct Policy {
 
 /// Relations of `<link>` with an origin, and not a resource, as target.
 const ORIGIN_RELATIONS: [&[u8]; 2] = [b"preconnect", b"dns-prefetch"];
+
+/// Relations of `<link>` with a part of the page as target.
+const PART_RELATIONS: [&[u8]; 7] =
+    [b"apple-touch-icon", b"icon", b"manifest", b"mask-icon", b"modulepreload", b"preload", b"stylesheet"];
+
+/// Relations of `<link>` with another page as target.
+const PAGE_RELATIONS: [&[u8]; 4] = [b"author", b"canonical", b"next", b"prev"];
 
 /// Finds the links of an HTML document.
 pub(super) fn html(text: &[u8]) -> Document {
@@ -101,7 +134,8 @@ impl Reader {
             CallbackEvent::AttributeName { name } => (*name).clone_into(&mut self.attribute),
             CallbackEvent::AttributeValue { value } => {
                 if let Some(attribute) = Attribute::of(&self.attribute) {
-                    self.attributes.push((attribute, Link { reference: value.to_vec(), offset }));
+                    let link = Link { reference: value.to_vec(), offset, purpose: Purpose::Part };
+                    self.attributes.push((attribute, link));
                 }
             }
             CallbackEvent::CloseStartTag { .. } => self.finish_element(),
@@ -125,6 +159,30 @@ impl Reader {
             let value = link.reference.trim_ascii();
             *attribute == wanted && values.iter().any(|known| value.eq_ignore_ascii_case(known))
         })
+    }
+
+    /// Returns how a browser uses the targets of the element.
+    fn purpose(&self) -> Purpose {
+        match &*self.element {
+            b"a" | b"area" | b"frame" | b"iframe" => Purpose::Page,
+            b"embed" | b"object" => Purpose::Any,
+            b"link" => {
+                let relations = self.attributes.iter().filter(|(attribute, _)| *attribute == Attribute::Rel);
+                let mut relations =
+                    relations.flat_map(|(_, link)| link.reference.split(u8::is_ascii_whitespace));
+                let is_any = |known: &[&[u8]], relation: &[u8]| {
+                    known.iter().any(|known| relation.eq_ignore_ascii_case(known))
+                };
+                relations
+                    .find_map(|relation| match relation {
+                        _ if is_any(&PART_RELATIONS, relation) => Some(Purpose::Part),
+                        _ if is_any(&PAGE_RELATIONS, relation) => Some(Purpose::Page),
+                        _ => None,
+                    })
+                    .unwrap_or(Purpose::Any)
+            }
+            _ => Purpose::Part,
+        }
     }
 
     fn finish_element(&mut self) {
@@ -152,18 +210,20 @@ impl Reader {
 
         let is_refresh = self.element == b"meta" && self.has_value(Attribute::HttpEquiv, &[b"refresh"]);
         let is_media = self.element == b"meta" && self.has_value(Attribute::MetaName, &MEDIA_NAMES);
+        let purpose = self.purpose();
 
         for (attribute, link) in self.attributes.drain(..) {
             match attribute {
                 Attribute::Url if self.element == b"base" => {
                     self.document.base.get_or_insert(link.reference);
                 }
-                Attribute::Url if !is_origin => self.document.links.push(link),
-                Attribute::Data if self.element == b"object" => self.document.links.push(link),
+                Attribute::Url if !is_origin => self.document.links.push(Link { purpose, ..link }),
+                Attribute::Data if self.element == b"object" => {
+                    self.document.links.push(Link { purpose, ..link });
+                }
                 Attribute::Srcset => {
                     let candidates = srcset(&link.reference).into_iter();
-                    let links = candidates
-                        .map(|reference| Link { reference: reference.to_vec(), offset: link.offset });
+                    let links = candidates.map(|reference| Link { reference: reference.to_vec(), ..link });
                     self.document.links.extend(links);
                 }
                 Attribute::Style => {
@@ -175,7 +235,8 @@ impl Reader {
                 }
                 Attribute::Content if is_refresh => {
                     let reference = refresh_target(&link.reference).map(<[u8]>::to_vec);
-                    self.document.links.extend(reference.map(|reference| Link { reference, ..link }));
+                    let target = |reference| Link { reference, purpose: Purpose::Page, ..link };
+                    self.document.links.extend(reference.map(target));
                 }
                 Attribute::Content if is_media => self.document.links.push(link),
                 Attribute::Url
@@ -299,7 +360,8 @@ pub(super) fn css(text: &[u8]) -> Vec<Link> {
 /// Adds a link. One with an escape is passed over: URLs have none, and the hacks that have one are no links.
 fn push(links: &mut Vec<Link>, reference: &[u8], offset: usize) {
     if !reference.contains(&b'\\') {
-        links.push(Link { reference: reference.trim_ascii().to_vec(), offset });
+        let reference = reference.trim_ascii().to_vec();
+        links.push(Link { reference, offset, purpose: Purpose::Part });
     }
 }
 
