@@ -147,6 +147,30 @@ type head struct {
 
 type field struct{ name, value string }
 
+// isImmutable returns true for a file that clients keep without asking again.
+func (h *head) isImmutable() bool {
+	for _, line := range h.resource {
+		for _, directive := range strings.Split(line.value, ",") {
+			if strings.EqualFold(line.name, "Cache-Control") && strings.EqualFold(strings.TrimSpace(directive), "immutable") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cachingElsewhere returns the Cache-Control of an immutable file under another path, which isn't fingerprinted.
+func (h *head) cachingElsewhere() string {
+	for _, line := range h.contentType {
+		essence, _, _ := strings.Cut(line.value, ";")
+		essence = strings.ToLower(strings.TrimSpace(essence))
+		if strings.HasSuffix(essence, "json") || strings.HasSuffix(essence, "application/xml") {
+			return "public, no-cache"
+		}
+	}
+	return "public, max-age=3600"
+}
+
 // lines returns all field lines of the head.
 func (h *head) lines() []field {
 	lines := append([]field(nil), h.contentType...)

@@ -104,16 +104,40 @@ func (a *Archive) resolve(host, path string, use pageUse) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, site := range sites {
-		f, err := a.resolveOn(site, path, use)
-		if f != nil || err != nil {
+	wanted := suffix(path)
+	isRefused := refusesPages(path, wanted, use)
+	steps := []func(site) (*found, error){
+		func(site site) (*found, error) { return a.exact(site, path) },
+		func(site site) (*found, error) { return a.otherSlash(site, path) },
+		func(site site) (*found, error) {
+			return a.firstRule(site, path, func(e *entry) bool { return !e.force && !(isRefused && e.pagesOnly) })
+		},
+		func(site site) (*found, error) { return a.fallback(site, path, wanted, isRefused) },
+		func(site site) (*found, error) {
+			if !isRefused {
+				return nil, nil
+			}
+			f, err := a.firstRule(site, path, func(e *entry) bool { return !e.force && e.pagesOnly })
+			if f != nil {
+				f = &found{refused: true}
+			}
 			return f, err
+		},
+	}
+	// Each step covers all sites, so a file of the default site wins over the pattern of a rule for one host.
+	for _, step := range steps {
+		for _, site := range sites {
+			f, err := step(site)
+			if f != nil || err != nil {
+				return f, err
+			}
 		}
 	}
 	return nil, nil
 }
 
-func (a *Archive) resolveOn(site site, path string, use pageUse) (*found, error) {
+// exact finds a rule with precedence over files, or the record of the path itself.
+func (a *Archive) exact(site site, path string) (*found, error) {
 	if a.has(flagForcedRules) {
 		f, err := a.firstRule(site, path, func(e *entry) bool { return e.force })
 		if f != nil || err != nil {
@@ -121,43 +145,32 @@ func (a *Archive) resolveOn(site site, path string, use pageUse) (*found, error)
 		}
 	}
 	record, err := a.pathRecord(site, path)
-	if err != nil {
+	if record == nil || err != nil {
 		return nil, err
 	}
-	if record != nil {
-		return &found{record: record, isPath: true}, nil
-	}
-	if a.has(flagSlashRedirects) && path != "/" {
-		other, hasSlash := strings.CutSuffix(path, "/")
-		if !hasSlash {
-			other = path + "/"
-		}
-		record, err := a.pathRecord(site, other)
-		switch {
-		case err != nil:
-			return nil, err
-		case record != nil && record.kind == kindRedirect:
-			// The target of the redirect, which saves the client a step.
-			return &found{record: record, isPath: true}, nil
-		case record != nil:
-			return &found{slash: other}, nil
-		}
-	}
+	return &found{record: record, isPath: true}, nil
+}
 
-	wanted := suffix(path)
-	isRefused := refusesPages(path, wanted, use)
-	f, err := a.firstRule(site, path, func(e *entry) bool { return !e.force && !(isRefused && e.pagesOnly) })
-	if f != nil || err != nil {
-		return f, err
+// otherSlash finds the path with or without a slash at its end.
+func (a *Archive) otherSlash(site site, path string) (*found, error) {
+	if !a.has(flagSlashRedirects) || path == "/" {
+		return nil, nil
 	}
-	f, err = a.fallback(site, path, wanted, isRefused)
-	if f != nil || err != nil || !isRefused {
-		return f, err
+	other, hasSlash := strings.CutSuffix(path, "/")
+	if !hasSlash {
+		other = path + "/"
 	}
-	if f, err = a.firstRule(site, path, func(e *entry) bool { return !e.force && e.pagesOnly }); f != nil {
-		f = &found{refused: true}
+	record, err := a.pathRecord(site, other)
+	switch {
+	case err != nil:
+		return nil, err
+	case record != nil && record.kind == kindRedirect:
+		// The target of the redirect, which saves the client a step.
+		return &found{record: record, isPath: true}, nil
+	case record != nil:
+		return &found{slash: other}, nil
 	}
-	return f, err
+	return nil, nil
 }
 
 // firstRule returns the record of the first rule that is accepted and matches.

@@ -110,6 +110,12 @@ func (r *ruleFields) add(d decoder, setsCaching bool) bool {
 	return true
 }
 
+// setCaching replaces the Cache-Control of the head.
+func (r *ruleFields) setCaching(value string) {
+	r.isEmpty, r.replacesCaching = false, true
+	r.lines = append(r.lines, ruleLine{field: field{"Cache-Control", value}})
+}
+
 // fields returns the lines of a response. One without content of the site has no fields about content.
 func (r *ruleFields) fields(hasContent bool) []field {
 	var lines []field

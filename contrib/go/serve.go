@@ -50,7 +50,9 @@ type response struct {
 	length    int64  // -1 if the status code has no content
 	body      [][]byte
 	rules     *ruleFields // nil if the head includes them
-	now       int64
+	// isElsewhere is true for a file that a rule with captures shows under another path.
+	isElsewhere bool
+	now         int64
 }
 
 // failure is an error response.
@@ -89,6 +91,12 @@ func (a *Archive) respond(r *request) *response {
 		if rules, err := a.headerRules(r.host, path, caching); err == nil && !rules.isEmpty {
 			resp.rules = rules
 		}
+	}
+	if resp.isElsewhere && resp.head != nil && resp.status < 400 && resp.head.isImmutable() {
+		if resp.rules == nil {
+			resp.rules = &ruleFields{}
+		}
+		resp.rules.setCaching(resp.head.cachingElsewhere())
 	}
 	if r.method == http.MethodHead {
 		resp.body = nil
@@ -148,7 +156,9 @@ func (c call) answer() (resp *response, addsRules bool, caching cachingRules, er
 	case kindRedirect:
 		resp, err = redirectTo(f.record.status, ruleLocation(f.record, f.captures, c.query))
 	case kindRewrite:
-		resp, err = c.rewrite(f, addsRules)
+		if resp, err = c.rewrite(f, addsRules); err == nil {
+			resp.isElsewhere = true
+		}
 	default:
 		if f.isPath && addsRules {
 			// The head of a file includes the rules for its path, except those that are restricted to a host.

@@ -14,7 +14,9 @@ const REDIRECTS: &str = "\
 /forced.txt /a.txt 200!
 /app/* /app.html 200
 /gone/* /gone.html 410
+/cdn/* /:splat 200
 ://*.example.com/moved /a.txt 308
+://rules.example.net/* /app.html 200
 ";
 
 const HEADERS: &str = "\
@@ -37,10 +39,12 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         let text = "Compressible text, line after line after line.\n".repeat(100);
         let page = format!("<title>page</title>{text}");
-        let files: [(&[u8], &[u8]); 16] = [
+        let files: [(&[u8], &[u8]); 17] = [
             (b"index.html", page.as_bytes()),
             (b"a.txt", text.as_bytes()),
             (b"b.css", b"a { color: red }"),
+            // The name has the first digits of the SHA-256 of the content.
+            (b"x-2d711642b726b044.js", b"x"),
             (b"odd name \xe4.txt", b"odd"),
             (b"forced.txt", b"hidden"),
             (b"app.html", b"<title>app</title>"),
@@ -153,6 +157,10 @@ fn requests() -> Vec<Vec<String>> {
         add(&[target]);
         add(&[target, "-X", "HEAD"]);
         add(&[target, "-H", "Host: a.b.example.com"]);
+    }
+    add(&["/cdn/x-2d711642b726b044.js"]);
+    for target in ["/a.txt", "/docs", "/missing", "/missing.js", "/spa/route"] {
+        add(&[target, "-H", "Host: rules.example.net"]);
     }
     for field in FIELDS {
         for target in ["/", "/a.txt", "/missing", "/docs/"] {

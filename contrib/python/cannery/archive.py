@@ -137,6 +137,19 @@ class Head:
         """Returns all fields."""
         return self.content_type + self.representation + self.resource
 
+    @property
+    def is_immutable(self) -> bool:
+        """`True` for a file that clients keep without asking again."""
+        values = [value for name, value in self.resource if name.lower() == b"cache-control"]
+        return any(part.strip().lower() == b"immutable" for value in values for part in value.split(b","))
+
+    @property
+    def caching_elsewhere(self) -> bytes:
+        """The `Cache-Control` of an immutable file under another path, which isn't fingerprinted."""
+        media_types = [value.partition(b";")[0].strip().lower() for _, value in self.content_type]
+        is_data = any(text.endswith((b"json", b"application/xml")) for text in media_types)
+        return b"public, no-cache" if is_data else b"public, max-age=3600"
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:

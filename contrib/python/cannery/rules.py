@@ -137,6 +137,11 @@ class SiteFields:
             else:
                 self._lines.append(_Line(field.name, [field.value]))
 
+    def set_caching(self, value: bytes) -> None:
+        """Replaces the `Cache-Control` of the page."""
+        self.replaces_caching = True
+        self._lines.append(_Line(b"Cache-Control", [value]))
+
     @property
     def is_empty(self) -> bool:
         """`True` if the rules change nothing."""

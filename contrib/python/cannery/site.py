@@ -327,30 +327,41 @@ class _Lookup:
         return host[dots[-1] :] if dots else None
 
     def _resolve(self, host: bytes | None, path: bytes, query: bytes | None) -> _Found | Answer | None:
-        """Finds the record of a path on one site, or a redirect to the same path with or without a slash."""
+        """Finds the record of a path on the sites of a host, or a redirect to the same path with or without a slash.
+
+        Each step covers all sites, so a file of the default site wins over the pattern of a rule for one host.
+        """
         facts = self.archive.facts
-        if facts.flags & layout.FORCED_RULES:
-            forced = _first_rule((rule for rule in self._rules(host) if rule.force), path)
-            if forced is not None:
-                return forced
-        record = self.archive.path(host, path)
-        if record is not None:
-            return _Found(record, is_exact=True)
+        sites = list(self._sites(host))
+        for site in sites:
+            if facts.flags & layout.FORCED_RULES:
+                forced = _first_rule((rule for rule in self._rules(site) if rule.force), path)
+                if forced is not None:
+                    return forced
+            record = self.archive.path(site, path)
+            if record is not None:
+                return _Found(record, is_exact=True)
         if facts.flags & layout.SLASH_REDIRECTS:
-            slash = self._other_slash(host, path, query)
-            if slash is not None:
-                return slash
+            for site in sites:
+                slash = self._other_slash(site, path, query)
+                if slash is not None:
+                    return slash
 
         wanted = _suffix(path.rpartition(b"/")[2][-257:])
         is_asset = self._refuses_pages(path, wanted)
-        yielding = [rule for rule in self._rules(host) if not rule.force]
-        found = _first_rule((rule for rule in yielding if not (is_asset and rule.pages_only)), path)
-        if found is None:
-            found = self._fallback_page(host, path, wanted, is_asset)
-        if found is None and is_asset and any(rule.pages_only for rule in yielding):
-            if _first_rule(yielding, path) is not None:
+        for site in sites:
+            rules_of_site = (rule for rule in self._rules(site) if not rule.force)
+            found = _first_rule((rule for rule in rules_of_site if not (is_asset and rule.pages_only)), path)
+            if found is not None:
+                return found
+        for site in sites:
+            found = self._fallback_page(site, path, wanted, is_asset)
+            if found is not None:
+                return found
+        for site in sites if is_asset else ():
+            if _first_rule((rule for rule in self._rules(site) if rule.pages_only and not rule.force), path) is not None:
                 raise _MissingAsset
-        return found
+        return None
 
     def _rules(self, host: bytes | None) -> Sequence[Rule]:
         root = self.archive.root(host)
@@ -392,10 +403,7 @@ class _Lookup:
     def _answer_path(self, place: _Place, query: bytes | None) -> Answer:
         found = None
         try:
-            for site in self._sites(place.host):
-                found = self._resolve(site, place.path, query)
-                if found is not None:
-                    break
+            found = self._resolve(place.host, place.path, query)
         except _MissingAsset:
             pass
         if found is None:
@@ -417,7 +425,12 @@ class _Lookup:
         if found.is_exact:
             is_file = isinstance(found.record, Resource) and not found.record.is_of_rule
             caching = _Caching.ALL if is_file else _Caching.EXACT
-        return self._with_rules(answer, place, caching) if is_plain else answer
+        answer = self._with_rules(answer, place, caching) if is_plain else answer
+        if isinstance(found.record, Rewrite) and answer.status < 400 and answer.head is not None:
+            if answer.head.is_immutable:
+                answer.site_fields = answer.site_fields or rules.SiteFields()
+                answer.site_fields.set_caching(answer.head.caching_elsewhere)
+        return answer
 
     def _follow(self, found: _Found, place: _Place, query: bytes | None, is_plain: bool) -> Answer:
         match found.record:

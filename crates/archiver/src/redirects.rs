@@ -30,6 +30,7 @@ pub(crate) use template::has_reference;
 
 use self::conflicts::AcceptedRules;
 use self::line::{Context, ParsedRule};
+use crate::classify::file_name;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::pattern::{Pattern, PatternPiece};
 use crate::rule_error::{RuleError, readable_line};
@@ -89,11 +90,23 @@ pub fn parse(
     (accepted.rules, diagnostics)
 }
 
-/// Returns `true` for a rule that answers everything missing below a folder with one page.
+/// Returns `true` for a rule that answers paths with a page that doesn't depend on their last capture, such as `/:page /app.html 200`
+/// or `/:lang/* /:lang/index.html 200`. A missing asset below the folder could be one of these paths.
 fn answers_everything(source: &Pattern, action: &Action) -> bool {
     let Action::Rewrite { status: 200, path } = action else { return false };
-    let [TemplatePiece::Literal(page)] = &path.pieces[..] else { return false };
-    matches!(source.pieces.last(), Some(PatternPiece::Splat)) && !is_asset(suffix(page))
+    let captures = source.pieces.iter().filter(|piece| !matches!(piece, PatternPiece::Literal(_))).count();
+    let Some(last) = captures.checked_sub(1) else { return false };
+    let shows_capture = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Capture(number) if usize::from(*number) == last);
+    let is_asset_itself = match source.pieces.last() {
+        // `/:version/app.js` and `/:name.js` are about scripts.
+        Some(PatternPiece::Literal(end)) => is_asset(suffix(file_name(end))),
+        _ => false,
+    };
+    let is_page = match path.pieces.last() {
+        Some(TemplatePiece::Literal(end)) => !is_asset(suffix(file_name(end))),
+        _ => true,
+    };
+    is_page && !is_asset_itself && !path.pieces.iter().any(shows_capture)
 }
 
 /// Returns the note about a rule that answers requests for missing assets with a page, as the host of its dialect does.

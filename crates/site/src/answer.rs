@@ -208,6 +208,17 @@ impl<'a> Answer<'a> {
         }
     }
 
+    /// Returns the head of the file that the answer is from.
+    pub(crate) fn head(&self) -> Option<Head<'a>> {
+        match self.fields {
+            Fields::Canned { head, .. } | Fields::Partial { head, .. } | Fields::NotModified { head, .. } => {
+                Some(head)
+            }
+            Fields::Multipart { multipart, .. } => Some(*multipart.head()),
+            Fields::Redirect(_) | Fields::BuiltIn { .. } => None,
+        }
+    }
+
     pub(crate) fn redirect(status: u16, location: Location<'a>, reason: Reason) -> Answer<'a> {
         let fields = Fields::Redirect(location);
         Answer { status, fields, body: Body::Empty, content_length: Some(0), reason, site_fields: None }

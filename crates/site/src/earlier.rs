@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
-use cannery_archive::{Archive, Corrupt, Head, Key, Origin, Record, Resource};
+use cannery_archive::{Archive, Corrupt, Key, Origin, Record, Resource};
 
 use crate::answer::{Answer, Reason};
 use crate::deliver::{Delivery, HeadKind};
+use crate::immutable::is_immutable;
 use crate::lookup::Lookup;
 use crate::request::{Method, Request};
 use crate::resolve::{self, Search};
@@ -107,39 +108,4 @@ fn immutable_file<'a>(
 ) -> Result<Option<Resource<'a>>, Corrupt> {
     let Some(Record::Resource(resource)) = archive.path(host, key)? else { return Ok(None) };
     Ok(is_immutable(archive, &resource)?.then_some(resource))
-}
-
-/// Returns `true` if a resource is a file with `Cache-Control: immutable`, so that its name never refers to other content, and no
-/// page: a page that was taken down stays down.
-///
-/// # Errors
-/// Returns [`Corrupt`] if the archive is corrupt.
-pub fn is_immutable(archive: &Archive, resource: &Resource<'_>) -> Result<bool, Corrupt> {
-    if !matches!(resource.origin, Origin::File | Origin::Carried) || resource.status != 200 {
-        return Ok(false);
-    }
-    let Some(representation) = resource.representations().next().transpose()? else { return Ok(false) };
-    let head = archive.head(representation.head)?;
-    Ok(has_immutable(&head) && !is_page(&head))
-}
-
-fn is_page(head: &Head<'_>) -> bool {
-    let mut parts = head.content_type().splitn(2, |byte| *byte == b':');
-    let value = parts.nth(1).unwrap_or_default().trim_ascii_start();
-    let begins_with =
-        |name: &[u8]| value.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
-    begins_with(b"text/html") || begins_with(b"application/xhtml+xml")
-}
-
-/// Returns `true` if a head has `Cache-Control` with `immutable` (RFC 8246 §2).
-fn has_immutable(head: &Head<'_>) -> bool {
-    let mut lines = head.resource().split(|byte| *byte == b'\n').filter_map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        Some((&line[..colon], &line[colon + 1..]))
-    });
-    lines.any(|(name, value)| {
-        let mut directives = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        name.eq_ignore_ascii_case(b"cache-control")
-            && directives.any(|directive| directive.eq_ignore_ascii_case(b"immutable"))
-    })
 }

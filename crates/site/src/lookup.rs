@@ -6,12 +6,17 @@ use crate::answer::{Answer, Reason};
 use crate::captures::{Captures, Runs};
 use crate::deliver::{self, Delivery, HeadKind};
 use crate::failure::Failure;
+use crate::immutable::{has_immutable, is_data};
 use crate::location::{LOCATION_BYTES_MAX, Location};
 use crate::range::Parts;
 use crate::request::{Method, Request};
 use crate::resolve::{Found, Search};
 use crate::site_fields::{SiteFields, is_caching_field, matches_host};
 use crate::sites::{Place, Sites};
+
+/// The archiver's values for files that may change.
+const REVALIDATED: &[u8] = b"public, no-cache";
+const REUSED_FOR_AN_HOUR: &[u8] = b"public, max-age=3600";
 
 /// A request and the place in an archive where its response is looked up.
 #[derive(Clone, Copy)]
@@ -107,13 +112,23 @@ impl<'a> Lookup<'a, '_> {
             Err(failure) => (self.error_response(failure), HeadKind::Plain),
         };
 
+        let mut has_fields = false;
         if head == HeadKind::Plain && self.archive.facts().header_rules {
             match header_rules.find(self.archive, self.place, CachingRules::of(&answer)) {
-                Ok(()) if header_rules.fields.is_empty() => {}
-                Ok(()) => answer.site_fields = Some(&header_rules.fields),
+                Ok(()) => has_fields = !header_rules.fields.is_empty(),
                 // Without these fields, the response could lack the protection that the site's author wants.
                 Err(corrupt) => answer = self.error_response(corrupt.into()),
             }
+        }
+        if let Some(caching) = caching_elsewhere(&answer) {
+            if !has_fields {
+                header_rules.fields.clear();
+            }
+            header_rules.fields.set_caching(caching);
+            has_fields = true;
+        }
+        if has_fields {
+            answer.site_fields = Some(&header_rules.fields);
         }
         if self.request.method == Method::Head { answer.without_body() } else { answer }
     }
@@ -242,6 +257,16 @@ impl HeaderRuleSearch {
             Ok(())
         })
     }
+}
+
+/// Returns the `Cache-Control` of an immutable file that a rule with captures shows under another path. Only the file's own path is
+/// known to be fingerprinted, and the rule may lead elsewhere tomorrow.
+fn caching_elsewhere(answer: &Answer<'_>) -> Option<&'static [u8]> {
+    let head = match answer.reason {
+        Reason::Rule(_) if answer.status < 400 => answer.head()?,
+        _ => return None,
+    };
+    has_immutable(&head).then(|| if is_data(&head) { REVALIDATED } else { REUSED_FOR_AN_HOUR })
 }
 
 /// Returns a redirect, or a failure if its `Location` is longer than we send.

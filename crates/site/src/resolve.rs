@@ -1,4 +1,5 @@
-//! Resolves a path to a record: exact path, then slash redirect, then rules, then fallback pages.
+//! Resolves a path to a record: exact path, then slash redirect, then rules, then fallback pages. Of a host without a site of its
+//! own, each step covers the default site too.
 //!
 //! A path with a record costs one lookup. For the others we search the index of the rules, and then the scopes from the root
 //! down, in one pass over the path and no deeper than the deepest scope of the site.
@@ -50,7 +51,7 @@ pub(crate) struct Search {
     pub(crate) candidates: Candidates,
 }
 
-/// Resolves a path on each site that is searched for the host, until one has it. The captures of a rule are in `search`.
+/// Resolves a path on the sites that are searched for the host. The captures of a rule are in `search`.
 pub(crate) fn resolve<'a>(
     archive: &'a Archive,
     place: Place<'a>,
@@ -58,38 +59,33 @@ pub(crate) fn resolve<'a>(
     search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
     let Place { host, key, .. } = place;
-    if host.is_none() {
-        return resolve_on(archive, None, key, intent, search);
-    }
     for site in Sites::new(archive, host) {
-        let found = resolve_on(archive, site?, key, intent, search)?;
-        if !matches!(found, Found::Nothing) {
+        if let Some(found) = find_path(archive, site?, key, search)? {
             return Ok(found);
         }
-    }
-    Ok(Found::Nothing)
-}
-
-/// Resolves a path on one site.
-fn resolve_on<'a>(
-    archive: &'a Archive,
-    host: Option<&'a [u8]>,
-    key: Key<'a>,
-    intent: Intent,
-    search: &mut Search,
-) -> Result<Found<'a>, Corrupt> {
-    if archive.facts().forced_rules
-        && let Some(matched) = first_rule(archive, host, key, RuleFilter::Forcing, search)?
-    {
-        return Ok(Found::rule(matched));
-    }
-    if let Some(record) = archive.path(host, key)? {
-        return Ok(Found::path(record));
     }
     find_fallback(archive, host, key, intent, search)
 }
 
-/// Resolves a path without a record on one site.
+/// Finds a rule with precedence over files, or the record of the path itself, on one site.
+fn find_path<'a>(
+    archive: &'a Archive,
+    site: Option<&'a [u8]>,
+    key: Key<'a>,
+    search: &mut Search,
+) -> Result<Option<Found<'a>>, Corrupt> {
+    if archive.facts().forced_rules
+        && let Some(matched) = first_rule(archive, site, key, RuleFilter::Forcing, search)?
+    {
+        return Ok(Some(Found::rule(matched)));
+    }
+    Ok(archive.path(site, key)?.map(Found::path))
+}
+
+/// Resolves a path without a record on the sites of a host.
+///
+/// Each step covers all sites before the next one begins: a file of the default site wins over the pattern of a rule that is for
+/// one host, as it does over all other patterns.
 #[inline(never)]
 pub(crate) fn find_fallback<'a>(
     archive: &'a Archive,
@@ -98,25 +94,40 @@ pub(crate) fn find_fallback<'a>(
     intent: Intent,
     search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
-    if archive.facts().slash_redirects
-        && let Some(found) = other_slash(archive, host, key)?
-    {
-        return Ok(found);
+    if archive.facts().slash_redirects {
+        for site in Sites::new(archive, host) {
+            if let Some(found) = other_slash(archive, site?, key)? {
+                return Ok(found);
+            }
+        }
     }
 
     let wanted = Wanted::new(key, intent);
     let filter = if wanted.refuses_pages { RuleFilter::YieldingForAssets } else { RuleFilter::Yielding };
-    if let Some(matched) = first_rule(archive, host, key, filter, search)? {
-        return Ok(Found::rule(matched));
+    for site in Sites::new(archive, host) {
+        if let Some(matched) = first_rule(archive, site?, key, filter, search)? {
+            return Ok(Found::rule(matched));
+        }
     }
 
-    let found = nearest_fallback_page(archive, host, key, &wanted)?;
+    for site in Sites::new(archive, host) {
+        let found = nearest_fallback_page(archive, site?, key, &wanted)?;
+        if !matches!(found, Found::Nothing) {
+            return Ok(found);
+        }
+    }
     // A rule for pages would match: report that the path is a missing asset.
-    let is_refused = wanted.refuses_pages
-        && matches!(found, Found::Nothing)
-        && archive.root(host)?.map_or(Ok(false), |root| root.has_rules_for_pages())?
-        && first_rule(archive, host, key, RuleFilter::Yielding, search)?.is_some();
-    Ok(if is_refused { Found::MissingAsset } else { found })
+    if wanted.refuses_pages {
+        for site in Sites::new(archive, host) {
+            let site = site?;
+            if archive.root(site)?.map_or(Ok(false), |root| root.has_rules_for_pages())?
+                && first_rule(archive, site, key, RuleFilter::Yielding, search)?.is_some()
+            {
+                return Ok(Found::MissingAsset);
+            }
+        }
+    }
+    Ok(Found::Nothing)
 }
 
 /// The kinds of responses that a request for a missing path may get.

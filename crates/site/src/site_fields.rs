@@ -19,6 +19,8 @@ pub struct SiteFields {
     removed: u8,
     replaces_content_type: bool,
     replaces_caching: bool,
+    /// A `Cache-Control` of the server, which replaces that of the page.
+    caching: Option<&'static [u8]>,
 }
 
 /// A value of a field. A line can have several values, which form a linked list.
@@ -59,15 +61,21 @@ impl Default for SiteFields {
             removed: 0,
             replaces_content_type: false,
             replaces_caching: false,
+            caching: None,
         }
     }
 }
 
 /// A field line that header rules add.
 #[derive(Debug, Clone, Copy)]
-pub struct SiteLine<'a> {
-    fields: &'a SiteFields,
-    index: usize,
+pub struct SiteLine<'a>(LineSource<'a>);
+
+#[derive(Debug, Clone, Copy)]
+enum LineSource<'a> {
+    /// A line of the archive.
+    Rules(&'a SiteFields, usize),
+    /// The value of `Cache-Control`.
+    Caching(&'static [u8]),
 }
 
 impl SiteFields {
@@ -77,6 +85,13 @@ impl SiteFields {
         self.removed = 0;
         self.replaces_content_type = false;
         self.replaces_caching = false;
+        self.caching = None;
+    }
+
+    /// Replaces the `Cache-Control` of the page.
+    pub(crate) fn set_caching(&mut self, value: &'static [u8]) {
+        self.replaces_caching = true;
+        self.caching = Some(value);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -169,7 +184,8 @@ impl SiteFields {
 
     fn all(&self) -> impl Iterator<Item = SiteLine<'_>> {
         let first = (0..self.count).filter(|index| self.lines[*index].is_first);
-        first.map(|index| SiteLine { fields: self, index })
+        let caching = self.caching.map(LineSource::Caching);
+        first.map(|index| LineSource::Rules(self, index)).chain(caching).map(SiteLine)
     }
 }
 
@@ -177,17 +193,22 @@ impl<'a> SiteLine<'a> {
     /// Returns the field name in the letter case of HTTP/1.
     #[must_use]
     pub fn name(&self, file: &'a [u8]) -> &'a [u8] {
-        self.fields.lines[self.index].name.bytes(file)
+        match self.0 {
+            LineSource::Rules(fields, index) => fields.lines[index].name.bytes(file),
+            LineSource::Caching(_) => b"Cache-Control",
+        }
     }
 
     /// Returns the values of the line, which are joined with `, `.
     pub fn values(&self, file: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let fields = self.fields;
-        let mut next = Some(self.index);
-        std::iter::from_fn(move || {
-            let line = &fields.lines[next?];
-            next = (line.next != 0).then_some(line.next.into());
-            Some(line.value.bytes(file))
+        let mut next = Some(self.0);
+        std::iter::from_fn(move || match next.take()? {
+            LineSource::Rules(fields, index) => {
+                let line = &fields.lines[index];
+                next = (line.next != 0).then(|| LineSource::Rules(fields, line.next.into()));
+                Some(line.value.bytes(file))
+            }
+            LineSource::Caching(value) => Some(value),
         })
     }
 }

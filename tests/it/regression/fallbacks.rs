@@ -119,7 +119,12 @@ fn rewrite_to_a_hashed_file_is_not_immutable() {
 /// Scripts that asked for data got HTML, and crawlers got it for `/robots.txt`.
 #[test]
 fn missing_data_is_a_404() {
-    for kind in [("200.html", "<p>app"), ("_redirects", "/* /index.html 200\n")] {
+    for kind in [
+        ("200.html", "<p>app"),
+        ("_redirects", "/* /index.html 200\n"),
+        ("_redirects", "/:page /index.html 200\n/:folder/:page /index.html 200\n/:a/ /index.html 200\n"),
+        ("_redirects", "/:page / 200\n/:folder/* / 200\n"),
+    ] {
         let server = site(&[kind], &[]);
         let suffixes = "json jsonld xml rss atom txt webmanifest pdf zip gz br tar csv md m3u8 ts m4s vtt data bin pck \
                         unityweb wav mp3 js css png woff2 map wasm PDF sh py";
@@ -165,5 +170,68 @@ fn request_decides_between_page_and_error() {
         let response = server.request("GET", target, fields);
         assert_eq!(response.status, status, "{target} {fields}");
         assert!(status == 200 || response.field("Cache-Control") == Some("no-store"), "{target} {fields}");
+    }
+}
+
+#[test]
+fn page_of_a_folder_that_is_captured_does_not_replace_a_script() {
+    let files = [
+        ("app/index.html", "<p>app"),
+        ("pages/node.js.html", "<p>node"),
+        (
+            "_redirects",
+            "/app/:page /app/ 200\n/:lang/all/* /:lang/index.html 200\n/blog/:page /pages/:page.html 200\n",
+        ),
+    ];
+    let server = site(&files, &[]);
+    for (target, fields, status) in [
+        ("/app/user", "", 200),
+        ("/app/gone.js", "", 404),
+        ("/app/gone.js", "Sec-Fetch-Dest: document\r\n", 200),
+        ("/app/user", "Sec-Fetch-Dest: script\r\n", 404),
+        ("/app/all/user", "", 200),
+        ("/app/all/a/gone.css", "", 404),
+        ("/blog/node.js", "", 200),
+        ("/blog/gone.js", "", 404),
+    ] {
+        let response = server.request("GET", target, fields);
+        assert_eq!(response.status, status, "{target} {fields}");
+        assert_not_reused_unless_file(&response, target);
+    }
+}
+
+fn assert_not_reused_unless_file(response: &Response, what: &str) {
+    if response.status != 200 || response.body == PAGE {
+        assert_not_reused(response, what);
+    }
+}
+
+/// Browsers kept the bytes for a year under a path that the next release may lead elsewhere.
+#[test]
+fn immutable_file_is_not_immutable_under_a_captured_path() {
+    // The name has the first digits of the SHA-256 of the content `x`.
+    let script = "assets/app-2d711642b726b044.js";
+    let rules = "/old/* /assets/:splat 200\n/latest/:name /assets/:name-2d711642b726b044.js 200\n";
+    for headers in ["", "/*\n  X-Kept: 1\n", ASSETS_ARE_IMMUTABLE] {
+        let files = [(script, "x"), ("assets/data.json", "{}"), ("_redirects", rules), ("_headers", headers)];
+        let server = site(&files, &["--immutable", "/assets/"]);
+        for target in ["/old/app-2d711642b726b044.js", "/latest/app", "/old/data.json", "/old/a.js"] {
+            let expected =
+                if target == "/old/data.json" { "public, no-cache" } else { "public, max-age=3600" };
+            for fields in ["", "Range: bytes=0-0\r\n", "Range: bytes=0-0,-1\r\n", "If-None-Match: *\r\n"] {
+                let response = server.request("GET", target, fields);
+                assert!([200, 206, 304].contains(&response.status), "{target} {fields}: {}", response.status);
+                let values: Vec<_> = response
+                    .fields
+                    .iter()
+                    .filter(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"))
+                    .collect();
+                assert_eq!(values.len(), 1, "{target} {fields}: {values:?}");
+                assert_eq!(values[0].1, expected, "{target} {fields}");
+            }
+            let kept = headers.starts_with("/*").then_some("1");
+            assert_eq!(server.get(target).field("X-Kept"), kept, "{target}");
+        }
+        assert!(server.get(&format!("/{script}")).field("Cache-Control").unwrap().contains("immutable"));
     }
 }

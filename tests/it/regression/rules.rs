@@ -297,3 +297,36 @@ fn canonical_addresses_redirect_the_others() {
     }
     assert_eq!((server.get("/docs").status, server.get("/none").status), (308, 404));
 }
+
+/// A rule for one host hid the files of the site that the host shares.
+#[test]
+fn files_win_over_patterns_of_a_host_without_a_site() {
+    let rules = "://app.example/* /app.html 200\n://www.example/* https://example/:splat 302\n\
+                 ://forced.example/* https://example/:splat 302!\n://*.below.example/:page /app.html 200\n";
+    let files = [
+        ("index.html", "home"),
+        ("app.html", "app"),
+        ("style.css", "style"),
+        ("docs/index.html", "docs"),
+        ("200.html", "fallback"),
+        ("_redirects", rules),
+    ];
+    let server = site(&files);
+    let request = |host: &str, target: &str| {
+        let response = server.request_host(host, "GET", target, "");
+        let text = response.field("Location").map(str::to_owned);
+        (response.status, text.unwrap_or_else(|| String::from_utf8_lossy(&response.body).into_owned()))
+    };
+    for host in ["app.example", "www.example", "a.below.example", "other.example"] {
+        assert_eq!(request(host, "/"), (200, "home".into()), "{host}");
+        assert_eq!(request(host, "/style.css"), (200, "style".into()), "{host}");
+        assert_eq!(request(host, "/docs"), (308, "/docs/".into()), "{host}");
+    }
+    assert_eq!(request("app.example", "/user"), (200, "app".into()));
+    assert_eq!(request("app.example", "/gone.js").0, 404, "a missing script");
+    assert_eq!(request("www.example", "/user"), (302, "https://example/user".into()));
+    assert_eq!(request("www.example", "/gone.js"), (302, "https://example/gone.js".into()));
+    assert_eq!(request("a.below.example", "/user"), (200, "app".into()));
+    assert_eq!(request("a.below.example", "/a/b"), (200, "fallback".into()));
+    assert_eq!(request("forced.example", "/style.css"), (302, "https://example/style.css".into()));
+}

@@ -293,7 +293,16 @@ fn catch_all_page_does_not_answer_for_assets() {
         ("/* /index.html 200!", false),
         ("/* /index.html 404", false),
         ("/img/* /img/none.png 200", false),
-        ("/:a /index.html 200", false),
+        ("/:a /index.html 200", true),
+        ("/:a/:b / 200", true),
+        ("/app/:id/edit /app.html 200", true),
+        ("/:lang/* /:lang/index.html 200", true),
+        ("/:lang/:page /:lang 200", true),
+        ("/:a /index.html 200!", false),
+        ("/a /index.html 200", false),
+        ("/:version/app.js /index.html 200", false),
+        ("/:page /pages/:page.html 200", false),
+        ("/:page /none.png 200", false),
         ("/* /app/:splat 200", false),
     ] {
         assert_eq!(rule(line).pages_only, pages_only, "{line}");
