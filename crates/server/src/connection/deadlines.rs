@@ -29,7 +29,7 @@ impl<S: Socket> Connection<S> {
         let awaits = self.protocol.awaits();
         if awaits == Awaits::Request && !self.is_sending() {
             self.wait = Wait::Request;
-            self.deadline = cx.clock.idle_until;
+            self.deadline = self.protocol.idle_until(cx.clock.idle_until);
             self.count_idle_memory(cx);
             return;
         }

@@ -237,6 +237,14 @@ impl Protocol {
         }
     }
 
+    /// Returns when an idle connection ends: `renewed`, or over HTTP/2 earlier if there was no request meanwhile.
+    pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
+        match self {
+            Protocol::H2(http2) => http2.idle_until(renewed),
+            Protocol::H1(_) | Protocol::HandledH1(_) => renewed,
+        }
+    }
+
     /// Handles that nothing is received until the socket has room again: requests that are incomplete are not late for that.
     pub(super) fn pause(&mut self, now: Instant) {
         if let Protocol::H2(http2) = self {

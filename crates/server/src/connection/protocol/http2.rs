@@ -26,6 +26,10 @@ pub(in crate::connection) struct Http2 {
     pub(super) is_going_away: bool,
     /// Bytes that were written since [`Protocol::bytes_since_last`](super::Protocol::bytes_since_last).
     pub(super) bytes: StreamBytes,
+    /// Whether there was a request since the connection was idle.
+    is_active: bool,
+    /// When the connection ends, if there is no further request.
+    idle_until: Option<Instant>,
     /// When the client must have opened its windows further, if bodies wait for that.
     window_deadline: Option<Instant>,
     /// Since when nothing is received, because the socket has no room.
@@ -44,6 +48,8 @@ impl Http2 {
             has_begun: false,
             is_going_away: false,
             bytes: StreamBytes::default(),
+            is_active: true,
+            idle_until: None,
             window_deadline: None,
             paused_since: None,
             paused: Duration::ZERO,
@@ -93,6 +99,8 @@ impl Http2 {
             let (used, step) = self.http.next_request(rest, heads, output);
             self.bytes.other += output.length() - before;
             *rest = &rest[used..];
+            self.is_active |=
+                matches!(step, h2::Step::Request(_) | h2::Step::Refused(..) | h2::Step::Received(..));
             let (stream, refusal) = match step {
                 h2::Step::Request(stream) => (stream, None),
                 h2::Step::Refused(stream, refusal) => (stream, Some(refusal)),
@@ -190,6 +198,8 @@ impl Http2 {
 
     /// Returns what is late first: the oldest incomplete request, the handler that runs longest, or a client that opens no window.
     pub(super) fn next_deadline(&mut self, now: Instant, timeouts: &Timeouts) -> Option<(Wait, Instant)> {
+        // A part of a frame may belong to a PING.
+        self.is_active |= self.http.awaits() != h2::Awaits::Head;
         self.window_deadline = match self.window_deadline {
             _ if !self.http.has_pending_bytes() => None,
             // Small window updates don't extend it: the bytes of the whole time are compared.
@@ -206,6 +216,15 @@ impl Http2 {
 
     pub(super) fn renew_window_deadline(&mut self, deadline: Instant) {
         self.window_deadline = Some(deadline);
+    }
+
+    /// Returns when an idle connection ends, which is `renewed` after a request. Other frames, such as PING, don't extend the time.
+    pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
+        if std::mem::take(&mut self.is_active) {
+            self.idle_until = renewed;
+        }
+        // While the server drains, connections have less time.
+        self.idle_until.min(renewed)
     }
 
     pub(super) fn pause(&mut self, now: Instant) {
