@@ -116,6 +116,20 @@ impl ClientOptions {
     }
 }
 
+/// Returns the record with the `ClientHello` of a client of the server `name`.
+///
+/// # Panics
+///
+/// Panics if `name` is not a server name.
+#[must_use]
+pub fn client_hello(name: &str, config: ClientConfig) -> Vec<u8> {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut hello = Vec::new();
+    connection.write_tls(&mut hello).unwrap();
+    hello
+}
+
 /// Completes the handshake with the server `name`, a DNS name or an address, over a TCP connection.
 ///
 /// # Errors

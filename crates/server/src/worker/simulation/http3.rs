@@ -44,6 +44,9 @@ const SEEDS: u64 = 400;
 /// Loop iterations after which a run must have ended.
 const ITERATIONS_MAX: usize = 50_000;
 
+/// The value of the field that refers to HTTP/3.
+pub(super) const ALT_SVC: &str = "h3=\":443\"";
+
 /// The address of the server.
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 443);
 
@@ -53,7 +56,8 @@ const PREDECESSOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST),
 /// How long the server drains when it stops. A client that has lost every datagram for seconds may not be done by then.
 const DRAIN: Duration = Duration::from_secs(60);
 
-static CONTEXT: LazyLock<quic::Context> = LazyLock::new(|| {
+/// TLS with a certificate for `localhost`.
+pub(super) static TLS_CONTEXT: LazyLock<cannery_secure::Context> = LazyLock::new(|| {
     let now = SystemTime::now();
     let settings = Settings {
         certificates: Certificates::self_signed(SelfSigned::Ecdsa, &["localhost".to_owned()], now).unwrap(),
@@ -62,8 +66,11 @@ static CONTEXT: LazyLock<quic::Context> = LazyLock::new(|| {
         protocols: vec![Protocol::Http2],
         now,
     };
-    quic::Context::new(&cannery_secure::Context::new(settings).unwrap(), None, EarlyData::Refused).unwrap()
+    cannery_secure::Context::new(settings).unwrap()
 });
+
+static CONTEXT: LazyLock<quic::Context> =
+    LazyLock::new(|| quic::Context::new(&TLS_CONTEXT, None, EarlyData::Refused).unwrap());
 
 #[test]
 fn responses_over_any_path_are_whole() {
@@ -496,9 +503,20 @@ pub(super) fn worker(
     let config = Config { drain: DRAIN, ..Config::plain(config::Content::Dummy { body: b"" }) };
     let listeners = [(ListenerKind::Plain, SimulatedListener)];
     let stop = Arc::new(StopFlag::default());
+    let plan = Plan::new(&config, listeners, Arc::clone(current), stop, Observer::default());
+    let plan = plan.with_http3(http3_plan(network, predecessor, random), ALT_SVC.to_owned());
+    Worker::new(Simulated::new(network.clone()), plan).expect("the simulation watches any socket")
+}
+
+/// Returns what a worker needs to serve HTTP/3 on a network.
+pub(super) fn http3_plan(
+    network: &Network,
+    predecessor: Option<SocketAddr>,
+    random: &mut Random,
+) -> Http3Plan<SimulatedDatagrams> {
     let mut seed = [0; 32];
     seed[..8].copy_from_slice(&random.number().to_le_bytes());
-    let http3 = Http3Plan {
+    Http3Plan {
         context: CONTEXT.clone(),
         worker: 0,
         generation: Generation::new(0),
@@ -509,10 +527,7 @@ pub(super) fn worker(
         predecessors: predecessor.into_iter().collect(),
         drain: DRAIN,
         notices: std::sync::mpsc::channel().0,
-    };
-    let plan = Plan::new(&config, listeners, Arc::clone(current), stop, Observer::default());
-    let plan = plan.with_http3(http3, "h3=\":443\"".to_owned());
-    Worker::new(Simulated::new(network.clone()), plan).expect("the simulation watches any socket")
+    }
 }
 
 /// Returns a path that impairs datagrams in some of the possible ways.

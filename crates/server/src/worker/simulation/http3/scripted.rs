@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use cannery_eventloop::simulated::DatagramPeer;
 use cannery_eventloop::{Datagram, Ecn, Train};
-use cannery_testkit::http3::{CONTROL_STREAM, HEADERS, SETTINGS, field_section, frame, varint};
+use cannery_testkit::http3::{
+    CONTROL_STREAM, DATA, GOAWAY, HEADERS, SETTINGS, decode, field_section, frame, take_frame, varint,
+};
 use cannery_testkit::tls::ClientOptions;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
@@ -17,6 +19,9 @@ use quinn_proto::{
 
 use super::SERVER;
 
+/// Bytes of each response that are kept, to read its status.
+const KEPT_BYTES: usize = 1000;
+
 /// An action of a client.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker::simulation) enum Deed {
@@ -24,8 +29,19 @@ pub(in crate::worker::simulation) enum Deed {
     Request { name: usize, method: &'static str, path: &'static str, ends: bool },
     /// Begins a request, and sends half of its head.
     HalfHead { name: usize },
+    /// Sends a frame of content.
+    Content { name: usize, bytes: usize },
     /// Ends the request with this name.
     End { name: usize },
+}
+
+/// Which datagrams a client takes note of. It loses all others.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker::simulation) enum Hearing {
+    All,
+    /// After its requests, one in this time.
+    OneIn(Duration),
+    Nothing,
 }
 
 /// How a client receives.
@@ -37,8 +53,7 @@ pub(in crate::worker::simulation) struct Habits {
     pub(in crate::worker::simulation) bytes_per_second: usize,
     /// How often it sends a PING.
     pub(in crate::worker::simulation) pings: Duration,
-    /// After its requests, it takes note of one datagram in this time, and loses all others.
-    pub(in crate::worker::simulation) hears_every: Option<Duration>,
+    pub(in crate::worker::simulation) hearing: Hearing,
 }
 
 impl Habits {
@@ -47,7 +62,7 @@ impl Habits {
         window: 1 << 20,
         bytes_per_second: usize::MAX,
         pings: Duration::from_secs(5),
-        hears_every: None,
+        hearing: Hearing::All,
     };
 }
 
@@ -62,6 +77,12 @@ pub(in crate::worker::simulation) struct Scripted {
     done: usize,
     connected_at: Option<Instant>,
     streams: BTreeMap<usize, StreamId>,
+    /// The first bytes of each response.
+    responses: BTreeMap<usize, Vec<u8>>,
+    /// Content for which the server has opened no window yet.
+    contents: BTreeMap<StreamId, Vec<u8>>,
+    /// The bytes of the server's own streams.
+    server_streams: BTreeMap<StreamId, Vec<u8>>,
     next_hearing: Option<Instant>,
     next_reading: Instant,
     finished: usize,
@@ -94,6 +115,9 @@ impl Scripted {
             done: 0,
             connected_at: None,
             streams: BTreeMap::new(),
+            responses: BTreeMap::new(),
+            contents: BTreeMap::new(),
+            server_streams: BTreeMap::new(),
             next_hearing: None,
             next_reading: now,
             finished: 0,
@@ -106,6 +130,24 @@ impl Scripted {
     /// Returns how many responses it has read to the end.
     pub(in crate::worker::simulation) fn finished(&self) -> usize {
         self.finished
+    }
+
+    /// Returns the status of the response to the request with this name, once it has come.
+    pub(in crate::worker::simulation) fn status(&self, name: usize) -> Option<u16> {
+        let (kind, section) = take_frame(&mut self.responses.get(&name)?.as_slice())?;
+        assert_eq!(kind, HEADERS, "a response begins with its head");
+        let (_, status) = decode(section).into_iter().find(|(name, _)| name == ":status")?;
+        status.parse().ok()
+    }
+
+    /// Returns `true` once the server has sent GOAWAY.
+    pub(in crate::worker::simulation) fn has_goaway(&self) -> bool {
+        self.server_streams.values().any(|bytes| {
+            let Some(mut frames) = bytes.strip_prefix(varint(CONTROL_STREAM).as_slice()) else {
+                return false;
+            };
+            std::iter::from_fn(|| take_frame(&mut frames)).any(|(kind, _)| kind == GOAWAY)
+        })
     }
 
     fn next_deed(&self) -> Option<Instant> {
@@ -127,10 +169,17 @@ impl Scripted {
                 _ => {}
             }
         }
+        self.read_server_streams(&mut connection);
         while self.next_deed().is_some_and(|at| at <= now) && !self.is_over {
             let (_, deed) = self.script[self.done];
             self.done += 1;
             self.perform(deed, &mut connection);
+        }
+        for (id, waiting) in &mut self.contents {
+            // The server may have stopped it.
+            while let Ok(written @ 1..) = connection.send_stream(*id).write(waiting) {
+                waiting.drain(..written);
+            }
         }
         if now >= self.next_reading {
             self.next_reading = now + Duration::from_secs(1);
@@ -165,8 +214,26 @@ impl Scripted {
                 connection.send_stream(id).write(&head[..head.len() / 2]).expect("the stream is empty");
                 self.streams.insert(name, id);
             }
+            Deed::Content { name, bytes } => {
+                let waiting = self.contents.entry(self.streams[&name]).or_default();
+                waiting.extend(frame(DATA, &vec![b'x'; bytes]));
+            }
             // The server may have reset it.
             Deed::End { name } => _ = connection.send_stream(self.streams[&name]).finish(),
+        }
+    }
+
+    fn read_server_streams(&mut self, connection: &mut Connection) {
+        while let Some(id) = connection.streams().accept(Dir::Uni) {
+            self.server_streams.insert(id, Vec::new());
+        }
+        for (id, bytes) in &mut self.server_streams {
+            let mut stream = connection.recv_stream(*id);
+            let Ok(mut chunks) = stream.read(true) else { continue };
+            while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+                bytes.extend_from_slice(&chunk.bytes);
+            }
+            let _ = chunks.finalize();
         }
     }
 
@@ -178,7 +245,12 @@ impl Scripted {
             let Ok(mut chunks) = stream.read(true) else { continue };
             while left > 0 {
                 match chunks.next(left) {
-                    Ok(Some(chunk)) => left -= chunk.bytes.len(),
+                    Ok(Some(chunk)) => {
+                        left -= chunk.bytes.len();
+                        let kept = self.responses.entry(*name).or_default();
+                        let room = KEPT_BYTES.saturating_sub(kept.len()).min(chunk.bytes.len());
+                        kept.extend_from_slice(&chunk.bytes[..room]);
+                    }
                     Ok(None) => {
                         self.finished += 1;
                         ended.push(*name);
@@ -201,14 +273,15 @@ impl Scripted {
 
 impl DatagramPeer for Scripted {
     fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
-        if let Some(every) = self.habits.hears_every
-            && self.done == self.script.len()
-            && datagram.bytes.len() > 100
-        {
-            if self.next_hearing.is_some_and(|next| now < next) {
-                return;
+        match self.habits.hearing {
+            Hearing::Nothing => return,
+            Hearing::OneIn(time) if self.done == self.script.len() && datagram.bytes.len() > 100 => {
+                if self.next_hearing.is_some_and(|next| now < next) {
+                    return;
+                }
+                self.next_hearing = Some(now + time);
             }
-            self.next_hearing = Some(now + every);
+            Hearing::OneIn(_) | Hearing::All => {}
         }
         self.buffer.clear();
         let bytes = BytesMut::from(&*datagram.bytes);
