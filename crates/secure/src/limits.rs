@@ -151,9 +151,12 @@ pub const QUIC_DATAGRAM_BYTES_MAX: u16 = 1452;
 /// max_udp_payload_size (RFC 9000 §18.2). A part of a datagram that waits for earlier data keeps a buffer of this length.
 pub const QUIC_RECEIVED_DATAGRAM_BYTES_MAX: u16 = 1472;
 
-/// The least time between two stateless resets of an endpoint, in milliseconds. Only clients of a connection that was lost
-/// in a crash need one.
-pub const QUIC_RESET_INTERVAL_MS: u64 = 100;
+/// Stateless resets of an endpoint in one burst. After a crash, each of its clients needs one, and learns by it that it must connect
+/// again. A reset is shorter than the datagram that it answers.
+pub const QUIC_RESETS_MAX: u32 = 32;
+
+/// Refill of this budget per second. Clients repeat their packets, and get a reset for a later one.
+pub const QUIC_RESETS_PER_SECOND: u32 = 10;
 
 /// The least time between two stateless resets that an endpoint computes, in milliseconds. One takes some microseconds, and an attacker
 /// can cause thousands in an iteration. One that isn't sent, because its receiver has closed its connection, may so delay another.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use quinn_proto::{ConnectionHandle, ConnectionId, DatagramEvent, EcnCodepoint, EndpointEvent, ServerConfig};
 
+use super::budget::TokenBucket;
 use super::buffers::DatagramBuffers;
 use super::cid::{ConnectionIds, Generation, Issuer, long_header_destination};
 use super::connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey};
@@ -22,7 +23,8 @@ use super::recently_closed::RecentlyClosed;
 use super::retry::contains_retry;
 use crate::limits::{
     QUIC_EARLY_DATAGRAMS_MAX, QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_HANDSHAKE_DATAGRAM_BYTES,
-    QUIC_RECEIVED_DATAGRAM_BYTES_MAX, QUIC_RESET_INTERVAL_MS, QUIC_VERSION_NEGOTIATION_INTERVAL_MS,
+    QUIC_RECEIVED_DATAGRAM_BYTES_MAX, QUIC_RESETS_MAX, QUIC_RESETS_PER_SECOND,
+    QUIC_VERSION_NEGOTIATION_INTERVAL_MS,
 };
 use crate::seed::derive;
 
@@ -40,7 +42,7 @@ pub struct Endpoint {
     half_open: HashMap<ConnectionId, HalfOpen>,
     recently_closed: RecentlyClosed,
     last_version_negotiation: Option<Instant>,
-    last_reset: Option<Instant>,
+    resets: TokenBucket,
 }
 
 /// The configurations for new connections, of which `quinn-proto` uses one.
@@ -144,7 +146,7 @@ impl Endpoint {
             half_open: HashMap::new(),
             recently_closed: RecentlyClosed::default(),
             last_version_negotiation: None,
-            last_reset: None,
+            resets: TokenBucket::new(QUIC_RESETS_MAX, QUIC_RESETS_PER_SECOND),
         }
     }
 
@@ -229,26 +231,27 @@ impl Endpoint {
             && !self.is_of_half_open(datagram)
     }
 
-    /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1), a stateless reset too soon
-    /// after the last one (§10.3.3), or one to a peer that has closed its connection.
+    /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1), a stateless reset after too many
+    /// others (§10.3.3), or one to a peer that has closed its connection.
     fn limit_reply(&mut self, now: Instant, transmit: Transmit, reply: &[u8]) -> Received {
-        let (last, interval_ms) = match PacketType::of(reply) {
+        let is_permitted = match PacketType::of(reply) {
             Some(PacketType::VersionNegotiation) => {
-                (&mut self.last_version_negotiation, QUIC_VERSION_NEGOTIATION_INTERVAL_MS)
+                let interval = Duration::from_millis(QUIC_VERSION_NEGOTIATION_INTERVAL_MS);
+                let last = self.last_version_negotiation;
+                let is_permitted = last.is_none_or(|last| now.saturating_duration_since(last) >= interval);
+                if is_permitted {
+                    self.last_version_negotiation = Some(now);
+                }
+                is_permitted
             }
-            Some(PacketType::Short) if self.recently_closed.had_peer(now, &transmit.destination) => {
-                return Received::Dropped;
+            Some(PacketType::Short) if self.recently_closed.had_peer(now, &transmit.destination) => false,
+            Some(PacketType::Short) => {
+                self.resets.refill(now);
+                self.resets.take(1).is_ok()
             }
-            Some(PacketType::Short) => (&mut self.last_reset, QUIC_RESET_INTERVAL_MS),
-            _ => return Received::Reply(transmit),
+            _ => true,
         };
-
-        let interval = Duration::from_millis(interval_ms);
-        if last.is_some_and(|last| now.saturating_duration_since(last) < interval) {
-            return Received::Dropped;
-        }
-        *last = Some(now);
-        Received::Reply(transmit)
+        if is_permitted { Received::Reply(transmit) } else { Received::Dropped }
     }
 
     fn admit(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Received {
