@@ -5,6 +5,7 @@
 //! byte by byte. A packet that is a small part of its memory is therefore copied.
 
 use bytes::BytesMut;
+use quinn_proto::ConnectionId;
 
 use super::frames::{Ack, Frame, Frames, put_integer};
 use super::records::{Packets, Piece, Records};
@@ -43,8 +44,8 @@ enum Verdict {
     HiddenAcknowledged,
 }
 
-/// Handles the payload of a packet that has opened, with the records of its connection. The first packet has none.
-pub(super) fn receive(level: Level, payload: &mut BytesMut, records: Option<&Records>) {
+/// Handles the payload of a packet with this header that has opened, with the records of its connection. The first packet has none.
+pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, records: Option<&Records>) {
     let mut packets = records.map(Records::lock);
     let piece_count = packets.as_ref().map_or(0, |packets| packets.pieces.len());
     if let Some(packets) = &mut packets {
@@ -108,12 +109,22 @@ pub(super) fn receive(level: Level, payload: &mut BytesMut, records: Option<&Rec
                     packets.path_responses.push(token);
                 }
             }
+            Frame::RetireConnectionId(sequence) if level == Level::Application => {
+                if let Some(packets) = &mut packets
+                    && !packets.may_retire(sequence, header)
+                {
+                    verdict = Verdict::Violation;
+                }
+            }
             // `quinn-proto` takes it for one of the transport.
             Frame::ApplicationClose if matches!(level, Level::Initial | Level::Handshake) => {
                 verdict = Verdict::Violation;
             }
-            // RFC 9000 §12.5. RETIRE_CONNECTION_ID is 0x19, NEW_TOKEN 0x07, HANDSHAKE_DONE 0x1e.
-            Frame::Ack(_) | Frame::PathResponse(_) | Frame::Other(0x07 | 0x19 | 0x1e)
+            // RFC 9000 §12.5. NEW_TOKEN is 0x07, HANDSHAKE_DONE 0x1e.
+            Frame::Ack(_)
+            | Frame::PathResponse(_)
+            | Frame::RetireConnectionId(_)
+            | Frame::Other(0x07 | 0x1e)
                 if level == Level::Early =>
             {
                 verdict = Verdict::Violation;
@@ -122,6 +133,7 @@ pub(super) fn receive(level: Level, payload: &mut BytesMut, records: Option<&Rec
             | Frame::Ack(_)
             | Frame::PathChallenge(_)
             | Frame::PathResponse(_)
+            | Frame::RetireConnectionId(_)
             | Frame::ApplicationClose
             | Frame::Other(_) => {}
         }
@@ -210,6 +222,32 @@ impl Packets {
         if self.peer_ids.len() < QUIC_PEER_IDS_REMEMBERED_MAX {
             self.peer_ids.push((sequence, start));
         }
+        true
+    }
+
+    /// Records that our packet issues connection IDs.
+    pub(super) fn issue_ids(&mut self, payload: &[u8]) {
+        for (_, frame) in Frames::new(payload) {
+            if let Frame::NewConnectionId { sequence, id, .. } = frame
+                && self.own_ids.iter().all(|(known, _)| *known != sequence)
+            {
+                self.own_ids.push((sequence, ConnectionId::new(id)));
+            }
+        }
+    }
+
+    /// Retires one of our connection IDs. Returns `false` if it is the one in the header of the packet that says so (RFC 9000 §19.16).
+    fn may_retire(&mut self, sequence: u64, header: &[u8]) -> bool {
+        let destination = header.get(1..).unwrap_or_default();
+        let used = self.own_ids.iter().find(|(_, id)| destination.starts_with(id));
+        // The ID in our handshake has no frame of its own. Later ones are forgotten when they are retired, after which the client may
+        // use them in packets that are late.
+        let used = used.map(|(sequence, _)| *sequence).or((!self.has_retired_ids).then_some(0));
+        if used == Some(sequence) {
+            return false;
+        }
+        self.own_ids.retain(|(known, _)| *known != sequence);
+        self.has_retired_ids |= sequence > 0;
         true
     }
 

@@ -39,17 +39,17 @@ impl Delivery {
         self.unacknowledged
     }
 
-    /// Records that the packet with this number is sent.
-    pub(super) fn seal(&mut self, number: u64, payload: &[u8]) {
-        let bytes = stream_bytes(payload);
+    /// Records that the packet with this number is sent. Returns `true` if it issues a connection ID.
+    pub(super) fn seal(&mut self, number: u64, payload: &[u8]) -> bool {
+        let Contents { stream_bytes: bytes, issues_ids } = Contents::of(payload);
         if self.packets.is_empty() {
             if bytes == 0 {
-                return;
+                return issues_ids;
             }
             self.first = number;
         }
 
-        let Some(gap) = number.checked_sub(self.first + self.packets.len() as u64) else { return };
+        let Some(gap) = number.checked_sub(self.first + self.packets.len() as u64) else { return issues_ids };
         if gap > GAP_MAX {
             self.packets.clear();
             self.unacknowledged = 0;
@@ -59,6 +59,7 @@ impl Delivery {
         }
         self.packets.push_back(bytes);
         self.unacknowledged += u64::from(bytes);
+        issues_ids
     }
 
     /// Records the ACK frames of a packet that the peer has sent.
@@ -110,13 +111,27 @@ impl Delivery {
     }
 }
 
-/// Returns the length of the stream data in a payload. A frame that only ends its stream counts as a byte.
-fn stream_bytes(payload: &[u8]) -> u16 {
-    let bytes = Frames::new(payload).map(|(_, frame)| match frame {
-        Frame::Stream { bytes, .. } => bytes.max(1),
-        _ => 0,
-    });
-    u16::try_from(bytes.sum::<usize>()).unwrap_or(u16::MAX)
+/// What a packet of ours contains.
+struct Contents {
+    /// The length of the stream data. A frame that only ends its stream counts as a byte.
+    stream_bytes: u16,
+    /// Whether it has a NEW_CONNECTION_ID frame.
+    issues_ids: bool,
+}
+
+impl Contents {
+    fn of(payload: &[u8]) -> Self {
+        let mut stream_bytes = 0;
+        let mut issues_ids = false;
+        for (_, frame) in Frames::new(payload) {
+            match frame {
+                Frame::Stream { bytes, .. } => stream_bytes += bytes.max(1),
+                Frame::NewConnectionId { .. } => issues_ids = true,
+                _ => {}
+            }
+        }
+        Self { stream_bytes: u16::try_from(stream_bytes).unwrap_or(u16::MAX), issues_ids }
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ pub(super) enum Frame<'a> {
         retire_prior_to: u64,
         id: &'a [u8],
     },
+    /// The sequence number of an ID of the receiver's.
+    RetireConnectionId(u64),
     PathChallenge([u8; 8]),
     PathResponse([u8; 8]),
     /// CONNECTION_CLOSE by the application (type 0x1d).
@@ -113,6 +115,7 @@ fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
             rest.split_off(..16)?;
             Frame::NewConnectionId { sequence, retire_prior_to, id }
         }
+        0x19 => Frame::RetireConnectionId(read_integer(rest)?),
         0x1a => Frame::PathChallenge(read_token(rest)?),
         0x1b => Frame::PathResponse(read_token(rest)?),
         0x1d => {
@@ -136,8 +139,8 @@ fn skip_other(frame_type: u64, rest: &mut &[u8]) -> Option<()> {
         0x05 | 0x11 | 0x15 => skip_integers(rest, 2),
         // NEW_TOKEN
         0x07 => read_data(rest).map(drop),
-        // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID
-        0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 | 0x19 => skip_integers(rest, 1),
+        // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED
+        0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 => skip_integers(rest, 1),
         // CONNECTION_CLOSE by the transport
         0x1c => {
             skip_integers(rest, 2)?;

@@ -185,7 +185,7 @@ impl crypto::PacketKey for InitialKey {
         let opened = key.key.open_in_place(key.nonce(number), Aad::from(header), payload);
         let bytes = opened.map_err(|_| CryptoError)?.len();
         payload.truncate(bytes);
-        contents::receive(Level::Initial, payload, self.records.as_deref());
+        contents::receive(Level::Initial, header, payload, self.records.as_deref());
         Ok(())
     }
 

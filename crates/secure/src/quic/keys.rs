@@ -233,7 +233,7 @@ impl<K: crypto::PacketKey> crypto::PacketKey for RecordingKey<K> {
             Level::Application => self.records.open_packet(number, payload),
             Level::Initial | Level::Early => {}
         }
-        contents::receive(self.level, payload, Some(&self.records));
+        contents::receive(self.level, header, payload, Some(&self.records));
         Ok(())
     }
 

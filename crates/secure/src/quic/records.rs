@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use quinn_proto::ConnectionId;
+
 use super::delivery::Delivery;
 use crate::limits::QUIC_PACKET_GAP_MAX;
 
@@ -45,6 +47,10 @@ pub(super) struct Packets {
     pub(super) crypto_ends: [u64; 4],
     /// Numbers of the peer's connection IDs, with the first bytes of each.
     pub(super) peer_ids: Vec<(u64, [u8; 8])>,
+    /// Our connection IDs after the first that the peer hasn't retired, with their numbers.
+    pub(super) own_ids: Vec<(u64, ConnectionId)>,
+    /// Whether the peer has retired one of these.
+    pub(super) has_retired_ids: bool,
     /// Packets that were sent without a part of their frames.
     pub(super) hidden: Vec<u64>,
     /// The highest number that `quinn-proto` knows to be acknowledged, except that of hidden packets.
@@ -117,7 +123,10 @@ impl Records {
     /// Records that the packet with this number is sealed, with the keys of application data.
     pub(super) fn seal_packet(&self, number: u64, payload: &[u8]) {
         self.sent_end.store(number + 1, Ordering::Relaxed);
-        self.delivery().seal(number, payload);
+        let issues_ids = self.delivery().seal(number, payload);
+        if issues_ids {
+            self.lock().issue_ids(payload);
+        }
     }
 
     /// Returns the stream data in our packets. No two threads use it at a time.

@@ -304,6 +304,14 @@ fn number_of_a_connection_id_is_used_once() {
     assert_eq!(refusal(Level::Application, &[&id]), Some(0xa), "PROTOCOL_VIOLATION");
 }
 
+/// A client retires an ID that it doesn't use in the same packet.
+#[test]
+fn connection_id_in_use_is_not_retired() {
+    let violation = Some(0xa);
+    assert_eq!(refusal(Level::Application, &[&[0x19, 0]]), violation);
+    assert_eq!(refusal(Level::Application, &[&[0x19, 40]]), violation, "it was never issued");
+}
+
 #[test]
 fn packet_without_the_fixed_bit_is_dropped() {
     let (mut network, handle) = Network::connected();

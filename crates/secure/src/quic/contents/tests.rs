@@ -4,7 +4,7 @@ use super::*;
 
 fn opened(level: Level, frames: &[u8], records: Option<&Records>) -> Vec<u8> {
     let mut payload = BytesMut::from(frames);
-    receive(level, &mut payload, records);
+    receive(level, &[], &mut payload, records);
     payload.to_vec()
 }
 
@@ -32,7 +32,7 @@ fn small_payload_has_memory_of_its_own() {
     let frames = [&[0x0e, 4, 1, 1, b'x'][..], &[0; 1300]].concat();
     let mut payload = BytesMut::from(&frames[..]);
     let before = payload.as_ptr();
-    receive(Level::Application, &mut payload, Some(&records));
+    receive(Level::Application, &[], &mut payload, Some(&records));
     assert_ne!(payload.as_ptr(), before);
     let piece = records.lock().pieces[0];
     assert_eq!((piece.stream, piece.end, piece.count), (4, 2, 1));
@@ -41,7 +41,7 @@ fn small_payload_has_memory_of_its_own() {
     // Nothing is kept of this one.
     let mut payload = BytesMut::from(&[0; 1300][..]);
     let before = payload.as_ptr();
-    receive(Level::Application, &mut payload, Some(&records));
+    receive(Level::Application, &[], &mut payload, Some(&records));
     assert_eq!(payload.as_ptr(), before);
 }
 
@@ -79,4 +79,25 @@ fn hidden_packets_are_forgotten_when_they_are_lost() {
     assert_eq!(records.lock().hidden, [5], "the library learns of number 8 from this packet");
     opened(Level::Application, &[1], Some(&records));
     assert!(records.lock().hidden.is_empty());
+}
+
+#[test]
+fn connection_id_is_not_retired_by_a_packet_that_uses_it() {
+    let records = Records::default();
+    let issue = |sequence, id: [u8; 10]| [&[0x18, sequence, 0, 10][..], &id, &[0; 16]].concat();
+    records.lock().issue_ids(&[issue(1, [1; 10]), issue(2, [2; 10]), issue(1, [1; 10])].concat());
+    assert_eq!(records.lock().own_ids.len(), 2);
+    let is_permitted = |used: u8, sequence| {
+        let header = [&[0x41][..], &[used; 10], &[7, 7]].concat();
+        let mut payload = BytesMut::from(&[0x19, sequence][..]);
+        receive(Level::Application, &header, &mut payload, Some(&records));
+        payload[..] == [0x19, sequence]
+    };
+    // The first one isn't in a frame.
+    let uses = [(0, 0, false), (1, 1, false), (0, 1, true), (2, 2, false), (2, 0, true), (2, 1, true)];
+    for (used, sequence, expected) in uses {
+        assert_eq!(is_permitted(used, sequence), expected, "{used} {sequence}");
+    }
+    // A late packet with an ID that was retired.
+    assert!(is_permitted(1, 0));
 }
