@@ -340,8 +340,15 @@ impl Connection {
     pub fn handle_timeout(&mut self, now: Instant) {
         // The timer of lost packets still belongs to the peer's previous address. When it expires, `quinn-proto` expects a packet in
         // flight to the new one, a debug assertion. There is one after the next transmission.
-        if !self.has_moved {
-            self.quinn.handle_timeout(now);
+        if self.has_moved {
+            return;
+        }
+        let address = self.remote_address();
+        self.quinn.handle_timeout(now);
+        if self.remote_address() != address {
+            // The new address hasn't answered, so that the old one is used again. The same timer belongs to the new address now.
+            self.has_moved = true;
+            self.quinn.ping();
         }
     }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
 mod addresses;
+mod amplification;
 mod early_data;
 mod handshake;
 mod hostile;
