@@ -28,20 +28,31 @@ pub enum Level {
 }
 
 /// Frames that packets carry instead of their own, in the order in which the client sends packets that have room for them. The rest of
-/// such a packet is padding.
+/// such a packet is padding. Packets of the server may be lost on purpose.
 #[derive(Clone, Default)]
-pub struct Forgery(Arc<Mutex<[VecDeque<Vec<u8>>; 4]>>);
+pub struct Forgery {
+    waiting: Arc<Mutex<[VecDeque<Vec<u8>>; 4]>>,
+    lost: Arc<Mutex<Option<Lost>>>,
+}
+
+/// Chooses packets with a short header that are lost, by their numbers.
+type Lost = Box<dyn FnMut(u64) -> bool + Send>;
 
 impl Forgery {
     /// Adds the frames of a packet.
     pub fn push(&self, level: Level, frames: Vec<u8>) {
-        self.0.lock().unwrap()[level as usize].push_back(frames);
+        self.waiting.lock().unwrap()[level as usize].push_back(frames);
     }
 
     /// Returns the number of packets that were not sent.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.0.lock().unwrap().iter().map(VecDeque::len).sum()
+        self.waiting.lock().unwrap().iter().map(VecDeque::len).sum()
+    }
+
+    /// Loses packets with a short header from the server, by their numbers: the client never acknowledges them.
+    pub fn lose(&self, is_lost: impl FnMut(u64) -> bool + Send + 'static) {
+        *self.lost.lock().unwrap() = Some(Box::new(is_lost));
     }
 
     /// Returns a client's cryptography that inserts the frames.
@@ -51,7 +62,7 @@ impl Forgery {
     }
 
     fn replace(&self, level: Level, payload: &mut [u8]) {
-        let mut waiting = self.0.lock().unwrap();
+        let mut waiting = self.waiting.lock().unwrap();
         let waiting = &mut waiting[level as usize];
         if waiting.front().is_some_and(|frames| frames.len() <= payload.len()) {
             let frames = waiting.pop_front().expect("the first");
@@ -69,7 +80,7 @@ impl Forgery {
     }
 
     fn key_pair(&self, level: Level, keys: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
-        KeyPair { local: self.key(level, keys.local), remote: keys.remote }
+        KeyPair { local: self.key(level, keys.local), remote: self.key(level, keys.remote) }
     }
 }
 
@@ -176,6 +187,10 @@ impl PacketKey for ForgingKey {
     }
 
     fn decrypt(&self, number: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+        let mut lost = self.forgery.lost.lock().unwrap();
+        if self.level == Level::Application && lost.as_mut().is_some_and(|is_lost| is_lost(number)) {
+            return Err(CryptoError);
+        }
         self.key.decrypt(number, header, payload)
     }
 

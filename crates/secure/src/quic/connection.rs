@@ -55,6 +55,8 @@ pub struct Connection {
     migrations: u32,
     /// How many bidirectional streams the peer may have open at once.
     streams_permitted: u32,
+    /// How many unidirectional streams we have opened. They stay open.
+    own_streams: usize,
     /// How many bidirectional streams were accepted.
     streams_accepted: u64,
     /// Whether the peer's address has changed since the last transmission.
@@ -79,6 +81,9 @@ const HANDSHAKE_MEMORY_MAX: u64 = 3 * (QUIC_HANDSHAKE_GAP_BYTES_MAX as u64 + 32 
 
 /// Memory of a sent packet until it is acknowledged, in bytes.
 const SENT_PACKET_BYTES: u64 = 200;
+
+/// Memory of a range of stream data that the peer has acknowledged before earlier data, in bytes, with the gap before it.
+const ACKNOWLEDGED_RANGE_BYTES: u64 = 40;
 
 /// Packets that an idle connection has sent after the last one that was acknowledged.
 const SENT_PACKETS_WHEN_IDLE: u64 = 16;
@@ -225,6 +230,7 @@ impl Connection {
             reads: 0,
             migrations: 0,
             streams_permitted: QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST,
+            own_streams: 0,
             streams_accepted: 0,
             has_moved: false,
             needs_challenge: false,
@@ -307,7 +313,7 @@ impl Connection {
     }
 
     /// Returns the memory that the peer's packets take, in bytes: data that was not read, handshake messages that wait for earlier ones,
-    /// and packets of ours that were not acknowledged. An idle connection has none.
+    /// packets of ours that were not acknowledged, and ranges of our data between which some is not. An idle connection has none.
     pub fn kept_bytes(&mut self) -> u64 {
         let quinn = &mut self.quinn;
         let unread = self.unread.bytes(|id| {
@@ -320,7 +326,18 @@ impl Connection {
         let in_handshake = if self.is_handshaking() { self.quinn.stats().path.sent_packets } else { 0 };
         let sent =
             self.records.unacknowledged_packets().saturating_sub(SENT_PACKETS_WHEN_IDLE) + in_handshake;
-        unread + handshake + sent * SENT_PACKET_BYTES
+        let ranges = self.acknowledged_ranges_max();
+        unread + handshake + sent * SENT_PACKET_BYTES + ranges * ACKNOWLEDGED_RANGE_BYTES
+    }
+
+    /// Returns an upper bound of the ranges of our data that the peer has acknowledged before earlier data. A peer can leave out each
+    /// second packet of all responses.
+    fn acknowledged_ranges_max(&mut self) -> u64 {
+        let mut delivery = self.records.delivery();
+        if delivery.lost() > 0 && self.quinn.streams().send_streams() <= self.own_streams {
+            delivery.forget_lost();
+        }
+        delivery.lost()
     }
 
     /// Returns the activity of the connection and its peer.
@@ -512,7 +529,9 @@ impl Connection {
 
     /// Opens a stream. Returns `None` if the peer permits no more, or the connection has ended.
     pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
-        self.quinn.streams().open(direction.to_quinn()).map(StreamId::from)
+        let stream = self.quinn.streams().open(direction.to_quinn()).map(StreamId::from);
+        self.own_streams += usize::from(stream.is_some() && direction == Direction::Unidirectional);
+        stream
     }
 
     /// Reads the data that has arrived on a stream in order, in pieces as the peer's packets had it. The peer may then send more.

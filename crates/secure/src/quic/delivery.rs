@@ -25,6 +25,8 @@ pub(super) struct Delivery {
     packets: VecDeque<u16>,
     acknowledged: u64,
     unacknowledged: u64,
+    /// Packets with stream data that were lost since all data was acknowledged.
+    lost: u64,
 }
 
 impl Delivery {
@@ -39,6 +41,17 @@ impl Delivery {
         self.unacknowledged
     }
 
+    /// Returns how many packets with stream data were lost, of which some data may still be unacknowledged: an upper bound of the gaps
+    /// between ranges that the peer has acknowledged. `quinn-proto` remembers each range.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Forgets lost packets, because the peer has acknowledged all data.
+    pub(super) fn forget_lost(&mut self) {
+        self.lost = 0;
+    }
+
     /// Records that the packet with this number is sent. Returns `true` if it issues a connection ID.
     pub(super) fn seal(&mut self, number: u64, payload: &[u8]) -> bool {
         let Contents { stream_bytes: bytes, issues_ids } = Contents::of(payload);
@@ -51,6 +64,7 @@ impl Delivery {
 
         let Some(gap) = number.checked_sub(self.first + self.packets.len() as u64) else { return issues_ids };
         if gap > GAP_MAX {
+            self.lost += self.packets.len() as u64;
             self.packets.clear();
             self.unacknowledged = 0;
             self.first = number;
@@ -105,6 +119,7 @@ impl Delivery {
             self.packets.pop_front();
             self.first += 1;
             self.unacknowledged -= u64::from(bytes);
+            self.lost += u64::from(bytes > 0);
         }
         // All of it has arrived.
         self.packets.shrink_to(IDLE_PACKETS);
@@ -187,6 +202,7 @@ mod tests {
         assert_eq!(delivery.unacknowledged(), 10);
         delivery.open(&ack(4, 4));
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (40, 0));
+        assert_eq!(delivery.lost(), 1);
     }
 
     #[test]

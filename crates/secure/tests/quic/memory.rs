@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_secure::quic::{Arrival, Direction, Event, Received, StreamId};
+use bytes::Bytes;
+use cannery_secure::quic::{Arrival, Direction, Event, Received, StreamId, WriteOutcome};
 use cannery_testkit::http3::{Forgery, Level};
-use quinn_proto::TransportConfig;
 use quinn_proto::congestion::CubicConfig;
 use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{Dir, TransportConfig};
 
 use super::network::{CLIENT, Network, SERVER, Server, client_config, context, random_seed, tls_client};
 
@@ -50,7 +51,11 @@ impl Forged {
         let mut transport = TransportConfig::default();
         let mut congestion = CubicConfig::default();
         congestion.initial_window(1 << 30);
-        transport.pad_to_mtu(true).initial_mtu(1452).congestion_controller_factory(Arc::new(congestion));
+        transport
+            .stream_receive_window(u32::MAX.into())
+            .pad_to_mtu(true)
+            .initial_mtu(1452)
+            .congestion_controller_factory(Arc::new(congestion));
         config.transport_config(Arc::new(transport));
         let mut network = Network::new(Server::new(&context(&random_seed())));
         let handle = network.connect(config);
@@ -178,4 +183,69 @@ fn datagrams_longer_than_announced_are_dropped() {
             assert!(matches!(received, Some(Received::Dropped)));
         }
     }
+}
+
+/// Responses of which half of the packets are lost, in bytes.
+const RESPONSE_BYTES: usize = 1 << 20;
+
+/// Answers eight requests. The client loses the packets that its forgery says.
+fn respond_with_losses(forged: &mut Forged, duration: Duration) {
+    let body = Bytes::from_static(vec![0x55; RESPONSE_BYTES].leak());
+    for _ in 0..8 {
+        let connection = &mut forged.network.remote(forged.handle).connection;
+        let id = connection.streams().open(Dir::Bi).unwrap();
+        connection.send_stream(id).write(b"request").unwrap();
+        connection.send_stream(id).finish().unwrap();
+    }
+    forged.network.run_with(duration, |network| {
+        let connection = &mut network.server.only().connection;
+        while let Some(id) = connection.accept(Direction::Bidirectional) {
+            connection.read(id, |_| {});
+            assert_eq!(connection.write(id, &mut [body.clone()]), WriteOutcome::Complete);
+            connection.finish(id).unwrap();
+        }
+    });
+}
+
+/// The server remembers each range of a response that was acknowledged before earlier data.
+#[test]
+fn gaps_between_acknowledged_data_are_counted() {
+    let mut forged = Forged::new();
+    // The congestion window grows.
+    respond_with_losses(&mut forged, 2000 * MILLISECOND);
+    forged.forgery.lose(|number| number % 2 == 1);
+    respond_with_losses(&mut forged, 41 * MILLISECOND);
+    // The packets in flight count by themselves, so that they are declared lost.
+    forged.forgery.lose(|number| number % 50 != 0);
+    forged.network.run(5000 * MILLISECOND);
+    let counted = forged.network.server.only().connection.kept_bytes();
+    assert!(counted > 30_000, "{counted} bytes");
+
+    let mut complete = Forged::new();
+    respond_with_losses(&mut complete, 5000 * MILLISECOND);
+    assert!(complete.network.server.only().connection.kept_bytes() < 10_000);
+    let freed = |forged: Forged| {
+        let mut server = forged.network.server;
+        let connections = std::mem::take(&mut server.connections);
+        let freed = allocation_counter::measure(|| {
+            connections.into_values().for_each(|served| server.endpoint.remove(served.connection));
+        });
+        -freed.bytes_current
+    };
+    let idle = freed(complete);
+    let kept = freed(forged) - idle;
+    assert!(kept > 20_000, "{kept} bytes");
+    assert!(counted + 10_000 > u64::try_from(kept).unwrap(), "{counted} of {kept} bytes");
+}
+
+#[test]
+fn acknowledged_responses_leave_no_gaps() {
+    let mut forged = Forged::new();
+    forged.forgery.lose(|number| number % 7 == 1);
+    respond_with_losses(&mut forged, 300 * MILLISECOND);
+    forged.forgery.lose(|_| false);
+    forged.network.run(30_000 * MILLISECOND);
+    assert_eq!(forged.network.server.only().connection.unacknowledged_streams(), 0);
+    assert!(forged.network.server.only().connection.stats().lost_packets > 5);
+    assert!(forged.network.server.only().connection.kept_bytes() < 5_000);
 }
