@@ -6,10 +6,10 @@ mod frame;
 mod qpack;
 mod static_table;
 
-pub use client::{Client, Options, initial_datagrams};
+pub use client::{Client, Options, forged_initial_datagrams, initial_datagrams};
 pub use forging::{Forgery, Level};
 pub use frame::{
     CANCEL_PUSH, CONTROL_STREAM, DATA, GOAWAY, HEADERS, MAX_PUSH_ID, SETTINGS, frame, take_frame, varint,
 };
 pub use qpack::{decode, field_section};
-pub use quinn_proto::StreamId;
+pub use quinn_proto::{Dir, StreamId};

@@ -17,7 +17,7 @@ use quinn_proto::{
 };
 use rustls::pki_types::CertificateDer;
 
-use super::forging::Forgery;
+use super::forging::{Forgery, Level};
 use super::frame::{
     CONTROL_STREAM, DATA, DECODER_STREAM, ENCODER_STREAM, GOAWAY, HEADERS, PUSH_PROMISE, SETTINGS, frame,
     take_frame, take_varint, varint,
@@ -50,6 +50,25 @@ pub fn initial_datagrams(server: SocketAddr, clients: usize) -> Vec<Vec<u8>> {
     let initial = |_| {
         let mut client = Client::start(server, &options).expect("a socket");
         let mut datagram = Vec::new();
+        let _ = client.connection.poll_transmit(Instant::now(), 1, &mut datagram).expect("a datagram");
+        datagram
+    };
+    (0..clients).map(initial).collect()
+}
+
+/// Returns the first datagrams of this number of clients, with these frames instead of a ClientHello.
+///
+/// # Panics
+///
+/// Panics if no socket can be opened.
+#[must_use]
+pub fn forged_initial_datagrams(server: SocketAddr, clients: usize, frames: &[u8]) -> Vec<Vec<u8>> {
+    let forgery = Forgery::default();
+    let options = Options { forgery: Some(forgery.clone()), ..Options::default() };
+    let initial = |_| {
+        let mut client = Client::start(server, &options).expect("a socket");
+        let mut datagram = Vec::new();
+        forgery.push(Level::Initial, frames.to_vec());
         let _ = client.connection.poll_transmit(Instant::now(), 1, &mut datagram).expect("a datagram");
         datagram
     };

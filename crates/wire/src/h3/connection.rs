@@ -212,14 +212,17 @@ impl Connection {
         self.changed_priorities.drain(..)
     }
 
-    /// Returns the memory that incomplete requests and priorities take, in bytes. The tables of QPACK are not included.
+    /// Returns the memory that incomplete requests, the tables of QPACK, incomplete instructions and frames, and priorities take, in
+    /// bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         let sections = self.requests.iter().map(|request| request.frames.memory()).sum::<usize>();
         let priorities = self.early_priorities.capacity() + self.changed_priorities.capacity();
         let kept = self.requests.iter().filter_map(|request| request.content.kept.as_ref());
         let kept = kept.map(|kept| size_of::<KeptRequest>() + kept.request.memory()).sum::<usize>();
+        let streams = self.sections.memory() + self.encoder.memory() + self.peer_streams.memory();
         sections
+            + streams
             + kept
             + self.postponed.capacity() * size_of::<PendingRequest>()
             + self.requests.capacity() * size_of::<Request>()

@@ -47,6 +47,14 @@ pub(super) enum Notice {
 }
 
 impl ControlStream {
+    /// Returns the memory of a partial frame, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        match &self.frame {
+            Frame::Unknown => 0,
+            Frame::Known { payload, .. } => payload.capacity(),
+        }
+    }
+
     /// Removes frames from the front of `input`, up to the next one that is complete. Returns `None` at the end of `input`.
     ///
     /// # Errors

@@ -35,6 +35,11 @@ pub(super) enum Purpose {
 }
 
 impl PeerStreams {
+    /// Returns the memory of a partial frame of the control stream, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.control.as_ref().map_or(0, |(_, control)| control.memory())
+    }
+
     /// Returns the purpose of a stream, if its type was read.
     pub(super) fn purpose(&self, stream: StreamId) -> Option<Purpose> {
         if self.control.as_ref().is_some_and(|(control, _)| *control == stream) {

@@ -22,6 +22,11 @@ pub(super) struct SectionReader {
 }
 
 impl SectionReader {
+    /// Returns the memory of the table and of instructions, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.decoder.memory() + self.instructions.capacity()
+    }
+
     /// Executes the next bytes of the peer's encoder stream.
     pub(super) fn read_encoder_stream(
         &mut self,

@@ -119,7 +119,7 @@ impl DecoderTable {
 
     /// Returns the memory that the entries take, in bytes.
     #[inline]
-    pub(super) fn allocated_bytes(&self) -> usize {
+    pub(crate) fn allocated_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 

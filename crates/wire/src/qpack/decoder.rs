@@ -50,6 +50,12 @@ impl Decoder {
         Decoder { table: DynamicTable::new(), incomplete: Vec::new(), acknowledged: 0 }
     }
 
+    /// Returns the memory of the dynamic table and of an incomplete instruction, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.table.allocated_bytes() + self.incomplete.capacity()
+    }
+
     /// Executes the instructions in the next bytes of the peer's encoder stream.
     ///
     /// `strings` is a scratch buffer, which is cleared.

@@ -19,6 +19,10 @@ impl DynamicTable {
         DynamicTable { entries: DecoderTable::with_size_max(0), capacity: 0, insert_count: 0 }
     }
 
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.entries.allocated_bytes()
+    }
+
     pub(super) fn insert_count(&self) -> u64 {
         self.insert_count
     }

@@ -70,6 +70,12 @@ impl EncoderTable {
         }
     }
 
+    /// Returns the memory of instructions, in bytes: those that were not returned, and an incomplete one of the peer's.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.encoder_stream.capacity() + self.incomplete.capacity()
+    }
+
     /// Handles the peer's SETTINGS, which arrive once. `capacity_max` is SETTINGS_QPACK_MAX_TABLE_CAPACITY.
     pub fn set_peer_settings(&mut self, capacity_max: u64) {
         debug_assert_eq!(self.capacity, 0, "SETTINGS arrive once (RFC 9114 §7.2.4)");
