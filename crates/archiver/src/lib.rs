@@ -87,6 +87,7 @@ mod writers; // Detects files that are being written.
 mod destination; // A path, memory, or a file without a name.
 mod disk; // Files without a name on disk.
 mod emit; // Routes to records.
+pub mod library; // Messages for programs without flags.
 mod line_ids; // IDs of frequent header lines, for HPACK.
 mod links; // Link checker.
 pub mod manifest; // The manifest record.

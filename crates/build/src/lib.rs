@@ -24,8 +24,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cannery_archive::SCHEMA_PREFIX_BYTES;
+use cannery_archiver::boundary::LinksOut;
 use cannery_archiver::diagnostic::Severity;
-use cannery_archiver::{Encoder, Error, Options, Report};
+use cannery_archiver::{Encoder, Error, Options, Report, library};
 
 use crate::linked::Target;
 
@@ -54,7 +55,7 @@ pub enum BuildError {
         variable: &'static str,
     },
     /// The folder can't be compiled.
-    #[error(transparent)]
+    #[error("{}", library::describe_error(source))]
     Compile {
         /// The reason.
         source: Error,
@@ -91,6 +92,20 @@ impl Builder {
     #[must_use]
     pub fn ignore(mut self, pattern: &str) -> Builder {
         self.options.ignore.push(pattern.to_owned());
+        self
+    }
+
+    /// Follows symbolic links that lead out of the folder, without a warning.
+    #[must_use]
+    pub fn follow_links(mut self) -> Builder {
+        self.options.links_out = LinksOut::Allowed;
+        self
+    }
+
+    /// Accepts sparse files whose holes have more than 256 MiB together. An archive has no holes, so it takes much more space.
+    #[must_use]
+    pub fn allow_sparse(mut self) -> Builder {
+        self.options.allow_sparse = true;
         self
     }
 
@@ -170,6 +185,13 @@ impl Builder {
             for pattern in patterns {
                 text.push_str(&format!("{option} {pattern}\n"));
             }
+        }
+        let switches = [
+            ("follow-links", self.options.links_out == LinksOut::Allowed),
+            ("allow-sparse", self.options.allow_sparse),
+        ];
+        for (option, _) in switches.iter().filter(|(_, is_on)| *is_on) {
+            text.push_str(&format!("{option} true\n"));
         }
         let path = output.join(format!("{name}.source"));
         fs::write(&path, text).map_err(|source| BuildError::Write { path, source })
@@ -281,8 +303,7 @@ fn variable(name: &'static str) -> Result<OsString, BuildError> {
 fn print_warnings(report: &Report) {
     let warnings = report.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Warning);
     for warning in warnings {
-        let line = warning.line.map_or_else(String::new, |line| format!(":{line}"));
-        println!("cargo:warning={}{line}: {}", warning.file, warning.message);
+        println!("cargo:warning={}", library::describe(warning));
     }
 }
 

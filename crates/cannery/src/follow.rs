@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use cannery_archiver::boundary::Boundary;
+use cannery_archiver::boundary::{Boundary, LinksOut};
 use cannery_archiver::skip::SkipRules;
-use cannery_archiver::{CancelFlag, Compiler, Effort, Error, Options};
+use cannery_archiver::{CancelFlag, Compiler, Effort, Error, Options, library};
 use cannery_follow::{Filter, Follower, Mode, Settings};
 
 use crate::site::Site;
@@ -80,6 +80,8 @@ fn options(source: &str) -> Option<Options> {
         match line.split_once(' ') {
             Some(("immutable", pattern)) => options.immutable.push(pattern.to_owned()),
             Some(("ignore", pattern)) => options.ignore.push(pattern.to_owned()),
+            Some(("follow-links", _)) => options.links_out = LinksOut::Allowed,
+            Some(("allow-sparse", _)) => options.allow_sparse = true,
             // Another release of `cannery-build` may have written it.
             _ => {}
         }
@@ -115,7 +117,7 @@ fn compile_after_changes(
             thread::sleep(UNFINISHED_INTERVAL);
             result = compiler.build(Effort::Quick, &CancelFlag::default(), &());
         }
-        if let Some(build) = report(folder, result)
+        if let Some(build) = report(folder, result.map_err(|error| library::describe_error(&error)))
             && on_change(build.archive).is_break()
         {
             return;
@@ -125,7 +127,8 @@ fn compile_after_changes(
 
 /// Compiles the folder into memory, without compression.
 fn build(compiler: &Compiler, folder: &Path) -> Option<File> {
-    let build = report(folder, compiler.build(Effort::Quick, &CancelFlag::default(), &()))?;
+    let result = compiler.build(Effort::Quick, &CancelFlag::default(), &());
+    let build = report(folder, result.map_err(|error| library::describe_error(&error)))?;
     Some(build.archive)
 }
 
