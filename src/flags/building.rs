@@ -170,7 +170,9 @@ impl ExclusionFlags {
 pub(super) struct ReleaseFlags {
     /// The archive of the previous release, or a release directory with all earlier ones: files with a fingerprint in
     /// their names are carried forward, so pages that were loaded before a deploy still work. This includes files that
-    /// an archive has itself carried forward. A directory without archives is accepted. Repeatable.
+    /// an archive has itself carried forward, but none that `--ignore` matches. Example: `cannery-archiver public
+    /// releases/43.cdb --previous releases`. A directory without archives is accepted; an archive that can't be read, or of
+    /// another format version, is an error. Repeatable.
     #[arg(long, value_name = "PATH")]
     previous: Vec<PathBuf>,
 

@@ -19,8 +19,8 @@ const DIALECTS: [(&str, Dialect); 3] =
 /// Which files are published.
 #[derive(Debug, Args)]
 pub(super) struct SelectionFlags {
-    /// Exclude files that match, in gitignore syntax; `!PATTERN` includes them again. Lines of a file `.canneryignore` in the
-    /// folder do the same. Repeatable.
+    /// Exclude files that match, in gitignore syntax, such as `*.psd` or `/drafts/`; `!PATTERN` includes them again, such as
+    /// `!.net`. Lines of a file `.canneryignore` in the folder do the same. Repeatable.
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     ignore: Vec<String>,
 

@@ -148,8 +148,9 @@ struct ContentFlags {
     archives: Vec<NamedArchive>,
 
     /// Serve the archive that the symbolic link DIR/current points at. Immutable files that it lacks are served from the
-    /// other archives of this release directory, so pages that were loaded before a deploy or a rollback still work.
-    /// Repeatable, with hosts as for `--archive`.
+    /// other archives of this release directory, so pages that were loaded before a deploy or a rollback still work. Others that
+    /// are damaged, or of another format version, are skipped with a warning. Examples: `--releases /srv/releases`,
+    /// `--releases 'www.example.com=/srv/www'`. Repeatable, with hosts as for `--archive`.
     #[arg(long, value_name = "[HOST=]DIR", value_parser = parse_named_archive)]
     releases: Vec<NamedArchive>,
 

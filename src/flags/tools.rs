@@ -128,7 +128,8 @@ pub struct Verify {
     pub json: bool,
 }
 
-/// Writes the files of an archive into a folder, byte for byte.
+/// Writes the files of an archive into a folder, byte for byte. Files that `Content-Encoding` in `_headers` decoded are written
+/// decoded.
 #[derive(Debug, Args)]
 #[command(
     version,

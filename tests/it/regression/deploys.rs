@@ -174,6 +174,15 @@ fn archives_are_added_and_removed_while_serving() {
     server.signal("HUP");
     server.await_line("6.cdb: ");
     assert_eq!([1, 2, 5].map(status), [200, 200, 404]);
+
+    // So is one of another release of the format.
+    let mut other_version = fs::read(directory.path("2.cdb")).unwrap();
+    let place = other_version.windows(4).position(|window| window == b"CANR").unwrap() + 4;
+    other_version[place] = 99;
+    fs::write(directory.path("7.cdb"), other_version).unwrap();
+    let line = server.await_line("7.cdb: ");
+    assert!(line.contains("format version 99"), "{line}");
+    assert_eq!([1, 2, 5].map(status), [200, 200, 404]);
 }
 
 /// A page with a hash in its name was served for as long as an earlier archive had it.

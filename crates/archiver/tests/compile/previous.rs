@@ -464,7 +464,12 @@ fn invalid_earlier_archive_is_an_error() {
     let mut changed = good.clone();
     let middle = changed.len() / 2;
     changed[middle] ^= 1;
-    let cases: [(&str, Option<&[u8]>); 5] = [
+    // The number follows the name of the first record.
+    let mut other_version = good.clone();
+    let place = good.windows(4).position(|window| window == b"CANR").unwrap() + 4;
+    other_version[place] = 99;
+    let cases: [(&str, Option<&[u8]>); 6] = [
+        ("version", Some(&other_version)),
         ("missing", None),
         ("empty", Some(b"")),
         ("foreign", Some(b"this is no archive")),
@@ -479,6 +484,7 @@ fn invalid_earlier_archive_is_an_error() {
         let error = deploys.site.try_build().unwrap_err();
         assert_eq!(error.class(), ErrorClass::Input, "{name}");
         assert!(error.to_string().contains(&format!("{name}.cdb")), "{name}: {error}");
+        assert!(name != "version" || error.to_string().contains("format version 99"), "{error}");
         assert!(!deploys.archive("next").exists(), "{name}");
     }
 }
