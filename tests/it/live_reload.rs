@@ -287,6 +287,18 @@ fn hosts_of_strangers_are_refused() {
                 );
             }
         }
+        for host in ["localhost.:1", "A.Localhost.", "[0:0:0:0:0:0:0:1]:80", "127.0.0.1.", "SITE.test."] {
+            assert!(responses(host, "/").iter().all(|response| response.status == 200), "{host}");
+        }
+        // The target and `Host`, or `:authority` and `host`, name two hosts.
+        for (host, other) in [("localhost", "evil.example"), ("evil.example", "localhost")] {
+            let request = format!("GET http://{other}/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let response = http1::Client::new(connect(&plain)).request(request.as_bytes(), "GET").unwrap();
+            assert_eq!(response.status, 421, "{other}, {host}");
+            for response in on_each_protocol(&plain, &tls, host, "/", &[("host", other)]) {
+                assert!([400, 421].contains(&response.status), "{host}, {other}: {}", response.status);
+            }
+        }
         // Clients of HTTP/1.0 may name no host; browsers always do.
         let mut client = connect(&plain);
         client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
@@ -296,6 +308,29 @@ fn hosts_of_strangers_are_refused() {
         for child in [&mut child, &mut tls_child] {
             stop(child);
         }
+    }
+}
+
+/// A page of a stranger can request a target that is too long, and read the error page under its own host name.
+#[test]
+fn refused_requests_get_no_page_of_the_site() {
+    let live = Live::start(&[]);
+    for status in [400, 408, 414, 431] {
+        live.write(&format!("{status}.html"), "a page of the site");
+    }
+    live.write("404.html", "a page of the site");
+    wait_until("served", || request_at(&live.address, "GET", "/none", "").body.starts_with(b"a page"));
+    let line =
+        |target: &str, lines: &str| format!("GET {target} HTTP/1.1\r\nHost: evil.example\r\n{lines}\r\n");
+    for (request, status) in [
+        (line(&format!("/{}", "a".repeat(9000)), ""), 414),
+        (line("/", &format!("Cookie: {}\r\n", "a".repeat(17_000))), 431),
+        (line("/", "Two words: a\r\n"), 400),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), 400),
+    ] {
+        let response = http1::Client::new(connect(&live.address)).request(request.as_bytes(), "GET").unwrap();
+        assert_eq!(response.status, status);
+        assert!(!String::from_utf8_lossy(&response.body).contains("a page of the site"), "{status}");
     }
 }
 

@@ -185,7 +185,7 @@ impl Content {
     }
 
     /// Returns the response to bytes that were refused as a request, and the archive that it refers to. This is the
-    /// error page of the default site, if it has one for the status.
+    /// error page of the default site, if it has one for the status and strangers may read it.
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
         // The error page of a site cannot explain this error.
         if refusal == Refusal::PlainHttp {
@@ -195,7 +195,11 @@ impl Content {
         }
 
         let status = refusal.status();
-        let default = if let Content::Sites(sites) = self { sites.default() } else { None };
+        let default = match self {
+            // The host of such a request isn't known, or wasn't checked: for example, its target is too long.
+            Content::Sites(sites) if sites.trusts_all_hosts() => sites.default(),
+            _ => None,
+        };
         match default {
             Some((number, site)) => (site.refusal(status), archive_ref(number, site)),
             None => (Answer::built_in(status, Reason::BadRequest), ArchiveRef::NONE),

@@ -53,6 +53,11 @@ impl Sites {
         Sites::new(entries, self.builtin_pages.clone()).trusting(self.trusted_hosts.clone())
     }
 
+    /// Returns `true` if requests may name any host.
+    pub(super) fn trusts_all_hosts(&self) -> bool {
+        self.trusted_hosts.is_none()
+    }
+
     /// Returns the host of a request if it isn't answered, because it may be a stranger's name for this machine.
     #[inline]
     pub(super) fn untrusted_host<'r>(&self, request: &Request<'r>) -> Option<&'r [u8]> {
