@@ -177,7 +177,7 @@ try {
 
   // Notices are readable, whatever the styles of the site, and small on a phone.
   async function readsOnEachSite() {
-    const styles = `:root { font-size: 4px; direction: rtl } * { color: #444 !important; background: none !important; all: unset }
+    const styles = `:root { font-size: 4px; direction: rtl; opacity: 0.1; filter: blur(9px); transform: scale(0.5); overflow: hidden } * { color: #444 !important; background: none !important; all: unset }
       p { color: #444 } button { all: unset; display: none !important } cannery-warnings, cannery-overlay { display: none; opacity: 0 }`;
     await tab.setViewportSize({ width: 390, height: 844 });
     await visit("/styled", () => {
@@ -197,11 +197,11 @@ try {
           size: parseFloat(style(paragraph).fontSize), direction: style(paragraph).direction,
           covered: box.height / innerHeight, isWithin: box.left >= 0 && box.right <= innerWidth,
           isReachable: host.shadowRoot.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2) === button,
-          border: style(button).borderTopStyle,
+          border: style(button).borderTopStyle, isOnTop: host.matches(":popover-open"),
         };
       }, name);
     };
-    const isReadable = ({ color, background, opacity, size, direction, isWithin, isReachable, border }) => color === "rgb(238, 238, 238)"
+    const isReadable = ({ color, background, opacity, size, direction, isWithin, isReachable, border, isOnTop }) => isOnTop && color === "rgb(238, 238, 238)"
       && background === "rgb(20, 20, 24)" && opacity === "1" && size >= 12 && direction === "ltr" && isWithin && isReachable && border === "solid";
     const warnings = await seen("cannery-warnings");
     check(isReadable(warnings) && warnings.covered < 0.35, JSON.stringify(warnings));

@@ -310,6 +310,8 @@
       font: "14px/1.5 ui-monospace, monospace", "text-align": "left", ...styles,
     }, "important");
     host.setAttribute("role", role);
+    // The top layer, where neither opacity and transforms of the root element apply nor elements of the site cover it.
+    host.setAttribute("popover", "manual");
     const close = element("button", "Hide", {
       font: "inherit", color: "#fff", background: "#3a3a44", border: "1px solid #888", "border-radius": "4px", cursor: "pointer",
       padding: "4px 14px", flex: "none",
@@ -328,6 +330,7 @@
     box.append(head, body);
     host.attachShadow({ mode: "open" }).append(box);
     document.documentElement.append(host);
+    host.showPopover?.();
     overlay = host;
   }
 
