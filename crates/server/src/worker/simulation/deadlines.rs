@@ -464,7 +464,18 @@ fn reader_that_takes_nothing_pins_no_release() {
     }
 }
 
-/// Also if it takes everything of others, so that the connection makes progress.
+/// Nor the place of another client, if connections are limited.
+#[test]
+fn reader_that_takes_nothing_keeps_no_client_waiting() {
+    let deadline = 2 * Timeouts::default().send + Duration::from_secs(SLACK);
+    for habits in [Habits { window: 20_000, ..TAKES_NOTHING }, HEARS_LITTLE] {
+        let answered = Run::quic(vec![(0, get("/large"))], habits).other_client_is_answered();
+        let range = Timeouts::default().send..=deadline;
+        assert!(answered.is_some_and(|time| range.contains(&time)), "{habits:?}: {answered:?}");
+    }
+}
+
+/// A client pins no release either if it takes everything of other responses, so that the connection makes progress.
 #[test]
 fn busy_client_pins_no_release() {
     let deadline = OLD_RELEASE_TIMEOUT + DRAIN_GRACE + 2 * Timeouts::default().send;

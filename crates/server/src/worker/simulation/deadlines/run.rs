@@ -152,6 +152,19 @@ impl Run {
         Observed::Nothing
     }
 
+    /// Returns when the other client, which has waited, gets its response.
+    pub(super) fn other_client_is_answered(self) -> Option<Duration> {
+        let mut running = Running::start(self.with_other_client());
+        let other = running.other_client?;
+        while running.network.elapsed() < LONG {
+            running.step();
+            if running.network.state(other) == ConnectionState::Closed {
+                return has_answer(&running.network.received(other), 200).then(|| running.network.elapsed());
+            }
+        }
+        None
+    }
+
     /// Returns how long a release is open that is replaced after two seconds.
     pub(super) fn release_is_open_for(self) -> Option<Duration> {
         let mut running = Running::start(self.replaced_at(Duration::from_secs(2)));
@@ -173,7 +186,7 @@ struct Running {
     current: Arc<Current>,
     replaced_at: Option<Duration>,
     client: RunningClient,
-    has_other_client: bool,
+    other_client: Option<PeerId>,
     handlers: Handlers,
 }
 
@@ -216,11 +229,13 @@ impl Running {
                 RunningClient::Quic(client)
             }
         };
-        if run.has_other_client {
-            network.connect(OTHER_AFTER, vec![Action::AwaitClose], ReadRate::Unlimited, 5000);
-        }
-        let Run { replaced_at, has_other_client, .. } = run;
-        Running { network, worker, releases, current, replaced_at, client, has_other_client, handlers }
+        let other_client = run.has_other_client.then(|| {
+            let request = b"GET /small HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_vec();
+            let actions = vec![Action::Send(request), Action::ShutdownWrite];
+            network.connect(OTHER_AFTER, actions, ReadRate::Unlimited, 5000)
+        });
+        let replaced_at = run.replaced_at;
+        Running { network, worker, releases, current, replaced_at, client, other_client, handlers }
     }
 
     fn step(&mut self) {
@@ -240,7 +255,9 @@ impl Running {
     fn is_idle(&self) -> bool {
         match &self.client {
             // The other client takes its place.
-            RunningClient::Tcp(peer) if self.has_other_client && self.network.elapsed() > OTHER_AFTER => {
+            RunningClient::Tcp(peer)
+                if self.other_client.is_some() && self.network.elapsed() > OTHER_AFTER =>
+            {
                 self.network.state(*peer) != ConnectionState::Open
             }
             RunningClient::Tcp(_) => self.worker.is_idle(),
