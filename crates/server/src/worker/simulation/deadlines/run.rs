@@ -32,7 +32,7 @@ const ITERATIONS_MAX: usize = 200_000;
 /// When another client connects, if there is one.
 const OTHER_AFTER: Duration = Duration::from_secs(1);
 
-/// What happens at the end of a wait.
+/// The effect of the end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// The worker has closed the connection, and forgotten it.
@@ -43,7 +43,7 @@ pub(super) enum Effect {
     Answered(u16),
 }
 
-/// What was observed of a connection.
+/// The observed end of a connection.
 pub(super) enum Observed {
     Effect {
         effect: Effect,
@@ -81,7 +81,7 @@ enum Client {
     Quic { script: Vec<(Duration, Deed)>, habits: Habits },
 }
 
-/// What the worker expects on TCP.
+/// The bytes that the worker expects first on TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listener {
     Plain,
