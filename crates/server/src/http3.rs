@@ -54,7 +54,9 @@ use self::admission::Admission;
 use self::bodies::Bodies;
 use self::connection::{Connection, Late};
 use self::connections::{Connections, Slot};
-use self::limits::{BATCHES_PER_ITERATION_MAX, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX};
+use self::limits::{
+    BATCHES_PER_ITERATION_MAX, BLOCK_CHECK_INTERVAL, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX,
+};
 use self::outlet::Outlet;
 use self::routing::{Peers, Route, Router};
 use self::timers::Timers;
@@ -292,6 +294,7 @@ impl<D: DatagramSocket> Http3<D> {
 
         self.process_attempts(cx);
         self.flush();
+        cx.memory.set_blocks(self.bodies.memory());
         for (number, outlet) in (0..).zip(&mut self.outlets) {
             outlet.await_room(|socket| events.await_room(socket, number));
         }
@@ -353,6 +356,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// a connection.
     pub(crate) fn tick(&mut self, is_crowded: bool, cx: &mut WorkerContext) {
         self.admission.free_unused();
+        self.count_blocks(cx);
         self.endpoint.free_unused(cx.clock.now);
         drop_unused_keys();
         for outlet in &mut self.outlets {
@@ -375,21 +379,41 @@ impl<D: DatagramSocket> Http3<D> {
         });
     }
 
-    /// Ends the connections that keep most memory, until there is room.
-    pub(crate) fn shed(&mut self, cx: &mut WorkerContext) {
-        let mut sizes: Vec<_> =
-            self.connections.iter().map(|connection| (connection.memory(), connection.key())).collect();
-        sizes.sort_unstable_by_key(|(memory, _)| std::cmp::Reverse(*memory));
-        for (_, key) in sizes {
+    /// Returns the memory of each connection, in bytes.
+    pub(crate) fn connection_memory(&self) -> impl Iterator<Item = u32> {
+        self.connections.iter().map(Connection::memory)
+    }
+
+    /// Ends connections whose memory is selected, until there is room. Returns their number.
+    pub(crate) fn shed(&mut self, is_selected: impl Fn(u32) -> bool, cx: &mut WorkerContext) -> usize {
+        let mut closed = 0;
+        for index in 0..self.connections.index_end() {
             if cx.memory.excess() == 0 {
                 break;
             }
-            if let Some(slot) = self.connections.get_mut(key) {
-                slot.connection.shed(cx);
-                self.run_connection(key, cx);
+            let Some(connection) = self.connections.at_index(index) else { continue };
+            if connection.is_closed() || !is_selected(connection.memory()) {
+                continue;
+            }
+            let key = connection.key();
+            connection.shed(cx);
+            self.run_connection(key, cx);
+            closed += 1;
+            if closed % BLOCK_CHECK_INTERVAL == 0 {
+                self.count_blocks(cx);
             }
         }
-        self.flush();
+        if closed > 0 {
+            self.flush();
+            self.count_blocks(cx);
+        }
+        closed
+    }
+
+    /// Frees blocks of responses, and counts the others.
+    fn count_blocks(&mut self, cx: &mut WorkerContext) {
+        self.bodies.free_unused();
+        cx.memory.set_blocks(self.bodies.memory());
     }
 
     /// Visits all connections. Those that `visit` changes run in the next iteration.

@@ -110,6 +110,13 @@ pub enum Notice {
         /// The number of threads for bodies.
         threads: usize,
     },
+    /// Connections were closed, because all of a thread together kept too much memory.
+    Shed {
+        /// The number of these connections since the last notice.
+        connections: usize,
+        /// The limit of a thread, in bytes.
+        limit_bytes: u64,
+    },
     /// Threads don't stop, because handlers don't return.
     WorkersStuck {
         /// The number of these threads.
@@ -344,6 +351,15 @@ impl fmt::Display for Notice {
             Notice::WorkersStuck { threads } => {
                 let plural = if *threads == 1 { "a thread does" } else { "threads do" };
                 write!(f, "{plural} not stop, because a handler has not returned: the server ends without it")
+            }
+            Notice::Shed { connections, limit_bytes } => {
+                let plural = if *connections == 1 { "connection was" } else { "connections were" };
+                let mebibytes = limit_bytes >> 20;
+                write!(
+                    f,
+                    "{connections} {plural} closed: all connections of a thread kept more than {mebibytes} MiB. Those that \
+                     kept most are closed first; a higher `--limit-memory` permits more"
+                )
             }
             Notice::Stats { open, rate, errors, p99 } => write!(
                 f,

@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Event, EventLoop, Readiness, Token};
@@ -36,6 +37,7 @@ pub(crate) use self::plan::{Plan, StopFlag, StopReport, StopReporter};
 pub(crate) use self::start::start_all;
 
 use self::accepting::Backlog;
+use self::shedding::ShedLog;
 use self::slab::Slab;
 use self::standby::Standbys;
 use crate::config::{ListenerKind, Standby};
@@ -43,6 +45,7 @@ use crate::connection::{Connection, Next, ReadUntil, WorkerContext};
 #[cfg(test)]
 use crate::fault;
 use crate::http3::{Http3, Http3Plan};
+use crate::notice::Notice;
 use crate::observe::CloseReason;
 use crate::process::Handover;
 use crate::routes::{ConnectionAddress, DeliveryContent};
@@ -75,6 +78,9 @@ pub(crate) struct Worker<L: EventLoop> {
     /// How long connections may finish sending after the order to stop.
     drain: Duration,
     stop_reporter: Option<StopReporter>,
+    /// Receives notices to the operator.
+    notices: Option<Sender<Notice>>,
+    shed_log: ShedLog,
     next_tick: Instant,
     /// Connections that continue in the next iteration without an event, each once.
     deferred: Vec<Token>,
@@ -131,6 +137,8 @@ impl<L: EventLoop> Worker<L> {
             has_events: false,
             drain: plan.drain,
             stop_reporter: plan.stop_reporter,
+            notices: plan.notices,
+            shed_log: ShedLog::default(),
             next_tick: now.instant + TICK,
             deferred: Vec::new(),
             handshakes: VecDeque::new(),

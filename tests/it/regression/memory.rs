@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
+use cannery_testkit::http1;
 use cannery_testkit::http3::{Client, Forgery, Level, Options};
 
 use crate::harness::{
@@ -198,11 +199,17 @@ fn packets_that_wait_for_others_are_bounded_and_counted() {
         [0, 4, 8, 12, 16, 20, 24, 28].into_iter().flat_map(numbers)
     };
     let mut pinned = Vec::new();
+    let mut kept_open = http1::Client::new(server.connect());
     while shed(&admin) == 0 {
         assert!(pinned.len() < 500, "some are shed");
         pinned.push(pin(address, full()));
         assert_eq!(server.get("/a.txt").body.len(), 4000);
+        // A connection of another protocol that keeps little isn't closed.
+        let response = kept_open.request(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n", "GET");
+        assert_eq!(response.unwrap().body.len(), 4000);
     }
+    server.await_line("all connections of a thread kept more than");
+    assert!(kept_open.request(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n", "GET").is_ok());
     drop(pinned);
     assert_eq!(server.stop(), Some(0));
 }

@@ -35,6 +35,8 @@ pub(crate) struct MemoryBudget {
     connections: u64,
     /// Bytes that the event loop keeps for connections that don't read.
     received: u64,
+    /// Bytes of blocks that responses over HTTP/3 share, as far as connections don't count them.
+    blocks: u64,
     bytes_max: u64,
     /// The highest sum since free memory was last returned to the system.
     peak: u64,
@@ -46,12 +48,20 @@ pub(crate) struct MemoryBudget {
 
 impl MemoryBudget {
     pub(super) fn new(bytes_max: u64) -> MemoryBudget {
-        MemoryBudget { connections: 0, received: 0, bytes_max, peak: 0, recent_peak: 0, low_seconds: 0 }
+        MemoryBudget {
+            connections: 0,
+            received: 0,
+            blocks: 0,
+            bytes_max,
+            peak: 0,
+            recent_peak: 0,
+            low_seconds: 0,
+        }
     }
 
     #[inline]
     fn bytes(&self) -> u64 {
-        self.connections + self.received
+        self.connections + self.received + self.blocks
     }
 
     /// Counts that a connection keeps `after` bytes instead of `before`.
@@ -67,9 +77,21 @@ impl MemoryBudget {
         self.count_peak();
     }
 
+    /// Sets the memory of blocks that responses over HTTP/3 share.
+    #[inline]
+    pub(crate) fn set_blocks(&mut self, bytes: usize) {
+        self.blocks = bytes as u64;
+        self.count_peak();
+    }
+
     #[inline]
     fn count_peak(&mut self) {
         self.recent_peak = self.recent_peak.max(self.bytes());
+    }
+
+    /// Returns the limit in bytes.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
     }
 
     /// Returns `true` if connections must be closed.

@@ -2,6 +2,7 @@
 //!
 //! A range of an archive is not copied: the archive is mapped for as long as a client may need it again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -11,11 +12,19 @@ use cannery_wire::{Output, Segment};
 use super::limits::BLOCK_BYTES;
 use crate::content::Content;
 
+/// Blocks that are checked for whether they are needed when another one begins.
+const BLOCKS_CHECKED: usize = 4;
+
+/// Blocks that a worker has in any case.
+const IDLE_BLOCKS: usize = 32;
+
 /// Makes the bytes of responses.
 #[derive(Debug, Default)]
 pub(super) struct Bodies {
     /// The rest of a block of memory, of which responses take their parts one after the other.
     block: BytesMut,
+    /// A part of each block that responses may still need, oldest first.
+    blocks: VecDeque<Bytes>,
     /// The archives of the release that was used last. One owner for all ranges, because each counts its references.
     archives: Vec<(u16, Bytes)>,
     /// The release that `archives` belong to.
@@ -56,10 +65,34 @@ impl Bodies {
     /// Copies bytes into the current block.
     fn copy(&mut self, bytes: &[u8]) -> Bytes {
         if self.block.capacity() < bytes.len() {
-            self.block = BytesMut::with_capacity(bytes.len().max(BLOCK_BYTES));
+            self.begin_block(bytes.len());
         }
         self.block.extend_from_slice(bytes);
         self.block.split().freeze()
+    }
+
+    /// Begins a block with room for this many bytes.
+    fn begin_block(&mut self, bytes: usize) {
+        // Blocks are released about as fast as they are begun, so that there are few of them unless clients keep them.
+        for _ in 0..BLOCKS_CHECKED {
+            let Some(oldest) = self.blocks.pop_front() else { break };
+            if !oldest.is_unique() {
+                self.blocks.push_back(oldest);
+            }
+        }
+        self.block = BytesMut::with_capacity(bytes.max(BLOCK_BYTES - 1) + 1);
+        self.block.extend_from_slice(&[0]);
+        self.blocks.push_back(self.block.split().freeze());
+    }
+
+    /// Frees the blocks that no response needs.
+    pub(super) fn free_unused(&mut self) {
+        self.blocks.retain(|block| !block.is_unique());
+    }
+
+    /// Returns the memory of blocks, in bytes. A client that doesn't acknowledge a response of some bytes keeps a whole block.
+    pub(super) fn memory(&self) -> usize {
+        self.blocks.len().saturating_sub(IDLE_BLOCKS) * BLOCK_BYTES
     }
 
     /// Returns a range of an archive.

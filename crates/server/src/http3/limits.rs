@@ -54,6 +54,9 @@ pub(crate) const SHARED_SOCKETS_MAX: Duration = Duration::from_secs(3);
 /// block.
 pub(super) const BLOCK_BYTES: usize = 8 * 1024;
 
+/// Connections that are closed for their memory before blocks that only they needed are freed.
+pub(super) const BLOCK_CHECK_INTERVAL: usize = 16;
+
 /// How long a client may be silent while the server drains. One that has vanished would delay the exit of the server up to
 /// the idle timeout of QUIC.
 pub(crate) const SILENCE_MIN: Duration = Duration::from_secs(5);

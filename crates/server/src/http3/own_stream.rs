@@ -3,6 +3,9 @@
 use bytes::Bytes;
 use cannery_secure::quic::{Connection, Direction, StreamId};
 
+/// The length up to which bytes that wait are joined.
+const PIECE_BYTES: usize = 512;
+
 /// A stream that the server has opened, with the bytes that the client's windows have no room for.
 #[derive(Debug)]
 pub(super) struct OwnStream {
@@ -36,8 +39,13 @@ impl OwnStream {
             quic.write(self.id, &mut pieces);
         }
         let [rest] = pieces;
-        if !rest.is_empty() {
-            self.pending.push(rest);
+        if rest.is_empty() {
+            return;
+        }
+        // Instructions have a few bytes, of which a client may leave thousands unread.
+        match self.pending.last_mut() {
+            Some(last) if last.len() < PIECE_BYTES => *last = [&last[..], &rest].concat().into(),
+            _ => self.pending.push(rest),
         }
     }
 

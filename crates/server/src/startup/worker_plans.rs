@@ -73,6 +73,7 @@ impl WorkerPlans<'_> {
             .with_tls(self.tls.clone())
             .with_memory_bytes_max(self.memory_bytes_max)
             .with_stop_reporter(StopReporter::new(self.stop_reporter.clone()))
+            .with_notices(self.notices.clone())
             .with_routes(routes);
         let plan = match http3 {
             Some((http3, alt_svc)) => plan.with_http3(http3, alt_svc).with_handover(self.handover.clone()),

@@ -13,6 +13,7 @@ use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 use crate::config::{Config, ListenerKind, Standby};
 use crate::connection::{AddedFields, ITERATION_BYTES_MAX, Policy};
 use crate::http3::Http3Plan;
+use crate::notice::Notice;
 use crate::observe::Observer;
 use crate::process::{DownProcesses, Handover};
 use crate::reload::Current;
@@ -83,6 +84,8 @@ pub(crate) struct Plan<L = Listener, D = UdpSocket> {
     pub(super) observer: Observer,
     pub(super) balancer: Option<Balancer>,
     pub(super) stop_reporter: Option<StopReporter>,
+    /// Receives notices to the operator.
+    pub(super) notices: Option<Sender<Notice>>,
     /// The routes of the server, if it has any.
     pub(super) routes: Option<WorkerRoutes>,
     /// Listeners of other processes.
@@ -133,6 +136,7 @@ impl<L, D> Plan<L, D> {
             observer,
             balancer: None,
             stop_reporter: None,
+            notices: None,
             routes: None,
             standby: Vec::new(),
             down_processes: DownProcesses::default(),
@@ -163,6 +167,11 @@ impl<L, D> Plan<L, D> {
     /// Reports when the worker stops.
     pub(crate) fn with_stop_reporter(self, stop_reporter: StopReporter) -> Plan<L, D> {
         Plan { stop_reporter: Some(stop_reporter), ..self }
+    }
+
+    /// Sends notices to the operator.
+    pub(crate) fn with_notices(self, notices: Sender<Notice>) -> Plan<L, D> {
+        Plan { notices: Some(notices), ..self }
     }
 
     /// Serves HTTP/3, unless the worker has no socket for it, and refers clients to it by `alt_svc`.

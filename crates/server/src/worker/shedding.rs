@@ -2,12 +2,19 @@
 //!
 //! A connection keeps much memory if its client pipelines requests and doesn't read, or reads too slowly.
 
+use std::time::{Duration, Instant};
+
 use cannery_eventloop::EventLoop;
 
 use super::Worker;
 use super::accepting::Backlog;
 use crate::connection::Connection;
+use crate::http3::Http3;
+use crate::notice::Notice;
 use crate::observe::CloseReason;
+
+/// The least time between two notices of a worker about closed connections.
+const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Size classes of connections: one for each power of two.
 const CLASSES: usize = 33;
@@ -41,13 +48,16 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Closes connections until there is room, starting with those that keep most. It doesn't allocate.
+    /// Closes connections of all protocols until there is room, starting with those that keep most. It doesn't allocate.
     #[cold]
     fn shed(&mut self) {
         self.send_batch();
         let mut class_bytes = [0; CLASSES];
         for (_, connection) in self.connections.iter() {
             let bytes = connection.memory_with_received();
+            class_bytes[class(bytes)] += u64::from(bytes);
+        }
+        for bytes in self.http3.iter().flat_map(Http3::connection_memory) {
             class_bytes[class(bytes)] += u64::from(bytes);
         }
 
@@ -58,6 +68,7 @@ impl<L: EventLoop> Worker<L> {
             sum += class_bytes[*class];
             sum >= excess
         });
+        let mut closed = 0;
         for class_now in (lowest.unwrap_or(0)..CLASSES).rev() {
             let mut slot = 0;
             let is_of_class =
@@ -71,11 +82,39 @@ impl<L: EventLoop> Worker<L> {
                 }
                 self.end(token, CloseReason::Shed);
                 self.cx.memory.set_received(self.events.kept_bytes());
+                closed += 1;
+            }
+            if let Some(http3) = &mut self.http3 {
+                closed += http3.shed(|bytes| class(bytes) == class_now, &mut self.cx);
             }
         }
-        if let Some(http3) = &mut self.http3 {
-            http3.shed(&mut self.cx);
+        let notice = self.shed_log.count(closed, self.cx.memory.bytes_max(), self.cx.clock.now);
+        if let Some((notice, notices)) = notice.zip(self.notices.as_ref()) {
+            // The thread that receives notices may have stopped.
+            let _ = notices.send(notice);
         }
+    }
+}
+
+/// Counts the connections that were closed, and tells the operator from time to time.
+#[derive(Debug, Default)]
+pub(super) struct ShedLog {
+    /// Connections since the last notice.
+    connections: usize,
+    last_notice: Option<Instant>,
+}
+
+impl ShedLog {
+    /// Counts connections that were closed now. Returns a notice, unless the last one was a short time ago.
+    fn count(&mut self, connections: usize, limit_bytes: u64, now: Instant) -> Option<Notice> {
+        self.connections += connections;
+        let is_recent =
+            self.last_notice.is_some_and(|last| now.saturating_duration_since(last) < NOTICE_INTERVAL);
+        if self.connections == 0 || is_recent {
+            return None;
+        }
+        self.last_notice = Some(now);
+        Some(Notice::Shed { connections: std::mem::take(&mut self.connections), limit_bytes })
     }
 }
 
@@ -86,5 +125,20 @@ mod tests {
     #[test]
     fn every_size_has_a_class() {
         assert_eq!([0, 1, 2, 3, 4, u32::MAX].map(class), [0, 1, 2, 2, 3, CLASSES - 1]);
+    }
+
+    #[test]
+    fn notices_count_the_connections_between_them() {
+        let mut log = ShedLog::default();
+        let start = Instant::now();
+        let mut count = |connections, seconds| {
+            log.count(connections, 1 << 20, start + Duration::from_secs(seconds))
+                .map(|notice| notice.to_string())
+        };
+        assert_eq!(count(0, 0), None);
+        assert!(count(1, 0).unwrap().starts_with("1 connection was closed"));
+        assert_eq!(count(3, 1), None);
+        assert!(count(4, 10).unwrap().starts_with("7 connections were closed"));
+        assert_eq!(count(0, 30), None);
     }
 }
