@@ -126,7 +126,7 @@ impl Delivery {
     }
 }
 
-/// What a packet of ours contains.
+/// Contents of one of our packets.
 struct Contents {
     /// The length of the stream data. A frame that only ends its stream counts as a byte.
     stream_bytes: u16,

@@ -110,7 +110,7 @@ enum Effect {
     Silence,
 }
 
-/// What is sent, and its effect.
+/// A kind of datagram by its name, its effect, and a function that sends it.
 type Row = (&'static str, Effect, fn(&Meter));
 
 const ROWS: &[Row] = &[
@@ -155,11 +155,11 @@ const ROWS: &[Row] = &[
     ("Initial packet that doesn't open", Effect::Silence, |meter| {
         stateless(meter, 0xc3, 1, &[30, 1199, 1200])
     }),
-    ("0-RTT, Handshake and Retry packets of nobody", Effect::Silence, |meter| {
+    ("0-RTT, Handshake and Retry packets of no connection", Effect::Silence, |meter| {
         [0xd3, 0xe3, 0xf3].iter().for_each(|first| stateless(meter, *first, 1, &[30, 1199, 1200]));
     }),
     ("short header of a lost connection", Effect::Answers, lost_connection),
-    ("short header of nobody", Effect::Silence, |meter| {
+    ("short header of no connection", Effect::Silence, |meter| {
         let mut network = Network::new(Server::new(&context(&random_seed())));
         (1..200).for_each(|length| meter.pass(&mut network, VICTIM, &vec![0x41; length]));
     }),
@@ -267,7 +267,7 @@ fn hello(meter: &Meter, datagrams: usize, change: fn(&mut Vec<u8>)) {
     network.run(LONG);
 }
 
-/// Appends a packet of another type with the same connection IDs, that nobody can open.
+/// Appends a packet of another type with the same connection IDs, that has no valid keys.
 fn append(datagram: &mut Vec<u8>, first: u8) {
     let ids = 5..7 + usize::from(datagram[5]) + usize::from(datagram[6 + usize::from(datagram[5])]);
     let packet = [&[first, 0, 0, 0, 1][..], &datagram[ids], &[0x40, 0xc8], &[0x55; 200]].concat();
