@@ -13,7 +13,7 @@ const PROBE_BYTES: usize = 64 << 10;
 pub(crate) struct SourceFacts {
     /// Digest of the content.
     pub(crate) digest: Digest,
-    /// `true` if the content is valid UTF-8.
+    /// `true` if the content is valid UTF-8, and not of an encoding whose bytes are valid UTF-8 too.
     pub(crate) utf8: bool,
     /// `true` if the name contains a digest of the content.
     pub(crate) fingerprinted: bool,
@@ -34,6 +34,7 @@ pub(crate) enum Probe {
 pub(crate) struct Examination<'n> {
     digest: blake3::Hasher,
     utf8: Utf8,
+    other_encoding: OtherEncoding,
     fingerprint: Option<Box<Check<'n>>>,
     /// The start of the content, if it will be probed.
     beginning: Option<Vec<u8>>,
@@ -45,6 +46,7 @@ impl<'n> Examination<'n> {
         Examination {
             digest: blake3::Hasher::new(),
             utf8: Utf8::default(),
+            other_encoding: OtherEncoding::default(),
             fingerprint: Candidate::in_name(name).map(|candidate| Box::new(candidate.start())),
             beginning: probe.then(Vec::new),
         }
@@ -54,6 +56,7 @@ impl<'n> Examination<'n> {
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.digest.update(bytes);
         self.utf8.take(bytes);
+        self.other_encoding.take(bytes);
         if let Some(check) = &mut self.fingerprint {
             check.update(bytes);
         }
@@ -67,7 +70,7 @@ impl<'n> Examination<'n> {
     pub(crate) fn finish(self) -> SourceFacts {
         SourceFacts {
             digest: Digest(*self.digest.finalize().as_bytes()),
-            utf8: self.utf8.is_valid(),
+            utf8: self.utf8.is_valid() && !self.other_encoding.is_likely(),
             fingerprinted: self.fingerprint.is_some_and(|check| check.finish().is_some()),
             probe: self.beginning.map_or(Probe::Missing, |beginning| Probe::from_content(&beginning)),
         }
@@ -119,6 +122,77 @@ impl Utf8 {
     /// Returns `true` if all earlier pieces are valid, and end with a whole character.
     fn is_valid(&self) -> bool {
         !self.invalid && self.broken.is_empty()
+    }
+}
+
+/// Signs of encodings whose bytes are valid UTF-8: UTF-16 without a byte order mark, and ISO-2022-JP.
+#[derive(Debug, Default)]
+struct OtherEncoding {
+    /// Number of bytes so far, up to those that are searched for zeros.
+    searched_bytes: usize,
+    /// In UTF-16, one byte of each ASCII character is zero.
+    has_zero: bool,
+    /// A byte that ISO-2022-JP doesn't have.
+    has_high_byte: bool,
+    escape: Escape,
+}
+
+/// An escape sequence of ISO-2022-JP, which selects another character set (WHATWG Encoding, §12.2.1). Nobody else selects these,
+/// while terminals know the one that returns to ASCII.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Escape {
+    #[default]
+    Missing,
+    Begun,
+    /// `ESC $`
+    TwoByteSet,
+    /// `ESC (`
+    OneByteSet,
+    Found,
+}
+
+impl OtherEncoding {
+    /// Zeros in text are searched up to here. Later ones may be in a string of a minified script.
+    const SEARCHED_BYTES: usize = 1024;
+
+    /// Examines the next piece.
+    fn take(&mut self, bytes: &[u8]) {
+        let searched = &bytes[..bytes.len().min(Self::SEARCHED_BYTES - self.searched_bytes)];
+        self.searched_bytes += searched.len();
+        self.has_zero |= searched.contains(&0);
+
+        self.has_high_byte = self.has_high_byte || !bytes.is_ascii();
+        if self.has_high_byte {
+            return;
+        }
+        let mut rest = bytes;
+        while self.escape != Escape::Found {
+            if self.escape == Escape::Missing {
+                let Some(start) = rest.iter().position(|byte| *byte == 0x1b) else { return };
+                rest = &rest[start..];
+            }
+            let Some((byte, after)) = rest.split_first() else { return };
+            self.escape = self.escape.next(*byte);
+            rest = after;
+        }
+    }
+
+    fn is_likely(&self) -> bool {
+        self.has_zero || (self.escape == Escape::Found && !self.has_high_byte)
+    }
+}
+
+impl Escape {
+    fn next(self, byte: u8) -> Escape {
+        match (self, byte) {
+            (Escape::Found, _) | (Escape::TwoByteSet, b'@' | b'B') | (Escape::OneByteSet, b'I' | b'J') => {
+                Escape::Found
+            }
+            (Escape::Begun, b'$') => Escape::TwoByteSet,
+            (Escape::Begun, b'(') => Escape::OneByteSet,
+            (_, 0x1b) => Escape::Begun,
+            _ => Escape::Missing,
+        }
     }
 }
 

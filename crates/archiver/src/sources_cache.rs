@@ -28,7 +28,7 @@ use crate::source_facts::{Probe, SourceFacts};
 use crate::temporary;
 
 /// Magic bytes. The digit is the version of the format.
-const MAGIC: &[u8; 8] = b"CANRSRC2";
+const MAGIC: &[u8; 8] = b"CANRSRC3";
 
 /// Files younger than this, in nanoseconds, aren't stored: the coarsest file systems have a resolution of two seconds.
 const RACY_NS: i128 = 2_000_000_000;
