@@ -16,7 +16,7 @@
 mod evidence;
 mod manifests;
 mod names;
-mod vite;
+pub(crate) mod vite;
 
 use std::collections::{BTreeMap, HashSet};
 

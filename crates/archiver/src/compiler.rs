@@ -182,7 +182,13 @@ impl Compiler {
                 Err(error) if error.is_transient() && attempts < ATTEMPTS_MAX => {
                     unreliable.extend(self.path_of(&error));
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // A folder with another fault isn't empty. A canceled build may not have seen it.
+                    if !matches!(error, Error::Canceled) {
+                        self.history().unfinished_since = None;
+                    }
+                    return Err(error);
+                }
             }
 
             attempts += 1;
@@ -221,9 +227,10 @@ impl Compiler {
             built;
         let read_back = |source| Error::ReadBack { path: self.options.sources.clone(), source };
         let now = SystemTime::now();
-        let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
+        let files = (0..).zip(&sources.files).zip(known).map(|((id, file), (stamp, facts))| {
             let is_settled = !writers::is_recent(&stamp, now);
-            (file.path.clone(), KnownFile { stamp, facts, is_settled })
+            let coding = sources.precompressed.get(&id).map(|precompressed| precompressed.coding);
+            (file.path.clone(), KnownFile { stamp, facts, is_settled, coding })
         });
         let files = Arc::new(files.collect());
         let snapshot = Arc::new(Snapshot {

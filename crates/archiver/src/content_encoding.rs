@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::headers::{CONTENT_ENCODING, HeaderField, HeaderRule};
 use crate::precompressed::{DECODED_BYTES_MAX, Precompressed, coding_of};
 use crate::routes::{Routes, Target, site_index};
-use crate::source::{self, SourceId, Sources};
+use crate::source::{self, Source, SourceId, Sources};
 
 /// Decodes each file that a rule says is compressed, once, to learn its length. Removes `Content-Encoding` from the rules.
 ///
@@ -42,23 +42,20 @@ pub(crate) fn find(
         }
     }
 
+    // One after the other: each may decode to hundreds of megabytes.
     for (id, (coding, file, line)) in found {
-        let mut coded = Vec::new();
-        sources.read(id, &mut coded)?;
-        // While the file is being written, its decoded version of the last build is read.
-        let known = sources.earlier.as_ref().and_then(|earlier| earlier.known(sources.path(id)));
-        let is_decoded = known.is_some_and(|known| {
-            source::is_of_decoded(&known.stamp) && known.facts.digest == Digest::of(&coded)
-        });
-        let coding = if is_decoded { Coding::Identity } else { coding };
-        let reason = match decode(coding, &coded, DECODED_BYTES_MAX) {
-            Ok(content) => {
-                sources.precompressed.insert(id, Precompressed { coding, length: content.len() as u64 });
+        let reason = match examine(sources, id, coding)? {
+            Examined::Decoded(precompressed) => {
+                sources.precompressed.insert(id, precompressed);
                 continue;
             }
-            Err(DecodeError::Damaged) => format!("is not compressed with {}", coding.name()),
-            Err(DecodeError::OutOfMemory) => "decodes to more than fits into memory".to_owned(),
-            Err(DecodeError::TooLong) => format!("decodes to more than {} MiB", DECODED_BYTES_MAX >> 20),
+            // The next attempt is made without the file.
+            Examined::SetAside => continue,
+            Examined::Refused(DecodeError::Damaged) => format!("is not compressed with {}", coding.name()),
+            Examined::Refused(DecodeError::OutOfMemory) => "decodes to more than fits into memory".to_owned(),
+            Examined::Refused(DecodeError::TooLong) => {
+                format!("decodes to more than {} MiB", DECODED_BYTES_MAX >> 20)
+            }
         };
         let message = format!(
             "`Content-Encoding` applies to {}, which {reason}; limit the rule to compressed files, or publish the file \
@@ -81,4 +78,36 @@ pub(crate) fn find(
         site.retain(|rule| !rule.fields.is_empty());
     }
     Ok(())
+}
+
+/// What has become of a file that a rule says is compressed.
+pub(crate) enum Examined {
+    Decoded(Precompressed),
+    /// It can't be read, and the folder is being edited.
+    SetAside,
+    Refused(DecodeError),
+}
+
+/// Decodes a file to learn its length, unless the last build did.
+pub(crate) fn examine(sources: &Sources, id: SourceId, coding: Coding) -> Result<Examined, Error> {
+    if let (Source::File(file), Some(earlier)) = (sources.of(id), &sources.earlier)
+        && let Some(known) = earlier.unchanged_decoded(&file.path, &file.stamp, coding)
+    {
+        return Ok(Examined::Decoded(Precompressed { coding, length: known.stamp.version.size }));
+    }
+    let mut coded = Vec::new();
+    match sources.read(id, &mut coded) {
+        Ok(_) => {}
+        Err(error) if sources.set_aside(id, &error) => return Ok(Examined::SetAside),
+        Err(error) => return Err(error),
+    }
+    // While the file is being written, its decoded version of the last build is read.
+    let known = sources.earlier.as_ref().and_then(|earlier| earlier.known(sources.path(id)));
+    let is_decoded = known
+        .is_some_and(|known| source::is_of_decoded(&known.stamp) && known.facts.digest == Digest::of(&coded));
+    let coding = if is_decoded { Coding::Identity } else { coding };
+    Ok(match decode(coding, &coded, DECODED_BYTES_MAX) {
+        Ok(content) => Examined::Decoded(Precompressed { coding, length: content.len() as u64 }),
+        Err(error) => Examined::Refused(error),
+    })
 }

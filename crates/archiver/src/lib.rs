@@ -238,6 +238,7 @@ pub(crate) fn build(
     let names = InferableNames(options);
     let mut evidence = Evidence::find(&sources, &read.contents, &previous, names)?;
     remarks.append(&mut bundles::mark(options, &sources, &mut evidence, &mut read.contents)?);
+    sources.check_unreadable()?;
     report.diagnostics.append(&mut remarks);
     read::store_hidden(&routes.hidden, &sources, &mut read.contents, &mut store)?;
 

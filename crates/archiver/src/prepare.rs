@@ -12,7 +12,7 @@ use cannery_base::{FileStamp, FileVersion};
 use crate::destination::Destination;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
-use crate::folder_file;
+use crate::folder_file::{self, Confinement};
 use crate::options::Options;
 use crate::report::Report;
 use crate::routes::{self, Routes};
@@ -23,6 +23,7 @@ use crate::source::Sources;
 use crate::sparse;
 use crate::stability;
 use crate::summary;
+use crate::unreadable::UnreadableFiles;
 use crate::walk::{SourceFile, Walked, walk};
 
 /// Lists the source folder.
@@ -32,6 +33,8 @@ pub(crate) fn sources(
     session: Option<&mut Session<'_>>,
 ) -> Result<(Sources, Report), Error> {
     let (rules, mut diagnostics) = skip_rules(options)?;
+    // Before the walk: if the folder is exchanged for another one, its files don't count as those of the other.
+    let confinement = Confinement::of(&options.sources, options.links_out);
     let list = || walk(&options.sources, &rules, options.links_out);
     let mut walked = match &session {
         Some(session) => stability::walk(&options.sources, &session.earlier, list)?,
@@ -70,7 +73,7 @@ pub(crate) fn sources(
     let mut unreadable = None;
     let mut unsettled = BTreeSet::new();
     if let Some(session) = session {
-        unsettled = stability::hold_back(&options.sources, &mut walked.files, session);
+        unsettled = stability::hold_back(&options.sources, &confinement, &mut walked.files, session);
         diagnostics.append(&mut set_unreadable_aside(&options.sources, &mut walked.files, session));
         earlier = Some(session.earlier.clone());
         unreadable = Some(session.unreadable.clone());
@@ -78,6 +81,7 @@ pub(crate) fn sources(
 
     let mut sources = Sources {
         root: options.sources.clone(),
+        confinement,
         files: walked.files,
         folders: walked.folders,
         generated: Vec::new(),
@@ -85,6 +89,7 @@ pub(crate) fn sources(
         unsettled: Mutex::new(unsettled),
         precompressed: BTreeMap::new(),
         skipped: walked.skipped,
+        unreadable_before: unreadable.as_ref().map_or(0, UnreadableFiles::len),
         unreadable,
         script_pages: options.page_script.then(|| options.media_types.clone()),
     };
@@ -113,7 +118,7 @@ pub(crate) fn check_unfinished(
 /// Returns the names to leave out, and remarks about the ignore file.
 pub(crate) fn skip_rules(options: &Options) -> Result<(SkipRules, Vec<Diagnostic>), Error> {
     let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
-    let diagnostics = rules.add_ignore_file(&options.sources)?;
+    let diagnostics = rules.add_ignore_file(&options.sources, options.links_out)?;
     options.ignore.iter().try_for_each(|pattern| rules.add_pattern(pattern))?;
     Ok((rules, diagnostics))
 }

@@ -18,14 +18,12 @@ use crate::classify::MediaTypes;
 use crate::content::{Content, Contents, Form, SourceContent};
 use crate::digest_map::DigestSet;
 use crate::error::Error;
-use crate::folder_file;
 use crate::options::{Encoder, Options};
 use crate::ordered::{self, Jobs, Limits};
 use crate::progress::Progress;
 use crate::source::{Source, SourceId, Sources};
 use crate::source_facts::{Examination, Probe, SourceFacts};
 use crate::store::Store;
-use crate::unreadable::UnreadableFiles;
 
 /// Longer sources are read in pieces instead of being held in memory.
 pub(crate) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
@@ -107,7 +105,6 @@ impl Reading<'_> {
         let held_bytes = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
         let jobs = Jobs { all: &all, held_bytes };
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
-        let unreadable_before = self.sources.unreadable.as_ref().map_or(0, UnreadableFiles::len);
         let claimed = Mutex::new(DigestSet::default());
         let found_in_cache = AtomicU64::new(0);
         let mut contents = Contents::default();
@@ -143,9 +140,7 @@ impl Reading<'_> {
                 Ok::<(), Error>(())
             },
         )?;
-        if self.sources.unreadable.as_ref().is_some_and(|unreadable| unreadable.len() > unreadable_before) {
-            return Err(Error::Unreadable { folder: self.sources.root.clone() });
-        }
+        self.sources.check_unreadable()?;
         Ok(Outcome { contents, known, found_in_cache: found_in_cache.into_inner() })
     }
 
@@ -354,12 +349,11 @@ fn store_streamed(
     sources: &Sources,
     store: &mut Store,
 ) -> Result<BodyId, Error> {
-    let path = sources.full_path(id);
-    let file = folder_file::open(&path).map_err(Error::read(path.clone()))?;
+    let file = sources.open(id)?;
     let mut hashed = Hashed { file, hasher: blake3::Hasher::new(), failed: None };
     let stored = store.body_from(digest, length, &mut hashed);
     if let Some(source) = hashed.failed {
-        return Err(Error::Read { path, source });
+        return Err(Error::Read { path: sources.full_path(id), source });
     }
 
     let body = match stored {

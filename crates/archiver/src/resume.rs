@@ -46,7 +46,7 @@ pub(crate) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
         // No file has this stamp, so every one that exists is read again.
         let version = FileVersion { device: 0, inode: 0, size: content.len() as u64, modified_ns: 0 };
         let stamp = FileStamp { version, changed_ns: 0 };
-        Ok((path.clone(), KnownFile { stamp, facts: examination.finish(), is_settled: false }))
+        Ok((path.clone(), KnownFile { stamp, facts: examination.finish(), is_settled: false, coding: None }))
     });
     let files: Vec<(Box<[u8]>, KnownFile)> = files.collect::<Result<_, Corrupt>>()?;
 

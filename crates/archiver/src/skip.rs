@@ -7,18 +7,25 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::io;
+use std::fs;
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use crate::boundary::LinksOut;
 use crate::diagnostic::Diagnostic;
+use crate::folder_file::Confinement;
 use crate::site_path::{Site, site_of};
+use crate::walk::kind_of;
 
 /// The ignore file in the source root.
 pub const IGNORE_FILE: &str = ".canneryignore";
+
+/// Maximum length of the ignore file, which is held in memory.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The folder that RFC 8615 reserves for site-wide metadata. It is served from the root of each site; the rules apply to names in
 /// it.
@@ -79,24 +86,15 @@ impl SkipRules {
     /// Returns a warning about each invalid line, which has no effect.
     ///
     /// # Errors
-    /// Returns an error if the file exists and can't be read. A build without it would publish what it should leave out.
-    pub fn add_ignore_file(&mut self, root: &Path) -> Result<Vec<Diagnostic>, IgnoreFileError> {
+    /// Returns an error if something of this name exists and isn't a readable text file, or is a link that isn't followed. A build
+    /// without it would publish what it should leave out.
+    pub fn add_ignore_file(
+        &mut self,
+        root: &Path,
+        links_out: LinksOut,
+    ) -> Result<Vec<Diagnostic>, IgnoreFileError> {
         let path = root.join(IGNORE_FILE);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            // If the source "folder" is a file, the walk reports that.
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(Vec::new());
-            }
-            // The folder can't be searched, which the walk reports.
-            Err(error)
-                if error.kind() == io::ErrorKind::PermissionDenied
-                    && std::fs::metadata(root.join(".")).is_err() =>
-            {
-                return Ok(Vec::new());
-            }
-            Err(source) => return Err(IgnoreFileError { path, source }),
-        };
+        let Some(text) = read_ignore_file(root, &path, links_out)? else { return Ok(Vec::new()) };
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
         let mut diagnostics = Vec::new();
         for (number, line) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
@@ -111,7 +109,7 @@ impl SkipRules {
                 );
             }
         }
-        self.build().map_err(|error| IgnoreFileError { path, source: io::Error::other(error) })?;
+        self.build().map_err(|error| IgnoreFileError::Read { path, source: io::Error::other(error) })?;
         Ok(diagnostics)
     }
 
@@ -262,13 +260,97 @@ impl PatternError {
     }
 }
 
-/// The ignore file exists and can't be read.
+/// Something has the name of the ignore file, and isn't read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the ignore file {}: {source}; mend its permissions or remove it", path.display())]
-pub struct IgnoreFileError {
-    /// The ignore file.
-    pub path: PathBuf,
-    source: io::Error,
+pub enum IgnoreFileError {
+    /// The operating system returns an error.
+    #[error("cannot read the ignore file {}: {source}; let the user of this process read it, or remove it", path.display())]
+    Read {
+        /// The ignore file.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// It is a link to nothing.
+    #[error("the ignore file {} is a symlink to nothing; write a text file of this name, or remove the link", path.display())]
+    Dangling {
+        /// The ignore file.
+        path: PathBuf,
+    },
+    /// It is a folder, or a device, for example.
+    #[error("the ignore file {} is {kind}; write its patterns into a text file of this name, or remove it", path.display())]
+    NotAFile {
+        /// The ignore file.
+        path: PathBuf,
+        /// The kind of file, with an article.
+        kind: &'static str,
+    },
+    /// It has more than [`IGNORE_FILE_BYTES_MAX`].
+    #[error("the ignore file {} has more than {IGNORE_FILE_BYTES_MAX} bytes; shorten it, for example by patterns for folders", path.display())]
+    TooLong {
+        /// The ignore file.
+        path: PathBuf,
+    },
+    /// It is a link that leads out of the folder, and those aren't followed.
+    #[error(
+        "the ignore file {} leads out of the source folder, to {}, and is not read; copy it into the folder, or follow links with \
+         `--follow-links`",
+        path.display(),
+        target.display()
+    )]
+    Outside {
+        /// The ignore file.
+        path: PathBuf,
+        /// The target of the link.
+        target: PathBuf,
+    },
+}
+
+/// Reads the ignore file, if it exists.
+fn read_ignore_file(
+    root: &Path,
+    path: &Path,
+    links_out: LinksOut,
+) -> Result<Option<Vec<u8>>, IgnoreFileError> {
+    let confinement = Confinement::of(root, links_out);
+    let path = || path.to_owned();
+    let outside = || {
+        let target = confinement.target_outside(&path())?;
+        Some(IgnoreFileError::Outside { path: path(), target })
+    };
+    let found = match fs::symlink_metadata(path()) {
+        Ok(found) => found,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        // The folder can't be searched, or is a link to itself, which the walk reports.
+        Err(_) if fs::metadata(root.join(".")).is_err() => return Ok(None),
+        Err(source) => return Err(IgnoreFileError::Read { path: path(), source }),
+    };
+    // A sandbox may refuse to open the target, which would say nothing about the link.
+    if let Some(error) = outside() {
+        return Err(error);
+    }
+
+    let is_dangling = |error: &io::Error| found.is_symlink() && error.kind() == ErrorKind::NotFound;
+    let failed = |source| {
+        if is_dangling(&source) {
+            IgnoreFileError::Dangling { path: path() }
+        } else {
+            IgnoreFileError::Read { path: path(), source }
+        }
+    };
+    let kind = fs::metadata(path()).map_err(failed)?;
+    if !kind.is_file() {
+        return Err(IgnoreFileError::NotAFile { path: path(), kind: kind_of(&kind) });
+    }
+    let file = confinement.open(&path()).map_err(|source| outside().unwrap_or_else(|| failed(source)))?;
+    let mut text = Vec::new();
+    file.take(IGNORE_FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > IGNORE_FILE_BYTES_MAX {
+        return Err(IgnoreFileError::TooLong { path: path() });
+    }
+    Ok(Some(text))
 }
 
 #[cfg(test)]

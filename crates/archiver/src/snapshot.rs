@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use cannery_archive::{Archive, BodyId, Digest, Extent};
+use cannery_archive::{Archive, BodyId, Coding, Digest, Extent};
 use cannery_base::FileStamp;
 use foldhash::fast::RandomState;
 
 use crate::digest_map::DigestMap;
+use crate::source;
 use crate::source_facts::SourceFacts;
 
 /// Fewer files may have been deleted by hand.
@@ -72,6 +73,8 @@ pub(crate) struct KnownFile {
     pub(crate) facts: SourceFacts,
     /// `false` if the file could have changed once more without a new stamp, because it was modified just before the build.
     pub(crate) is_settled: bool,
+    /// The coding from which the build decoded the file, if it did. `Identity` stands for a content that was decoded before.
+    pub(crate) coding: Option<Coding>,
 }
 
 impl Snapshot {
@@ -126,6 +129,18 @@ impl Earlier {
         let known = self.known(path)?;
         let is_usable = known.is_settled || self.held_back.contains(path);
         (is_usable && known.stamp == *stamp).then_some(known)
+    }
+
+    /// Returns a file that the last build decoded from this coding, if it still has this stamp.
+    pub(crate) fn unchanged_decoded(
+        &self,
+        path: &[u8],
+        stamp: &FileStamp,
+        coding: Coding,
+    ) -> Option<&KnownFile> {
+        let known = self.known(path)?;
+        let is_same = known.stamp == source::stamp_of_decoded(stamp, known.stamp.version.size);
+        (known.is_settled && known.coding == Some(coding) && is_same).then_some(known)
     }
 
     /// Returns a file of the last build.

@@ -18,7 +18,7 @@ use cannery_base::{FileStamp, FileVersion};
 use crate::classify::{MediaTypes, essence};
 use crate::decode::decode;
 use crate::error::Error;
-use crate::folder_file;
+use crate::folder_file::{self, Confinement};
 use crate::precompressed::{self, DECODED_BYTES_MAX, Precompressed};
 use crate::snapshot::Earlier;
 use crate::source_facts::SourceFacts;
@@ -67,6 +67,8 @@ impl Generated {
 pub(crate) struct Sources {
     /// The source folder.
     pub(crate) root: PathBuf,
+    /// Where its files must be when they are read.
+    pub(crate) confinement: Confinement,
     /// Its files, sorted by path.
     pub(crate) files: Vec<SourceFile>,
     /// Its folders, sorted by path, the root first.
@@ -85,6 +87,8 @@ pub(crate) struct Sources {
     pub(crate) skipped: Vec<Skipped>,
     /// Collects files that can't be read, if the folder is being edited.
     pub(crate) unreadable: Option<UnreadableFiles>,
+    /// The number of unreadable files that this attempt is made without.
+    pub(crate) unreadable_before: usize,
 }
 
 /// A source: a file or a generated page.
@@ -192,6 +196,12 @@ impl Sources {
         folder_file::full_path(&self.root, self.path(id))
     }
 
+    /// Opens the file of a source.
+    pub(crate) fn open(&self, id: SourceId) -> Result<File, Error> {
+        let path = self.full_path(id);
+        self.confinement.open(&path).map_err(Error::read(path))
+    }
+
     /// Sets a file aside that can't be read. Returns `true` if the build may go on, which it does only to find all such files.
     pub(crate) fn set_aside(&self, id: SourceId, error: &Error) -> bool {
         match (&self.unreadable, self.of(id), error) {
@@ -203,6 +213,15 @@ impl Sources {
         }
     }
 
+    /// Ends an attempt that has found unreadable files.
+    pub(crate) fn check_unreadable(&self) -> Result<(), Error> {
+        let found = self.unreadable.as_ref().map_or(0, UnreadableFiles::len);
+        if found > self.unreadable_before {
+            return Err(Error::Unreadable { folder: self.root.clone() });
+        }
+        Ok(())
+    }
+
     /// Replaces `bytes` by those of a source, and returns its stamp.
     pub(crate) fn read(&self, id: SourceId, bytes: &mut Vec<u8>) -> Result<FileStamp, Error> {
         bytes.clear();
@@ -212,7 +231,7 @@ impl Sources {
                 Ok(page.stamp())
             }
             Source::File(file) => {
-                if let Some(kept) = self.stored(file) {
+                if let Some(kept) = self.stored(id, file) {
                     return self.put_kept(id, &kept, bytes);
                 }
                 let outcome =
@@ -253,8 +272,14 @@ impl Sources {
     }
 
     /// Returns the content of a file that is unchanged since the last build, or since it was captured.
-    fn stored(&self, file: &SourceFile) -> Option<EarlierVersion<'_>> {
+    fn stored(&self, id: SourceId, file: &SourceFile) -> Option<EarlierVersion<'_>> {
         let earlier = self.earlier.as_ref()?;
+        if let Some(Precompressed { coding, .. }) = self.precompressed.get(&id)
+            && let Some(known) = earlier.unchanged_decoded(&file.path, &file.stamp, *coding)
+        {
+            let content = earlier.content(&known.facts.digest)?;
+            return Some(EarlierVersion { stamp: known.stamp, content, origin: Origin::LastBuild });
+        }
         if let Some(known) = earlier.unchanged(&file.path, &file.stamp) {
             let content = earlier.content(&known.facts.digest)?;
             return Some(EarlierVersion { stamp: file.stamp, content, origin: Origin::LastBuild });
@@ -292,8 +317,10 @@ impl Sources {
     ) -> Result<FileStamp, Error> {
         let path = self.full_path(id);
         match &self.earlier {
-            Some(earlier) if !earlier.overdue.contains(self.path(id)) => settled(&path, read),
-            _ => unchanged(&path, expected, read),
+            Some(earlier) if !earlier.overdue.contains(self.path(id)) => {
+                settled(&self.confinement, &path, read)
+            }
+            _ => unchanged(&self.confinement, &path, expected, read),
         }
     }
 
@@ -358,7 +385,7 @@ impl Sources {
 
 /// Returns the stamp of a decoded file. No file has it, so that no cache takes the content for that of the file, should the rule
 /// be removed.
-fn stamp_of_decoded(stamp: &FileStamp, length: u64) -> FileStamp {
+pub(crate) fn stamp_of_decoded(stamp: &FileStamp, length: u64) -> FileStamp {
     let version = FileVersion { size: length, inode: !stamp.version.inode, ..stamp.version };
     FileStamp { version, ..*stamp }
 }
@@ -399,12 +426,13 @@ fn false_length(path: &Path, stamp: &FileStamp) -> Error {
 /// Reads a file until its stamp is the same before and after. `expected` is the last known stamp, so one look after reading
 /// suffices.
 fn unchanged(
+    confinement: &Confinement,
     path: &Path,
     mut expected: FileStamp,
     mut read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
 ) -> Result<FileStamp, Error> {
     for _ in 0..ATTEMPTS_MAX {
-        let mut file = folder_file::open(path).map_err(Error::read(path.to_owned()))?;
+        let mut file = confinement.open(path).map_err(Error::read(path.to_owned()))?;
         let outcome = read(&mut file, &expected);
         let stamp = FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?);
         match outcome {
@@ -426,28 +454,31 @@ fn unchanged(
 ///
 /// # Errors
 /// Returns [`Error::Changing`] if it changes, or is being written, and the error of the system if it can't be read.
-pub(crate) fn capture(path: &Path) -> Result<(FileStamp, Vec<u8>), Error> {
+pub(crate) fn capture(confinement: &Confinement, path: &Path) -> Result<(FileStamp, Vec<u8>), Error> {
     let mut bytes = Vec::new();
-    let stamp = settled_within(1, path, |opened, stamp| read_whole(opened, stamp, &mut bytes))?;
+    let read = |opened: &mut File, stamp: &FileStamp| read_whole(opened, stamp, &mut bytes);
+    let stamp = settled_within(1, confinement, path, read)?;
     Ok((stamp, bytes))
 }
 
 /// Reads a file while no other process writes it, until its stamp is the same before and after.
 fn settled(
+    confinement: &Confinement,
     path: &Path,
     read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
 ) -> Result<FileStamp, Error> {
-    settled_within(ATTEMPTS_MAX, path, read)
+    settled_within(ATTEMPTS_MAX, confinement, path, read)
 }
 
 /// Makes up to this number of attempts.
 fn settled_within(
     attempts: u32,
+    confinement: &Confinement,
     path: &Path,
     mut read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
 ) -> Result<FileStamp, Error> {
     for attempt in 1..=attempts {
-        let mut file = folder_file::open(path).map_err(Error::read(path.to_owned()))?;
+        let mut file = confinement.open(path).map_err(Error::read(path.to_owned()))?;
         let stamp = |file: &File| -> Result<FileStamp, Error> {
             Ok(FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?))
         };
@@ -475,4 +506,4 @@ fn settled_within(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

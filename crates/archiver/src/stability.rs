@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use cannery_base::FileStamp;
 
 use crate::error::Error;
-use crate::folder_file;
+use crate::folder_file::{self, Confinement};
 use crate::session::Session;
 use crate::skip::IGNORE_FILE;
 use crate::snapshot::{Captured, Earlier, Snapshot};
@@ -96,6 +96,7 @@ fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
 /// last build, new ones are left out. Returns both. The contents of small new files are captured.
 pub(crate) fn hold_back(
     root: &Path,
+    confinement: &Confinement,
     files: &mut Vec<SourceFile>,
     session: &mut Session<'_>,
 ) -> BTreeSet<Box<[u8]>> {
@@ -117,7 +118,7 @@ pub(crate) fn hold_back(
     loop {
         waiting.retain(|place| {
             let file = &mut files[*place];
-            let status = check(root, file, earlier, &mut captured_bytes);
+            let status = check(root, confinement, file, earlier, &mut captured_bytes);
             if status == Status::Vanished {
                 vanished.insert(file.path.clone());
             }
@@ -156,7 +157,13 @@ enum Status {
 }
 
 /// Checks a file, and captures its content if it is new, within the limit of all captured contents.
-fn check(root: &Path, file: &mut SourceFile, earlier: &mut Earlier, captured_bytes: &mut u64) -> Status {
+fn check(
+    root: &Path,
+    confinement: &Confinement,
+    file: &mut SourceFile,
+    earlier: &mut Earlier,
+    captured_bytes: &mut u64,
+) -> Status {
     let path = root.join(OsStr::from_bytes(&file.path));
     // The last build has another version of a known file, and the first build has many new ones.
     let is_to_capture = earlier.snapshot.is_some() && earlier.known(&file.path).is_none();
@@ -164,7 +171,7 @@ fn check(root: &Path, file: &mut SourceFile, earlier: &mut Earlier, captured_byt
         return if is_half_written(&path) { Status::HalfWritten } else { Status::Readable };
     }
 
-    match source::capture(&path) {
+    match source::capture(confinement, &path) {
         Ok((stamp, content)) => {
             *captured_bytes += stamp.version.size;
             file.stamp = stamp;

@@ -430,9 +430,12 @@ fn join(folder: &[u8], name: &[u8]) -> Box<[u8]> {
     if folder.is_empty() { name.into() } else { [folder, b"/", name].concat().into_boxed_slice() }
 }
 
-fn kind_of(metadata: &Metadata) -> &'static str {
+/// Returns what something is that isn't a file, with an article.
+pub(crate) fn kind_of(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
-    if kind.is_fifo() {
+    if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
         "a named pipe"
     } else if kind.is_socket() {
         "a socket"

@@ -31,7 +31,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// # Errors
 ///
 /// If a source can't be read.
-pub(super) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec<u8>>, Error> {
+pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec<u8>>, Error> {
     let by_path: HashMap<&[u8], SourceId> = (0..)
         .zip(&sources.files)
         .filter(|(_, file)| has_chunk_name(&file.path))
@@ -47,7 +47,9 @@ pub(super) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
     let is_page = |path: &[u8]| essence(options.media_types.of(path).text) == "text/html";
     let pages = (0..).zip(&sources.files).filter(|(id, file)| is_page(&file.path) && is_read(sources, *id));
     for (id, page) in pages.take(PAGES_MAX) {
-        sources.read(id, &mut text)?;
+        if !read(sources, id, &mut text)? {
+            continue;
+        }
         for url in entry_urls(&text) {
             if let Some((path, _)) = source_of(url, folder_of(&page.path), &by_path)
                 && found.insert(path.to_vec())
@@ -62,7 +64,9 @@ pub(super) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
         if !path.ends_with(b".js") || !is_read(sources, id) {
             continue;
         }
-        sources.read(id, &mut text)?;
+        if !read(sources, id, &mut text)? {
+            continue;
+        }
         for name in imported_names(&text) {
             let sibling = [folder_of(path), name].concat();
             if let Some((sibling, _)) = by_path.get_key_value(sibling.as_slice())
@@ -76,6 +80,15 @@ pub(super) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
     // Without hashes in its names (`entryFileNames: '[name].js'`), a tool may write `main-settings.js`.
     let is_hashed = found.iter().any(|path| !is_word_or_date(hash_of(path).unwrap_or_default()));
     Ok(if is_hashed { found } else { HashSet::new() })
+}
+
+/// Replaces `text` by a source. Returns `false` if the source can't be read and the folder is being edited.
+fn read(sources: &Sources, id: SourceId, text: &mut Vec<u8>) -> Result<bool, Error> {
+    match sources.read(id, text) {
+        Ok(_) => Ok(true),
+        Err(error) if sources.set_aside(id, &error) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn is_read(sources: &Sources, id: SourceId) -> bool {

@@ -6,10 +6,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use cannery_archive::Digest;
+use cannery_archive::{Coding, Digest};
 
 use super::*;
 use crate::changes::Change;
+use crate::content_encoding::{Examined, examine};
+use crate::precompressed::Precompressed;
 use crate::progress::Stage;
 
 fn compiler(root: &Path) -> Compiler {
@@ -322,6 +324,65 @@ fn removed_folder_is_an_error_until_it_returns() {
     fs::rename(&away, &root).unwrap();
     let back = build(&compiler, Effort::Quick);
     assert!(back.files.changes_since(&before.files).is_empty() && has(&back, "home"));
+}
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut coded = vec![0; 1000];
+    let level = libdeflater::CompressionLvl::new(6).unwrap();
+    let length = libdeflater::Compressor::new(level).gzip_compress(content, &mut coded).unwrap();
+    coded.truncate(length);
+    coded
+}
+
+/// Each quick build read and decoded all of them.
+#[test]
+fn unchanged_compressed_file_is_not_decoded_again() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("_headers"), "/*.gz\n  Content-Encoding: gzip\n").unwrap();
+    let path = folder.path().join("a.js.gz");
+    fs::write(&path, gzip(b"the code")).unwrap();
+    let compiler = compiler(folder.path());
+    assert!(has(&build(&compiler, Effort::Quick), "the code"));
+    age(&compiler);
+
+    let mut sources = crate::source::tests::sources(&folder, "a.js.gz");
+    sources.earlier = Some(Earlier { snapshot: compiler.history().last.clone(), ..Earlier::default() });
+    fs::rename(&path, folder.path().join("kept")).unwrap();
+    let Ok(Examined::Decoded(found)) = examine(&sources, 0, Coding::Gzip) else { panic!("it was read") };
+    assert_eq!(found, Precompressed { coding: Coding::Gzip, length: 8 });
+    sources.precompressed.insert(0, found);
+    let mut bytes = Vec::new();
+    sources.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, b"the code");
+    drop(sources);
+
+    fs::rename(folder.path().join("kept"), &path).unwrap();
+    assert!(has(&build(&compiler, Effort::Quick), "the code"));
+    fs::write(folder.path().join("_headers"), "/*.gz\n  Content-Encoding: br\n").unwrap();
+    let error = compiler.build(Effort::Quick, &CancelFlag::default(), &()).unwrap_err();
+    assert!(matches!(error, Error::Sources { .. }), "{error}");
+    fs::write(folder.path().join("_headers"), "/*.gz\n  Content-Encoding: gzip\n").unwrap();
+    fs::write(&path, gzip(b"other code")).unwrap();
+    let built = build(&compiler, Effort::Quick);
+    assert!(has(&built, "other code") && !has(&built, "the code"));
+}
+
+/// A folder that was emptied later was taken as it was at once.
+#[test]
+fn another_error_ends_the_wait_for_an_incomplete_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.html");
+    fs::write(&path, "page").unwrap();
+    let compiler = compiler(folder.path());
+    build(&compiler, Effort::Quick);
+    let error = || compiler.build(Effort::Quick, &CancelFlag::default(), &()).unwrap_err();
+
+    fs::remove_file(&path).unwrap();
+    assert!(error().is_unfinished());
+    assert!(compiler.history().unfinished_since.is_some());
+    fs::create_dir(folder.path().join(".canneryignore")).unwrap();
+    assert!(matches!(error(), Error::IgnoreFile(_)));
+    assert_eq!(compiler.history().unfinished_since, None);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Unit tests of skip rules.
 
+use std::os::unix::fs::symlink;
+
 use super::*;
 
 fn rules(patterns: &[&str]) -> SkipRules {
@@ -98,10 +100,9 @@ fn pattern_matches_a_name_that_is_not_utf8() {
 #[test]
 fn invalid_lines_of_the_ignore_file_are_reported() {
     let root = tempfile::tempdir().unwrap();
-    std::fs::write(root.path().join(IGNORE_FILE), b"\xef\xbb\xbf*.bak\r\n# comment\r\n\r\n[z-a]\r\n")
-        .unwrap();
+    fs::write(root.path().join(IGNORE_FILE), b"\xef\xbb\xbf*.bak\r\n# comment\r\n\r\n[z-a]\r\n").unwrap();
     let mut rules = SkipRules::default();
-    let diagnostics = rules.add_ignore_file(root.path()).unwrap();
+    let diagnostics = rules.add_ignore_file(root.path(), LinksOut::Reported).unwrap();
     assert_eq!(diagnostics.len(), 1);
     assert_eq!((diagnostics[0].line, diagnostics[0].code), (Some(4), "bad-ignore-pattern"));
     let reason = rules.verdict(b"old.bak", false).unwrap();
@@ -111,15 +112,74 @@ fn invalid_lines_of_the_ignore_file_are_reported() {
 #[test]
 fn missing_ignore_file_is_accepted() {
     let root = tempfile::tempdir().unwrap();
-    assert_eq!(SkipRules::default().add_ignore_file(root.path()).unwrap(), []);
+    assert_eq!(SkipRules::default().add_ignore_file(root.path(), LinksOut::Reported).unwrap(), []);
 }
 
+/// Reading a FIFO waited for its writer, and `/dev/zero` and sparse files filled the memory.
 #[test]
-fn unreadable_ignore_file_is_an_error() {
+fn ignore_file_must_be_a_short_regular_file() {
     let root = tempfile::tempdir().unwrap();
-    std::fs::create_dir(root.path().join(IGNORE_FILE)).unwrap();
-    let error = SkipRules::default().add_ignore_file(root.path()).unwrap_err();
-    assert!(error.to_string().contains(".canneryignore"), "{error}");
+    let path = root.path().join(IGNORE_FILE);
+    let error = || {
+        let error = SkipRules::default().add_ignore_file(root.path(), LinksOut::Reported).unwrap_err();
+        assert!(error.to_string().contains(".canneryignore"), "{error}");
+        error
+    };
+
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(error(), IgnoreFileError::NotAFile { kind: "a folder", .. }));
+    fs::remove_dir(&path).unwrap();
+    if cfg!(target_os = "linux") {
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(matches!(error(), IgnoreFileError::NotAFile { kind: "a named pipe", .. }));
+        fs::remove_file(&path).unwrap();
+    }
+    for (target, is_right) in [
+        ("/dev/zero", (|error| matches!(error, IgnoreFileError::NotAFile { .. })) as fn(_) -> bool),
+        ("missing", |error| matches!(error, IgnoreFileError::Dangling { .. })),
+        (IGNORE_FILE, |error| matches!(error, IgnoreFileError::Read { .. })),
+    ] {
+        symlink(target, &path).unwrap();
+        assert!(is_right(error()), "{target}");
+        fs::remove_file(&path).unwrap();
+    }
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(3 << 30).unwrap();
+    assert!(matches!(error(), IgnoreFileError::TooLong { .. }));
+    file.set_len(0).unwrap();
+    fs::write(&path, "a\n".repeat(1 << 10)).unwrap();
+    assert!(SkipRules::default().add_ignore_file(root.path(), LinksOut::Reported).is_ok());
+}
+
+/// The sandbox refused to open it, and the message was about permissions.
+#[test]
+fn ignore_file_outside_of_the_folder_is_read_only_if_links_are_followed() {
+    let parent = tempfile::tempdir().unwrap();
+    let root = parent.path().join("site");
+    fs::create_dir(&root).unwrap();
+    fs::write(parent.path().join("patterns"), "*.bak").unwrap();
+    symlink("../patterns", root.join(IGNORE_FILE)).unwrap();
+    for links_out in [LinksOut::Reported, LinksOut::Allowed] {
+        let mut rules = SkipRules::default();
+        assert_eq!(rules.add_ignore_file(&root, links_out).unwrap(), []);
+        assert!(rules.verdict(b"a.bak", false).is_some());
+    }
+    let error = SkipRules::default().add_ignore_file(&root, LinksOut::LeftOut).unwrap_err();
+    assert!(matches!(&error, IgnoreFileError::Outside { target, .. } if target.ends_with("patterns")));
+
+    fs::remove_file(root.join(IGNORE_FILE)).unwrap();
+    fs::write(root.join("own"), "*.bak").unwrap();
+    symlink("own", root.join(IGNORE_FILE)).unwrap();
+    assert!(SkipRules::default().add_ignore_file(&root, LinksOut::LeftOut).is_ok());
+}
+
+/// The message named an ignore file in it.
+#[test]
+fn source_folder_that_links_to_itself_is_reported_by_the_walk() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("loop");
+    symlink("loop", &root).unwrap();
+    assert_eq!(SkipRules::default().add_ignore_file(&root, LinksOut::Reported).unwrap(), []);
 }
 
 #[test]
