@@ -7,39 +7,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::access_words::{FIELDS, first_word, known_directive, known_field, quoted};
 use crate::diagnostic::Diagnostic;
 use crate::rule_error::RuleError;
 use crate::site_path::is_host_folder;
 use crate::source::Sources;
-
-/// Fields by which other hosts restrict access, and fields that contain credentials.
-const FIELDS: [&str; 9] = [
-    "Authorization",
-    "Basic-Auth",
-    "CF-Access-Client-Id",
-    "CF-Access-Client-Secret",
-    "CF-Access-JWT-Assertion",
-    "Cookie",
-    "Proxy-Authenticate",
-    "Proxy-Authorization",
-    "WWW-Authenticate",
-];
-
-/// Words that begin a line of an Apache, nginx or Caddy configuration that restricts access.
-const DIRECTIVES: [&str; 12] = [
-    "auth_basic",
-    "auth_basic_user_file",
-    "auth_request",
-    "AuthName",
-    "AuthType",
-    "AuthUserFile",
-    "basic_auth",
-    "basicauth",
-    "deny",
-    "forward_auth",
-    "Require",
-    "Satisfy",
-];
 
 /// Password files of Apache and nginx.
 const PASSWORD_FILES: [&str; 3] = [".htpasswd", ".htdigest", "htpasswd"];
@@ -53,29 +25,6 @@ const MIDDLEWARE: [&str; 4] = ["_middleware.js", "_middleware.ts", "_middleware.
 
 /// Maximum size of a configuration file that is searched.
 const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
-
-/// Rejects a field line that is access control, such as `Basic-Auth: user:password`, also with typos that would otherwise turn
-/// it into a warning, and publish the pages.
-pub(crate) fn refuse_field(line: &str) -> Result<(), RuleError> {
-    known_field(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
-}
-
-/// Rejects a line that is access control in another server's configuration.
-pub(crate) fn refuse_directive(line: &str) -> Result<(), RuleError> {
-    known_directive(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
-}
-
-/// Rejects a condition of `_redirects` on the visitor's role.
-pub(crate) fn refuse_condition(word: &str) -> Result<(), RuleError> {
-    let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
-    if is_role { Err(unsupported("the condition `Role=`")) } else { Ok(()) }
-}
-
-/// Rejects a code of `_redirects` that denies access.
-pub(crate) fn refuse_code(word: &str) -> Result<(), RuleError> {
-    let is_denial = matches!(word.trim_end_matches('!'), "401" | "403" | "407");
-    if is_denial { Err(unsupported(&format!("the code `{word}`"))) } else { Ok(()) }
-}
 
 /// Reports access control in files that this server doesn't read: configuration of other servers, and rule files in the wrong
 /// place or with the wrong name.
@@ -148,22 +97,6 @@ fn first_line(sources: &Sources, name: &[u8], find: impl Fn(&str) -> Option<Stri
          would be public; protect them in a proxy in front, and keep this file out of the source folder"
     );
     Some(RuleError::error("access-control", message).at(&String::from_utf8_lossy(name), number))
-}
-
-/// Returns the field of another host that a line sets.
-fn known_field(line: &str) -> Option<&'static str> {
-    // `Basic-Auth: user:password`, but also `Basic Auth`, `basic_auth =` and so on.
-    let letters = |text: &str| -> String {
-        text.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
-    };
-    let mut words = line.split([' ', '\t', '=', ':']).filter(|word| !word.is_empty());
-    let first = letters(words.next()?);
-    let both = format!("{first}{}", words.next().map(letters).unwrap_or_default());
-    let known = FIELDS.iter().find(|known| {
-        let known = letters(known);
-        first == known || both == known
-    });
-    known.copied()
 }
 
 /// Finds the fields that no page about HTTP would begin a line with.
@@ -273,16 +206,6 @@ fn directive(line: &str) -> Option<String> {
     known_directive(line).map(quoted)
 }
 
-fn quoted(name: &str) -> String {
-    format!("`{name}`")
-}
-
-/// Returns the directive that begins a line, if it restricts access.
-fn known_directive(line: &str) -> Option<&'static str> {
-    let word = first_word(line);
-    DIRECTIVES.iter().find(|known| known.eq_ignore_ascii_case(word)).copied()
-}
-
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -293,16 +216,4 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 /// Returns `true` for `functions/` of Cloudflare Pages, and folders in it.
 fn is_function_folder(folder: &[u8]) -> bool {
     folder == b"functions" || folder.starts_with(b"functions/")
-}
-
-fn first_word(line: &str) -> &str {
-    line.split([' ', '\t', '=', ':']).next().unwrap_or(line)
-}
-
-fn unsupported(subject: &str) -> RuleError {
-    let message = format!(
-        "{subject} is access control, which this server doesn't have: the pages that it protects would be public; remove the line, \
-         and protect those pages in a proxy in front"
-    );
-    RuleError::error("access-control", message)
 }

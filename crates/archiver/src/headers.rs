@@ -26,15 +26,14 @@ use std::sync::Arc;
 
 use cannery_site::is_caching_field;
 
-use crate::access_control;
+use crate::access_words;
 use crate::diagnostic::Diagnostic;
 use crate::host::{covers, split_host_pattern};
-use crate::pattern::{Pattern, PatternSyntax, identifier};
+use crate::pattern::{Pattern, PatternSyntax, check_size, identifier};
 use crate::percent::{is_unreserved, percent_encode};
 use crate::precompressed;
 use crate::redirects::has_reference;
 use crate::rule_error::{RuleError, readable_line};
-use crate::rules::check_size;
 
 /// `*` may be anywhere once, as for Cloudflare; `:name` is a whole segment for both hosts.
 const SYNTAX: PatternSyntax = PatternSyntax { splat_anywhere: true, placeholder_anywhere: false };
@@ -451,8 +450,8 @@ fn misplaced(text: &str) -> Option<RuleError> {
 
 /// Rejects access control in a field that isn't part of a rule.
 fn refuse_access_control(text: &str) -> Result<(), RuleError> {
-    access_control::refuse_field(text)?;
-    access_control::refuse_directive(text)
+    access_words::refuse_field(text)?;
+    access_words::refuse_directive(text)
 }
 
 /// Returns the host, the pattern, and the names of its captures.
@@ -464,9 +463,9 @@ fn parse_path(text: &str) -> Result<(Option<String>, Pattern, Vec<String>), Rule
     }
     if let Some((_, rest)) = path.split_once([' ', '\t']) {
         let mut words = rest.split_ascii_whitespace();
-        words.clone().try_for_each(access_control::refuse_condition)?;
+        words.clone().try_for_each(access_words::refuse_condition)?;
         if words.next().is_some_and(|word| word.starts_with('/') || word.contains("://")) {
-            words.next().map_or(Ok(()), access_control::refuse_code)?;
+            words.next().map_or(Ok(()), access_words::refuse_code)?;
             let message = "this line is a redirect, which belongs into `_redirects`";
             return Err(RuleError::new("bad-source", message));
         }
@@ -486,9 +485,9 @@ fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
         }
         return Ok(HeaderField::Remove { name: parse_name(name)? });
     }
-    access_control::refuse_field(text)?;
+    access_words::refuse_field(text)?;
     let Some((name, value)) = text.split_once(':') else {
-        access_control::refuse_directive(text)?;
+        access_words::refuse_directive(text)?;
         let message = format!("`{text}` is not a field; write `Name: value`, or `! Name` to remove one");
         return Err(RuleError::new("bad-header", message));
     };

@@ -31,6 +31,7 @@ mod special; // Names with a meaning, such as `index.html` and `404.html`.
 
 // Rule files.
 mod access_control; // Access control of other servers: an error.
+mod access_words; // Words that restrict access elsewhere: an error.
 mod content_encoding; // Files that are compressed already, by rules.
 mod header_rules; // `_headers` of each site.
 pub mod headers; // The grammar of `_headers`.
@@ -76,6 +77,7 @@ mod replaced; // Files that only the replaced archive has.
 mod cancel; // Cancellation.
 mod changes; // Compares two builds.
 mod compiler; // The public interface.
+mod effort; // How thorough a build is.
 mod resume; // The last build of another process.
 mod session; // One of the builds.
 mod snapshot; // The last build.
@@ -109,6 +111,7 @@ pub use changes::{BuiltFiles, Change};
 pub use compiler::{Build, Compiler};
 pub use decode::{DecodeError, decode};
 pub use disk::{MEMORY_ARCHIVE_BYTES_MAX, TemporaryDirectory};
+pub use effort::Effort;
 pub use error::{Error, ErrorClass, PreviousError};
 pub use import::{ImportReport, import};
 pub use kawipiko::ReadError;
@@ -118,7 +121,6 @@ pub use publish::replace_file;
 pub use punycode::ascii_host;
 pub use read::ENCODED_BYTES_MAX;
 pub use report::Report;
-pub use session::Effort;
 
 use std::collections::HashSet;
 use std::fs::File;

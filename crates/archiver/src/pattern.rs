@@ -2,6 +2,8 @@
 //!
 //! [`Pattern::captures`] is the reference for the server's matcher.
 
+use cannery_archive::{AFFIX_BYTES_MAX, PATTERN_SEGMENTS_MAX};
+
 use crate::percent::percent_decode;
 use crate::rule_error::RuleError;
 
@@ -263,6 +265,28 @@ pub(crate) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
             "`{path}` contains an empty segment or a dot segment, so it never matches: request paths are normalized first"
         );
         return Err(RuleError::new("never-matches", message));
+    }
+    Ok(())
+}
+
+/// Rejects a pattern that exceeds the limits of the server's rule index.
+pub(crate) fn check_size(pattern: &Pattern) -> Result<(), RuleError> {
+    let mut slashes = 0;
+    let mut is_long = false;
+    for (place, piece) in pattern.pieces.iter().enumerate() {
+        let PatternPiece::Literal(literal) = piece else { continue };
+        slashes += literal.iter().filter(|byte| **byte == b'/').count();
+        let is_suffix = place > 0 && pattern.pieces[place - 1] == PatternPiece::Splat;
+        is_long |= literal.split(|byte| *byte == b'/').any(|segment| segment.len() > AFFIX_BYTES_MAX);
+        is_long |= is_suffix && literal.len() > AFFIX_BYTES_MAX;
+    }
+    if slashes > PATTERN_SEGMENTS_MAX {
+        let message = format!("has a pattern of more than {PATTERN_SEGMENTS_MAX} segments: ignored");
+        return Err(RuleError::new("pattern-too-deep", message));
+    }
+    if is_long {
+        let message = format!("has a segment of more than {AFFIX_BYTES_MAX} bytes in its pattern: ignored");
+        return Err(RuleError::new("pattern-too-long", message));
     }
     Ok(())
 }

@@ -5,16 +5,15 @@
 
 use std::sync::Arc;
 
-use cannery_archive::{AFFIX_BYTES_MAX, Key, KeyBuffer, Origin, PATTERN_SEGMENTS_MAX};
+use cannery_archive::{Key, KeyBuffer, Origin};
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::options::Options;
-use crate::pattern::{Pattern, PatternPiece};
+use crate::pattern::{Pattern, PatternPiece, check_size};
 use crate::redirect_loops;
 use crate::redirects::{self, Action, RedirectRule};
 use crate::routes::{HostId, Route, Routes, RuleLine, RuleName, Target};
-use crate::rule_error::RuleError;
 use crate::source::{SourceId, Sources};
 
 /// The server keeps at most this many captures of a rule.
@@ -165,28 +164,6 @@ fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
     });
     routes.scope(host, b"/").rules.push(place);
     routes.rules.push(rule);
-}
-
-/// Rejects a pattern that exceeds the limits of the server's rule index.
-pub(crate) fn check_size(pattern: &Pattern) -> Result<(), RuleError> {
-    let mut slashes = 0;
-    let mut is_long = false;
-    for (place, piece) in pattern.pieces.iter().enumerate() {
-        let PatternPiece::Literal(literal) = piece else { continue };
-        slashes += literal.iter().filter(|byte| **byte == b'/').count();
-        let is_suffix = place > 0 && pattern.pieces[place - 1] == PatternPiece::Splat;
-        is_long |= literal.split(|byte| *byte == b'/').any(|segment| segment.len() > AFFIX_BYTES_MAX);
-        is_long |= is_suffix && literal.len() > AFFIX_BYTES_MAX;
-    }
-    if slashes > PATTERN_SEGMENTS_MAX {
-        let message = format!("has a pattern of more than {PATTERN_SEGMENTS_MAX} segments: ignored");
-        return Err(RuleError::new("pattern-too-deep", message));
-    }
-    if is_long {
-        let message = format!("has a segment of more than {AFFIX_BYTES_MAX} bytes in its pattern: ignored");
-        return Err(RuleError::new("pattern-too-long", message));
-    }
-    Ok(())
 }
 
 /// Returns `true` if the texts before and after a splat can overlap in a short path.

@@ -4,19 +4,11 @@ use std::collections::BTreeSet;
 
 use crate::cancel::CancelFlag;
 use crate::disk::Space;
+use crate::effort::Effort;
 use crate::listing::Listings;
 use crate::memory_cache::MemoryCache;
 use crate::snapshot::Earlier;
 use crate::unreadable::UnreadableFiles;
-
-/// The effort of a build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effort {
-    /// Compresses nothing, and stores only the compressed contents that are in the cache. Doesn't check links.
-    Quick,
-    /// Does everything that the options say.
-    Full,
-}
 
 /// A build that follows others in the same process.
 pub(crate) struct Session<'a> {

@@ -2,7 +2,7 @@
 
 use super::rule::{Action, Dialect};
 use super::template::{Template, has_reference};
-use crate::access_control;
+use crate::access_words;
 use crate::host::{after_scheme, split_host, starts_with_ignoring_case};
 use crate::pattern::{Pattern, PatternSyntax, refuse_odd_segments};
 use crate::percent::{encode_for_location, is_unreserved, percent_decode, percent_encode};
@@ -246,8 +246,8 @@ fn refuse_field(line: &str) -> Result<(), RuleError> {
     if looks_like_target(line) {
         return Ok(());
     }
-    access_control::refuse_field(line)?;
-    access_control::refuse_directive(line)?;
+    access_words::refuse_field(line)?;
+    access_words::refuse_directive(line)?;
     let name = line.split_once(':').map_or("", |(name, _)| name.trim_end());
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if name.is_empty() || !name.bytes().all(is_name) {
@@ -260,10 +260,10 @@ fn refuse_field(line: &str) -> Result<(), RuleError> {
 /// Rejects conditions and codes that are access control on other hosts.
 fn refuse_access_control(target: &str, words: &[&str]) -> Result<(), RuleError> {
     if !looks_like_target(target) {
-        access_control::refuse_condition(target)?;
+        access_words::refuse_condition(target)?;
     }
-    words.iter().try_for_each(|word| access_control::refuse_condition(word))?;
-    words.first().map_or(Ok(()), |word| access_control::refuse_code(word))
+    words.iter().try_for_each(|word| access_words::refuse_condition(word))?;
+    words.first().map_or(Ok(()), |word| access_words::refuse_code(word))
 }
 
 /// Returns `true` for a word that is a target rather than a condition.

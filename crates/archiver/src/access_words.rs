@@ -1,0 +1,94 @@
+//! Words that restrict access on other hosts and servers. In a rule file, they are an error: see
+//! [`access_control`](crate::access_control).
+
+use crate::rule_error::RuleError;
+
+/// Fields by which other hosts restrict access, and fields that contain credentials.
+pub(crate) const FIELDS: [&str; 9] = [
+    "Authorization",
+    "Basic-Auth",
+    "CF-Access-Client-Id",
+    "CF-Access-Client-Secret",
+    "CF-Access-JWT-Assertion",
+    "Cookie",
+    "Proxy-Authenticate",
+    "Proxy-Authorization",
+    "WWW-Authenticate",
+];
+
+/// Words that begin a line of an Apache, nginx or Caddy configuration that restricts access.
+const DIRECTIVES: [&str; 12] = [
+    "auth_basic",
+    "auth_basic_user_file",
+    "auth_request",
+    "AuthName",
+    "AuthType",
+    "AuthUserFile",
+    "basic_auth",
+    "basicauth",
+    "deny",
+    "forward_auth",
+    "Require",
+    "Satisfy",
+];
+
+/// Rejects a field line that is access control, such as `Basic-Auth: user:password`, also with typos that would otherwise turn
+/// it into a warning, and publish the pages.
+pub(crate) fn refuse_field(line: &str) -> Result<(), RuleError> {
+    known_field(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
+}
+
+/// Rejects a line that is access control in another server's configuration.
+pub(crate) fn refuse_directive(line: &str) -> Result<(), RuleError> {
+    known_directive(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
+}
+
+/// Rejects a condition of `_redirects` on the visitor's role.
+pub(crate) fn refuse_condition(word: &str) -> Result<(), RuleError> {
+    let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
+    if is_role { Err(unsupported("the condition `Role=`")) } else { Ok(()) }
+}
+
+/// Rejects a code of `_redirects` that denies access.
+pub(crate) fn refuse_code(word: &str) -> Result<(), RuleError> {
+    let is_denial = matches!(word.trim_end_matches('!'), "401" | "403" | "407");
+    if is_denial { Err(unsupported(&format!("the code `{word}`"))) } else { Ok(()) }
+}
+
+/// Returns the field of another host that a line sets.
+pub(crate) fn known_field(line: &str) -> Option<&'static str> {
+    // `Basic-Auth: user:password`, but also `Basic Auth`, `basic_auth =` and so on.
+    let letters = |text: &str| -> String {
+        text.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+    };
+    let mut words = line.split([' ', '\t', '=', ':']).filter(|word| !word.is_empty());
+    let first = letters(words.next()?);
+    let both = format!("{first}{}", words.next().map(letters).unwrap_or_default());
+    let known = FIELDS.iter().find(|known| {
+        let known = letters(known);
+        first == known || both == known
+    });
+    known.copied()
+}
+
+/// Returns the directive that begins a line, if it restricts access.
+pub(crate) fn known_directive(line: &str) -> Option<&'static str> {
+    let word = first_word(line);
+    DIRECTIVES.iter().find(|known| known.eq_ignore_ascii_case(word)).copied()
+}
+
+pub(crate) fn first_word(line: &str) -> &str {
+    line.split([' ', '\t', '=', ':']).next().unwrap_or(line)
+}
+
+pub(crate) fn quoted(name: &str) -> String {
+    format!("`{name}`")
+}
+
+fn unsupported(subject: &str) -> RuleError {
+    let message = format!(
+        "{subject} is access control, which this server doesn't have: the pages that it protects would be public; remove the line, \
+         and protect those pages in a proxy in front"
+    );
+    RuleError::error("access-control", message)
+}
