@@ -1,12 +1,12 @@
-//! Response fields of HTTP/2 and HTTP/3 (RFC 9113 §8.3, RFC 9114 §4.1): lines that the archiver encoded, then the fields that
-//! only the server knows.
+//! Response fields in every version of HTTP: lines that the archiver encoded, then the fields that only the server knows.
 //!
-//! The fields are those of HTTP/1.1 in the same cases (`h1/encode.rs`), except for `Connection`. Copies encoded lines, and
-//! formats only numbers and dates. This module knows no frames, and one [`FieldEncoder`] for each compression.
+//! Copies encoded lines, and formats only numbers and dates. Each syntax is a [`FieldEncoder`]: the text of HTTP/1.1
+//! (RFC 9112 §5), HPACK (RFC 9113 §8.3) and QPACK (RFC 9114 §4.1). This module doesn't know frames.
 
 mod encoder;
 mod hpack;
 mod qpack;
+mod text;
 
 use cannery_archive::Head;
 use cannery_base::date::format_http_date;
@@ -17,11 +17,11 @@ use crate::builtin_fields::{
     ALLOWED, PAGE_TYPE, PARTS_TYPE, is_success_sent_as_error, redirect_caching, varies_by_encoding,
 };
 use crate::decimal::Decimal;
-use crate::hpack::put_text_length;
 use crate::multiplexed::OwnHead;
 use crate::response::Response;
 use crate::server_fields::ServerFields;
 use encoder::{FieldEncoder, FieldName};
+pub(crate) use text::Text;
 
 /// Appends the encoded field section of a response.
 #[inline]
@@ -35,20 +35,18 @@ pub(crate) fn field_section<E: FieldEncoder>(
     encoder.begin(section, archive);
     let mut section = Section { encoder, bytes: section };
 
-    let overrides = if let Some(site_fields) = answer.site_fields {
-        section.put_head_with_rules(response, site_fields)
-    } else if let Fields::Canned { head, validators } = &answer.fields
-        && answer.status == head.status
-    {
-        section.encoder.put_head(section.bytes, head);
-        section.put_validators(*validators, fields);
-        head.overrides
-    } else {
-        section.put_other_head(answer, fields)
+    let overrides = match &answer.fields {
+        _ if let Some(site_fields) = answer.site_fields => section.put_head_with_rules(response, site_fields),
+        Fields::Canned { head, validators } if answer.status == head.status => {
+            section.encoder.put_head(section.bytes, head);
+            section.put_validators(*validators, fields);
+            head.overrides
+        }
+        _ => section.put_other_head(answer, fields),
     };
 
     if let Some(length) = answer.content_length {
-        section.put_number(FieldName::ContentLength, length);
+        E::put_number(section.bytes, FieldName::ContentLength, length);
     }
     section.encoder.put_server_fields(section.bytes, fields, overrides);
     section.encoder.end(section.bytes, start);
@@ -139,7 +137,7 @@ impl<E: FieldEncoder> Section<'_, E> {
                     continue;
                 }
                 if is_caching && is_of_success {
-                    section.put_field("cache-control", "no-store");
+                    section.put_value(FieldName::CacheControl, "no-store");
                 } else {
                     section.put_line(line);
                 }
@@ -198,32 +196,32 @@ impl<E: FieldEncoder> Section<'_, E> {
         site_fields.overrides()
     }
 
-    /// Appends a field of a rule, as a literal: no table holds it.
+    /// Appends a field of a rule, with its values joined.
     fn put_rule_line(&mut self, name: &[u8], line: SiteLine<'_>, archive: &[u8]) {
-        E::put_literal_name(self.bytes, name);
         let joined: usize = line.values(archive).map(|value| value.len() + 2).sum();
         // There is one separator fewer than there are values.
-        put_text_length(self.bytes, joined.saturating_sub(2));
-        for (number, value) in line.values(archive).enumerate() {
-            if number > 0 {
-                self.bytes.extend_from_slice(b", ");
+        E::put_rule(self.bytes, name, joined.saturating_sub(2), |section| {
+            for (number, value) in line.values(archive).enumerate() {
+                if number > 0 {
+                    section.extend_from_slice(b", ");
+                }
+                section.extend_from_slice(value);
             }
-            self.bytes.extend_from_slice(value);
-        }
+        });
     }
 
     fn put_location(&mut self, location: &Location<'_>, status: u16, fields: &ServerFields) {
-        E::put_name(self.bytes, FieldName::Location);
-        put_text_length(self.bytes, location.length());
-        location.for_each_piece(&mut |piece| self.bytes.extend_from_slice(piece));
-        self.put_field("cache-control", redirect_caching(status, location, fields));
+        E::put_with(self.bytes, FieldName::Location, location.length(), |section| {
+            location.for_each_piece(&mut |piece| section.extend_from_slice(piece));
+        });
+        self.put_value(FieldName::CacheControl, redirect_caching(status, location, fields));
     }
 
     /// Appends the fields that describe a built-in page.
     fn put_builtin_page_fields(&mut self, status: u16) {
         if status != 204 {
-            self.put_field("content-type", PAGE_TYPE);
-            self.put_field("cache-control", "no-store");
+            self.put_value(FieldName::ContentType, PAGE_TYPE);
+            self.put_value(FieldName::CacheControl, "no-store");
         }
     }
 
@@ -237,7 +235,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         self.put_status(status);
         for line in E::lines(head) {
             if E::has_name(line, FieldName::CacheControl) {
-                self.put_field("cache-control", "no-store");
+                self.put_value(FieldName::CacheControl, "no-store");
             } else {
                 self.put_line(line);
             }
@@ -251,14 +249,14 @@ impl<E: FieldEncoder> Section<'_, E> {
         match status {
             // RFC 9110 §9.3.7: the methods and features that a client can use.
             204 => {
-                self.put_field("allow", ALLOWED);
-                self.put_field("accept-ranges", "bytes");
+                self.put_value(FieldName::Allow, ALLOWED);
+                self.put_value(FieldName::AcceptRanges, "bytes");
             }
             // RFC 9110 §15.5.6 requires `Allow` for 405.
-            405 | 501 => self.put_field("allow", ALLOWED),
+            405 | 501 => self.put_value(FieldName::Allow, ALLOWED),
             // The head of a page that varies has this line already.
             406 | 416 if !page.is_some_and(|page| varies_by_encoding(page.head.resource())) => {
-                self.put_field("vary", "Accept-Encoding");
+                self.put_value(FieldName::Vary, "Accept-Encoding");
             }
             _ => {}
         }
@@ -301,25 +299,19 @@ impl<E: FieldEncoder> Section<'_, E> {
         self.put_literal(FieldName::ContentRange, &pieces);
     }
 
-    /// Appends a field as a literal of concatenated pieces. The static table has its name.
-    fn put_literal(&mut self, name: FieldName, pieces: &[&[u8]]) {
-        E::put_name(self.bytes, name);
-        put_text_length(self.bytes, pieces.iter().map(|piece| piece.len()).sum());
-        for piece in pieces {
-            self.bytes.extend_from_slice(piece);
-        }
-    }
-
+    /// Appends a field whose value is a concatenation.
     #[inline]
-    fn put_number(&mut self, name: FieldName, number: u64) {
-        let number = Decimal::new(number);
-        E::put_name(self.bytes, name);
-        put_text_length(self.bytes, number.digits().len());
-        self.bytes.extend_from_slice(number.digits());
+    fn put_literal(&mut self, name: FieldName, pieces: &[&[u8]]) {
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        E::put_with(self.bytes, name, length, |section| {
+            for piece in pieces {
+                section.extend_from_slice(piece);
+            }
+        });
     }
 
-    fn put_field(&mut self, name: &str, value: &str) {
-        E::put_field(self.bytes, name, value.as_bytes());
+    fn put_value(&mut self, name: FieldName, value: &str) {
+        E::put_value(self.bytes, name, value);
     }
 }
 

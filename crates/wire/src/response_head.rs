@@ -3,6 +3,8 @@
 //! The archiver renders a head for each kind of file, and the server renders those of its own pages at start.
 //! Never used on the request path, except for reason phrases.
 
+use crate::decimal::Decimal;
+
 /// The fields that the server adds to every response unless it is configured not to, and that a site may
 /// override. Each has a bit in [`cannery_archive::Head::overrides`], by its position in this list.
 pub const SERVER_FIELDS: [&str; 6] = [
@@ -25,7 +27,18 @@ pub fn override_bit(name: &str) -> u8 {
 /// Returns the status line of HTTP/1.1 (RFC 9112 §4), with its line end.
 #[must_use]
 pub fn status_line(status: u16) -> Vec<u8> {
-    format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status)).into_bytes()
+    let mut line = Vec::new();
+    put_status_line(&mut line, status);
+    line
+}
+
+/// Appends the status line of HTTP/1.1.
+pub(crate) fn put_status_line(lines: &mut Vec<u8>, status: u16) {
+    lines.extend_from_slice(b"HTTP/1.1 ");
+    lines.extend_from_slice(Decimal::new(status.into()).digits());
+    lines.extend_from_slice(b" ");
+    lines.extend_from_slice(reason_phrase(status).as_bytes());
+    lines.extend_from_slice(b"\r\n");
 }
 
 /// Appends a field line of HTTP/1.1 (RFC 9112 §5), with its line end.

@@ -14,12 +14,15 @@ pub(crate) mod index {
     use std::ops::RangeInclusive;
 
     pub(crate) const STATUS: RangeInclusive<u8> = 8..=14;
+    pub(crate) const ACCEPT_RANGES: u8 = 18;
+    pub(crate) const ALLOW: u8 = 22;
     pub(crate) const CACHE_CONTROL: u8 = 24;
     pub(crate) const CONTENT_LENGTH: u8 = 28;
     pub(crate) const CONTENT_RANGE: u8 = 30;
     pub(crate) const CONTENT_TYPE: u8 = 31;
     pub(crate) const LAST_MODIFIED: u8 = 44;
     pub(crate) const LOCATION: u8 = 46;
+    pub(crate) const VARY: u8 = 59;
 }
 
 /// Returns the index of this field and that of the first entry with its name, as far as there are any.
@@ -141,6 +144,9 @@ mod tests {
             (index::CONTENT_RANGE, "content-range"),
             (index::CONTENT_TYPE, "content-type"),
             (index::LAST_MODIFIED, "last-modified"),
+            (index::ACCEPT_RANGES, "accept-ranges"),
+            (index::ALLOW, "allow"),
+            (index::VARY, "vary"),
             (index::LOCATION, "location"),
         ] {
             assert_eq!(find(name, b"").1, Some(index), "{name}");

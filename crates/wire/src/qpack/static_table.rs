@@ -18,8 +18,10 @@ pub(crate) mod index {
     pub(crate) const CONTENT_LENGTH: u8 = 4;
     pub(crate) const LAST_MODIFIED: u8 = 10;
     pub(crate) const LOCATION: u8 = 12;
+    pub(crate) const ACCEPT_RANGES: u8 = 32;
     pub(crate) const CACHE_CONTROL: u8 = 36;
     pub(crate) const CONTENT_TYPE: u8 = 44;
+    pub(crate) const VARY: u8 = 59;
 }
 
 const TEXTS: [(&str, &str); STATIC_FIELDS] = [

@@ -1,13 +1,14 @@
-//! Interface of a field compression, as the encoder of response fields uses it.
+//! Interface of a syntax for fields, as the encoder of response fields uses it.
 
 use cannery_archive::Head;
 
 use crate::archive_ref::ArchiveRef;
+use crate::decimal::Decimal;
 use crate::server_fields::ServerFields;
 
-/// A field compression with its state on one connection: HPACK or QPACK.
+/// A syntax for fields: HTTP/1 text, or HPACK or QPACK with its state on one connection.
 ///
-/// Appends to an encoded field section. Stored lines are those that the archiver encoded.
+/// Appends to an encoded field section. Stored lines are those that the archiver encoded in this syntax.
 pub(crate) trait FieldEncoder {
     /// A stored line.
     type Line<'a>: Copy;
@@ -42,29 +43,60 @@ pub(crate) trait FieldEncoder {
     /// Appends `date`, then the server's other fields, except those with a bit in `overrides`.
     fn put_server_fields(&mut self, section: &mut Vec<u8>, fields: &ServerFields, overrides: u8);
 
-    /// Appends `:status`.
+    /// Appends the status.
     fn put_status(section: &mut Vec<u8>, status: u16);
 
     /// Appends a field. Its name is in lower case.
     fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]);
 
+    /// Appends a field with a value of our own.
+    fn put_value(section: &mut Vec<u8>, name: FieldName, value: &str);
+
     /// Appends an entity tag, in quotes.
     fn put_etag(section: &mut Vec<u8>, etag: &[u8; 16]);
 
-    /// Appends the beginning of a literal, up to its name. The value follows as a string literal.
-    fn put_name(section: &mut Vec<u8>, name: FieldName);
+    /// Appends a field with a value of `length` bytes, which `append` appends.
+    fn put_with(section: &mut Vec<u8>, name: FieldName, length: usize, append: impl FnOnce(&mut Vec<u8>));
 
-    /// Appends the beginning of a literal with any name, which is changed to lower case.
-    fn put_literal_name(section: &mut Vec<u8>, name: &[u8]);
+    /// Appends a field of a rule, with any name and a value of `length` bytes, which `append` appends.
+    fn put_rule(section: &mut Vec<u8>, name: &[u8], length: usize, append: impl FnOnce(&mut Vec<u8>));
+
+    /// Appends a number as a field.
+    #[inline]
+    fn put_number(section: &mut Vec<u8>, name: FieldName, number: u64) {
+        let number = Decimal::new(number);
+        let digits = number.digits();
+        Self::put_with(section, name, digits.len(), |section| section.extend_from_slice(digits));
+    }
 }
 
 /// Names of fields that the encoder formats or looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldName {
+    AcceptRanges,
+    Allow,
     CacheControl,
     ContentLength,
     ContentRange,
     ContentType,
     LastModified,
     Location,
+    Vary,
+}
+
+impl FieldName {
+    /// Returns the name in lower case, as in HTTP/2 and HTTP/3.
+    pub(crate) const fn lower_case(self) -> &'static str {
+        match self {
+            FieldName::AcceptRanges => "accept-ranges",
+            FieldName::Allow => "allow",
+            FieldName::CacheControl => "cache-control",
+            FieldName::ContentLength => "content-length",
+            FieldName::ContentRange => "content-range",
+            FieldName::ContentType => "content-type",
+            FieldName::LastModified => "last-modified",
+            FieldName::Location => "location",
+            FieldName::Vary => "vary",
+        }
+    }
 }

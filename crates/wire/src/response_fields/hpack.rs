@@ -82,15 +82,24 @@ impl FieldEncoder for EncoderTable {
         section.extend_from_slice(&literal);
     }
 
-    #[inline]
-    fn put_name(section: &mut Vec<u8>, name: FieldName) {
-        put_name_index(section, static_index(name));
+    fn put_value(section: &mut Vec<u8>, name: FieldName, value: &str) {
+        put_field(section, name.lower_case(), value.as_bytes());
     }
 
-    fn put_literal_name(section: &mut Vec<u8>, name: &[u8]) {
+    #[inline]
+    fn put_with(section: &mut Vec<u8>, name: FieldName, length: usize, append: impl FnOnce(&mut Vec<u8>)) {
+        put_name_index(section, static_index(name));
+        put_text_length(section, length);
+        append(section);
+    }
+
+    // As a literal: no table holds it.
+    fn put_rule(section: &mut Vec<u8>, name: &[u8], length: usize, append: impl FnOnce(&mut Vec<u8>)) {
         section.push(0);
         put_text_length(section, name.len());
         section.extend(name.iter().map(u8::to_ascii_lowercase));
+        put_text_length(section, length);
+        append(section);
     }
 }
 
@@ -104,11 +113,14 @@ fn put_damaged_head(encoder: &mut EncoderTable, section: &mut Vec<u8>, head: &He
 #[inline]
 const fn static_index(name: FieldName) -> u8 {
     match name {
+        FieldName::AcceptRanges => index::ACCEPT_RANGES,
+        FieldName::Allow => index::ALLOW,
         FieldName::CacheControl => index::CACHE_CONTROL,
         FieldName::ContentLength => index::CONTENT_LENGTH,
         FieldName::ContentRange => index::CONTENT_RANGE,
         FieldName::ContentType => index::CONTENT_TYPE,
         FieldName::LastModified => index::LAST_MODIFIED,
         FieldName::Location => index::LOCATION,
+        FieldName::Vary => index::VARY,
     }
 }

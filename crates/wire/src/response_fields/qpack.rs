@@ -4,6 +4,7 @@ use cannery_archive::{Head, QpackLine, QpackLines};
 
 use super::encoder::{FieldEncoder, FieldName};
 use crate::archive_ref::ArchiveRef;
+use crate::hpack::put_text_length;
 use crate::qpack::{
     EncoderTable, index, is_status, put_field, put_literal_name, put_name_index, put_status, static_name,
 };
@@ -24,7 +25,7 @@ impl FieldEncoder for EncoderTable {
     }
 
     fn has_name(line: QpackLine<'_>, name: FieldName) -> bool {
-        static_name(line.representation) == Some(text(name))
+        static_name(line.representation) == Some(name.lower_case().as_bytes())
     }
 
     #[inline]
@@ -81,21 +82,38 @@ impl FieldEncoder for EncoderTable {
         section.extend_from_slice(&literal);
     }
 
-    #[inline]
-    fn put_name(section: &mut Vec<u8>, name: FieldName) {
-        match name {
-            FieldName::CacheControl => put_name_index(section, index::CACHE_CONTROL),
-            FieldName::ContentLength => put_name_index(section, index::CONTENT_LENGTH),
-            // The static table has no such name.
-            FieldName::ContentRange => section.extend_from_slice(CONTENT_RANGE),
-            FieldName::ContentType => put_name_index(section, index::CONTENT_TYPE),
-            FieldName::LastModified => put_name_index(section, index::LAST_MODIFIED),
-            FieldName::Location => put_name_index(section, index::LOCATION),
-        }
+    fn put_value(section: &mut Vec<u8>, name: FieldName, value: &str) {
+        put_field(section, name.lower_case(), value.as_bytes());
     }
 
-    fn put_literal_name(section: &mut Vec<u8>, name: &[u8]) {
+    #[inline]
+    fn put_with(section: &mut Vec<u8>, name: FieldName, length: usize, append: impl FnOnce(&mut Vec<u8>)) {
+        put_name(section, name);
+        put_text_length(section, length);
+        append(section);
+    }
+
+    fn put_rule(section: &mut Vec<u8>, name: &[u8], length: usize, append: impl FnOnce(&mut Vec<u8>)) {
         put_literal_name(section, name);
+        put_text_length(section, length);
+        append(section);
+    }
+}
+
+/// Appends the beginning of a literal, up to its name.
+#[inline]
+fn put_name(section: &mut Vec<u8>, name: FieldName) {
+    match name {
+        FieldName::AcceptRanges => put_name_index(section, index::ACCEPT_RANGES),
+        FieldName::Allow => put_literal_name(section, b"allow"),
+        FieldName::CacheControl => put_name_index(section, index::CACHE_CONTROL),
+        FieldName::ContentLength => put_name_index(section, index::CONTENT_LENGTH),
+        // The static table has no such name.
+        FieldName::ContentRange => section.extend_from_slice(CONTENT_RANGE),
+        FieldName::ContentType => put_name_index(section, index::CONTENT_TYPE),
+        FieldName::LastModified => put_name_index(section, index::LAST_MODIFIED),
+        FieldName::Location => put_name_index(section, index::LOCATION),
+        FieldName::Vary => put_name_index(section, index::VARY),
     }
 }
 
@@ -109,35 +127,25 @@ fn put_damaged_head(encoder: &mut EncoderTable, section: &mut Vec<u8>, head: &He
 /// `content-range` as a literal name, in the Huffman code.
 const CONTENT_RANGE: &[u8] = b"\x2f\x02\x21\xea\x49\x6a\x4a\xd6\x0e\xa9\x8b";
 
-const fn text(name: FieldName) -> &'static [u8] {
-    match name {
-        FieldName::CacheControl => b"cache-control",
-        FieldName::ContentLength => b"content-length",
-        FieldName::ContentRange => b"content-range",
-        FieldName::ContentType => b"content-type",
-        FieldName::LastModified => b"last-modified",
-        FieldName::Location => b"location",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hpack::put_text_length;
 
     #[test]
     fn names_are_encoded() {
-        use FieldName::{CacheControl, ContentLength, ContentRange, ContentType, LastModified, Location};
-        for name in [CacheControl, ContentLength, ContentRange, ContentType, LastModified, Location] {
+        use FieldName::{
+            AcceptRanges, CacheControl, ContentLength, ContentRange, ContentType, LastModified, Location,
+            Vary,
+        };
+        let in_table = [AcceptRanges, CacheControl, ContentLength, ContentType, LastModified, Location, Vary];
+        for name in [in_table.as_slice(), &[ContentRange]].concat() {
             let mut literal = Vec::new();
-            EncoderTable::put_name(&mut literal, name);
-            put_text_length(&mut literal, 1);
-            literal.push(b'~');
+            EncoderTable::put_with(&mut literal, name, 1, |section| section.push(b'~'));
             let mut expected = Vec::new();
-            put_field(&mut expected, str::from_utf8(text(name)).unwrap(), b"~");
+            put_field(&mut expected, name.lower_case(), b"~");
             assert_eq!(literal, expected, "{name:?}");
             if name != ContentRange {
-                assert_eq!(static_name(&literal), Some(text(name)));
+                assert_eq!(static_name(&literal), Some(name.lower_case().as_bytes()));
             }
         }
     }

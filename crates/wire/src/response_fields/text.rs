@@ -1,0 +1,145 @@
+//! Response fields in the text of HTTP/1.1 (RFC 9112 §5).
+
+use cannery_archive::Head;
+
+use super::encoder::{FieldEncoder, FieldName};
+use crate::archive_ref::ArchiveRef;
+use crate::decimal::{DIGITS_MAX, put_digits};
+use crate::response_head;
+use crate::server_fields::ServerFields;
+
+/// The text of HTTP/1.1. Its only state is what belongs to one response.
+pub(crate) struct Text<'a> {
+    /// The value of `Connection`.
+    pub(crate) connection: Option<&'a str>,
+}
+
+/// Consecutive lines, each with its line end.
+pub(crate) struct TextLines<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for TextLines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let end = self.rest.iter().position(|byte| *byte == b'\n').map_or(self.rest.len(), |place| place + 1);
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        (!line.is_empty()).then_some(line)
+    }
+}
+
+impl FieldEncoder for Text<'_> {
+    type Line<'a> = &'a [u8];
+    type Lines<'a> = TextLines<'a>;
+
+    #[inline]
+    fn lines<'a>(head: &Head<'a>) -> TextLines<'a> {
+        TextLines { rest: head.lines() }
+    }
+
+    #[inline]
+    fn resource_lines<'a>(head: &Head<'a>) -> TextLines<'a> {
+        TextLines { rest: head.resource() }
+    }
+
+    fn has_name(line: &[u8], name: FieldName) -> bool {
+        line.strip_prefix(prefix(name)).is_some()
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, _: &mut Vec<u8>, _: ArchiveRef<'_>) {}
+
+    #[inline(always)]
+    fn end(&mut self, _: &mut [u8], _: usize) {}
+
+    #[inline(always)]
+    fn put_head(&mut self, section: &mut Vec<u8>, head: &Head<'_>) {
+        section.extend_from_slice(head.text);
+    }
+
+    #[inline]
+    fn put_lines(&mut self, section: &mut Vec<u8>, lines: TextLines<'_>) {
+        section.extend_from_slice(lines.rest);
+    }
+
+    #[inline]
+    fn put_line(&mut self, section: &mut Vec<u8>, line: &[u8]) {
+        section.extend_from_slice(line);
+    }
+
+    #[inline(always)]
+    fn put_server_fields(&mut self, section: &mut Vec<u8>, fields: &ServerFields, overrides: u8) {
+        if let Some(option) = self.connection {
+            section.extend_from_slice(b"Connection: ");
+            section.extend_from_slice(option.as_bytes());
+            section.extend_from_slice(b"\r\n");
+        }
+        section.extend_from_slice(fields.end_of_head(overrides));
+    }
+
+    fn put_status(section: &mut Vec<u8>, status: u16) {
+        response_head::put_status_line(section, status);
+    }
+
+    fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {
+        response_head::put_field(section, name, value);
+    }
+
+    fn put_value(section: &mut Vec<u8>, name: FieldName, value: &str) {
+        Self::put_with(section, name, value.len(), |section| section.extend_from_slice(value.as_bytes()));
+    }
+
+    #[inline(always)]
+    fn put_etag(section: &mut Vec<u8>, etag: &[u8; 16]) {
+        let mut line = *b"ETag: \"0123456789abcdef\"\r\n";
+        line[7..23].copy_from_slice(etag);
+        section.extend_from_slice(&line);
+    }
+
+    #[inline(always)]
+    fn put_with(section: &mut Vec<u8>, name: FieldName, _: usize, append: impl FnOnce(&mut Vec<u8>)) {
+        section.extend_from_slice(prefix(name));
+        append(section);
+        section.extend_from_slice(b"\r\n");
+    }
+
+    fn put_rule(section: &mut Vec<u8>, name: &[u8], _: usize, append: impl FnOnce(&mut Vec<u8>)) {
+        section.extend_from_slice(name);
+        section.extend_from_slice(b": ");
+        append(section);
+        section.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends the line as one slice, because most of the cost of appending a slice doesn't depend on its length.
+    #[inline(always)]
+    fn put_number(section: &mut Vec<u8>, name: FieldName, number: u64) {
+        const PREFIX_BYTES_MAX: usize = 32;
+        let mut line = [0; PREFIX_BYTES_MAX + DIGITS_MAX + 2];
+        let end = line.len() - 2;
+        line[end..].copy_from_slice(b"\r\n");
+
+        // The digits are right-aligned, and the name is moved up to them.
+        let prefix = prefix(name);
+        let start = put_digits(&mut line[..end], number) - prefix.len();
+        line[start..][..prefix.len()].copy_from_slice(prefix);
+        section.extend_from_slice(&line[start..]);
+    }
+}
+
+/// Returns a name with the bytes before its value.
+#[inline(always)]
+const fn prefix(name: FieldName) -> &'static [u8] {
+    match name {
+        FieldName::AcceptRanges => b"Accept-Ranges: ",
+        FieldName::Allow => b"Allow: ",
+        FieldName::CacheControl => b"Cache-Control: ",
+        FieldName::ContentLength => b"Content-Length: ",
+        FieldName::ContentRange => b"Content-Range: ",
+        FieldName::ContentType => b"Content-Type: ",
+        FieldName::LastModified => b"Last-Modified: ",
+        FieldName::Location => b"Location: ",
+        FieldName::Vary => b"Vary: ",
+    }
+}
