@@ -12,6 +12,7 @@ use super::interrupt::Interrupt;
 use super::{folder_process, inspect, open, summary};
 use crate::flags;
 use crate::flags::archiver::{Build, Invocation, OutputFlags};
+use crate::flags::hints::{self, Scope};
 use crate::output::{self, Failure, Paint};
 use crate::progress::ProgressDisplay;
 use crate::reference;
@@ -84,7 +85,11 @@ fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Fai
         && !options.sources.is_dir()
         && options.archive.is_dir()
     {
-        let (archive, folder) = (options.sources.display(), options.archive.display());
+        let (word, folder) = (&options.sources, &options.archive);
+        if let Some(failure) = hints::command_of_another_program(Scope::Archiver, word, &[folder]) {
+            return failure;
+        }
+        let (archive, folder) = (word.display(), folder.display());
         return failure.hint(format!("name the folder first: `cannery-archiver {folder} {archive}`"));
     }
     failure

@@ -30,6 +30,9 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
             if let Some(hint) = hints::address_hint(Scope::Server, path) {
                 return failure.hint(hint);
             }
+            if let Some(failure) = hints::command_of_another_program(Scope::Server, path, &[]) {
+                return failure;
+            }
             failure.hint(match (release_directory(path), path.parent()) {
                 (Some(folder), _) => {
                     format!("choose a release with `cannery releases {} --use NAME`", folder.display())

@@ -3,7 +3,7 @@
 //! Never builds.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cannery_archiver::boundary::LinksOut;
 use cannery_archiver::{LinkCheck, LinkException, Options};
@@ -258,6 +258,11 @@ impl Flags {
         let missing = |name| Failure::usage(format!("`--{name}` has no value"));
         let sources = input.sources.or(input.sources_flag).ok_or_else(|| missing("sources"))?;
         let archive = input.archive.or(input.archive_flag).ok_or_else(|| missing("archive"))?;
+
+        if archive == Path::new("-") {
+            return Err(Failure::usage("an archive can't be written to standard output")
+                .hint("name a file: `cannery-archiver DIR site.cdb`"));
+        }
 
         let mut options = Options::new(sources, archive);
         options.threads = input.threads.map_or(0, usize::from);

@@ -13,8 +13,9 @@ use std::path::Path;
 use cannery_archive::{Archive, Loading};
 use cannery_server::config::NamedArchive;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, Error};
+use clap::{Command, CommandFactory, Error};
 
+use super::{archiver, server, site};
 use crate::output::Failure;
 
 /// A command that has flags of its own.
@@ -67,6 +68,7 @@ pub(super) fn failure(command: &Command, arguments: &[OsString], mut error: Erro
             _ => unknown_argument(command, scope, &word, &arguments),
         }),
         ErrorKind::MissingRequiredArgument if scope == Scope::Archiver => missing_archive(&arguments),
+        ErrorKind::ValueValidation => not_a_number(&error),
         _ => None,
     };
     if let Some(failure) = explained {
@@ -130,7 +132,43 @@ pub(crate) fn address_hint(scope: Scope, path: &Path) -> Option<String> {
 
 fn is_command_word(path: &Path) -> bool {
     path.to_str().is_some_and(|word| {
-        foreign::command(word).is_some() || ["serve", "server", "archiver"].contains(&word)
+        foreign::command(word).is_some() || ["help", "serve", "server", "archiver"].contains(&word)
+    })
+}
+
+/// Returns the error for a command that was written before the paths of `cannery-server` or `cannery-archiver`, which have none.
+/// `rest` are the words after it.
+pub(crate) fn command_of_another_program(scope: Scope, word: &Path, rest: &[&Path]) -> Option<Failure> {
+    if word.exists() || !is_command_word(word) {
+        return None;
+    }
+    let (name, word) = (scope.name(), word.display());
+    let rest: String = rest.iter().map(|path| format!(" {}", path.display())).collect();
+    let failure = Failure::usage(format!("`{name}` has no commands, and there is no file `{word}`"));
+    Some(failure.hint(match &*word.to_string() {
+        "help" | "version" => format!("`{name} --{word}` prints it"),
+        "serve" | "dev" | "watch" => format!("`cannery serve{rest}` serves a folder while you edit it"),
+        _ if rest.is_empty() => format!("`{name} --help` describes the paths and flags"),
+        _ => format!("leave `{word}` out: `{name}{rest}`"),
+    }))
+}
+
+/// Explains a value that isn't a number. The library's own words say neither that nor what to write.
+fn not_a_number(error: &Error) -> Option<Failure> {
+    let (flag, value) = (text(error, ContextKind::InvalidArg)?, text(error, ContextKind::InvalidValue)?);
+    if !error.to_string().contains("invalid digit") {
+        return None;
+    }
+    let name = flag.split([' ', '=', '[']).next().unwrap_or(&flag);
+    let digits: String = value.chars().filter(char::is_ascii_digit).collect();
+    let unit = if flag.contains("MIB") { ", in MiB" } else { "" };
+    let failure = Failure::usage(format!("`{value}` isn't a number, which `{name}` needs{unit}"));
+    Some(match digits.as_str() {
+        digits if name == "--port" && value.strip_prefix(':') == Some(digits) => {
+            failure.hint(format!("write `--port {digits}`, or `--bind {value}` for every address"))
+        }
+        "" => failure,
+        digits => failure.hint(format!("write it in digits, as in `{name} {digits}`")),
     })
 }
 
@@ -141,12 +179,21 @@ fn unknown_command(command: &Command, word: &str, arguments: &[String]) -> Optio
             arguments.iter().position(|argument| argument == word).map_or(0, |position| position + 1);
         arguments[position.min(arguments.len())..].iter().fold(String::new(), |line, word| line + " " + word)
     };
+    let following = || arguments.iter().skip_while(|argument| *argument != word).skip(1);
     let path = Path::new(word);
     if path.is_dir() {
-        return Some(
-            Failure::usage(format!("`{word}` is a folder, and not a command"))
-                .hint(format!("`cannery serve {word}{}` serves it while you edit it", rest())),
-        );
+        let failure = Failure::usage(format!("`{word}` is a folder, and not a command"));
+        let is_archive =
+            |argument: &&String| Path::new(argument).extension().is_some_and(|suffix| suffix == "cdb");
+        return Some(failure.hint(match following().find(is_archive) {
+            Some(archive) => format!("`cannery archiver {word} {archive}` compiles it into an archive"),
+            None
+                if following().any(|argument| !argument.starts_with('-') && Path::new(argument).is_dir()) =>
+            {
+                format!("`cannery serve {word}` serves it while you edit it")
+            }
+            None => format!("`cannery serve {word}{}` serves it while you edit it", rest()),
+        }));
     }
     if path.is_file() {
         let failure = Failure::usage(format!("`{word}` is a file, and not a command"));
@@ -158,7 +205,10 @@ fn unknown_command(command: &Command, word: &str, arguments: &[String]) -> Optio
         return Some(Failure::usage(format!("`{word}` isn't a command")).hint(hint));
     }
     if let Some(answer) = foreign::command(word) {
-        return Some(Failure::usage(format!("`{word}` isn't a command")).hint(answer));
+        let failure = Failure::usage(format!("`{word}` isn't a command"));
+        // `start site.cdb`
+        let of_file = following().find_map(|argument| file_hint(Path::new(argument)));
+        return Some(failure.hint(of_file.unwrap_or_else(|| answer.to_owned())));
     }
 
     // A typing error has a suggestion of clap's.
@@ -192,10 +242,23 @@ fn unknown_argument(command: &Command, scope: Scope, word: &str, arguments: &[St
                 failure.hint(format!("flags follow a command: `cannery serve {}`", arguments.join(" "))),
             );
         }
-        let answer = foreign::flag(scope_of_flag, name)?;
-        return Some(failure.hint(answer));
+        if scope == Scope::Root && ["-v", "--verbose"].contains(&name) {
+            return Some(failure.hint("`cannery --version` prints the version"));
+        }
+        let answer = foreign::flag(scope_of_flag, name).map(str::to_owned);
+        return Some(failure.hint(answer.or_else(|| flag_of_another_command(command, scope, name))?));
     }
 
+    let first = arguments.iter().find(|argument| !argument.starts_with('-') && *argument != "archiver");
+    if scope == Scope::Archiver
+        && let Some(first) = first.map(Path::new)
+    {
+        let paths: Vec<&Path> =
+            arguments.iter().map(Path::new).skip_while(|path| *path != first).skip(1).collect();
+        if let Some(failure) = command_of_another_program(scope, first, &paths) {
+            return Some(failure);
+        }
+    }
     let failure = Failure::usage(format!("unexpected argument `{word}`"));
     if let Some(hint) = address_hint(scope, Path::new(word)) {
         return Some(failure.hint(hint));
@@ -205,8 +268,27 @@ fn unknown_argument(command: &Command, scope: Scope, word: &str, arguments: &[St
             "`cannery serve DIR` serves one folder; start it once for each, with a `--port` of its own"
         }
         Scope::Archiver => "`cannery-archiver DIR FILE` takes one folder and the archive to write",
+        Scope::Other if ["import", "bundle"].contains(&arguments.first()?.as_str()) => {
+            "`--output FILE` names the file to write"
+        }
         Scope::Root | Scope::Server | Scope::Other => return None,
     }))
+}
+
+/// Returns which other command has a flag with two dashes.
+fn flag_of_another_command(command: &Command, scope: Scope, name: &str) -> Option<String> {
+    let long = name.strip_prefix("--")?;
+    // The most similar command of all that have it.
+    let (of_serve, of_server, of_archiver) =
+        (site::Serve::command(), server::Flags::command(), archiver::Flags::command());
+    let known = [(Scope::Archiver, &of_archiver), (Scope::Server, &of_server), (Scope::Serve, &of_serve)];
+    let other = known.into_iter().find(|(other, flags)| *other != scope && has_flag(flags, name));
+    if let Some((other, _)) = other {
+        return Some(format!("it is a flag of `{}`", other.name()));
+    }
+    let has_it = |inner: &&Command| inner.get_arguments().any(|argument| argument.get_long() == Some(long));
+    let inner = command.get_subcommands().find(has_it)?;
+    Some(format!("it is a flag of `cannery {}`", inner.get_name()))
 }
 
 /// Returns `true` if a command has this flag, with its dashes.
@@ -223,6 +305,11 @@ fn has_flag(command: &Command, name: &str) -> bool {
 /// Explains a command line of the archiver that names only one path.
 fn missing_archive(arguments: &[String]) -> Option<Failure> {
     let mut paths = arguments.iter().filter(|argument| !argument.starts_with('-') && *argument != "archiver");
+    if let Some(word) = paths.clone().next()
+        && let Some(failure) = command_of_another_program(Scope::Archiver, Path::new(word), &[])
+    {
+        return Some(failure);
+    }
     let folder = paths.next().filter(|path| fs::metadata(path).is_ok_and(|found| found.is_dir()))?;
     if paths.next().is_some() || arguments.iter().any(|word| word.starts_with("--archive")) {
         return None;
@@ -243,6 +330,8 @@ fn text(error: &Error, kind: ContextKind) -> Option<String> {
 
 /// Drops suggestions that differ in more than a typing error.
 fn drop_unlikely_suggestions(error: &mut Error) {
+    // Words with dashes as values, which no command takes.
+    error.remove(ContextKind::Suggested);
     let mut has_dropped = false;
     for (wrong, suggested) in [
         (ContextKind::InvalidArg, ContextKind::SuggestedArg),

@@ -92,7 +92,17 @@ impl PortFlags {
             return Err(Failure::usage("`--bind` and `--host` both name an address")
                 .hint("`--bind` is repeatable, and takes the port too: `--bind 127.0.0.1:8080`"));
         }
-        bind.iter().map(|address| self.complete(address, missing)).collect()
+        let addresses =
+            bind.iter().map(|address| self.complete(address, missing)).collect::<Result<_, _>>()?;
+        // All are local sockets, for example.
+        let lacks_port = |address: &BindAddress| matches!(address, BindAddress::WithoutPort(_));
+        match self.port {
+            Some(port) if !bind.iter().any(lacks_port) => Err(Failure::usage(format!(
+                "`--port {port}` has no effect: no address of `--bind` needs a port"
+            ))
+            .hint("leave it out")),
+            _ => Ok(addresses),
+        }
     }
 
     fn complete(&self, address: &BindAddress, missing: MissingPort) -> Result<Address, Failure> {
@@ -165,7 +175,7 @@ mod tests {
             ("--port 3000 --host", &[":3000"]),
             ("--bind 0.0.0.0 --port 3000", &["0.0.0.0:3000"]),
             ("--bind [::1] --bind 127.0.0.1 -p 81", &["[::1]:81", "127.0.0.1:81"]),
-            ("--bind unix:/run/s --port 81", &["unix:/run/s"]),
+            ("--bind unix:/run/s --bind ::1 --port 81", &["unix:/run/s", "[::1]:81"]),
         ] {
             for missing in [MissingPort::Default(8080), MissingPort::Refused] {
                 assert_eq!(addresses(line, missing).unwrap(), expected, "{line}");
@@ -175,9 +185,14 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        for line in
-            ["--bind :80 --port 81", "--bind 80 --host ::1", "--host app", "--port :80", "--port 65536"]
-        {
+        for line in [
+            "--bind :80 --port 81",
+            "--bind unix:/run/s --port 81",
+            "--bind 80 --host ::1",
+            "--host app",
+            "--port :80",
+            "--port 65536",
+        ] {
             assert_eq!(addresses(line, MissingPort::Default(8080)), None, "{line}");
         }
         assert_eq!(addresses("--bind ::1", MissingPort::Refused), None);

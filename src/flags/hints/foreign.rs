@@ -45,7 +45,7 @@ const EVERYWHERE: Answers = &[
         "name a page `200.html` in the folder: it answers every path that has no file of its own",
     ),
     (
-        &["base", "base-url", "baseurl", "baseURL", "base-path", "base-dir", "url-prefix", "b"],
+        &["base", "base-url", "baseurl", "baseURL", "base-path", "base-dir", "url-prefix"],
         "the paths of the folder are those of the URLs: to serve at `/docs/`, move the files into a folder `docs`",
     ),
     (&["404", "error-page", "error-document", "not-found"], "name a page `404.html` in the folder"),
@@ -92,6 +92,10 @@ const EVERYWHERE: Answers = &[
 ];
 
 const SERVE: Answers = &[
+    (
+        &["b"],
+        "`--host IP` and `--port PORT` name the address; the paths of the folder are those of the URLs, without a prefix",
+    ),
     (
         &[
             "dir",
@@ -249,6 +253,7 @@ const SERVER: Answers = &[
             "sources",
             "src",
             "cwd",
+            "d",
             "r",
             "w",
         ],
@@ -280,7 +285,7 @@ const SERVER: Answers = &[
         "an ACME client gets certificates: `--acme-webroot DIR` serves its challenges",
     ),
     (
-        &["domain", "domains", "server-name", "hostname", "vhost", "virtual-host", "d"],
+        &["domain", "domains", "server-name", "hostname", "vhost", "virtual-host"],
         "name the host with its archive: `cannery-server HOST=FILE`",
     ),
     (
@@ -403,6 +408,10 @@ const ARCHIVER: Answers = &[
     ),
     (&["level", "compression-level", "quality"], "`--compress-level LEVELS`"),
     (&["verbose", "v", "trace", "log-level"], "`--debug` prints each path, and `--version` the version"),
+    (
+        &["releases"],
+        "name the archive of the new release in that directory: `cannery-archiver DIR RELEASES/NAME.cdb`",
+    ),
     (&["silent"], "`--quiet` prints only errors"),
     (&["jobs", "j", "workers", "parallel"], "`--threads N`"),
     (&["exclude", "x", "skip"], "`--ignore PATTERN` leaves files out"),

@@ -160,7 +160,7 @@ fn short_addresses_are_accepted() {
 
 #[test]
 fn port_and_host_name_the_address() {
-    for (flags, host) in [(&["-p", "0"][..], "127.0.0.1"), (&["--port=0", "--host=0.0.0.0"], "127.0.0.1")] {
+    for (flags, host) in [(&["-p", "0"][..], "127.0.0.1"), (&["--port=0", "--host=::1"], "[::1]")] {
         let mut serve = Serve::start(&[("index.html", "home")], flags);
         let url = serve.url();
         assert!(url.starts_with(&format!("http://{host}:")), "{flags:?}: {url}");
