@@ -296,6 +296,9 @@ impl Server {
 
     /// Stops the server by SIGTERM and returns its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
+        if let Some(transports) = self.transports.take() {
+            transports.close();
+        }
         self.signal("TERM");
         self.child.wait().unwrap().code()
     }

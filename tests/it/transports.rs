@@ -49,6 +49,14 @@ impl Transports {
         }
     }
 
+    /// Closes all connections. The server tells clients that it goes away, and waits some seconds for those that don't answer, as
+    /// idle connections of a test don't.
+    pub(crate) fn close(self) {
+        if let Some(client) = self.http3.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            client.close();
+        }
+    }
+
     /// Returns the address of the TLS listener.
     pub(crate) fn tls_address(&self) -> &str {
         &self.tls

@@ -74,8 +74,12 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
 
     // Responses must not depend on the event loop, so the black box tests run on both.
     const ON_IO_URING: &str = "io_uring";
+    // Except for those of other programs as clients, of pages in browsers, and of texts: they send nothing that others don't.
+    const ON_ONE_LOOP: &str = "--skip http2_clients:: --skip testssl --skip live_reload:: --skip documents:: --skip lint:: \
+        --skip clients::chromium --skip complete_sites:: --skip edit_runs:: --skip readers:: --skip import::";
     if has_io_uring() {
-        let mut on_io_uring = tests(&black_box, extent);
+        let skipped = if extent == Extent::Slow { "" } else { ON_ONE_LOOP };
+        let mut on_io_uring = tests(&format!("{black_box} -- {skipped}"), extent);
         on_io_uring.env("CANNERY_TEST_IO", "io_uring");
         steps.run(ON_IO_URING, || project::run(&mut on_io_uring));
     } else {
@@ -96,6 +100,9 @@ pub(crate) fn check_texts() -> Result<(), Error> {
     steps.finish()
 }
 
+/// Sets how many tests of a program run at the same time.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+
 /// Returns a `cargo test` command with the paths of the external programs in its environment.
 fn tests(words: &str, extent: Extent) -> Command {
     let mut command = cargo(words);
@@ -112,6 +119,11 @@ fn tests(words: &str, extent: Extent) -> Command {
     }
     if extent == Extent::Slow {
         command.env("CANNERY_SLOW", "1");
+    }
+    // Most tests wait for time-outs and other programs much of their time.
+    if std::env::var_os(TEST_THREADS).is_none() {
+        let threads = std::thread::available_parallelism().map_or(2, |cores| 2 * cores.get());
+        command.env(TEST_THREADS, threads.to_string());
     }
     command
 }
