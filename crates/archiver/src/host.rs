@@ -56,6 +56,8 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
         Some(end) if authority.starts_with('[') => &authority[..=end],
         _ => authority.split(':').next().unwrap_or(authority),
     };
+    // The server ignores it too.
+    let host = host.strip_suffix('.').unwrap_or(host);
     let is_host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let is_literal =
         host.starts_with('[') && host[1..].bytes().all(|byte| is_host_byte(byte) || b":]".contains(&byte));
@@ -109,6 +111,7 @@ mod tests {
             ("Example.com:8080", "example.com"),
             ("[::1]:80", "[::1]"),
             ("*.Example.com", "*.example.com"),
+            ("EXAMPLE.com.:443", "example.com"),
             ("localhost", "localhost"),
         ] {
             assert_eq!(parse_host(authority).unwrap(), host);

@@ -48,7 +48,7 @@ pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> 
         }
     }
 
-    let loops = redirect_loops::find(routes, &parsed);
+    let loops = redirect_loops::find(routes, &parsed, sources, options);
     routes.diagnostics.extend(loops);
 
     let last_forced = parsed.iter().rposition(|(_, rule)| rule.force && !rule.source.is_static());

@@ -168,8 +168,8 @@ fn redirect_to_a_host_that_it_matches_is_reported() {
         "://*.example.com/old/* https://www.example.com/old/older/:splat 302!",
         "://*.example.com/gone https://www.example.com/gone",
         "://*.com/* https://www.example.com/:splat",
-        // The rules of a host come before the files of the default site.
-        "://*.example.com/* https://www.example.com/index.txt",
+        // A rule with `!` comes before the files of the default site.
+        "://*.example.com/* https://www.example.com/index.txt 301!",
     ] {
         assert_eq!(remarks(rule, &["index.txt"]), circle, "{rule}");
         // A site of that host ends the search for rules.
@@ -182,8 +182,8 @@ fn redirect_that_ends_is_not_reported() {
     for rule in [
         "://*.example.com/* https://example.com/:splat",
         "://*.example.com/there/* https://www.example.com/:splat 301!",
-        // The requested host isn't known.
-        "/* https://www.example.com/:splat 301!",
+        // The files of the default site come before other rules.
+        "://*.example.com/* https://www.example.com/there/a.txt",
         "://www.example.com/* /:splat 200\n://*.example.com/* https://www.example.com/:splat",
     ] {
         assert_eq!(remarks(rule, &["there/a.txt"]), [""; 0], "{rule}");
@@ -205,7 +205,18 @@ fn ten_thousand_redirects_between_hosts_are_followed_in_time() {
     let rules: String = (0..10_000)
         .map(|number| format!("://h{number}.test/* https://h{}.test/:splat\n", number + 1))
         .collect();
-    assert_eq!(remarks(&rules, &[]), [""; 0]);
+    assert_eq!(remarks(&rules, &[]), ["_redirects:1: redirect-chain"]);
+}
+
+#[test]
+fn redirect_of_every_host_to_one_is_noted() {
+    for rule in ["/* https://www.example.com/:splat 301!", "/* https://www.example.com./:splat"] {
+        assert_eq!(remarks(rule, &["a.txt"]), ["_redirects:1: redirect-every-host"], "{rule}");
+        assert_eq!(remarks(rule, &["_hosts/www.example.com/a.txt"]), [""; 0], "{rule}");
+    }
+    for rule in ["/old/* https://www.example.com/:splat 301!", "/a https://www.example.com/b"] {
+        assert_eq!(remarks(rule, &["a.txt"]), [""; 0], "{rule}");
+    }
 }
 
 #[test]

@@ -24,6 +24,11 @@ fn pattern_that_matches_its_target_is_reported() {
         "/* /missing.html 302",
         "./* ./en/:splat",
         "# dialect: cloudflare\n/*.html /x/:splat.html",
+        "/:a/* /:splat/:a 302",
+        "/x/ /./x/. 301",
+        "/y /z/../y/ 301",
+        "/:x/y /z/../:x//y/ 301",
+        "/* /en/../en/:splat 302",
     ] {
         let dialect_line = u32::from(rule.starts_with('#'));
         assert_eq!(
@@ -43,6 +48,10 @@ fn loop_over_several_rules_is_reported_at_its_last_line() {
         ("/old/* /new/:splat 301\n/new/:x /old/:x 302!", 2),
         ("/a /b/\n/b /a", 2),
         ("://h.test/x /y\n://h.test/y https://h.test/x", 2),
+        ("://h.test/x https://H.TEST.:443/y\n://h.test./y https://h.test/x", 2),
+        ("://*.h.test/* https://g.test/:splat\n://g.test/:x https://www.h.test./:x", 2),
+        // A rewrite leads to the path of a redirect.
+        ("/a/* /b/:splat 200!\n/b/x /a/x 301", 2),
     ] {
         assert_eq!(remarks(rules, &["c.css"]), [format!("_redirects:{line}: redirect-loop")], "{rules}");
     }
@@ -55,6 +64,96 @@ fn loop_over_several_rules_is_reported_at_its_last_line() {
     assert!(remarks.iter().any(|remark| remark.ends_with("redirect-loop")), "{remarks:?}");
     let host = Site::new(&[("_hosts/h.test/_redirects", "/* /en/:splat"), ("_hosts/h.test/a.css", "a")]);
     assert_eq!(host.build().remarks(), ["_hosts/h.test/_redirects:1: redirect-loop"]);
+}
+
+/// The server redirects `/docs` to `/docs/` if only the latter exists, and the other way around.
+#[test]
+fn loops_through_slash_redirects_are_reported() {
+    let loops = |files: &[(&str, &str)]| -> Vec<String> {
+        let remarks = Site::new(files).build().remarks();
+        remarks.into_iter().filter(|remark| remark.ends_with("redirect-loop")).collect()
+    };
+    for (rules, file) in [
+        ("/docs/ /docs 301!", "docs/index.html"),
+        ("/docs/* /docs 301!", "docs/index.html"),
+        ("/:page/ /:page 301!", "about/index.html"),
+        ("/:page/* /:page 301!", "about/index.html"),
+        ("/:page /:page/ 301!", "about.html"),
+        ("/about /about/ 301!", "about.html"),
+        ("/about /x!\n/x /about/ 301\n/about /x 301!", "about.html"),
+        ("/docs/* /old 301!\n/old /docs", "docs/index.html"),
+        ("/docs/* /docs/../docs 301!", "docs/index.html"),
+    ] {
+        let last = rules.lines().count();
+        assert_eq!(
+            loops(&[("_redirects", rules), (file, "")]),
+            [format!("_redirects:{last}: redirect-loop")],
+            "{rules}"
+        );
+    }
+    let cloudflare = "# dialect: cloudflare\n/*/ /:splat 301";
+    let found = loops(&[("_redirects", cloudflare), ("docs/index.html", "")]);
+    assert_eq!(found, ["_redirects:2: redirect-loop"]);
+    assert_eq!(loops(&[("_redirects", cloudflare), ("docs.html", "")]), [""; 0]);
+
+    let of_host = |target: &str| {
+        let rule = format!("/docs/* {target} 301!");
+        loops(&[("_hosts/a.test/docs/index.html", ""), ("_hosts/a.test/_redirects", &rule)])
+    };
+    for target in ["/docs", "https://a.test/docs", "https://A.test.:443/./docs"] {
+        assert_eq!(of_host(target), ["_hosts/a.test/_redirects:1: redirect-loop"], "{target}");
+    }
+    for target in ["/other", "https://b.test/docs"] {
+        assert_eq!(of_host(target), [""; 0], "{target}");
+    }
+    // The files of the default site answer a host without a site.
+    let rule = "://a.test/:page/ https://a.test/:page 301!";
+    assert_eq!(loops(&[("_redirects", rule), ("about/index.html", "")]), ["_redirects:1: redirect-loop"]);
+
+    let built = Site::new(&[("_redirects", "/docs/* /docs 301!"), ("docs/index.html", "")]).build();
+    let message = &built.report.diagnostics[0].message;
+    assert!(message.contains("leads to `/docs`, which the server redirects to `/docs/`"), "{message}");
+}
+
+#[test]
+fn rings_of_any_length_and_long_chains_are_reported() {
+    let rules = |count: usize, last: &str, of: &dyn Fn(usize) -> [String; 2]| {
+        let rules: Vec<String> = (0..count).map(|number| of(number).join(" ")).collect();
+        format!("{}\n{last}", rules.join("\n"))
+    };
+    let constant = |number: usize| [format!("/p{number}"), format!("/p{}", number + 1)];
+    let pattern = |number: usize| [format!("/p{number}/*"), format!("/p{}/:splat", number + 1)];
+    let growing = |number: usize| [format!("/p{number}/*"), format!("/p{}/x/:splat", number + 1)];
+    for count in [20, 29, 300] {
+        let ring = [format!("_redirects:{}: redirect-loop", count + 1)];
+        let text = rules(count, &format!("/p{count} /p0"), &constant);
+        assert_eq!(remarks(&text, &["a.css"]), ring);
+        for of in [&pattern as &dyn Fn(usize) -> [String; 2], &growing] {
+            let text = rules(count, &format!("/p{count}/* /p0/:splat"), of);
+            assert_eq!(remarks(&text, &["a.css"]), ring);
+        }
+    }
+
+    for of in [&constant as &dyn Fn(usize) -> [String; 2], &pattern, &growing] {
+        assert_eq!(remarks(&rules(19, "/q /p0", of), &["a.css"]), [""; 0]);
+        assert_eq!(remarks(&rules(21, "", of), &["a.css"]), ["_redirects:1: redirect-chain"]);
+    }
+    assert_eq!(remarks(&rules(20, "/q /p0", &constant), &["a.css"]), ["_redirects:21: redirect-chain"]);
+    // The slash redirect is one of them.
+    let to_folder = rules(19, "/p19 /docs", &constant);
+    assert_eq!(remarks(&to_folder, &["docs.css"]), [""; 0]);
+    assert_eq!(remarks(&to_folder, &["docs/index.html"]), ["_redirects:1: redirect-chain"]);
+}
+
+#[test]
+fn listing_of_a_folder_ends_a_walk() {
+    let mut site = Site::new(&[("_redirects", "/docs/:page /docs/ 301"), ("docs/a.css", "")]);
+    assert_eq!(site.build().remarks(), [""; 0]);
+    let files = [("_redirects", "/docs/:page/ /docs/\n/docs/ /docs/x/"), ("docs/a.css", "")];
+    assert_eq!(Site::new(&files).build().remarks(), ["_redirects:2: redirect-loop"]);
+    site = Site::new(&files);
+    site.options.include_folder_listing = true;
+    assert!(!site.build().remarks().iter().any(|remark| remark.contains("_redirects:1")));
 }
 
 #[test]
@@ -75,6 +174,11 @@ fn redirects_that_end_are_not_reported() {
         "/* https://www.example.com/:splat 301",
         "# dialect: cloudflare\n/index.html / 301\n/*/index.html /:splat/ 301\n/*.html /:splat 301",
         "/blog /blog/\n/blog/* /index.html 200",
+        "/blog/* /blog/ 301",
+        "/old/* /blog 301!",
+        "/page/ /page 301!",
+        "/:x/ /:x/index 301!",
+        "/a/* /b/:splat 200\n/b/x /blog/ 301",
     ] {
         let files = ["index.html", "404.html", "en/index.html", "page.html", "blog/index.html"];
         let loops: Vec<String> = remarks(rules, &files);
