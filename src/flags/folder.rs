@@ -68,8 +68,8 @@ impl DialectFlag {
 #[derive(Debug, Args)]
 pub(super) struct ImmutableFlag {
     /// Let clients cache these files for a year, because their content never changes under the same name. In gitignore
-    /// syntax: `/assets/` is everything in that folder. Names that contain a digest of the content, or that follow the
-    /// pattern of a known build tool, are detected without this flag. Repeatable.
+    /// syntax: `/assets/` is everything in that folder. Names are detected without this flag if a build tool's manifest, a
+    /// digest of the content or an earlier release proves them. Repeatable.
     #[arg(long, value_name = "GLOB")]
     immutable: Vec<String>,
 }

@@ -149,7 +149,7 @@ fn changed_file(path: &[u8], is_declared: bool, refuted: Option<&evidence::Refut
             "`{name}` had other bytes in {since}, so it isn't sent as immutable, although `--immutable` matches it; rename it \
              whenever it changes, or exclude it with `--immutable '!/{name}'`"
         ),
-        None => format!("`{name}` had other bytes in {since}, so its name is no fingerprint"),
+        None => format!("`{name}` had other bytes in {since}, so its name isn't a fingerprint"),
     };
     Diagnostic::warning(path, "immutable-changed", message)
 }

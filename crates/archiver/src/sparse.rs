@@ -1,5 +1,4 @@
-//! Sparse files: long on paper, with holes instead of data on the disk. A small tarball may contain one of terabytes, which would
-//! fill the disk with zeros.
+//! Sparse files, whose length is mostly holes. A small tarball may contain one of terabytes, which would fill the disk with zeros.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;

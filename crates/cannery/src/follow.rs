@@ -112,7 +112,7 @@ fn compile_after_changes(
         // One build covers all changes that are reported before it.
         while changes.try_recv().is_ok() {}
         let mut result = compiler.build(Effort::Quick, &CancelFlag::default(), &());
-        // A build tool has emptied the folder. There may be no event when it's taken as it is.
+        // A build tool has emptied the folder. No event will say that it stays empty, so we poll.
         while result.as_ref().is_err_and(Error::is_unfinished) {
             thread::sleep(UNFINISHED_INTERVAL);
             result = compiler.build(Effort::Quick, &CancelFlag::default(), &());

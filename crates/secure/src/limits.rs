@@ -47,7 +47,7 @@ pub const QUIC_EARLY_BYTES_MAX: u64 = 16 * 1024;
 /// be half open.
 pub const QUIC_EARLY_BYTES_TOTAL_MAX: u64 = 4 * 1024 * 1024;
 
-/// The number of these datagrams of a connection: each takes some hundred bytes in addition to its contents.
+/// Early datagrams kept per connection. Each costs a few hundred bytes in addition to its contents.
 pub const QUIC_EARLY_DATAGRAMS_MAX: usize = 16;
 
 /// Bidirectional streams that a client may have open at once: one for each request. RFC 9114 §6.1 recommends at least 100.
@@ -91,20 +91,19 @@ pub const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 8;
 /// Refill of this budget per second. No client moves more often.
 pub const QUIC_FOREIGN_DATAGRAMS_PER_SECOND: u32 = 1;
 
-/// Addresses of a connection for which is counted what was received from them and sent there, until they are validated.
+/// Unvalidated addresses per connection for which we keep byte counts.
 pub const QUIC_UNVALIDATED_ADDRESSES_MAX: usize = 4;
 
-/// How long that is counted after the last datagram from such an address, in milliseconds.
+/// How long we keep them after the last datagram from such an address, in milliseconds.
 pub const QUIC_UNVALIDATED_ADDRESS_MS: u64 = 30_000;
 
 /// PATH_CHALLENGE frames that a new address of a client is sent before it may be sent a whole datagram: the first may be lost.
 pub const QUIC_PATH_CHALLENGES_MAX: usize = 3;
 
-/// Packets of a connection that were sent without a part of their frames, because the address may be forged, and that may still be
-/// acknowledged.
+/// Packets in flight per connection whose stream data we stripped, because the address was unvalidated.
 pub const QUIC_HIDDEN_PACKETS_MAX: usize = 16;
 
-/// Connection IDs of a client of which the number is remembered, so that it is used for one. Libraries issue up to eight.
+/// Sequence numbers of peer connection IDs that we remember, to detect a reused one. Libraries issue up to eight IDs.
 pub const QUIC_PEER_IDS_REMEMBERED_MAX: usize = 16;
 
 /// Token bucket for packets that neither request anything nor belong to a response, and its capacity, in tokens: a packet costs

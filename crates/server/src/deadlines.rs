@@ -36,7 +36,7 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    /// Returns how long the wait may take, or `None` if the client has no part in it or the caller knows better.
+    /// Returns the timeout, or `None` if we wait for a handler, or if the caller sets a deadline of its own.
     pub(crate) fn timeout(self, timeouts: &Timeouts) -> Option<Duration> {
         match self {
             Wait::Start | Wait::Head | Wait::Content { .. } | Wait::OldestRequest => Some(timeouts.head),

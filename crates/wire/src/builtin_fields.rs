@@ -26,8 +26,7 @@ pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &Se
     }
 }
 
-/// Returns `true` if the head of an answer was rendered for a success, but the answer is an error: its `Cache-Control` isn't that
-/// of an error.
+/// Returns `true` if an error response reuses the head of a 2xx page, whose `Cache-Control` must then be replaced.
 pub(crate) fn is_success_sent_as_error(answer: &Answer<'_>) -> bool {
     let head = match &answer.fields {
         Fields::Canned { head, .. } => head,

@@ -18,7 +18,7 @@ const COMPILED: u8 = b'c';
 /// Comes with the archive that will be served.
 const SERVED: u8 = b'a';
 
-/// Requests the archive that the process before this one has passed on last. The response has the file, or the number of an error.
+/// Requests the last archive of the previous process. The response has the file, or the number of an error.
 const LAST: u8 = b'l';
 
 /// Requests a temporary file. The response has the file, or the number of an error.
@@ -49,7 +49,7 @@ impl KeeperSocket {
         file_socket::send(&socket, &[SERVED], Some(archive))
     }
 
-    /// Requests the archive that the process before this one has passed on last.
+    /// Requests the last archive of the previous process.
     ///
     /// # Errors
     /// There is none, or the keeper has ended.

@@ -1,8 +1,8 @@
-//! Addresses of a connection's peer: which of them have answered, and how much may be sent to others.
+//! Validated and unvalidated peer addresses, and the send allowance of each.
 //!
 //! A peer proves that it has an address by the answer to a PATH_CHALLENGE frame that was sent there (RFC 9000 §8.2). Before that, it is
-//! sent at most three times as much as has come from there (§8.1, §9.3). `quinn-proto` validates addresses too, but doesn't tell,
-//! and exceeds this limit.
+//! sent at most three times as much as has come from there (§8.1, §9.3). `quinn-proto` validates paths too, but doesn't
+//! expose the result, and may exceed this limit.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl Addresses {
         Some(known.map_or(0, Unvalidated::allowance))
     }
 
-    /// Returns the least that may be sent to an address other than this one, of those that may be sent anything.
+    /// Returns the smallest nonzero allowance of any other address.
     pub(super) fn least_allowance_of_others(&self, address: SocketAddr) -> Option<u64> {
         let others = self.unvalidated.iter().filter(|known| known.address != address);
         others.map(Unvalidated::allowance).filter(|allowance| *allowance > 0).min()

@@ -6,7 +6,7 @@ use rustls::AlertDescription;
 /// Message type, length, version and random bytes, before the session ID (RFC 8446 §4, §4.1.2).
 const BYTES_BEFORE_SESSION_ID: usize = 1 + 3 + 2 + 32;
 
-/// The extension with transport parameters, and that of drafts of QUIC, which `rustls` takes for it.
+/// The transport parameters extension, and its number in drafts of QUIC, which `rustls` also accepts.
 const TRANSPORT_PARAMETERS: u16 = 0x39;
 const TRANSPORT_PARAMETERS_OF_DRAFTS: u16 = 0xffa5;
 

@@ -61,7 +61,7 @@ pub struct Connection {
     streams_accepted: u64,
     /// Whether the peer's address has changed since the last transmission.
     has_moved: bool,
-    /// Whether a PATH_CHALLENGE frame is to be sent to an address that may be sent no whole datagram.
+    /// Whether to send a short PATH_CHALLENGE, because the address has less than a full datagram of allowance.
     needs_challenge: bool,
     /// Whether the connection is dropped without waiting for late datagrams once its last one was sent.
     pub(super) is_abandoned: bool,

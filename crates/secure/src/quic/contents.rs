@@ -166,7 +166,7 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
 
 /// Copies a payload that is a small part of its memory. Returns the memory that it has then, in bytes.
 fn own_memory(payload: &mut BytesMut, datagram_bytes: usize) -> usize {
-    // That of the first datagram isn't known.
+    // The first datagram's buffer size is unknown, so we assume the largest.
     let allocated =
         if datagram_bytes == 0 { usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) } else { datagram_bytes };
     if allocated > 2 * payload.len() + COPY_BYTES {

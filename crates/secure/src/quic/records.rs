@@ -22,9 +22,9 @@ pub(super) struct Records {
     delivery: Mutex<Delivery>,
     /// Bytes of handshake messages that the session has read.
     handshake_bytes: AtomicU64,
-    /// The number after that of our last packet with application data keys, and after the highest one that the peer has
-    /// acknowledged.
+    /// One past our last 1-RTT packet number.
     sent_end: AtomicU64,
+    /// One past the highest of them that the peer has acknowledged.
     acknowledged_end: AtomicU64,
     /// Whether packets have a [limit](Packets::seal_limit).
     limits_packets: AtomicBool,
@@ -34,7 +34,7 @@ pub(super) struct Records {
 /// The contents of packets, as far as a connection needs to know them.
 #[derive(Default)]
 pub(super) struct Packets {
-    /// The memory of the datagram that is opened, in bytes, without that of its reference count.
+    /// Buffer size of the datagram that we are decrypting, in bytes, without its reference count.
     pub(super) datagram_bytes: usize,
     /// Data of streams that the connection hasn't looked at.
     pub(super) pieces: Vec<Piece>,

@@ -702,8 +702,8 @@ impl Connection {
         }
     }
 
-    /// Announces the end of a connection that has sent from a release for long after it was replaced. Its client could otherwise keep
-    /// the release open: by a response of which it takes nothing, and others of which it takes everything.
+    /// Announces the end of a connection that has sent from a release for long after it was replaced. A client could otherwise pin
+    /// the release by stalling one response while it reads others.
     fn retire(&mut self, cx: &WorkerContext) {
         let is_outdated = cx.clock.now >= cx.release.since + OLD_RELEASE_TIMEOUT
             && self.archive_streams.iter().any(|(_, since)| *since < cx.release.since);

@@ -1,4 +1,4 @@
-//! A page of the server itself: admin pages, built-in pages, ACME challenges. And a page of a site that is changed as it is sent.
+//! Pages that the server makes: admin and built-in pages, ACME challenges, and pages of a site with the live-reload script.
 //!
 //! Both are rendered per request, because monitors and people request them rarely.
 
