@@ -250,27 +250,25 @@ impl Connection {
                 cx.observer.handshake_done(self.quic.handshake_kind());
                 self.may_continue = true;
                 self.begin(cx)?;
-                if std::mem::take(&mut self.has_early_requests) {
-                    self.accept(Direction::Bidirectional, cx, bodies)?;
-                }
-                Ok(())
+                if self.has_early_requests { self.accept_requests(cx, bodies) } else { Ok(()) }
             }
             Event::StreamsOpened(direction) => {
-                // During the handshake, this is early data. A client without a token may have forged its address.
+                // During the handshake, this is early data.
                 self.begin(cx)?;
-                let is_request = direction == Direction::Bidirectional;
-                if is_request && needs_address(cx) && self.quic.validated_address().is_none() {
-                    self.has_early_requests = true;
-                    return Ok(());
+                match direction {
+                    Direction::Bidirectional => self.accept_requests(cx, bodies),
+                    Direction::Unidirectional => self.accept(direction, cx, bodies),
                 }
-                self.accept(direction, cx, bodies)
             }
+            // The rest of a request that waits has arrived.
+            Event::Readable(stream) if self.is_held_back(stream) => self.accept_requests(cx, bodies),
             Event::Readable(stream) => self.read(stream, cx, bodies),
+            // Writing the response will fail later. The request is read all the same, because its head may change the table of QPACK.
+            Event::Stopped(stream, _) if self.is_held_back(stream) => self.http.stop_response(),
             Event::Stopped(stream, _) => self.stop_response(stream),
             Event::Finished(stream) => {
                 self.is_active = true;
-                self.release_archive(stream);
-                self.forget_unacknowledged(stream);
+                self.forget_response(stream);
                 self.http.finish_response();
                 Ok(())
             }
@@ -317,6 +315,21 @@ impl Connection {
         Ok(())
     }
 
+    /// Accepts and reads the requests that have arrived. They wait while the client's address is needed and may be forged: it has sent
+    /// early data without a token.
+    fn accept_requests(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) -> Result<(), ErrorCode> {
+        self.has_early_requests = needs_address(cx) && self.quic.validated_address().is_none();
+        if self.has_early_requests {
+            return Ok(());
+        }
+        self.accept(Direction::Bidirectional, cx, bodies)
+    }
+
+    /// Returns `true` if a stream is a request that isn't accepted yet. No request is while one waits.
+    fn is_held_back(&self, stream: StreamId) -> bool {
+        self.has_early_requests && stream.direction() == Direction::Bidirectional
+    }
+
     /// Accepts and reads the streams that the client has opened.
     fn accept(
         &mut self,
@@ -331,12 +344,6 @@ impl Connection {
             self.read(stream, cx, bodies)?;
         }
         Ok(())
-    }
-
-    fn forget_unacknowledged(&mut self, stream: StreamId) {
-        if let Some(index) = self.unacknowledged.iter().position(|(known, _)| *known == stream) {
-            self.unacknowledged.swap_remove(index);
-        }
     }
 
     /// Reads a stream of the client.
@@ -535,7 +542,7 @@ impl Connection {
                 self.responses.push(Response { stream, pieces, copied_bytes, sending, is_continued: false });
             }
             WriteOutcome::Stopped(_) => self.reset(stream, ErrorCode::RequestCancelled),
-            WriteOutcome::Closed => self.release_archive(stream),
+            WriteOutcome::Closed => self.forget_response(stream),
         }
         pieces.clear();
     }
@@ -570,7 +577,7 @@ impl Connection {
                 return Continued::Waits;
             }
             WriteOutcome::Stopped(_) => self.reset(stream, ErrorCode::RequestCancelled),
-            WriteOutcome::Closed => self.release_archive(stream),
+            WriteOutcome::Closed => self.forget_response(stream),
         }
         Continued::Ended
     }
@@ -597,18 +604,20 @@ impl Connection {
     /// Ends a request stream early, in both directions.
     fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         self.responses.retain(|response| response.stream != stream);
-        self.release_archive(stream);
-        self.forget_unacknowledged(stream);
+        self.forget_response(stream);
         self.handled.bodies.retain(|(open, _)| open.number() != stream.number());
         // Each fails if that direction has ended already.
         let _ = self.quic.reset(stream, code.number());
         self.stop(stream, code);
     }
 
-    /// Handles that a response needs its archive no more.
-    fn release_archive(&mut self, stream: StreamId) {
+    /// Handles that nothing of a response will be sent any more: it needs neither its archive nor memory.
+    fn forget_response(&mut self, stream: StreamId) {
         if let Some(index) = self.archive_streams.iter().position(|(open, _)| *open == stream) {
             self.archive_streams.swap_remove(index);
+        }
+        if let Some(index) = self.unacknowledged.iter().position(|(known, _)| *known == stream) {
+            self.unacknowledged.swap_remove(index);
         }
     }
 

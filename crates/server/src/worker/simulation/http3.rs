@@ -5,6 +5,7 @@
 //! server's: `quinn-proto` with its own cryptography, and the testkit's frames and field sections.
 
 mod client;
+mod early_requests;
 pub(super) mod scripted;
 
 use std::cell::RefCell;

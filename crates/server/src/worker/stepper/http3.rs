@@ -47,6 +47,15 @@ impl Http3Stepper {
     /// # Panics
     /// The library for TLS refuses the settings.
     pub fn new(content: config::Content) -> Result<Http3Stepper, StartError> {
+        Http3Stepper::with(content, EarlyData::Refused, Observer::default())
+    }
+
+    /// Does the same with this choice of early data and this observer.
+    pub(crate) fn with(
+        content: config::Content,
+        early_data: EarlyData,
+        observer: Observer,
+    ) -> Result<Http3Stepper, StartError> {
         let wall_clock = SystemTime::now();
         let names = ["localhost".to_owned()];
         let settings = Settings {
@@ -58,7 +67,7 @@ impl Http3Stepper {
             now: wall_clock,
         };
         let context = cannery_secure::Context::new(settings)
-            .and_then(|tls| quic::Context::new(&tls, None, EarlyData::Refused))
+            .and_then(|tls| quic::Context::new(&tls, None, early_data))
             .expect("the settings are valid");
 
         let mailbox = Rc::new(Mailbox::default());
@@ -78,7 +87,7 @@ impl Http3Stepper {
         let config = Config::plain(content);
         let (content, _leases) = Content::open(&config, None)?;
         let current = Arc::new(Current::new(Arc::new(content)));
-        let plan = Plan::new(&config, [], current, Arc::new(StopFlag::default()), Observer::default());
+        let plan = Plan::new(&config, [], current, Arc::new(StopFlag::default()), observer);
         let plan = plan.with_http3(http3, String::new());
         let now = Now { instant: Instant::now(), unix_seconds: SECONDS };
         let worker =
