@@ -541,15 +541,15 @@ impl Connection {
         }
         let mut stream = self.quinn.recv_stream(id.to_quinn());
         let Ok(mut chunks) = stream.read(true) else { return ReadOutcome::Closed };
+        let mut unread = self.unread.stream(id.number());
         let mut bytes = 0;
-        let mut pieces = 0;
-        let mut end = 0;
         let outcome = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
                     bytes += chunk.bytes.len();
-                    pieces += 1;
-                    end = chunk.offset + chunk.bytes.len() as u64;
+                    if let Some(unread) = &mut unread {
+                        unread.read(chunk.bytes.len(), chunk.offset + chunk.bytes.len() as u64);
+                    }
                     consume(&chunk.bytes);
                 }
                 Ok(None) => break ReadOutcome::Finished,
@@ -559,12 +559,8 @@ impl Connection {
         };
         // The caller asks for datagrams after every call, so it learns of a new window there.
         let _ = chunks.finalize();
-        match outcome {
-            ReadOutcome::Finished | ReadOutcome::Reset(_) => self.unread.end(id.number()),
-            ReadOutcome::Blocked | ReadOutcome::Closed if pieces > 0 => {
-                self.unread.read(id.number(), pieces, bytes as u64, end);
-            }
-            ReadOutcome::Blocked | ReadOutcome::Closed => {}
+        if matches!(outcome, ReadOutcome::Finished | ReadOutcome::Reset(_)) {
+            self.unread.end(id.number());
         }
         if bytes > 0 || outcome == ReadOutcome::Finished {
             self.reads += 1 + (bytes / READ_BYTES) as u64;

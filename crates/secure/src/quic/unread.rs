@@ -17,10 +17,16 @@ const PIECES_IN_IDLE_TABLE: u32 = 4;
 /// Memory that `quinn-proto` keeps of the packets of one stream, in bytes. Beyond it, it copies their data together.
 const STREAM_BYTES_MAX: u64 = 64 * 1024;
 
+/// Streams of an idle connection: the client's control stream, and two of QPACK.
+const STREAMS_WHEN_IDLE: usize = 3;
+
+/// Memory of a stream here, in bytes. The size of a vector doubles.
+const ENTRY_BYTES: usize = 2 * size_of::<UnreadStream>();
+
 /// Streams that a client may have open at once. Their tables are used again for other streams.
 const STREAMS_MAX: u64 = QUIC_BIDIRECTIONAL_STREAMS_MAX as u64 + QUIC_UNIDIRECTIONAL_STREAMS_MAX as u64;
 
-/// The streams of a connection with data that was not read.
+/// The streams of a connection on which data has arrived.
 #[derive(Default)]
 pub(super) struct Unread {
     streams: Vec<UnreadStream>,
@@ -30,17 +36,31 @@ pub(super) struct Unread {
     ended_table_bytes: u64,
 }
 
-struct UnreadStream {
+pub(super) struct UnreadStream {
     id: u64,
+    /// Up to where the data was read. `quinn-proto` drops data before it on arrival.
+    read_end: u64,
     /// The end of the data.
     end: u64,
-    /// Pieces that were not read, and the most there were.
-    pieces: u32,
+    /// Data up to this position counts as `near`, later data as `far`. Once all of the near data was read, the far data becomes near.
+    ///
+    /// Among the data that waits for earlier data may be duplicates, which `quinn-proto` drops when they are reached, without telling. So
+    /// reading takes no duplicates off the count, but reaching `near_end` does.
+    near_end: u64,
+    near: Pieces,
+    far: Pieces,
+    /// The most pieces there were.
     pieces_max: u32,
-    /// The memory of their packets.
-    bytes: u64,
     /// Whether the stream is known to be open. Data for one that has ended is dropped.
     is_open: bool,
+}
+
+/// Pieces that were not read.
+#[derive(Clone, Copy, Default)]
+struct Pieces {
+    count: u32,
+    /// The memory of their packets.
+    bytes: u64,
 }
 
 /// A client has sent more pieces of a stream, and left out the one before them, than any client needs to.
@@ -61,28 +81,13 @@ impl Unread {
                 self.streams.len() - 1
             }
         };
-        let stream = &mut self.streams[index];
-        stream.end = stream.end.max(piece.end);
-        stream.pieces += piece.count;
-        stream.pieces_max = stream.pieces_max.max(stream.pieces);
-        stream.bytes += u64::from(piece.bytes);
-        if stream.pieces > QUIC_UNREAD_PIECES_MAX { Err(TooManyPieces) } else { Ok(()) }
+        self.streams[index].add(piece)
     }
 
-    /// Removes data that was read: this many pieces, up to this position in the stream.
+    /// Returns the stream with this number, to remove what is read, unless none of its data has arrived.
     #[inline]
-    pub(super) fn read(&mut self, id: u64, pieces: u32, bytes: u64, end: u64) {
-        let Some(index) = self.streams.iter().position(|stream| stream.id == id) else { return };
-        let stream = &mut self.streams[index];
-        if end < stream.end {
-            stream.pieces = stream.pieces.saturating_sub(pieces);
-            stream.bytes = stream.bytes.saturating_sub(bytes);
-        } else if stream.pieces_max <= PIECES_IN_IDLE_TABLE {
-            self.streams.swap_remove(index);
-        } else {
-            // Its table remains.
-            (stream.pieces, stream.bytes) = (0, 0);
-        }
+    pub(super) fn stream(&mut self, id: u64) -> Option<&mut UnreadStream> {
+        self.streams.iter_mut().find(|stream| stream.id == id)
     }
 
     /// Removes a stream that has ended, or whose data is dropped.
@@ -104,16 +109,58 @@ impl Unread {
             stream.is_open = stream.is_open || is_open(stream.id);
             stream.is_open
         });
-        let of_stream =
-            |stream: &UnreadStream| stream.bytes.min(STREAM_BYTES_MAX) + table_bytes(stream.pieces_max);
+        let of_stream = |stream: &UnreadStream| {
+            let bytes = stream.near.bytes + stream.far.bytes;
+            bytes.min(STREAM_BYTES_MAX) + table_bytes(stream.pieces_max)
+        };
         let open: u64 = self.streams.iter().map(of_stream).sum();
-        open + self.ended_table_bytes.min(STREAMS_MAX * table_bytes(self.table_pieces_max))
+        let entries = self.streams.len().saturating_sub(STREAMS_WHEN_IDLE) * ENTRY_BYTES;
+        open + entries as u64 + self.ended_table_bytes.min(STREAMS_MAX * table_bytes(self.table_pieces_max))
     }
 }
 
 impl UnreadStream {
     fn new(id: u64) -> Self {
-        Self { id, end: 0, pieces: 0, pieces_max: 0, bytes: 0, is_open: false }
+        Self {
+            id,
+            read_end: 0,
+            end: 0,
+            near_end: 0,
+            near: Pieces::default(),
+            far: Pieces::default(),
+            pieces_max: 0,
+            is_open: false,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, piece: &Piece) -> Result<(), TooManyPieces> {
+        if piece.end <= self.read_end {
+            return Ok(());
+        }
+        self.end = self.end.max(piece.end);
+        let pieces = if piece.end <= self.near_end { &mut self.near } else { &mut self.far };
+        pieces.count += piece.count;
+        pieces.bytes += u64::from(piece.bytes);
+        let count = self.near.count + self.far.count;
+        self.pieces_max = self.pieces_max.max(count);
+        if count > QUIC_UNREAD_PIECES_MAX { Err(TooManyPieces) } else { Ok(()) }
+    }
+
+    /// Removes a piece of this length that was read, up to this position in the stream.
+    #[inline]
+    pub(super) fn read(&mut self, bytes: usize, end: u64) {
+        let pieces = if end <= self.near_end { &mut self.near } else { &mut self.far };
+        pieces.count = pieces.count.saturating_sub(1);
+        pieces.bytes = pieces.bytes.saturating_sub(bytes as u64);
+        self.read_end = end;
+        if end >= self.near_end {
+            self.near = std::mem::take(&mut self.far);
+            self.near_end = self.end;
+        }
+        if end >= self.end {
+            self.near = Pieces::default();
+        }
     }
 }
 
