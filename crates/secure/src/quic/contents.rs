@@ -50,6 +50,7 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
     let piece_count = packets.as_ref().map_or(0, |packets| packets.pieces.len());
     if let Some(packets) = &mut packets {
         packets.forget_hidden();
+        packets.level = level as usize;
     }
     let mut verdict = Verdict::Valid;
     let mut length = payload.len();

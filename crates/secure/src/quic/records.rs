@@ -20,8 +20,6 @@ pub(super) struct Records {
     packets: AtomicU64,
     key_phases: AtomicU64,
     delivery: Mutex<Delivery>,
-    /// Bytes of handshake messages that the session has read.
-    handshake_bytes: AtomicU64,
     /// One past our last 1-RTT packet number.
     sent_end: AtomicU64,
     /// One past the highest of them that the peer has acknowledged.
@@ -45,6 +43,10 @@ pub(super) struct Packets {
     pub(super) crypto_bytes: u32,
     /// The length of the handshake messages that have arrived, by [level](super::contents::Level).
     pub(super) crypto_ends: [u64; 4],
+    /// Bytes of handshake messages that the session has read, by level. Those in the first packet are not in `crypto_ends`.
+    pub(super) crypto_reads: [u64; 4],
+    /// The level of the packet that has opened last, as an index. Handshake messages are read when a packet of theirs has opened.
+    pub(super) level: usize,
     /// Numbers of the peer's connection IDs, with the first bytes of each.
     pub(super) peer_ids: Vec<(u64, [u8; 8])>,
     /// Our connection IDs after the first that the peer hasn't retired, with their numbers.
@@ -117,7 +119,9 @@ impl Records {
 
     /// Records that the session has read handshake messages of this length.
     pub(super) fn read_handshake(&self, bytes: usize) {
-        self.handshake_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let mut packets = self.lock();
+        let level = packets.level;
+        packets.crypto_reads[level] += bytes as u64;
     }
 
     /// Records that the packet with this number is sealed, with the keys of application data.
@@ -150,8 +154,7 @@ impl Records {
     /// Returns the number of pieces of handshake messages that wait for earlier ones, and their memory in bytes, or more.
     pub(super) fn waiting_handshake(&self) -> (u32, u32) {
         let packets = self.lock();
-        let arrived: u64 = packets.crypto_ends.iter().sum();
-        let is_read = arrived <= self.handshake_bytes.load(Ordering::Relaxed);
+        let is_read = packets.crypto_ends.iter().zip(&packets.crypto_reads).all(|(end, read)| end <= read);
         if is_read { (0, 0) } else { (packets.crypto_pieces, packets.crypto_bytes) }
     }
 
@@ -196,7 +199,29 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
+    use super::super::contents::Level;
     use super::*;
+
+    #[test]
+    fn handshake_messages_wait_at_their_own_level() {
+        const INITIAL: usize = Level::Initial as usize;
+        let records = Records::default();
+        // The first packet has no records, but the session reads it.
+        records.read_handshake(600);
+        assert_eq!(records.waiting_handshake(), (0, 0));
+        for (level, end) in [(Level::Handshake, 500), (Level::Application, 600), (Level::Initial, 601)] {
+            let mut packets = records.lock();
+            packets.crypto_ends = [0; 4];
+            packets.level = level as usize;
+            packets.crypto_ends[level as usize] = end;
+            (packets.crypto_pieces, packets.crypto_bytes) = (1, 1200);
+            drop(packets);
+            assert_eq!(records.waiting_handshake(), (1, 1200), "{level:?}");
+            records.read_handshake(usize::try_from(end).unwrap());
+            assert_eq!(records.waiting_handshake(), (0, 0), "{level:?}");
+        }
+        assert_eq!(records.lock().crypto_reads[INITIAL], 1201);
+    }
 
     #[test]
     fn repeated_packets_are_counted_once() {
