@@ -11,6 +11,9 @@ use cannery_routes::BodyStopper;
 
 use super::limits::{BODY_OCCUPIES_MAX, BODY_WAITS_MAX};
 
+/// Time in which a body that was ended is expected to leave its thread. Its function may never return, so another body is ended then.
+const LEAVES_WITHIN: Duration = Duration::from_secs(2);
+
 /// The bodies that have a thread or wait for one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BodyThreads(Arc<Mutex<Bodies>>);
@@ -30,8 +33,8 @@ struct Occupant {
     number: u64,
     since: Instant,
     stopper: BodyStopper,
-    /// Whether it was ended. Its function may not have noticed that yet.
-    is_stopped: bool,
+    /// When it was ended. Its function may not have noticed that yet.
+    stopped_at: Option<Instant>,
 }
 
 /// The bodies that were ended because others waited.
@@ -68,7 +71,7 @@ impl BodyThreads {
         bodies.waiting.pop_front();
         bodies.last_number += 1;
         let number = bodies.last_number;
-        bodies.occupants.push_back(Occupant { number, since: now, stopper, is_stopped: false });
+        bodies.occupants.push_back(Occupant { number, since: now, stopper, stopped_at: None });
         number
     }
 
@@ -80,14 +83,17 @@ impl BodyThreads {
     /// Ends as many bodies as wait for a thread, of those that have had theirs for too long.
     pub(super) fn make_room(&self, now: Instant) -> Option<Stopped> {
         let mut bodies = self.lock();
-        let leaving = bodies.occupants.iter().filter(|occupant| occupant.is_stopped).count();
+        let is_leaving =
+            |occupant: &&Occupant| occupant.stopped_at.is_some_and(|at| now < at + LEAVES_WITHIN);
+        let leaving = bodies.occupants.iter().filter(is_leaving).count();
         let wanted = bodies.waiting.len().saturating_sub(leaving);
         let late = |occupant: &&mut Occupant| {
-            !occupant.is_stopped && now.saturating_duration_since(occupant.since) >= BODY_OCCUPIES_MAX
+            occupant.stopped_at.is_none()
+                && now.saturating_duration_since(occupant.since) >= BODY_OCCUPIES_MAX
         };
         let mut stopped = None;
         for (bodies, occupant) in (1..).zip(bodies.occupants.iter_mut().filter(late).take(wanted)) {
-            occupant.is_stopped = true;
+            occupant.stopped_at = Some(now);
             occupant.stopper.stop();
             stopped = Some(Stopped { bodies, after: now.saturating_duration_since(occupant.since) });
         }
@@ -127,6 +133,21 @@ mod tests {
 
         threads.vacate(bodies[0].0);
         assert_eq!(threads.make_room(second(1002)).map(|stopped| stopped.bodies), Some(1), "it was not");
+    }
+
+    #[test]
+    fn body_that_never_returns_blocks_no_other() {
+        let threads = BodyThreads::default();
+        let start = Instant::now();
+        let bodies: Vec<_> = (0..2).map(|_| occupy(&threads, start)).collect();
+        let late = start + BODY_OCCUPIES_MAX;
+        assert!(threads.enter(late));
+        assert_eq!(threads.make_room(late).map(|stopped| stopped.bodies), Some(1));
+        assert_eq!(threads.make_room(late + LEAVES_WITHIN / 2), None);
+        assert!(!bodies[1].1.is_cancelled());
+        assert_eq!(threads.make_room(late + LEAVES_WITHIN).map(|stopped| stopped.bodies), Some(1));
+        assert!(bodies[1].1.is_cancelled());
+        assert_eq!(threads.make_room(late + 2 * LEAVES_WITHIN), None, "no body is ended twice");
     }
 
     #[test]
