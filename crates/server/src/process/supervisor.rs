@@ -87,6 +87,14 @@ enum StartOutcome {
     Stopped,
 }
 
+/// How processes have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopOutcome {
+    InOrder,
+    /// They were killed at the deadline, or because of a second signal.
+    Killed,
+}
+
 impl Supervisor<'_> {
     /// Starts a process for each set of sockets, and keeps them running until SIGINT, SIGTERM or SIGQUIT. If there is an
     /// admin listener, one more process with the next number serves it. Calls `ready` when all processes serve.
@@ -129,20 +137,22 @@ impl Supervisor<'_> {
             StartOutcome::Stopped => {}
         }
 
-        let takeover = std::mem::take(&mut processes.takeover);
+        let mut takeover = std::mem::take(&mut processes.takeover);
+        let deadline = Instant::now() + self.drain + GRACE;
         match end {
             ServiceEnd::Replaced { by } => {
                 notify.main_process(by);
                 processes.hand_over();
-                processes.stop();
+                processes.stop(deadline);
                 reason = ExitReason::Replaced;
             }
             ServiceEnd::Stopped => {
                 notify.stopping();
                 // The signal is meant for the new program too.
                 takeover.stop();
-                processes.stop();
-                takeover.kill_after(self.drain + GRACE);
+                let outcome = processes.stop(deadline);
+                let deadline = if outcome == StopOutcome::Killed { Instant::now() } else { deadline };
+                takeover.kill_at(deadline, &processes.signals);
             }
         }
         Ok(reason)
@@ -390,11 +400,15 @@ impl Processes<'_> {
         }
     }
 
-    /// Stops all processes. The admin process is last, because it reports on the others until they have exited.
-    fn stop(mut self) {
+    /// Stops all processes, and kills those that serve after the deadline. The admin process is last, because it reports on the others
+    /// until they have exited.
+    fn stop(&mut self, deadline: Instant) -> StopOutcome {
         let (serving, admin) = self.slots.split_at_mut(self.serving);
-        stop_all(serving, self.supervisor.drain + GRACE, &self.signals);
-        stop_all(admin, GRACE, &self.signals);
+        let outcome = stop_all(serving, deadline, &self.signals);
+        match stop_all(admin, Instant::now() + GRACE, &self.signals) {
+            StopOutcome::InOrder => outcome,
+            StopOutcome::Killed => StopOutcome::Killed,
+        }
     }
 }
 
@@ -420,8 +434,8 @@ fn slots(by_process: Vec<ProcessSockets>, admin: Option<Listener>) -> io::Result
     Ok(slots)
 }
 
-/// Shuts processes down gracefully, and kills those that still run after the timeout.
-fn stop_all(slots: &mut [ProcessSlot], timeout: Duration, signals: &Receiver<i32>) {
+/// Shuts processes down gracefully, and kills those that still run after the deadline.
+fn stop_all(slots: &mut [ProcessSlot], deadline: Instant, signals: &Receiver<i32>) -> StopOutcome {
     for slot in &mut *slots {
         slot.close_listeners();
     }
@@ -429,18 +443,20 @@ fn stop_all(slots: &mut [ProcessSlot], timeout: Duration, signals: &Receiver<i32
         slot.signal(Signal::TERM);
     }
 
-    let end = Instant::now() + timeout;
     loop {
         for slot in &mut *slots {
             slot.reap();
         }
         if !slots.iter().any(ProcessSlot::is_running) {
-            return;
+            return StopOutcome::InOrder;
         }
-        let left = end.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(Instant::now());
         match signals.recv_timeout(left) {
-            // A second signal, or the timeout.
-            Ok(SIGINT | SIGTERM) | Err(_) => return slots.iter_mut().for_each(ProcessSlot::kill),
+            // A second signal, or the deadline.
+            Ok(SIGINT | SIGTERM) | Err(_) => {
+                slots.iter_mut().for_each(ProcessSlot::kill);
+                return StopOutcome::Killed;
+            }
             Ok(_) => {}
         }
     }

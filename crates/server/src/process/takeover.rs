@@ -8,13 +8,14 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{DatagramSocket, Listener, UdpSocket};
 use cannery_secure::Seed;
 use cannery_secure::quic::Generation;
 use rustix::process::{Pid, Signal, getppid, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::inheritance::{
     ADMIN_VARIABLE, DATAGRAMS_VARIABLE, GENERATION_VARIABLE, PREDECESSORS_VARIABLE, SEED_VARIABLE,
@@ -264,16 +265,18 @@ impl Takeover {
         }
     }
 
-    /// Kills the program unless it ends within this time, in which it may drain: no other process would kill it.
-    pub(super) fn kill_after(self, timeout: Duration) {
-        let Takeover::Starting { mut successor, .. } = self else { return };
-        let end = Instant::now() + timeout;
+    /// Kills the program unless it ends before the deadline, until which it may drain, or before another signal to stop: no other
+    /// process would kill it.
+    pub(super) fn kill_at(&mut self, deadline: Instant, signals: &Receiver<i32>) {
+        let Takeover::Starting { successor, .. } = self else { return };
         while successor.exit_status().is_none() {
-            if Instant::now() >= end {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let signal = signals.recv_timeout(left.min(END_CHECK_INTERVAL));
+            if left.is_zero() || matches!(signal, Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected))
+            {
                 successor.signal(Signal::KILL);
                 return;
             }
-            thread::sleep(END_CHECK_INTERVAL);
         }
     }
 }
@@ -282,4 +285,48 @@ impl Takeover {
 fn ready_within() -> Duration {
     let set = cfg!(debug_assertions).then(|| std::env::var("CANNERY_READY_WITHIN_MS").ok()).flatten();
     set.and_then(|text| text.parse().ok()).map_or(READY_WITHIN, Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// A program that doesn't end by itself for long.
+    fn takeover() -> Takeover {
+        Takeover::begin(Successor(Command::new("sleep").arg("1000").spawn().unwrap()))
+    }
+
+    fn wait(takeover: &mut Takeover) -> Option<i32> {
+        let Takeover::Starting { successor, .. } = takeover else { panic!("{takeover:?}") };
+        successor.0.wait().unwrap().signal()
+    }
+
+    #[test]
+    fn second_signal_kills_the_new_program_at_once() {
+        let (sender, signals) = channel();
+        let mut takeover = takeover();
+        sender.send(SIGTERM).unwrap();
+        takeover.kill_at(Instant::now() + Duration::from_secs(1000), &signals);
+        assert_eq!(wait(&mut takeover), Some(Signal::KILL.as_raw()));
+    }
+
+    #[test]
+    fn new_program_is_killed_at_the_deadline() {
+        let (_sender, signals) = channel();
+        let mut takeover = takeover();
+        takeover.kill_at(Instant::now(), &signals);
+        assert_eq!(wait(&mut takeover), Some(Signal::KILL.as_raw()));
+    }
+
+    #[test]
+    fn new_program_that_has_ended_is_not_awaited() {
+        let (_sender, signals) = channel();
+        let mut takeover = takeover();
+        takeover.stop();
+        takeover.kill_at(Instant::now() + Duration::from_secs(1000), &signals);
+        assert_eq!(wait(&mut takeover), Some(Signal::TERM.as_raw()));
+    }
 }
