@@ -21,9 +21,10 @@ use std::ffi::{OsStr, OsString};
 use cannery_server::config::{Requirement, SandboxPolicy};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory};
 use clap_complete::Shell;
 
+use self::hints::Scope;
 use crate::output::Failure;
 
 /// Flags that print information about the program.
@@ -100,6 +101,15 @@ fn parse(mut command: Command, arguments: impl IntoIterator<Item = OsString>) ->
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parsed = command.try_get_matches_from_mut(&arguments);
     parsed.map_err(|error| hints::failure(&command, arguments.get(1..).unwrap_or_default(), error))
+}
+
+/// Returns the commands that hints look for flags in. A flag that several have is that of the first.
+fn commands_with_flags() -> [(Scope, Command); 3] {
+    [
+        (Scope::Archiver, archiver::Flags::command()),
+        (Scope::Server, server::Flags::command()),
+        (Scope::Serve, site::Serve::command()),
+    ]
 }
 
 /// Flags in the short help, `-h`, of each command that has more flags than fit on a screen.

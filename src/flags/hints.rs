@@ -13,9 +13,8 @@ use std::path::Path;
 use cannery_archive::{Archive, Loading};
 use cannery_server::config::NamedArchive;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory, Error};
+use clap::{Command, Error};
 
-use super::{archiver, server, site};
 use crate::output::Failure;
 
 /// A command that has flags of its own.
@@ -278,11 +277,8 @@ fn unknown_argument(command: &Command, scope: Scope, word: &str, arguments: &[St
 /// Returns which other command has a flag with two dashes.
 fn flag_of_another_command(command: &Command, scope: Scope, name: &str) -> Option<String> {
     let long = name.strip_prefix("--")?;
-    // The most similar command of all that have it.
-    let (of_serve, of_server, of_archiver) =
-        (site::Serve::command(), server::Flags::command(), archiver::Flags::command());
-    let known = [(Scope::Archiver, &of_archiver), (Scope::Server, &of_server), (Scope::Serve, &of_serve)];
-    let other = known.into_iter().find(|(other, flags)| *other != scope && has_flag(flags, name));
+    let known = super::commands_with_flags();
+    let other = known.iter().find(|(other, flags)| *other != scope && has_flag(flags, name));
     if let Some((other, _)) = other {
         return Some(format!("it is a flag of `{}`", other.name()));
     }
