@@ -9,9 +9,9 @@ use crate::decode::{DecodeError, decode};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::headers::{CONTENT_ENCODING, HeaderField, HeaderRule};
-use crate::precompressed::{DECODED_BYTES_MAX, Precompressed, coding_of};
+use crate::precompressed::{self, DECODED_BYTES_MAX, Precompressed, coding_of};
 use crate::routes::{Routes, Target, site_index};
-use crate::source::{self, Source, SourceId, Sources};
+use crate::source::{Source, SourceId, Sources};
 
 /// Decodes each file that a rule says is compressed, once, to learn its length. Removes `Content-Encoding` from the rules.
 ///
@@ -103,8 +103,9 @@ pub(crate) fn examine(sources: &Sources, id: SourceId, coding: Coding) -> Result
     }
     // While the file is being written, its decoded version of the last build is read.
     let known = sources.earlier.as_ref().and_then(|earlier| earlier.known(sources.path(id)));
-    let is_decoded = known
-        .is_some_and(|known| source::is_of_decoded(&known.stamp) && known.facts.digest == Digest::of(&coded));
+    let is_decoded = known.is_some_and(|known| {
+        precompressed::is_of_decoded(&known.stamp) && known.facts.digest == Digest::of(&coded)
+    });
     let coding = if is_decoded { Coding::Identity } else { coding };
     Ok(match decode(coding, &coded, DECODED_BYTES_MAX) {
         Ok(content) => Examined::Decoded(Precompressed { coding, length: content.len() as u64 }),

@@ -6,6 +6,7 @@
 //! files.
 
 use cannery_archive::Coding;
+use cannery_base::{FileStamp, FileVersion};
 
 /// Maximum length of a decoded file, which is held in memory. A few bytes can decode to gigabytes.
 pub(crate) const DECODED_BYTES_MAX: u64 = 512 << 20;
@@ -34,4 +35,16 @@ pub(crate) fn coding_of(name: &str) -> Option<Coding> {
 /// Returns the name that determines a file's media type.
 pub(crate) fn inner_name(path: &[u8]) -> &[u8] {
     SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix)).unwrap_or(path)
+}
+
+/// Returns the stamp of a decoded file. No file has it, so that no cache takes the content for that of the file, should the rule
+/// be removed.
+pub(crate) fn stamp_of_decoded(stamp: &FileStamp, length: u64) -> FileStamp {
+    let version = FileVersion { size: length, inode: !stamp.version.inode, ..stamp.version };
+    FileStamp { version, ..*stamp }
+}
+
+/// Returns `true` for the stamp of a decoded file: no file system has this many inodes.
+pub(crate) fn is_of_decoded(stamp: &FileStamp) -> bool {
+    stamp.version.inode > u64::MAX / 2
 }

@@ -18,8 +18,8 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::boundary::LinksOut;
 use crate::diagnostic::Diagnostic;
 use crate::folder_file::Confinement;
+use crate::folder_file::kind_of;
 use crate::site_path::{Site, site_of};
-use crate::walk::kind_of;
 
 /// The ignore file in the source root.
 pub const IGNORE_FILE: &str = ".canneryignore";

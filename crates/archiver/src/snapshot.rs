@@ -8,7 +8,7 @@ use cannery_base::FileStamp;
 use foldhash::fast::RandomState;
 
 use crate::digest_map::DigestMap;
-use crate::source;
+use crate::precompressed;
 use crate::source_facts::SourceFacts;
 
 /// Fewer files may have been deleted by hand.
@@ -139,7 +139,7 @@ impl Earlier {
         coding: Coding,
     ) -> Option<&KnownFile> {
         let known = self.known(path)?;
-        let is_same = known.stamp == source::stamp_of_decoded(stamp, known.stamp.version.size);
+        let is_same = known.stamp == precompressed::stamp_of_decoded(stamp, known.stamp.version.size);
         (known.is_settled && known.coding == Some(coding) && is_same).then_some(known)
     }
 

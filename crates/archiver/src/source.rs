@@ -268,7 +268,7 @@ impl Sources {
         let decoded = decode(*coding, bytes, DECODED_BYTES_MAX);
         let decoded = decoded.ok().filter(|decoded| decoded.len() as u64 == *length);
         *bytes = decoded.ok_or_else(|| self.changing(id))?;
-        Ok(stamp_of_decoded(&stamp, *length))
+        Ok(precompressed::stamp_of_decoded(&stamp, *length))
     }
 
     /// Returns the content of a file that is unchanged since the last build, or since it was captured.
@@ -381,18 +381,6 @@ impl Sources {
     pub(crate) fn changing(&self, id: SourceId) -> Error {
         Error::Changing { path: self.full_path(id) }
     }
-}
-
-/// Returns the stamp of a decoded file. No file has it, so that no cache takes the content for that of the file, should the rule
-/// be removed.
-pub(crate) fn stamp_of_decoded(stamp: &FileStamp, length: u64) -> FileStamp {
-    let version = FileVersion { size: length, inode: !stamp.version.inode, ..stamp.version };
-    FileStamp { version, ..*stamp }
-}
-
-/// Returns `true` for the stamp of a decoded file: no file system has this many inodes.
-pub(crate) fn is_of_decoded(stamp: &FileStamp) -> bool {
-    stamp.version.inode > u64::MAX / 2
 }
 
 /// Reads a whole file. If its length isn't that of the stamp, the error is [`ErrorKind::UnexpectedEof`].

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use rayon::prelude::*;
 
 use crate::boundary::{Boundary, LinksOut, Place};
 use crate::diagnostic::Diagnostic;
+use crate::folder_file::kind_of;
 use crate::skip::{SkipReason, SkipRules};
 use crate::sparse::may_be_sparse;
 
@@ -428,20 +429,6 @@ impl Reading {
 
 fn join(folder: &[u8], name: &[u8]) -> Box<[u8]> {
     if folder.is_empty() { name.into() } else { [folder, b"/", name].concat().into_boxed_slice() }
-}
-
-/// Returns what something is that isn't a file, with an article.
-pub(crate) fn kind_of(metadata: &Metadata) -> &'static str {
-    let kind = metadata.file_type();
-    if kind.is_dir() {
-        "a folder"
-    } else if kind.is_fifo() {
-        "a named pipe"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    }
 }
 
 #[cfg(test)]
