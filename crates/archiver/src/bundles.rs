@@ -3,12 +3,13 @@
 //! Some tools hash their input, or the content before other names were inserted. [`fingerprint`](crate::fingerprint) can't
 //! verify such a name. Here we trust it if one of these shows that a tool made it:
 //!
-//! - its folder: `_next/static/`, `_astro/` and `_app/immutable/` are reserved for them;
-//! - a manifest of the tool (`.vite/manifest.json` and the like) that lists it;
+//! - its folder: `_app/immutable/` is reserved for them, and so are names with a hash in `_next/static/` and `_astro/`;
+//! - a manifest in the tool's own format (`.vite/manifest.json` and the like) that lists it;
 //! - an entry point that Vite wrote into a page, and the imports from there;
-//! - earlier releases, in which names of the same shape changed with their content.
+//! - earlier releases, in which a script of the same shape changed its name with its content.
 //!
-//! We never trust the names of pages, service workers and manifests: a browser with a stale one can't learn of a new one. An
+//! We never trust the names of pages, whether by their suffix or by the `Content-Type` of a header rule, of service workers and of
+//! manifests: a browser with a stale one can't learn of a new one. An
 //! earlier release that had other bytes under a name refutes it, whatever else speaks for it.
 //!
 //! Other names that look hashed are reported, with the flag that declares them immutable.
@@ -20,19 +21,25 @@ pub(crate) mod vite;
 
 use std::collections::{BTreeMap, HashSet};
 
-use self::names::{folder_of, split};
+use cannery_archive::{Key, KeyBuffer};
+
+use self::names::{folder_of, has_tool_hash, split};
 use crate::caching::is_service_worker;
 use crate::classify::{essence, file_name};
 use crate::content::Contents;
 use crate::diagnostic::Diagnostic;
 use crate::error::Error;
+use crate::headers::{self, HeaderRule};
 use crate::options::Options;
+use crate::routes::{Routes, site_index};
+use crate::site_path::{Site, site_of};
 use crate::source::Sources;
 
 pub(crate) use self::evidence::{Evidence, source_path};
 
-/// Last segments of folders that contain fingerprinted files only.
-const IMMUTABLE_FOLDERS: [&[u8]; 3] = [b"_next/static/", b"_astro/", b"_app/immutable/"];
+/// Last segments of folders of build tools, and whether all names there are fingerprints. In the others, people may have files too.
+const TOOL_FOLDERS: [(&[u8], bool); 3] =
+    [(b"_next/static/", false), (b"_astro/", false), (b"_app/immutable/", true)];
 
 /// Maximum number of folders that are reported individually.
 const FOLDERS_REPORTED_MAX: usize = 5;
@@ -42,30 +49,70 @@ const CHANGED_REPORTED_MAX: usize = 10;
 
 /// Decides which names may be inferred to be fingerprints at all.
 #[derive(Clone, Copy)]
-pub(crate) struct InferableNames<'a>(pub(crate) &'a Options);
+pub(crate) struct InferableNames<'a> {
+    options: &'a Options,
+    /// Header rules of each site that set a media type, with the routes to find the site of a path.
+    typed: Option<(&'a Routes, &'a [Vec<HeaderRule>])>,
+}
 
-impl InferableNames<'_> {
+impl<'a> InferableNames<'a> {
+    pub(crate) fn new(options: &'a Options) -> InferableNames<'a> {
+        InferableNames { options, typed: None }
+    }
+
+    pub(crate) fn with_rules(
+        options: &'a Options,
+        routes: &'a Routes,
+        rules: &'a [Vec<HeaderRule>],
+    ) -> InferableNames<'a> {
+        let sets_type = |rule: &HeaderRule| rule.fields.iter().any(|field| field.name() == "content-type");
+        let typed = rules.iter().flatten().any(sets_type).then_some((routes, rules));
+        InferableNames { options, typed }
+    }
+
     /// Returns `false` for pages, service workers and manifests.
     pub(crate) fn may_infer(&self, path: &[u8]) -> bool {
-        let is_entry = matches!(
-            essence(self.0.media_types.of(path).text),
-            "text/html" | "application/xhtml+xml" | "application/manifest+json" | "text/cache-manifest"
-        );
-        !is_entry && !is_service_worker(file_name(path))
+        let is_page_by_rule = || self.ruled_type(path).is_some_and(|text| is_entry_type(&text));
+        !is_entry_type(self.options.media_types.of(path).text)
+            && !is_service_worker(file_name(path))
+            && !is_page_by_rule()
+    }
+
+    /// Returns the media type that header rules give to a path of the source folder.
+    fn ruled_type(&self, path: &[u8]) -> Option<String> {
+        let (routes, rules) = self.typed?;
+        let (host, path) = match site_of(path) {
+            Site::Default(path) => (None, path),
+            Site::Host(name, path) => (routes.host_id(&name)?, path),
+            Site::Invalid(_) => return None,
+        };
+        let mut buffer = KeyBuffer::new();
+        let key = Key::from_file(path, &mut buffer).ok()?;
+        let merged = headers::merge(rules.get(site_index(host))?, routes.host_name(host), key.bytes());
+        merged.fields.into_iter().find(|(name, _)| name == "content-type").map(|(_, value)| value)
     }
 }
 
-fn is_in_immutable_folder(path: &[u8]) -> bool {
-    IMMUTABLE_FOLDERS.iter().any(|folder| {
-        path.starts_with(folder)
-            || path.windows(folder.len() + 1).any(|window| window[0] == b'/' && window[1..] == **folder)
+fn is_entry_type(text: &str) -> bool {
+    let entries = ["text/html", "application/xhtml+xml", "application/manifest+json", "text/cache-manifest"];
+    entries.iter().any(|entry| essence(text).trim().eq_ignore_ascii_case(entry))
+}
+
+/// Returns `true` for a name that a build tool has given to a file of its own folder.
+fn is_named_by_tool(path: &[u8]) -> bool {
+    TOOL_FOLDERS.iter().any(|(folder, is_whole)| {
+        let is_at =
+            |start: &usize| path[*start..].starts_with(folder) && (*start == 0 || path[*start - 1] == b'/');
+        (0..path.len())
+            .find(is_at)
+            .is_some_and(|start| *is_whole || has_tool_hash(&path[start + folder.len()..]))
     })
 }
 
 /// Forgets verified digests in names that are no fingerprints all the same.
-pub(crate) fn unmark_entries(options: &Options, sources: &Sources, contents: &mut Contents) {
+pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, contents: &mut Contents) {
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
-        content.fingerprinted &= InferableNames(options).may_infer(&file.path);
+        content.fingerprinted &= names.may_infer(&file.path);
     }
 }
 
@@ -76,13 +123,13 @@ pub(crate) fn unmark_entries(options: &Options, sources: &Sources, contents: &mu
 ///
 /// If a source can't be read.
 pub(crate) fn mark(
-    options: &Options,
+    names: InferableNames<'_>,
     sources: &Sources,
     evidence: &mut Evidence,
     contents: &mut Contents,
 ) -> Result<Vec<Diagnostic>, Error> {
     let listed = manifests::listed(&sources.root);
-    let chunks = vite::chunks(sources, options)?;
+    let chunks = vite::chunks(sources, names.options)?;
     let mut unmarked: BTreeMap<&[u8], Unmarked<'_>> = BTreeMap::new();
     let mut mutable_folders = HashSet::new();
     let mut changed = Vec::new();
@@ -102,12 +149,11 @@ pub(crate) fn mark(
         if content.fingerprinted {
             continue;
         }
-        let is_candidate = InferableNames(options).may_infer(path)
-            && evidence.refutation(path).is_none()
-            && !evidence.is_kept_mutable(path);
+        let is_candidate =
+            names.may_infer(path) && evidence.refutation(path).is_none() && !evidence.is_kept_mutable(path);
         if !is_candidate {
             mutable_folders.insert(folder_of(path));
-        } else if is_in_immutable_folder(path)
+        } else if is_named_by_tool(path)
             || listed.contains(path)
             || chunks.contains(path)
             || evidence.has_fingerprinted(path)

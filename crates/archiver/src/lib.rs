@@ -235,11 +235,11 @@ pub(crate) fn build(
         progress,
     };
     let mut read = reading.run(&mut store)?;
-    bundles::unmark_entries(options, &sources, &mut read.contents);
+    let names = InferableNames::with_rules(options, &routes, &header_rules);
+    bundles::unmark_entries(names, &sources, &mut read.contents);
     let mut remarks = immutable::mark(options, &sources, &mut read.contents)?;
-    let names = InferableNames(options);
     let mut evidence = Evidence::find(&sources, &read.contents, &previous, names)?;
-    remarks.append(&mut bundles::mark(options, &sources, &mut evidence, &mut read.contents)?);
+    remarks.append(&mut bundles::mark(names, &sources, &mut evidence, &mut read.contents)?);
     sources.check_unreadable()?;
     report.diagnostics.append(&mut remarks);
     read::store_hidden(&routes.hidden, &sources, &mut read.contents, &mut store)?;

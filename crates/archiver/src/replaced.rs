@@ -40,7 +40,7 @@ fn lost(archive: &Archive, options: &Options, routes: &Routes) -> Result<(u64, O
         let (name, key) = split_host(stored);
         let Some(host) = host_with_site(routes, name) else { continue };
         let path = source_path(stored);
-        let is_lost = is_immutable(archive, &resource)? && InferableNames(options).may_infer(&path);
+        let is_lost = is_immutable(archive, &resource)? && InferableNames::new(options).may_infer(&path);
         if is_lost && !routes.paths.contains_key(&(host, key.into())) {
             count += 1;
             example.get_or_insert(path);

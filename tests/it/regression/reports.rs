@@ -129,8 +129,8 @@ fn folders_and_manifests_of_build_tools_are_known() {
     let manifest = r#"{"src/main.js": {"file": "out/main-abcdefgh.js"}}"#;
     let files = [
         ("index.html", "page"),
-        ("_astro/hoisted.js", "1"),
-        ("_next/static/chunks/main.js", "1"),
+        ("_astro/hoisted.BkT3_xYz.js", "1"),
+        ("_next/static/chunks/main-42372ed130431b0a.js", "1"),
         ("_app/immutable/start.js", "1"),
         ("out/main-abcdefgh.js", "1"),
         (".vite/manifest.json", manifest),

@@ -1,8 +1,11 @@
 //! Which names are fingerprints, as earlier releases show.
 //!
-//! A name that is gone, while the same name with another hash is new, shows the shape of a tool's names: folder, separator,
-//! length, digits and suffix. So does a name that an earlier release sent as immutable. All names of that shape count then, in
-//! the earlier releases too, unless they are words.
+//! A script or style sheet that is gone, while the same name with another hash is new, and no other file beside either has that
+//! name, shows the shape of a tool's names: folder, separator, length, digits and suffix. So does a script that an earlier release
+//! sent as immutable. All names of that shape count then, in the earlier releases too, unless they are words.
+//!
+//! An image, a font or a film counts only if it was such a pair itself, beside scripts of the same shape: `item-B08N5WRWNW.jpg` may be
+//! the number of an article. Documents and data never count.
 //!
 //! The folder of a wildcard host is spelled `_hosts/*.example.com/` here, even if it is `_hosts/_wildcard.example.com/` on disk.
 //!
@@ -10,12 +13,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 
 use cannery_archive::{Archive, Coding, Corrupt, ETag, Origin, Record, RecordKind, Resource, split_host};
 use cannery_site::is_immutable;
 
 use super::InferableNames;
-use super::names::{Digits, Shape, is_word_or_date, split};
+use super::names::{Digits, Family, Shape, is_word_or_date, split};
 use crate::content::Contents;
 use crate::error::{Error, PreviousError};
 use crate::previous::Previous;
@@ -50,6 +54,26 @@ struct EarlierPath {
     serial: u64,
     etag: Option<ETag>,
     is_immutable: bool,
+    is_carried: bool,
+}
+
+/// The part of a name before its hash, the length of that, and the part after it.
+type Stem<'p> = (&'p [u8], usize, &'p [u8]);
+
+/// The names of one release by stem, or `None` for a stem that several have, as items of a collection do.
+#[derive(Default)]
+struct Stems<'p>(HashMap<Stem<'p>, Option<&'p [u8]>>);
+
+impl<'p> Stems<'p> {
+    fn add(&mut self, path: &'p [u8], hash: &Range<usize>) {
+        let stem = (&path[..hash.start], hash.len(), &path[hash.end..]);
+        self.0.entry(stem).and_modify(|known| *known = None).or_insert(Some(path));
+    }
+
+    /// Returns the only name with this stem.
+    fn only(&self, stem: Stem<'_>) -> Option<&'p [u8]> {
+        self.0.get(&stem).copied().flatten()
+    }
 }
 
 impl Evidence {
@@ -76,7 +100,7 @@ impl Evidence {
             .collect();
 
         let mut seen: HashMap<Vec<u8>, ETag> = HashMap::new();
-        let mut gone = Vec::new();
+        let mut releases = Vec::new();
         for earlier in &previous.archives {
             let failed = |source: Corrupt| Error::Previous {
                 path: earlier.path.clone(),
@@ -85,22 +109,26 @@ impl Evidence {
             let paths = paths_of(&earlier.archive).map_err(failed)?;
             let mutable = earlier.mutable.iter().map(|path| canonical(path.as_bytes()).into_owned());
             evidence.kept_mutable.extend(mutable.filter(|path| current.contains_key(&**path)));
+            let mut own = Vec::new();
             for found in paths {
                 evidence.compare(&found, &current, &mut seen);
                 if found.is_immutable && inferable.may_infer(&found.path) {
                     evidence.add_shape(&found.path);
                 }
-                if !current.contains_key(&*found.path) && inferable.may_infer(&found.path) {
-                    gone.push(found.path);
+                // A carried file isn't of that release.
+                if !found.is_carried && inferable.may_infer(&found.path) {
+                    own.push(found.path);
                 }
             }
+            releases.push(own);
         }
-        let new: Vec<&[u8]> = current
-            .keys()
-            .map(|path| &**path)
-            .filter(|path| !seen.contains_key(*path) && inferable.may_infer(path))
-            .collect();
-        evidence.add_renamed(&gone, &new);
+        let files: Vec<&[u8]> =
+            current.keys().map(|path| &**path).filter(|path| inferable.may_infer(path)).collect();
+        let is_new = |path: &[u8]| !seen.contains_key(path);
+        let is_gone = |path: &[u8]| !current.contains_key(path);
+        for release in &releases {
+            evidence.add_renamed(release, &files, &is_gone, &is_new);
+        }
         Ok(evidence)
     }
 
@@ -111,7 +139,7 @@ impl Evidence {
         current: &HashMap<Cow<'_, [u8]>, ETag>,
         seen: &mut HashMap<Vec<u8>, ETag>,
     ) {
-        let EarlierPath { path, serial, etag, is_immutable } = found;
+        let EarlierPath { path, serial, etag, is_immutable, .. } = found;
         let Some(etag) = etag else { return };
         if seen.insert(path.clone(), *etag).is_some_and(|other| other != *etag) {
             self.ambiguous.insert(path.clone());
@@ -127,7 +155,8 @@ impl Evidence {
     }
 
     fn add_shape(&mut self, path: &[u8]) {
-        if let Some((_, hash, _)) = split(path)
+        if Family::of(path) == Family::Code
+            && let Some((_, hash, _)) = split(path)
             && let Some(shape) = Shape::of(path, &hash)
         {
             let digits = self.shapes.entry(shape).or_default();
@@ -135,39 +164,59 @@ impl Evidence {
         }
     }
 
-    /// Finds the pairs of names that differ in their hash only.
-    fn add_renamed(&mut self, gone: &[Vec<u8>], new: &[&[u8]]) {
-        let stems: HashMap<(&[u8], &[u8]), &[u8]> = new
-            .iter()
-            .filter_map(|path| split(path).map(|(before, _, after)| ((before, after), *path)))
-            .collect();
-        for path in gone {
-            let Some((before, hash, after)) = split(path) else { continue };
-            let Some(successor) = stems.get(&(before, after)) else { continue };
-            if split(successor).is_some_and(|(_, other, _)| other.len() == hash.len()) {
-                self.add_shape(path);
-                self.add_shape(successor);
+    /// Finds the pairs of names that differ in their hash only: one of an earlier release that is gone, and one of this release
+    /// that is new.
+    fn add_renamed(
+        &mut self,
+        release: &[Vec<u8>],
+        files: &[&[u8]],
+        is_gone: &dyn Fn(&[u8]) -> bool,
+        is_new: &dyn Fn(&[u8]) -> bool,
+    ) {
+        let (mut before, mut after) = (Stems::default(), Stems::default());
+        for (stems, paths) in [
+            (&mut before, &mut release.iter().map(|path| &**path) as &mut dyn Iterator<Item = _>),
+            (&mut after, &mut files.iter().copied()),
+        ] {
+            paths
+                .filter_map(|path| Some((path, split(path)?.1)))
+                .for_each(|(path, hash)| stems.add(path, &hash));
+        }
+        let pairs = |before: &Stems<'_>, after: &Stems<'_>| -> Vec<(Vec<u8>, Vec<u8>)> {
+            let pair = |(stem, earlier): (&Stem<'_>, &Option<&[u8]>)| {
+                let earlier = earlier.filter(|path| is_gone(path))?;
+                let successor = after.only(*stem).filter(|path| is_new(path))?;
+                Some((earlier.to_vec(), successor.to_vec()))
+            };
+            before.0.iter().filter_map(pair).collect()
+        };
+        let found = pairs(&before, &after);
+        for (earlier, successor) in &found {
+            self.add_shape(earlier);
+            self.add_shape(successor);
+        }
+        for (earlier, successor) in found.iter().filter(|(path, _)| Family::of(path) == Family::Media) {
+            let shape = split(earlier).and_then(|(_, hash, _)| Shape::of(earlier, &hash));
+            if shape.is_some_and(|shape| self.shapes.keys().any(|code| shape.agrees_with(code))) {
+                self.renamed.extend([earlier.clone(), successor.clone()]);
             }
         }
 
         // Of a pair with a known shape, one hash may resemble a word, such as `BfRhxndv`.
         let shapes: Vec<Shape> = self.shapes.keys().cloned().collect();
         for shape in shapes {
-            let by_stem: HashMap<(&[u8], &[u8]), &[u8]> = new
-                .iter()
-                .filter_map(|path| {
-                    let hash = shape.range_in(path)?;
-                    Some(((&path[..hash.start], &path[hash.end..]), *path))
-                })
-                .collect();
-            for path in gone {
-                let Some(hash) = shape.range_in(path) else { continue };
-                let Some(successor) = by_stem.get(&(&path[..hash.start], &path[hash.end..])) else {
-                    continue;
-                };
-                let is_word = |path: &[u8]| is_word_or_date(&path[hash.clone()]);
-                if !is_word(path) || !is_word(successor) {
-                    self.renamed.extend([path.clone(), successor.to_vec()]);
+            let (mut before, mut after) = (Stems::default(), Stems::default());
+            for path in release {
+                shape.range_in(path).into_iter().for_each(|hash| before.add(path, &hash));
+            }
+            for path in files {
+                shape.range_in(path).into_iter().for_each(|hash| after.add(path, &hash));
+            }
+            for (earlier, successor) in pairs(&before, &after) {
+                let is_word =
+                    |path: &[u8]| shape.range_in(path).is_none_or(|hash| is_word_or_date(&path[hash]));
+                if !is_word(&earlier) || !is_word(&successor) {
+                    self.renamed.extend([earlier, successor]);
                 }
             }
         }
@@ -250,6 +299,7 @@ fn paths_of(archive: &Archive) -> Result<Vec<EarlierPath>, Corrupt> {
             serial,
             etag: etag_of(&resource)?,
             is_immutable,
+            is_carried: resource.origin == Origin::Carried,
         });
     }
     Ok(paths)

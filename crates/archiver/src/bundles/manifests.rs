@@ -1,4 +1,7 @@
-//! Manifests of build tools, which list the files that a tool has written.
+//! Manifests of build tools, which list the files that a tool has written, in the root of a site.
+//!
+//! Only the tools' own formats count: any site may have a `manifest.json` of its own, and the manifest of a web app lists images
+//! that people name. Angular's `ngsw.json` is no evidence, because it lists the files of `public/` too.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -6,94 +9,95 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::names::{BASE64URL_LENGTH, folder_of, hash_in, is_token, is_word_or_date};
+use super::names::{BASE64URL_LENGTH, Family, folder_of, has_base64url_end, hash_in, is_token};
 
-/// Manifests of build tools, relative to the site folder.
-const MANIFESTS: [&str; 6] = [
+/// Manifests of build tools, relative to the folder of a site.
+const MANIFESTS: [&str; 5] = [
     ".vite/manifest.json",
     "manifest.json",
     "asset-manifest.json",
     "assets-manifest.json",
     "parcel-manifest.json",
-    "ngsw.json",
 ];
 
 /// Larger manifests aren't read.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 
-/// Returns the existing files that manifests list, if their names look hashed.
+/// Returns the existing files that the manifests of all sites list, if their names are hashed.
 pub(super) fn listed(root: &Path) -> HashSet<Vec<u8>> {
+    let hosts = fs::read_dir(root.join("_hosts")).into_iter().flatten().filter_map(Result::ok);
+    let hosts = hosts.map(|host| [b"_hosts/", host.file_name().as_bytes(), b"/"].concat());
     let mut listed = HashSet::new();
-    for name in MANIFESTS {
-        let path = root.join(name);
-        let is_read =
-            fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MANIFEST_BYTES_MAX);
-        // A file of this name may be unrelated to build tools, so invalid JSON is no fault.
-        let json = is_read.then(|| fs::read(&path).ok()).flatten();
-        if let Some(value) = json.and_then(|json| serde_json::from_slice::<Value>(&json).ok())
-            // The manifest of a web app lists icons, which people name.
-            && !is_of_web_app(&value)
-        {
-            collect(&value, None, &mut listed);
+    for site in hosts.chain([Vec::new()]) {
+        for name in MANIFESTS {
+            let path = root.join(OsStr::from_bytes(&site)).join(name);
+            let is_read =
+                fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MANIFEST_BYTES_MAX);
+            // A file of this name may be unrelated to build tools, so invalid JSON is no fault.
+            let json = is_read.then(|| fs::read(&path).ok()).flatten();
+            if let Some(Value::Object(manifest)) = json.and_then(|json| serde_json::from_slice(&json).ok()) {
+                let paths = hashed_paths(&manifest).into_iter();
+                listed.extend(paths.map(|path| [&*site, path].concat()));
+            }
         }
     }
     listed.retain(|path| root.join(OsStr::from_bytes(path)).is_file());
     listed
 }
 
-fn is_of_web_app(manifest: &Value) -> bool {
-    ["icons", "start_url", "display"].iter().any(|member| manifest.get(member).is_some())
+/// Returns the hashed paths that a manifest lists, relative to its site.
+fn hashed_paths(manifest: &Map<String, Value>) -> Vec<&[u8]> {
+    // Vite's: `{"src/main.js": {"file": "assets/main-XXXXXXXX.js", "css": […], "assets": […]}}`.
+    let is_chunk = |value: &Value| value.get("file").is_some_and(Value::is_string);
+    if !manifest.is_empty() && manifest.values().all(is_chunk) {
+        return manifest.iter().flat_map(|(source, chunk)| chunk_paths(source, chunk)).collect();
+    }
+    // Create React App has a table `files`. webpack's plugins and Parcel write `{"main.js": "main.XXXXXXXX.js"}`.
+    let table = manifest.get("files").and_then(Value::as_object).unwrap_or(manifest);
+    let entries = table.iter().filter_map(|(name, value)| {
+        let path = value.as_str().or_else(|| value.get("src")?.as_str())?;
+        let path = relative(path);
+        let file = &path[folder_of(path).len()..];
+        // The chunks of webpack have no other name.
+        let is_chunk =
+            relative(name).ends_with(file) && Family::of(path) == Family::Code && looks_hashed(file);
+        (is_chunk || is_hashed_form(file, name)).then_some(path)
+    });
+    entries.collect()
 }
 
-/// Collects the hashed names in a manifest as paths relative to the folder: values, and keys of Angular's table.
-///
-/// `unhashed` is the name of the file without its hash, if the manifest tells.
-fn collect(value: &Value, unhashed: Option<&str>, listed: &mut HashSet<Vec<u8>>) {
-    let mut add = |path: &str, unhashed: Option<&str>| {
-        let path = path.trim_start_matches("./").trim_start_matches('/').as_bytes();
-        let name = &path[folder_of(path).len()..];
-        if hash_in(name).is_some() || has_base64url_token(name) || is_hashed_form(name, unhashed) {
-            listed.insert(path.to_vec());
-        }
+fn chunk_paths<'m>(source: &'m str, chunk: &'m Value) -> Vec<&'m [u8]> {
+    let name = chunk.get("name").and_then(Value::as_str).unwrap_or(source);
+    let file = chunk.get("file").and_then(Value::as_str).map(|path| (path, Some(name)));
+    let lists = ["css", "assets"].into_iter().filter_map(|list| chunk.get(list)?.as_array());
+    let others = lists.flatten().filter_map(Value::as_str).map(|path| (path, None));
+    let is_hashed = |(path, unhashed): (&'m str, Option<&str>)| {
+        let path = relative(path);
+        let file = &path[folder_of(path).len()..];
+        let is_form =
+            unhashed.is_some_and(|unhashed| is_hashed_form(file, unhashed) || is_hashed_form(file, source));
+        (looks_hashed(file) || is_form).then_some(path)
     };
-    match value {
-        Value::String(path) => add(path, unhashed),
-        Value::Array(values) => values.iter().for_each(|value| collect(value, None, listed)),
-        Value::Object(fields) => {
-            let name = fields.get("name").and_then(Value::as_str);
-            for key in fields.keys().filter(|key| key.starts_with('/')) {
-                add(key, None);
-            }
-            for (key, value) in fields {
-                // Vite names the chunk, and webpack's plugin the file.
-                let unhashed = if key == "file" { name.or(unhashed) } else { Some(key.as_str()) };
-                collect(value, unhashed, listed);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
+    file.into_iter().chain(others).filter_map(is_hashed).collect()
+}
+
+fn relative(path: &str) -> &[u8] {
+    path.trim_start_matches("./").trim_start_matches('/').as_bytes()
+}
+
+fn looks_hashed(name: &[u8]) -> bool {
+    hash_in(name).is_some() || name.split(|byte| *byte == b'.').any(has_base64url_end)
 }
 
 /// Returns `true` if a name is `main-XXXXXXXX.js` for `main`, `main.js` or `src/main.ts`, whatever the hash looks like.
-fn is_hashed_form(name: &[u8], unhashed: Option<&str>) -> bool {
-    let Some(unhashed) = unhashed.map(str::as_bytes) else { return false };
+fn is_hashed_form(name: &[u8], unhashed: &str) -> bool {
+    let unhashed = unhashed.as_bytes();
     let unhashed = &unhashed[folder_of(unhashed).len()..];
     let stem = unhashed.split(|byte| *byte == b'.').next().unwrap_or_default();
     let Some(rest) = name.strip_prefix(stem).filter(|_| !stem.is_empty()) else { return false };
     let Some((b'-' | b'.' | b'_', rest)) = rest.split_first() else { return false };
     let hash = rest.split(|byte| *byte == b'.').next().unwrap_or_default();
     hash.len() >= BASE64URL_LENGTH && is_token(hash) && hash.len() < rest.len()
-}
-
-/// Returns `true` if some part of a name has the length of a hash and isn't a word.
-fn has_base64url_token(name: &[u8]) -> bool {
-    name.split(|byte| *byte == b'.').any(|part| {
-        let start = part.len().checked_sub(BASE64URL_LENGTH);
-        start.is_some_and(|start| {
-            let is_separated = start == 0 || start > 1 && matches!(part[start - 1], b'-' | b'_');
-            is_separated && is_token(&part[start..]) && !is_word_or_date(&part[start..])
-        })
-    })
 }

@@ -119,6 +119,60 @@ fn is_pronounceable(word: &[u8]) -> bool {
     longest < 6 && first < 4 && !has_lone_q
 }
 
+/// What the suffix of a name says about a hash in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    /// Scripts and styles, which build tools write.
+    Code,
+    /// Images, fonts and media, which build tools copy, but which people also name by numbers of articles.
+    Media,
+    /// Documents and data: only a tool's own folder or manifest proves their names.
+    Other,
+}
+
+impl Family {
+    pub(super) fn of(path: &[u8]) -> Family {
+        match suffix_of(path).to_ascii_lowercase().as_slice() {
+            b"js" | b"mjs" | b"cjs" | b"css" | b"wasm" | b"map" => Family::Code,
+            b"avif" | b"eot" | b"gif" | b"ico" | b"jpeg" | b"jpg" | b"jxl" | b"mp3" | b"mp4" | b"ogg"
+            | b"otf" | b"png" | b"ttf" | b"wav" | b"webm" | b"webp" | b"woff" | b"woff2" => Family::Media,
+            _ => Family::Other,
+        }
+    }
+}
+
+fn suffix_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'.').next().unwrap_or_default()
+}
+
+/// Returns `true` if a name below a tool's folder has a hash, or is in a folder that is named by one, as Next's builds are.
+pub(super) fn has_tool_hash(path: &[u8]) -> bool {
+    let name = &path[folder_of(path).len()..];
+    let is_build =
+        |folder: &[u8]| folder.len() >= WHOLE_NAME_LENGTH_MIN && is_token(folder) && !is_word_or_date(folder);
+    hash_in(name).is_some()
+        || name.split(|byte| *byte == b'.').any(has_base64url_end_or_start)
+        || folder_of(path).split(|byte| *byte == b'/').any(is_build)
+}
+
+/// Returns `true` if a part of a name ends with a hash, or begins with one, as Astro's `logo.DHY2EjBc_Z1abCd.webp`.
+fn has_base64url_end_or_start(part: &[u8]) -> bool {
+    let is_hash = |token: &[u8]| is_token(token) && !is_word_or_date(token);
+    let at_start = part
+        .split_at_checked(BASE64URL_LENGTH)
+        .is_some_and(|(token, rest)| matches!(rest, [] | [b'_' | b'-', ..]) && is_hash(token));
+    at_start || has_base64url_end(part)
+}
+
+/// Returns `true` if a part of a name ends with the length of a hash, and that isn't a word.
+pub(super) fn has_base64url_end(part: &[u8]) -> bool {
+    let start = part.len().checked_sub(BASE64URL_LENGTH);
+    start.is_some_and(|start| {
+        let is_separated = start == 0 || start > 1 && matches!(part[start - 1], b'-' | b'_');
+        is_separated && is_token(&part[start..]) && !is_word_or_date(&part[start..])
+    })
+}
+
 /// Folder, separator, length and suffix of the hashed names of a build tool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
@@ -147,6 +201,11 @@ impl Shape {
             length: hash.len(),
             suffix: suffix.to_vec(),
         })
+    }
+
+    /// Returns `true` if a name with another suffix has the shape that a tool gives to its scripts.
+    pub(super) fn agrees_with(&self, code: &Shape) -> bool {
+        (&self.folder, self.separator, self.length) == (&code.folder, code.separator, code.length)
     }
 
     /// Returns the range in which a path would have a hash of this shape.

@@ -102,14 +102,28 @@ fn hashes_that_resemble_words_are_recognized_by_their_shape() {
 }
 
 #[test]
-fn folders_of_tools_are_known_at_any_depth() {
-    for path in
-        ["_next/static/chunks/main.js", "app/_next/static/a.css", "_astro/a.js", "x/_app/immutable/y/z.js"]
-    {
-        assert!(is_in_immutable_folder(path.as_bytes()), "{path}");
+fn hashed_names_in_folders_of_tools_are_known_at_any_depth() {
+    for path in [
+        "_next/static/chunks/main-42372ed130431b0a.js",
+        "_next/static/x9Q-abc_DEF12ghIJKl34/_buildManifest.js",
+        "app/_next/static/css/8f3e2a1b9c0d4e5f.css",
+        "_astro/hoisted.BkT3_xYz.js",
+        "_astro/logo.DHY2EjBc_Z1abCd.webp",
+        "_astro/about.Dq7Wz2kP.css",
+        "x/_app/immutable/y/z.js",
+    ] {
+        assert!(is_named_by_tool(path.as_bytes()), "{path}");
     }
-    for path in ["_next/data/a.json", "my_astro/a.js", "_app/version.json", "static/_next.js"] {
-        assert!(!is_in_immutable_folder(path.as_bytes()), "{path}");
+    for path in [
+        "_next/data/a-42372ed130431b0a.json",
+        "_next/static/chunks/main.js",
+        "my_astro/a.BkT3_xYz.js",
+        "_app/version.json",
+        "_astro/logo.svg",
+        "_astro/main-settings.js",
+        "blog/_astro/my-post.txt",
+    ] {
+        assert!(!is_named_by_tool(path.as_bytes()), "{path}");
     }
 }
 
@@ -134,9 +148,16 @@ fn manifests_list_existing_files() {
     )
     .unwrap();
     fs::write(root.path().join("manifest.json"), "no JSON").unwrap();
+    let host = root.path().join("_hosts/a.test");
+    fs::create_dir_all(&host).unwrap();
+    fs::write(host.join("app.3c2a7e1f.js"), "").unwrap();
+    fs::write(host.join("parcel-manifest.json"), r#"{"app.js": "/app.3c2a7e1f.js"}"#).unwrap();
     let mut listed: Vec<_> = manifests::listed(root.path()).into_iter().collect();
     listed.sort();
-    assert_eq!(listed, [&b"assets/main-abcdefgh.js"[..], b"static/js/main.4f3a9b1c.js"]);
+    assert_eq!(
+        listed,
+        [&b"_hosts/a.test/app.3c2a7e1f.js"[..], b"assets/main-abcdefgh.js", b"static/js/main.4f3a9b1c.js"]
+    );
 }
 
 /// Icons of web apps were listed too.
@@ -149,7 +170,16 @@ fn manifest_of_a_web_app_lists_no_hashed_names() {
     let manifest = r#"{"name": "App", "icons": [{"src": "/big-logo.png"}, {"src": "icon-DKwAzefS.png"}]}"#;
     fs::write(root.path().join("manifest.json"), manifest).unwrap();
     assert!(manifests::listed(root.path()).is_empty());
-    let angular = r#"{"hashTable": {"/big-logo.png": "0"}}"#;
+    for manifest in [
+        r#"{"files": ["big-logo.png", "icon-DKwAzefS.png"]}"#,
+        r#"{"name": "App", "short_name": "A", "screenshots": [{"src": "icon-DKwAzefS.png"}]}"#,
+        r#"{"photo": "icon-DKwAzefS.png", "icon-DKwAzefS.png": "icon-DKwAzefS.png"}"#,
+        r#"{"a": {"file": "x.js"}, "b": {"src": "icon-DKwAzefS.png"}}"#,
+    ] {
+        fs::write(root.path().join("manifest.json"), manifest).unwrap();
+        assert!(manifests::listed(root.path()).is_empty(), "{manifest}");
+    }
+    let angular = r#"{"hashTable": {"/big-logo.png": "0", "/icon-DKwAzefS.png": "1"}}"#;
     fs::write(root.path().join("ngsw.json"), angular).unwrap();
     assert!(manifests::listed(root.path()).is_empty());
 }
@@ -173,7 +203,7 @@ fn shape_has_the_digits_of_its_encoding() {
 #[test]
 fn pages_service_workers_and_manifests_are_never_inferred() {
     let options = Options::new("a", "b");
-    let names = InferableNames(&options);
+    let names = InferableNames::new(&options);
     for name in [
         "a-63b2c4069545.html",
         "a-63b2c4069545.XHTML",

@@ -203,6 +203,92 @@ fn names_are_inferred_by_the_shape_of_those_that_changed() {
     }
 }
 
+/// One replaced photo made all photos immutable, and deleted documents were published on.
+#[test]
+fn items_and_documents_are_never_inferred() {
+    let mut deploys = Deploys::new();
+    let stays = ["assets/item-B07XJ8C8F5.jpg", "docs/a-5e6f7a8b.txt", "p/a-5e6f7a8b.page"];
+    let gone = [
+        "assets/item-B08N5WRWNW.jpg",
+        "photo/one-A1B2C3D4.jpg",
+        "docs/draft-63b2c4069545.pdf",
+        "docs/draft-63b2c4069545.txt",
+        "docs/draft-63b2c4069545.svg",
+        "docs/feed-3f9a1c02.json",
+        "p/b-3f9a1c02.page",
+        "js/item-3f9a1c02.js",
+        "js/item-4f9a1c02.js",
+    ];
+    let new = [
+        "assets/item-B09G9FPHY6.jpg",
+        "assets/item-B01M8L5Z3Y.jpg",
+        "photo/one-E5F6A7B8.jpg",
+        "docs/draft-9e119e30691c.pdf",
+        "docs/draft-9e119e30691c.txt",
+        "docs/draft-9e119e30691c.svg",
+        "docs/feed-4a8b2d13.json",
+        "p/b-4a8b2d13.page",
+        "js/item-5f9a1c02.js",
+        "js/item-6f9a1c02.js",
+    ];
+    let files = |paths: &[&'static str]| -> Vec<(&'static str, &'static str)> {
+        let rule = ("_headers", "/p/*\n  Content-Type: text/html\n");
+        [("index.html", "home"), rule].into_iter().chain(paths.iter().map(|path| (*path, *path))).collect()
+    };
+    deploys.release("1", &files(&[&stays[..], &gone].concat()), &[]);
+    let built = deploys.release("2", &files(&[&stays[..], &new].concat()), &["1"]);
+    for path in stays.iter().chain(&new) {
+        assert_ne!(caching(&built, &format!("/{path}")), IMMUTABLE, "{path}");
+    }
+    for path in gone {
+        assert_eq!(built.answer(format!("/{path}")), None, "{path}");
+    }
+}
+
+/// An image whose name changed with its content, beside scripts of the same shape.
+#[test]
+fn images_are_inferred_only_beside_scripts_of_their_shape() {
+    let mut deploys = Deploys::new();
+    let files = |script, image, photo| {
+        [
+            ("index.html", "home"),
+            (script, "script"),
+            (image, "image"),
+            (photo, "photo"),
+            ("assets/old-B5kt5A8z.png", "o"),
+        ]
+    };
+    deploys.release(
+        "1",
+        &files("assets/index-B5kt5A8z.js", "assets/logo-Dq7Wz2kP.png", "p/a-B08N5WRW.jpg"),
+        &[],
+    );
+    let second = files("assets/index-D6WeUmqv.js", "assets/logo-CqxJ3kLm.png", "p/a-B09G9FPH.jpg");
+    let built = deploys.release("2", &second, &["1"]);
+    for (path, is_proven) in [
+        ("/assets/index-D6WeUmqv.js", true),
+        ("/assets/logo-CqxJ3kLm.png", true),
+        ("/assets/old-B5kt5A8z.png", false),
+        ("/p/a-B09G9FPH.jpg", false),
+    ] {
+        assert_eq!(caching(&built, path) == IMMUTABLE, is_proven, "{path}");
+    }
+    assert_eq!(built.page("/assets/logo-Dq7Wz2kP.png").origin, Origin::Carried);
+    assert_eq!(built.answer("/p/a-B08N5WRW.jpg"), None);
+}
+
+/// A digest in its name made a page immutable whose type a header rule states.
+#[test]
+fn pages_by_a_header_rule_are_never_fingerprinted() {
+    let digest = blake3::hash(b"verified").to_hex();
+    let page = format!("p/a.{}.page", &digest[..16]);
+    let rule = "/p/*\n  Content-Type: text/html; charset=utf-8\n";
+    let built = Site::new(&[("_headers", rule), (&page, "verified")]).build();
+    assert_ne!(caching(&built, &format!("/{page}")), IMMUTABLE);
+    let built = Site::new(&[(&page, "verified")]).build();
+    assert_eq!(caching(&built, &format!("/{page}")), IMMUTABLE);
+}
+
 /// A script that had the shape of the others changed once, and was immutable again in the release after that.
 #[test]
 fn refuted_name_stays_mutable() {
