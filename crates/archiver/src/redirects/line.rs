@@ -51,13 +51,14 @@ impl Context<'_> {
             .collect();
         let Some((&source, rest)) = words.split_first() else { return Ok(None) };
         refuse_field(line)?;
+        refuse_access_control(rest)?;
+        refuse_quotes(&words)?;
         let Source { host, pattern, names } = self.parse_source(source)?;
         let (&target, rest) = rest.split_first().ok_or_else(|| {
             let message = "the line has no target; write `source target code`";
             RuleError::new("missing-target", message)
         })?;
 
-        refuse_access_control(target, rest)?;
         if !looks_like_target(target) && target.contains('=') {
             let message =
                 format!("the condition `{target}` on the query is not supported, so the rule is ignored");
@@ -257,13 +258,20 @@ fn refuse_field(line: &str) -> Result<(), RuleError> {
     Err(RuleError::new("bad-source", message))
 }
 
-/// Rejects conditions and codes that are access control on other hosts.
-fn refuse_access_control(target: &str, words: &[&str]) -> Result<(), RuleError> {
-    if !looks_like_target(target) {
-        access_words::refuse_condition(target)?;
-    }
+/// Rejects fields, conditions and codes behind a source that are access control on other hosts. The target may be missing.
+fn refuse_access_control(words: &[&str]) -> Result<(), RuleError> {
+    access_words::refuse_field_in(words)?;
     words.iter().try_for_each(|word| access_words::refuse_condition(word))?;
-    words.first().map_or(Ok(()), |word| access_words::refuse_code(word))
+    words.iter().take(2).try_for_each(|word| access_words::refuse_code(word))
+}
+
+/// Rejects a line with quoted words, as in configuration of other servers.
+fn refuse_quotes(words: &[&str]) -> Result<(), RuleError> {
+    let Some(word) = words.iter().find(|word| word.starts_with(['"', '\''])) else { return Ok(()) };
+    let message = format!(
+        "the quotes of `{word}` are not part of the syntax; write paths without quotes, and a space as %20"
+    );
+    Err(RuleError::new("bad-syntax", message))
 }
 
 /// Returns `true` for a word that is a target rather than a condition.

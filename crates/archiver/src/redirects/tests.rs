@@ -455,3 +455,32 @@ proptest! {
     }
 
 }
+
+#[test]
+fn access_control_is_an_error_wherever_it_is_in_a_line() {
+    for line in [
+        "/secret/* 401",
+        "/secret/* \"/x\" 403!",
+        "secret/* /x 401",
+        "/secret/* Basic-Auth: bob:hidden",
+        "/secret/* /x 200 Basic-Auth: bob:hidden",
+        "/secret/* /x 200! Role=admin",
+    ] {
+        let (_, diagnostics) = parse_root(line, Dialect::Cannery);
+        let [error] = &diagnostics[..] else { panic!("{line}: {diagnostics:?}") };
+        assert_eq!(error.code, "access-control", "{line}");
+        assert!(!error.message.contains("hidden"), "{}", error.message);
+    }
+    let open = "/authorization /basic-auth 301\n/cookie /deny # Basic-Auth: a:b\n/401 /403 302";
+    assert_eq!(codes(open, Dialect::Cannery), []);
+}
+
+#[test]
+fn quotes_are_named() {
+    for line in ["\"/a\" \"/b\" 301", "'/a' /b", "/a \"/b c\""] {
+        let (_, diagnostics) = parse_root(line, Dialect::Cannery);
+        let [warning] = &diagnostics[..] else { panic!("{line}: {diagnostics:?}") };
+        assert_eq!(warning.code, "bad-syntax", "{line}");
+        assert!(warning.message.contains("quotes"), "{}", warning.message);
+    }
+}
