@@ -32,28 +32,39 @@ pub const IGNORE_FILE_BYTES_MAX: u64 = 1 << 20;
 const WELL_KNOWN: &[u8] = b".well-known";
 
 /// Suffixes of files that a program has left or still writes to: logs, locks, downloads of browsers and transfer programs, and
-/// temporary files of JetBrains' editors.
-const TRANSIENT_SUFFIXES: [&str; 13] = [
-    ".log",
-    ".tmp",
-    ".temp",
+/// temporary files of JetBrains' editors. In any letter case.
+const TRANSIENT_SUFFIXES: [&str; 15] = [
+    ".!qb",
+    ".!ut",
+    ".aria2",
+    ".crdownload",
+    ".filepart",
     ".lock",
+    ".log",
+    ".opdownload",
     ".part",
     ".partial",
-    ".filepart",
-    ".crdownload",
-    ".opdownload",
-    ".aria2",
-    "___jb_tmp___",
-    "___jb_old___",
+    ".temp",
+    ".tmp",
     "___jb_bak___",
+    "___jb_old___",
+    "___jb_tmp___",
 ];
 
 /// Prefix of the lock files of office programs, which lie beside an open document.
 const OFFICE_LOCK_PREFIX: &str = "~$";
 
-/// Files and folders that desktop systems create in folders.
-const DESKTOP_FILES: [&str; 5] = ["Thumbs.db", ".DS_Store", "desktop.ini", "__MACOSX", "@eaDir"];
+/// Files and folders that desktop systems create in folders, in any letter case.
+const DESKTOP_FILES: [&str; 8] = [
+    ".DS_Store",
+    "@eaDir",
+    "__MACOSX",
+    "desktop.ini",
+    "ehthumbs.db",
+    "ehthumbs_vista.db",
+    "System Volume Information",
+    "Thumbs.db",
+];
 
 /// The empty file by which Vim finds out whether it may write to a folder.
 const VIM_TEST_FILE: &[u8] = b"4913";
@@ -166,7 +177,7 @@ fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     if is_folder && is_well_known(path) {
         return None;
     }
-    if let Some(file) = DESKTOP_FILES.into_iter().find(|file| name == file.as_bytes()) {
+    if let Some(file) = DESKTOP_FILES.into_iter().find(|file| name.eq_ignore_ascii_case(file.as_bytes())) {
         return Some(SkipReason::DesktopFile(file));
     }
     if name.starts_with(b".") {
@@ -181,7 +192,11 @@ fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     if name.starts_with(OFFICE_LOCK_PREFIX.as_bytes()) {
         return Some(SkipReason::OfficeLock);
     }
-    TRANSIENT_SUFFIXES.into_iter().find(|suffix| name.ends_with(suffix.as_bytes())).map(SkipReason::Transient)
+    let ends_with = |suffix: &str| {
+        let start = name.len().checked_sub(suffix.len());
+        start.is_some_and(|start| name[start..].eq_ignore_ascii_case(suffix.as_bytes()))
+    };
+    TRANSIENT_SUFFIXES.into_iter().find(|suffix| ends_with(suffix)).map(SkipReason::Transient)
 }
 
 /// Returns `true` for the folder of metadata in the root of a site: of the default one, or of a host.

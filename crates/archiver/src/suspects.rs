@@ -17,14 +17,18 @@ use crate::options::Options;
 use crate::source::Sources;
 
 /// Names that are easily mistaken for a special name, in any case, and the special name.
-const NEAR_MISSES: [(&str, &str); 7] = [
-    ("_redirect", "_redirects"),
-    ("_redirects", "_redirects"),
-    ("redirects.txt", "_redirects"),
+const NEAR_MISSES: [(&str, &str); 11] = [
     ("_header", "_headers"),
-    ("_headers", "_headers"),
-    ("_headers.txt", "_headers"),
     ("_header.txt", "_headers"),
+    ("_headers", "_headers"),
+    ("_headers.toml", "_headers"),
+    ("_headers.txt", "_headers"),
+    ("_redirect", "_redirects"),
+    ("_redirect.txt", "_redirects"),
+    ("_redirects", "_redirects"),
+    ("_redirects.toml", "_redirects"),
+    ("headers.txt", "_headers"),
+    ("redirects.txt", "_redirects"),
 ];
 
 /// Folders of the root that are easily mistaken for `_hosts/`.
@@ -32,22 +36,50 @@ const HOST_NEAR_MISSES: [&str; 2] = ["_host", "_hosts"];
 
 /// Configuration of other hosts, which has no effect here.
 const FOREIGN_CONFIGURATION: [&str; 9] = [
-    "netlify.toml",
-    "vercel.json",
-    "now.json",
-    "staticwebapp.config.json",
-    "firebase.json",
-    "wrangler.toml",
-    "_config.yml",
     ".htaccess",
     ".htpasswd",
+    "_config.yml",
+    "firebase.json",
+    "netlify.toml",
+    "now.json",
+    "staticwebapp.config.json",
+    "vercel.json",
+    "wrangler.toml",
 ];
 
 /// Suffixes of databases and their dumps.
-const DATABASE_SUFFIXES: [&str; 7] = [".sql", ".sql.gz", ".sqlite", ".sqlite3", ".dump", ".mdb", ".db"];
+const DATABASE_SUFFIXES: [&str; 14] = [
+    ".accdb", ".db", ".db3", ".dump", ".mdb", ".rdb", ".sql", ".sql.bz2", ".sql.gz", ".sql.xz", ".sql.zip",
+    ".sql.zst", ".sqlite", ".sqlite3",
+];
+
+/// Names, in lower case, of settings that contain passwords or keys.
+const SECRET_NAMES: [&str; 10] = [
+    "filezilla.xml",
+    "local.settings.json",
+    "secrets.json",
+    "secrets.toml",
+    "secrets.yaml",
+    "secrets.yml",
+    "serviceaccountkey.json",
+    "sftp-config.json",
+    "sftp.json",
+    "sitemanager.xml",
+];
+
+/// Suffixes of settings and states that contain passwords or keys.
+const SECRET_SUFFIXES: [&str; 8] =
+    [".jks", ".kdbx", ".keystore", ".ovpn", ".pfx", ".tfstate", ".tfstate.backup", ".tfvars"];
+
+/// Suffixes of small text files in which a private key is looked for anywhere.
+const DATA_SUFFIXES: [&str; 9] =
+    [".cfg", ".conf", ".ini", ".json", ".properties", ".toml", ".xml", ".yaml", ".yml"];
+
+/// Maximum size of such a file.
+const DATA_BYTES_MAX: u64 = 64 * 1024;
 
 /// Suffixes of files that may contain a private key.
-const KEY_SUFFIXES: [&str; 6] = [".pem", ".key", ".p8", ".pk8", ".ppk", ".crt"];
+const KEY_SUFFIXES: [&str; 6] = [".crt", ".key", ".p8", ".pem", ".pk8", ".ppk"];
 
 /// Bytes at the start of a file in which a private key is looked for.
 const KEY_BYTES_MAX: u64 = 4096;
@@ -150,12 +182,18 @@ fn examine(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
         || lower.starts_with(".env")
         || lower.ends_with(".env")
         || lower.starts_with("env.")
+        || SECRET_NAMES.contains(&lower.as_str())
+        || SECRET_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix))
     {
         Some("looks like settings that contain secrets")
     } else if DATABASE_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix)) {
         Some("looks like a database or a dump of one")
     } else if may_be_key(&lower) && is_private_key(&root.join(std::ffi::OsStr::from_bytes(path))) {
         Some("is a private key")
+    } else if DATA_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix))
+        && has_private_key(&root.join(std::ffi::OsStr::from_bytes(path)))
+    {
+        Some("contains a private key")
     } else {
         None
     };
@@ -182,6 +220,22 @@ fn is_private_key(path: &Path) -> bool {
             line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY-----")
                 || line.starts_with("PuTTY-User-Key-File-")
         })
+}
+
+/// Returns `true` if a small text file has a private key in PEM anywhere, as a value of JSON for example.
+fn has_private_key(path: &Path) -> bool {
+    let Ok(file) = folder_file::open(path) else { return false };
+    if file.metadata().is_ok_and(|metadata| metadata.len() > DATA_BYTES_MAX) {
+        return false;
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(DATA_BYTES_MAX).read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    read.is_ok()
+        && text
+            .split("-----BEGIN ")
+            .skip(1)
+            .any(|rest| rest.split("-----").next().is_some_and(|label| label.ends_with("PRIVATE KEY")))
 }
 
 fn split(path: &[u8]) -> (&[u8], &[u8]) {

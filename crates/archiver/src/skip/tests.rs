@@ -31,7 +31,13 @@ fn litter_is_skipped_anywhere() {
         ("a.part", SkipReason::Transient(".part")),
         ("a.html___jb_tmp___", SkipReason::Transient("___jb_tmp___")),
         ("~$a.docx", SkipReason::OfficeLock),
+        ("a.LOG", SkipReason::Transient(".log")),
+        ("a.html.LOCK", SkipReason::Transient(".lock")),
+        ("a.iso.!qB", SkipReason::Transient(".!qb")),
         ("Thumbs.db", SkipReason::DesktopFile("Thumbs.db")),
+        ("THUMBS.DB", SkipReason::DesktopFile("Thumbs.db")),
+        ("ehthumbs.db", SkipReason::DesktopFile("ehthumbs.db")),
+        ("Desktop.ini", SkipReason::DesktopFile("desktop.ini")),
         (".DS_Store", SkipReason::DesktopFile(".DS_Store")),
     ];
     for (name, reason) in cases {
@@ -48,7 +54,7 @@ fn litter_is_skipped_anywhere() {
 
 #[test]
 fn ordinary_and_odd_names_are_kept() {
-    for path in ["index.html", "a/b.c", "log", "tmp.html", "thumbs.db", "_redirects", "caf\u{e9}", "a~b"] {
+    for path in ["index.html", "a/b.c", "log", "tmp.html", "thumbs.dbx", "_redirects", "caf\u{e9}", "a~b"] {
         assert_eq!(SkipRules::default().verdict(path.as_bytes(), false), None, "{path}");
     }
     assert_eq!(SkipRules::default().verdict(b"\xff\xfe.txt", false), None);

@@ -234,6 +234,59 @@ fn cache_in_the_folder_is_one_note() {
 }
 
 #[test]
+fn files_that_are_hardly_meant_to_be_public_are_reported() {
+    let key = "{\"private_key\": \"-----BEGIN PRIVATE KEY-----\\nMII\"}";
+    for (path, content, code) in [
+        ("a/serviceAccountKey.json", "{}", "private-file"),
+        ("a/data.json", key, "private-file"),
+        ("terraform.tfstate", "{}", "private-file"),
+        ("local.settings.json", "{}", "private-file"),
+        ("sftp-config.json", "{}", "private-file"),
+        ("dump.sql.bz2", "x", "private-file"),
+        ("a.html.bak2", "x", "private-file"),
+        ("a/b.BCK", "x", "private-file"),
+        ("a.conf.dpkg-old", "x", "private-file"),
+        ("a.html,v", "x", "private-file"),
+        ("CVS/Entries", "x", "private-file"),
+        ("a - Copy.html", "x", "private-file"),
+        ("a (conflicted copy 2026).html", "x", "private-file"),
+        ("a.sync-conflict-2026-x.html", "x", "private-file"),
+        ("a.iso.download", "x", "private-file"),
+        ("a.log.1", "x", "private-file"),
+        ("access.LOG.gz", "x", "private-file"),
+        ("wp-config.php.1", "x", "private-file"),
+        ("package.json", "{\"scripts\": {}}", "private-file"),
+        ("config.inc", "x", "foreign-configuration"),
+        ("a.php8", "x", "foreign-configuration"),
+        ("a.pl", "x", "foreign-configuration"),
+        ("a.phar", "x", "foreign-configuration"),
+        ("x/_worker.js", "x", "foreign-configuration"),
+        ("supabase/functions/a.ts", "x", "foreign-configuration"),
+        ("api/hello.rb", "x", "foreign-configuration"),
+        ("vercel.ts", "x", "foreign-configuration"),
+        ("Staticfile", "x", "foreign-configuration"),
+        ("httpd.conf", "x", "foreign-configuration"),
+        ("_redirects.toml", "x", "near-miss"),
+    ] {
+        let remarks = Site::new(&[("index.html", "home"), (path, content)]).build().remarks();
+        assert!(remarks.len() == 1 && remarks[0].ends_with(code), "{path}: {remarks:?}");
+    }
+    let handler = "export async function onRequest() {}";
+    let files = [("index.html", "home"), ("functions/a.html", "a"), ("functions/b.js", handler)];
+    assert_eq!(Site::new(&files).build().remarks(), ["functions: foreign-configuration"]);
+    for (path, content) in [
+        ("functions/a.html", "x"),
+        ("a_files/main.js.download", "x"),
+        ("catalog.1", "x"),
+        ("a/package.json", "{}"),
+        ("data.json", "{\"a\": \"BEGIN PRIVATE KEY\"}"),
+    ] {
+        let remarks = Site::new(&[("index.html", "home"), (path, content)]).build().remarks();
+        assert_eq!(remarks, [""; 0], "{path}");
+    }
+}
+
+#[test]
 fn access_control_is_found_in_files_that_are_not_read() {
     for (path, content, line, subject) in [
         (".htpasswd", "bob:$apr1$x", 1, "a password file"),
@@ -247,7 +300,7 @@ fn access_control_is_found_in_files_that_are_not_read() {
         ("_header", "/*\n  Basic-Auth: bob:secret", 2, "`Basic-Auth`"),
         ("vercel.json", "{\n\"headers\": [{\"key\": \"WWW-Authenticate\"}]}", 2, "`WWW-Authenticate`"),
         ("firebase.json", "{ \"key\" : \"www-authenticate\" }", 1, "`WWW-Authenticate`"),
-        ("netlify.toml", "[[redirects]]\n  status = 401", 2, "the status 401 or 403"),
+        ("netlify.toml", "[[redirects]]\n  status = 401", 2, "the status 401, 403 or 407"),
         ("web.config", "<x>\n<authorization><deny users=\"?\"/>", 2, "`<authorization>`"),
         (".htaccess", "RewriteRule ^secret - [F,L]", 1, "`RewriteRule`"),
         ("_hosts/a.test/netlify.toml", "\"Basic-Auth\" = \"bob:secret\"", 1, "`Basic-Auth`"),
