@@ -223,7 +223,7 @@ impl<'a> Emission<'a> {
 
     fn note_rule(&mut self, host: HostId, path: Option<RulePath<'_>>, rule: &RedirectRule) {
         if let Action::Rewrite { status, path: target } = &rule.action
-            && let Some(id) = self.constant_source(host, target)
+            && let Some(id) = self.constant_source(host, target, *status)
         {
             self.note(&Delivery { id, status: *status, path, origin: Origin::Rule });
         }
@@ -410,7 +410,7 @@ impl<'a> Emission<'a> {
                 let fragment = fragment.as_deref().unwrap_or_default().as_bytes();
                 Ok(NewRecord::Redirect { status: *status, has_query: query.is_some(), fragment, target })
             }
-            Action::Rewrite { status, path: target } => match self.constant_source(host, target) {
+            Action::Rewrite { status, path: target } => match self.constant_source(host, target, *status) {
                 Some(id) => {
                     self.resource(writer, &Delivery { id, status: *status, path, origin: Origin::Rule })
                 }
@@ -420,8 +420,9 @@ impl<'a> Emission<'a> {
     }
 
     /// Returns the source of a rewrite without captures.
-    fn constant_source(&self, host: HostId, path: &Template) -> Option<SourceId> {
-        self.routes.source_at(host, &path.constant()?)
+    fn constant_source(&self, host: HostId, path: &Template, status: u16) -> Option<SourceId> {
+        let source = self.routes.source_at(host, &path.constant()?);
+        source.or_else(|| self.routes.status_texts.get(&status).copied())
     }
 }
 

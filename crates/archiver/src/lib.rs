@@ -196,7 +196,7 @@ pub(crate) fn build(
 
     stopwatch.stage(Stage::Route, None);
     let mut routes = routes::plan(&sources, options);
-    rules::add(&mut routes, &sources, options)?;
+    rules::add(&mut routes, &mut sources, options)?;
     let mut header_rules = header_rules::parse(&mut routes, &sources)?;
     content_encoding::find(&mut routes, &mut sources, &mut header_rules)?;
     report.diagnostics.append(&mut routes.diagnostics);

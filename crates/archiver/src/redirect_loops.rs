@@ -293,7 +293,7 @@ impl<'r> RuleMap<'r> {
         }
         for (place, (host, rule)) in rules.iter().enumerate() {
             // A rewrite to a page that doesn't exist is ignored.
-            if let Action::Rewrite { path, .. } = &rule.action
+            if let Action::Rewrite { status: 200, path } = &rule.action
                 && path.constant().is_some_and(|path| routes.source_at(*host, &path).is_none())
             {
                 continue;

@@ -100,6 +100,8 @@ pub(crate) struct Routes {
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
     /// Number of rules with overlapping ends in their pattern, which the server's index can't exclude.
     pub(crate) overlapping_rules: usize,
+    /// Generated texts for rules with an error status whose page is missing, by status.
+    pub(crate) status_texts: BTreeMap<u16, SourceId>,
     /// All rules, in order of precedence.
     pub(crate) rules: Vec<RedirectRule>,
     /// The line of each effective rule, for the manifest.

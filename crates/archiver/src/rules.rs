@@ -14,7 +14,7 @@ use crate::pattern::{Pattern, PatternPiece, check_size};
 use crate::redirect_loops;
 use crate::redirects::{self, Action, RedirectRule};
 use crate::routes::{HostId, Route, Routes, RuleLine, RuleName, Target};
-use crate::source::{SourceId, Sources};
+use crate::source::{Generated, GeneratedPage, SourceId, Sources};
 
 /// The server keeps at most this many captures of a rule.
 const CAPTURES_MAX: usize = 16;
@@ -24,7 +24,7 @@ const CAPTURES_MAX: usize = 16;
 const OVERLAPPING_MAX: usize = 64;
 
 /// Reads all rule files, and adds their rules to the routes.
-pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> Result<(), Error> {
+pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options) -> Result<(), Error> {
     let mut files = std::mem::take(&mut routes.redirect_files);
 
     // The deepest file first, as for pages: a rule closer to the path takes precedence.
@@ -54,20 +54,20 @@ pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> 
     let last_forced = parsed.iter().rposition(|(_, rule)| rule.force && !rule.source.is_static());
     for (place, (host, rule)) in parsed.into_iter().enumerate() {
         let is_ordered = rule.force && last_forced.is_some_and(|last| place < last);
-        add_rule(routes, host, rule, is_ordered);
+        add_rule(routes, sources, host, rule, is_ordered);
     }
     routes.drop_ruled_aliases();
     Ok(())
 }
 
 /// Adds one rule. If `is_ordered`, a rule for one path also takes its place among those with a pattern.
-fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, is_ordered: bool) {
+fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: RedirectRule, is_ordered: bool) {
     if captures_count(&rule) > CAPTURES_MAX {
         warn(routes, &rule, "redirect-captures", format!("has more than {CAPTURES_MAX} captures: ignored"));
         return;
     }
     let Some(path) = rule.source.static_path() else {
-        add_pattern(routes, host, rule);
+        add_pattern(routes, sources, host, rule);
         return;
     };
     let mut buffer = KeyBuffer::new();
@@ -80,7 +80,7 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, is_ordered: b
         // The rule is added below.
         Action::Redirect { .. } => Some(Target::Rule(routes.next_rule())),
         Action::Rewrite { status, path } => path.constant().and_then(|path| {
-            let id = rewritten_source(routes, host, &rule, &path)?;
+            let id = rewritten_source(routes, sources, host, &rule, &path)?;
             Some(Target::Source { id, status: *status })
         }),
     };
@@ -115,17 +115,41 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, is_ordered: b
     match rule.action {
         Action::Redirect { .. } if is_ordered => {
             routes.rules.push(rule.clone());
-            add_pattern(routes, host, rule);
+            add_pattern(routes, sources, host, rule);
         }
         Action::Redirect { .. } => routes.rules.push(rule),
-        Action::Rewrite { .. } if is_ordered => add_pattern(routes, host, rule),
+        Action::Rewrite { .. } if is_ordered => add_pattern(routes, sources, host, rule),
         Action::Rewrite { .. } => {}
     }
 }
 
 /// Returns the source at the constant path that a rule rewrites to, or reports that there is none.
-fn rewritten_source(routes: &mut Routes, host: HostId, rule: &RedirectRule, path: &[u8]) -> Option<SourceId> {
+///
+/// A rule with an error status withdraws what it matches. It does so without its page too, with a line of text.
+fn rewritten_source(
+    routes: &mut Routes,
+    sources: &mut Sources,
+    host: HostId,
+    rule: &RedirectRule,
+    path: &[u8],
+) -> Option<SourceId> {
     let source = routes.source_at(host, path);
+    if source.is_none()
+        && let Action::Rewrite { status: status @ (404 | 410), .. } = rule.action
+    {
+        let message = format!(
+            "answers {status} with a line of text, because {} is not a file of the site",
+            quoted(path)
+        );
+        // Most rules of this kind name the error page that many sites have.
+        let severity = if path == b"/404.html" { Severity::Note } else { Severity::Warning };
+        let found = diagnostic(rule, severity, "redirect-target-missing", message);
+        // A rule for one path may also be one of the ordered rules.
+        if !routes.diagnostics.iter().rev().take(2).any(|earlier| *earlier == found) {
+            routes.diagnostics.push(found);
+        }
+        return Some(status_text(routes, sources, status));
+    }
     if source.is_none() {
         let message = format!("rewrites to {}, which is not a file of the site: ignored", quoted(path));
         warn(routes, rule, "redirect-target-missing", message);
@@ -133,11 +157,23 @@ fn rewritten_source(routes: &mut Routes, host: HostId, rule: &RedirectRule, path
     source
 }
 
+/// Returns the generated text for rules with an error status and without a page.
+fn status_text(routes: &mut Routes, sources: &mut Sources, status: u16) -> SourceId {
+    *routes.status_texts.entry(status).or_insert_with(|| {
+        let id = sources.next_id();
+        let text = if status == 410 { "This page was removed.\n" } else { "This page was not found.\n" };
+        let page = GeneratedPage { content: text.into(), ..GeneratedPage::default() };
+        let path = format!("_{status}.txt").into_bytes().into_boxed_slice();
+        sources.generated.push(Generated { path, page: Arc::new(page) });
+        id
+    })
+}
+
 /// Adds a rule with a pattern to the scope of its site.
-fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
+fn add_pattern(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: RedirectRule) {
     if let Action::Rewrite { path, .. } = &rule.action
         && let Some(path) = path.constant()
-        && rewritten_source(routes, host, &rule, &path).is_none()
+        && rewritten_source(routes, sources, host, &rule, &path).is_none()
     {
         return;
     }

@@ -162,3 +162,27 @@ fn pattern_with_too_many_segments_is_reported_and_ignored() {
     assert_eq!(built.below(None, "/"), None);
     assert_eq!(built.report.warnings(), 1);
 }
+
+#[test]
+fn error_status_needs_no_page() {
+    let rules = "/a.html /404.html 410!\n/old/* /404.html 410!\n/b.html /404.html 404!\n/x /lost.html 410\n";
+    let files =
+        [("a.html", "a"), ("b.html", "b"), ("c.html", "c"), ("index.html", "home"), ("old/d.html", "d")];
+    let built = Site::new(&[&files[..], &[("_redirects", rules)]].concat()).build();
+    let remarks = built.remarks().join("\n");
+    assert_eq!(remarks.matches("redirect-target-missing").count(), 4, "{remarks}");
+    for (path, status, text) in [
+        ("/a.html", 410, "This page was removed.\n"),
+        ("/b.html", 404, "This page was not found.\n"),
+        ("/c.html", 200, "c"),
+        ("/x", 410, "This page was removed.\n"),
+    ] {
+        let page = built.page(path);
+        assert_eq!((page.status, page.text()), (status, text), "{path}");
+    }
+    assert_eq!(built.page("/a.html").field("Content-Type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(built.page("/a.html").field("Cache-Control"), Some("no-store"));
+    assert_eq!(built.report.errors() + built.report.warnings(), 1);
+    let Some(rules) = built.below(None, "/") else { panic!("no rule") };
+    assert!(!rules.is_empty());
+}
