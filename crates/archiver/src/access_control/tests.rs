@@ -153,7 +153,7 @@ fn public_configuration_is_no_access_control() {
         ("_worker.js", "// WWW-Authenticate\n/* status: 401\n */ next()"),
         ("functions/login.js", "new Response('', {status: 401})"),
         ("worker.js", "response.headers.get('www-authenticate')"),
-        ("AUTH", "Who may publish: everybody"),
+        ("AUTH", "Members may publish: see below"),
         ("htpasswd.html", "<a href=http://a.test>x</a>"),
         (".htaccess", "<Files \".ht*\">\n  Require all denied\n</Files>"),
         (".htaccess", "<FilesMatch \"^\\.ht\">\n  Order allow,deny\n  Deny from all\n</FilesMatch>"),
