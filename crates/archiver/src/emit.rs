@@ -250,7 +250,8 @@ impl<'a> Emission<'a> {
         'a: 'p,
     {
         let routes: &'a Routes = self.routes;
-        let is_rewritten = origin == Origin::Rule;
+        // A listing changes with every file of its folder, so rules for these don't decide how it is cached.
+        let is_rewritten = matches!(origin, Origin::Rule | Origin::Generated);
         RulePath { site: site_index(host), host: routes.host_name(host), path, is_rewritten }
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct RulePath<'p> {
     pub(crate) site: usize,
     pub(crate) host: Option<&'p str>,
     pub(crate) path: &'p [u8],
-    /// A rule of `_redirects` shows another file here.
+    /// A rule of `_redirects` shows another file here, or a listing.
     pub(crate) is_rewritten: bool,
 }
 

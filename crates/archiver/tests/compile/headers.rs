@@ -83,3 +83,21 @@ fn fields_that_the_server_owns_are_reported_and_ignored() {
     assert_eq!(built.page("/a.css").field("X-One"), Some("1"));
     assert_eq!(built.report.warnings(), 1);
 }
+
+/// Listings of a folder with fingerprinted files were immutable.
+#[test]
+fn rules_for_files_do_not_cache_listings() {
+    let rules = "/assets/*\n  Cache-Control: max-age=31536000, immutable\n  X-A: 1\n";
+    let mut site = Site::new(&[("index.html", ""), ("_headers", rules), ("assets/a.js", "1")]);
+    site.options.include_folder_listing = true;
+    let built = site.build();
+    for path in ["/assets/", "/assets/_listing.json"] {
+        let page = built.page(path);
+        assert_eq!(
+            (page.field("Cache-Control"), page.field("X-A")),
+            (Some("public, no-cache"), Some("1")),
+            "{path}"
+        );
+    }
+    assert_eq!(built.page("/assets/a.js").field("Cache-Control"), Some("max-age=31536000, immutable"));
+}
