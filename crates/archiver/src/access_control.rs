@@ -144,10 +144,7 @@ fn search_of(path: &[u8]) -> Option<Search> {
         Some(pattern) => matches(pattern.as_bytes(), path_in_site),
         None => matches(pattern.as_bytes(), name),
     };
-    FILES
-        .iter()
-        .find(|(patterns, _)| patterns.iter().any(|pattern| is_match(&pattern)))
-        .map(|(_, search)| *search)
+    FILES.iter().find(|(patterns, _)| patterns.iter().any(is_match)).map(|(_, search)| *search)
 }
 
 /// Returns `true` for a file that the server reads as rules, whose lines are checked there.
