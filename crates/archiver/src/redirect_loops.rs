@@ -6,7 +6,7 @@
 //! also walk from the files that rules with captures override. The rules are kept, because they may be useful for paths and hosts
 //! outside the loop.
 //!
-//! What follows a URL depends on the URL alone, so each is followed once.
+//! The answer to a URL depends on the URL alone, so each is followed once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -122,7 +122,7 @@ pub(crate) fn find(
         let to = first.to.clone();
         match search.walk(from, Some(first)) {
             Walk::Loop(found) if known.insert(found.along.clone()) => {
-                diagnostics.push(map.diagnostic(&found))
+                diagnostics.push(map.diagnostic(&found));
             }
             Walk::Ends(count) if count > REDIRECTS_MAX => chains.push((place, count, to)),
             _ => {}
@@ -165,7 +165,7 @@ struct Search<'m> {
     ahead: HashMap<Url, Option<usize>>,
     /// Rules along loops in which the path grows, so that no URL is seen twice.
     growing: HashSet<usize>,
-    /// What is left of [`SYMBOLS_MAX`].
+    /// The rest of [`SYMBOLS_MAX`].
     symbols_left: usize,
 }
 

@@ -119,7 +119,7 @@ fn is_pronounceable(word: &[u8]) -> bool {
     longest < 6 && first < 4 && !has_lone_q
 }
 
-/// What the suffix of a name says about a hash in it.
+/// Kinds of files that differ in the evidence that a hash in their name needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     /// Scripts and styles, which build tools write.
