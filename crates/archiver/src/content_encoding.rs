@@ -80,7 +80,7 @@ pub(crate) fn find(
     Ok(())
 }
 
-/// What has become of a file that a rule says is compressed.
+/// Outcome for a file that a rule says is compressed.
 pub(crate) enum Examined {
     Decoded(Precompressed),
     /// It can't be read, and the folder is being edited.

@@ -137,7 +137,7 @@ struct OtherEncoding {
     escape: Escape,
 }
 
-/// An escape sequence of ISO-2022-JP, which selects another character set (WHATWG Encoding, §12.2.1). Nobody else selects these,
+/// An escape sequence of ISO-2022-JP, which selects another character set (WHATWG Encoding, §12.2.1). No other text selects these,
 /// while terminals know the one that returns to ASCII.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Escape {
