@@ -125,10 +125,11 @@ impl Drop for Live {
 #[test]
 fn pages_have_the_script_and_nothing_else_does() {
     let live = Live::start(&[]);
-    live.write("page.html", "<body>page</BODY>");
+    live.write("page.html", "<!DOCTYPE html><title>t</title><iframe srcdoc='<body></body>'></iframe>");
     live.write("b.txt", "</body>");
-    assert_eq!(live.get("/"), format!("<h1>0</h1>{SCRIPT}"));
-    assert_eq!(live.get("/page"), format!("<body>page{SCRIPT}</BODY>"));
+    assert_eq!(live.get("/"), format!("{SCRIPT}<h1>0</h1>"));
+    let page = format!("<!DOCTYPE html>{SCRIPT}<title>t</title><iframe srcdoc='<body></body>'></iframe>");
+    assert_eq!(live.get("/page"), page);
     assert_eq!(live.get("/b.txt"), "</body>");
 
     for flag in ["--no-live-reload", "--production", "--no-follow"] {
@@ -144,7 +145,7 @@ fn only_documents_have_the_script() {
     let live = Live::start(&[]);
     live.write("fragment.html", "<li>one</li>");
     let get = |target, lines: &str| request_at(&live.address, "GET", target, lines);
-    let with_script = format!("<li>one</li>{SCRIPT}");
+    let with_script = format!("{SCRIPT}<li>one</li>");
     for document in ["document", "iframe", "frame"] {
         let page = get("/fragment", &format!("Sec-Fetch-Dest: {document}\r\nAccept: */*\r\n"));
         assert_eq!(page.body, with_script.as_bytes(), "{document}");
@@ -185,12 +186,14 @@ fn script_is_in_the_encoding_and_of_the_origin_of_the_page() {
     let live = Live::start(&["--compress", "gzip"]);
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
     fs::write(live.folder.path().join("utf16.html"), utf16("\u{feff}<p>ä</body>")).unwrap();
-    live.write("base.html", "<base href=https://other.example/><p>");
+    // Its encoding isn't UTF-8, so the script follows the declaration.
+    let base = b"<base href=https://other.example/><meta charset=iso-8859-1>".to_vec();
+    fs::write(live.folder.path().join("base.html"), [&base[..], b"\xe4"].concat()).unwrap();
     live.write("a.xhtml", "<html xmlns=\"http://www.w3.org/1999/xhtml\"><body/></html>");
     let get = |target| request_at(&live.address, "GET", target, "Sec-Fetch-Dest: document\r\n").body;
-    assert_eq!(get("/utf16"), utf16(&format!("\u{feff}<p>ä{SCRIPT}</body>")));
+    assert_eq!(get("/utf16"), utf16(&format!("\u{feff}{SCRIPT}<p>ä</body>")));
     let script = format!("<script src=\"http://{}/__/cannery/live.js\" defer></script>", live.address);
-    assert_eq!(get("/base"), format!("<base href=https://other.example/><p>{script}").as_bytes());
+    assert_eq!(get("/base"), [&base[..], script.as_bytes(), b"\xe4"].concat());
     assert!(get("/a.xhtml").ends_with(b"<body/></html>"));
 }
 
@@ -212,7 +215,7 @@ fn error_pages_and_listings_have_the_script() {
     assert_eq!(document("/none").field("Cache-Control"), Some("no-store"));
     live.write("404.html", "<p>our own");
     let page = document("/none");
-    assert_eq!((page.status, &page.body[..]), (404, format!("<p>our own{SCRIPT}").as_bytes()));
+    assert_eq!((page.status, &page.body[..]), (404, format!("{SCRIPT}<p>our own").as_bytes()));
     assert_eq!(request_at(&live.address, "GET", "/none", "Sec-Fetch-Dest: empty\r\n").body, b"<p>our own");
 }
 
@@ -372,7 +375,7 @@ fn pages_of_other_origins_learn_nothing() {
     }
     // Pages may be in frames of others, and get the script over each protocol.
     for response in get("/", &[("sec-fetch-dest", "iframe"), ("sec-fetch-site", "cross-site")]) {
-        assert_eq!(response.body, format!("<h1>0</h1>{SCRIPT}").as_bytes());
+        assert_eq!(response.body, format!("{SCRIPT}<h1>0</h1>").as_bytes());
     }
     for response in get("/", &[("sec-fetch-dest", "empty")]) {
         assert_eq!(response.body, b"<h1>0</h1>");
@@ -434,7 +437,7 @@ fn failure_is_shown_until_it_is_fixed() {
     assert_eq!((&diagnostic["file"], &diagnostic["line"]), (&"_headers".into(), &2.into()));
     assert!(diagnostic["message"].as_str().unwrap().len() > 20, "{diagnostic}");
     // The last version is served, and a page that is loaded now learns of the failure.
-    assert_eq!(live.get("/"), format!("<h1>0</h1>{SCRIPT}"));
+    assert_eq!(live.get("/"), format!("{SCRIPT}<h1>0</h1>"));
     assert!(live.instruction(&format!("{}-first", live.state()))["failure"].is_object());
 
     fs::remove_file(live.folder.path().join("_headers")).unwrap();

@@ -59,20 +59,26 @@ pub(super) fn compose(
     if let Some(script) = script {
         add_script(&mut body, media_type, script.path, script.origin().as_deref());
     }
+    let lines = fields_of_document(lines, script.is_some());
+    Some(OwnResponse { status: response.answer.status, lines, body })
+}
+
+/// Returns the fields of a response with an HTML page. If it has the script, it can't be revalidated.
+fn fields_of_document(lines: &[u8], has_script: bool) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut vary = Vec::new();
     for (name, value) in fields(lines) {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         if is("vary") {
-            vary = [value, b", "].concat();
+            vary.extend_from_slice(&[value, b", "].concat());
         } else if !is("content-length")
-            && !(script.is_some() && (is("etag") || is("last-modified") || is("accept-ranges")))
+            && !(has_script && (is("etag") || is("last-modified") || is("accept-ranges")))
         {
             kept.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
         }
     }
     kept.extend_from_slice(&[b"Vary: ", vary.as_slice(), VARY, b"\r\n"].concat());
-    Some(OwnResponse { status: response.answer.status, lines: kept, body })
+    kept
 }
 
 fn is_html(media_type: &[u8]) -> bool {
@@ -84,4 +90,19 @@ fn is_html(media_type: &[u8]) -> bool {
 fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1);
     text.split_at(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last line replaced those before it.
+    #[test]
+    fn all_vary_lines_are_kept() {
+        let lines = b"Vary: Accept-Encoding\r\nETag: \"a\"\r\nvary: Cookie\r\nContent-Length: 3\r\n";
+        let vary = "Vary: Accept-Encoding, Cookie, Sec-Fetch-Dest\r\n";
+        assert_eq!(fields_of_document(lines, true), vary.as_bytes());
+        assert_eq!(fields_of_document(lines, false), format!("ETag: \"a\"\r\n{vary}").as_bytes());
+        assert_eq!(fields_of_document(b"", true), b"Vary: Sec-Fetch-Dest\r\n");
+    }
 }

@@ -15,11 +15,11 @@ pub(super) struct BrowserRequests {
     logged: AtomicU32,
 }
 
-/// The paths of one kind of request begin with this. A line for the first kind would only say that the developer tools are open.
+/// The paths of requests, by kind. A line for the first kind would only say that the developer tools are open.
 const KINDS: [&[u8]; 9] = [
     b"/.well-known/appspecific/com.chrome.devtools.json",
     b"/favicon.ico",
-    b"/apple-touch-icon",
+    APPLE_TOUCH_ICON,
     b"/browserconfig.xml",
     b"/.well-known/change-password",
     b"/.well-known/passkey-endpoints",
@@ -28,11 +28,22 @@ const KINDS: [&[u8]; 9] = [
     b"/.well-known/resource-that-should-not-exist-whose-status-code-should-not-be-200",
 ];
 
+/// Names with sizes and `-precomposed` are of the same kind.
+const APPLE_TOUCH_ICON: &[u8] = b"/apple-touch-icon.png";
+
+/// Returns `true` for a path such as `/apple-touch-icon-120x120-precomposed.png`.
+fn is_apple_touch_icon(path: &[u8]) -> bool {
+    let name = path.strip_prefix(b"/apple-touch-icon").and_then(|rest| rest.strip_suffix(b".png"));
+    name.is_some_and(|middle| middle.is_empty() || middle[0] == b'-' && !middle.contains(&b'/'))
+}
+
 impl BrowserRequests {
     /// Returns `true` if a failed request gets a line: it is for something else, or the first of its kind.
     pub(super) fn admits(&self, line: &Line<'_>) -> bool {
         let target = line.request.map_or(b"".as_slice(), |request| request.target);
-        let Some(kind) = KINDS.iter().position(|path| target.starts_with(path)) else { return true };
+        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+        let path = if is_apple_touch_icon(path) { APPLE_TOUCH_ICON } else { path };
+        let Some(kind) = KINDS.iter().position(|known| path == *known) else { return true };
         kind != 0 && self.logged.fetch_or(1 << kind, Ordering::Relaxed) & (1 << kind) == 0
     }
 }
@@ -83,9 +94,25 @@ mod tests {
         assert!(!admitted("/.well-known/appspecific/com.chrome.devtools.json"));
         assert_eq!(["/favicon.ico", "/favicon.ico", "/favicon.ico?1"].map(admitted), [true, false, false]);
         assert_eq!(
-            ["/apple-touch-icon.png", "/apple-touch-icon-precomposed.png"].map(admitted),
-            [true, false]
+            [
+                "/apple-touch-icon.png",
+                "/apple-touch-icon-precomposed.png",
+                "/apple-touch-icon-120x120-precomposed.png"
+            ]
+            .map(admitted),
+            [true, false, false]
         );
+        // Prefixes hid failures of the site.
+        for target in [
+            "/apple-touch-icons/a.png",
+            "/apple-touch-icon-a/b.png",
+            "/apple-touch-icon-old.css",
+            "/favicon.ico-old.png",
+            "/favicon.ico/a",
+            "/.well-known/gpc.json5",
+        ] {
+            assert_eq!([target, target].map(admitted), [true, true], "{target}");
+        }
         assert_eq!(["/a.css", "/a.css"].map(admitted), [true, true]);
     }
 }

@@ -4,6 +4,8 @@
 
 use cannery_wire::RequestHead;
 
+use super::head;
+
 /// Returns `true` if the response to a request becomes a document of a browser: a page, or one in a frame.
 ///
 /// Browsers say so in `Sec-Fetch-Dest`, except to servers without TLS that are not on the same machine.
@@ -55,7 +57,7 @@ pub(crate) fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 /// How the bytes of a document encode ASCII characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Encoding {
+pub(super) enum Encoding {
     /// One byte each, as in UTF-8 and nearly all other encodings.
     Ascii,
     Utf16Le,
@@ -71,20 +73,21 @@ impl Encoding {
             [0xef, 0xbb, 0xbf, ..] => return Encoding::Ascii,
             _ => {}
         }
-        let lower = media_type.to_ascii_lowercase();
-        let label = lower.split(|byte| *byte == b';').find_map(|part| {
-            Some(part.trim_ascii().strip_prefix(b"charset")?.trim_ascii().strip_prefix(b"=")?.trim_ascii())
-        });
-        let label = label.unwrap_or_default();
-        match label.strip_prefix(b"\"").and_then(|label| label.strip_suffix(b"\"")).unwrap_or(label) {
+        match label_of(media_type).as_slice() {
             b"utf-16" | b"utf-16le" | b"unicode" | b"ucs-2" | b"iso-10646-ucs-2" | b"csunicode"
             | b"unicodefeff" => Encoding::Utf16Le,
             b"utf-16be" | b"unicodefffe" => Encoding::Utf16Be,
+            // Without a label, UTF-16 is recognized by its first character.
+            b"" => match document {
+                [first, 0, ..] if *first != 0 => Encoding::Utf16Le,
+                [0, first, ..] if *first != 0 => Encoding::Utf16Be,
+                _ => Encoding::Ascii,
+            },
             _ => Encoding::Ascii,
         }
     }
 
-    fn unit_bytes(self) -> usize {
+    pub(super) fn unit_bytes(self) -> usize {
         if self == Encoding::Ascii { 1 } else { 2 }
     }
 
@@ -108,29 +111,31 @@ impl Encoding {
     }
 }
 
-/// Adds the script at an absolute path to a document: before its last `</body>`, or at its end.
+/// Returns the label of the encoding that a `Content-Type` names, in lower case; empty if it names none.
+fn label_of(media_type: &[u8]) -> Vec<u8> {
+    let lower = media_type.to_ascii_lowercase();
+    let label = lower.split(|byte| *byte == b';').find_map(|part| {
+        Some(part.trim_ascii().strip_prefix(b"charset")?.trim_ascii().strip_prefix(b"=")?.trim_ascii())
+    });
+    let label = label.unwrap_or_default();
+    label.strip_prefix(b"\"").and_then(|label| label.strip_suffix(b"\"")).unwrap_or(label).to_vec()
+}
+
+/// Adds the script at an absolute path to a document, at the start of its `<head>`. There, no construct is open: at the end of a
+/// document, the script could become part of an attribute, a comment or a text, and browsers drop it after a `<frameset>`.
 ///
 /// `origin` is that of the document.
 pub(crate) fn add_script(document: &mut Vec<u8>, media_type: &[u8], path: &str, origin: Option<&str>) {
     let encoding = Encoding::of(document, media_type);
+    // Browsers search only the first 1,024 bytes for `<meta charset>`, so the script follows it if it counts.
+    let is_declared = label_of(media_type).is_empty();
+    let position = head::script_position(document, encoding, is_declared);
     let element = {
         // `<base>` may name another origin, against which the browser resolves the path.
-        let has_base = encoding.offsets(document, "<base").next().is_some();
+        let has_base = encoding.offsets(&document[..position], "<base").next().is_some();
         let origin = origin.filter(|_| has_base).unwrap_or_default();
         encoding.encode(&format!("<script src=\"{origin}{path}\" defer></script>"))
     };
-
-    // A unit that is cut off would combine with the script.
-    let whole = document.len() - document.len() % encoding.unit_bytes();
-    // The text may be in a script or in a comment, which continues after it.
-    let continues = |end: usize| {
-        let rest = &document[end..];
-        ["</script", "</style", "</textarea", "</title", "-->"]
-            .iter()
-            .any(|text| encoding.offsets(rest, text).next().is_some())
-    };
-    let end = encoding.offsets(document, "</body").next_back().filter(|end| !continues(*end));
-    let position = end.unwrap_or(whole);
     document.splice(position..position, element);
 }
 
@@ -170,30 +175,87 @@ mod tests {
         }
     }
 
-    fn added(page: &str) -> String {
-        let mut bytes = page.as_bytes().to_vec();
-        add_script(&mut bytes, b"text/html; charset=utf-8", "/live.js", Some("http://a.test:80"));
-        String::from_utf8(bytes).unwrap()
+    /// `@` is the place of the script.
+    fn check(page: &str, media_type: &[u8]) {
+        let mut bytes = page.replace('@', "").into_bytes();
+        add_script(&mut bytes, media_type, "/live.js", Some("http://a.test:80"));
+        assert_eq!(String::from_utf8(bytes).unwrap(), page.replace('@', ELEMENT));
     }
 
+    /// It was before the last `</body`, which may be part of an attribute, a comment or a text, or at the end, where any of these
+    /// may be open.
     #[test]
-    fn script_precedes_the_end_of_the_body() {
-        let page = "<body><pre>&lt;/body></pre></BODY></html>";
-        assert_eq!(added(page), format!("<body><pre>&lt;/body></pre>{ELEMENT}</BODY></html>"));
-        assert_eq!(added("</body>1</body>2"), format!("</body>1{ELEMENT}</body>2"));
-    }
-
-    #[test]
-    fn page_without_an_end_gets_the_script_at_its_end() {
-        for page in ["<h1>A", "", "<script>a = '</body>'</script>", "<p><!-- </body> -->"] {
-            assert_eq!(added(page), format!("{page}{ELEMENT}"));
+    fn script_is_at_the_start_of_the_head() {
+        for page in [
+            "<!DOCTYPE html><html lang=en><head>@<title>t</title></head><body>b</body></html>",
+            "\u{feff}\r\n<!-- a --><!doctype HTML PUBLIC \"-//W3C//DTD\">\n<!-- <head> --><HTML data-a='>'><HEAD a=\"<b>\">@",
+            "<!DOCTYPE html>@<title>t</title><p>top</p><iframe srcdoc=\"<html><body>inner</body></html>\"></iframe>",
+            "@<p id=p title=\"a </body> b\">attr</p>",
+            "<!doctype html>@<p title='</body>'>",
+            "<html>@<frameset cols=1><frame src=a></frameset></html>",
+            "<html><head>@</head><frameset></frameset></html>",
+            "@<h1>A",
+            "@",
+            "@text",
+            "  \n@text <head>",
+            "@</body>1</body>2",
+            "@<template><body>z</body></template>",
+            "@<xmp></body></xmp>",
+            "<!-- </body> --!>@<p>",
+            "<!--><head>@",
+            "<!---><head>@",
+            "<!-- a --!><head>@",
+            "<!-- a -- b ->c--->@<p>",
+            "<!---->@<p>",
+            "@<!-- open <head>",
+            "@<html lang=\"open",
+            "<html>@<head class='open",
+            "@<bodyguard></bodyguard>",
+            "@<header>not the head</header>",
+            "<?xml version='1.0'?><html><head\n>@",
+            "<![CDATA[a]]><head>@",
+            "</p></><head/>@",
+            "<html>@</head><p>",
+            "@</html>",
+            "<html>@&nbsp;<head>",
+            "<html>@<<head>",
+            "<html a=b\"><head>@",
+            "<html a = \">\" b ='>' c=>@<p>",
+            "<html a=\"1\"b='>'/><head>@",
+            "<html =\"><head>@",
+            "@<base href=//b.test><p>",
+        ] {
+            check(page, b"text/html; charset=utf-8");
         }
     }
 
     #[test]
+    fn script_follows_the_declaration_of_an_encoding_that_counts() {
+        for page in [
+            "<html><head>\n<meta charset=shift_jis>@<title>t</title>",
+            "<!doctype html><meta name=a><META content='text/html; charset=euc-jp' http-equiv=content-type>@<p>",
+            "<head><title><meta charset=a></title><meta charset=b>@<link>",
+            "<head><script>\"<meta charset=a>\"</script ><style></styles></style><meta charset=b>@",
+            // Nothing is declared.
+            "<head>@<title>t</title></head><meta charset=b>",
+            "<head>@<title>open <meta charset=b>",
+            "<head>@<!-- <meta charset=b> --><p><meta charset=b>",
+            "@<meta name=viewport><p>",
+        ] {
+            check(page, b"text/html");
+        }
+        let late = format!("<head>@<!--{}--><meta charset=b>", " ".repeat(1024));
+        check(&late, b"text/html");
+        check("<head>@<meta charset=shift_jis>", b"text/html; charset=shift_jis");
+    }
+
+    #[test]
     fn script_is_of_the_origin_of_a_page_with_a_base() {
-        let page = "<BASE href=//b.test><p>";
-        assert_eq!(added(page), format!("{page}<script src=\"http://a.test:80/live.js\" defer></script>"));
+        let mut page = b"<head><BASE href=//b.test><meta charset=big5><p>".to_vec();
+        add_script(&mut page, b"text/html", "/live.js", Some("http://a.test:80"));
+        let script = "<script src=\"http://a.test:80/live.js\" defer></script>";
+        let expected = format!("<head><BASE href=//b.test><meta charset=big5>{script}<p>");
+        assert_eq!(String::from_utf8(page).unwrap(), expected);
     }
 
     #[test]
@@ -202,20 +264,24 @@ mod tests {
         type BytesOf = fn(u16) -> [u8; 2];
         let utf16 =
             |text: &str, bytes_of: BytesOf| -> Vec<u8> { text.encode_utf16().flat_map(bytes_of).collect() };
-        let cases: [(BytesOf, &str, &str); 4] = [
+        let cases: [(BytesOf, &str, &str); 6] = [
+            (u16::to_le_bytes, "", "text/html"),
+            (u16::to_be_bytes, "", "text/html"),
             (u16::to_le_bytes, "\u{feff}", "text/html; charset=utf-8"),
             (u16::to_be_bytes, "\u{feff}", "text/html"),
             (u16::to_le_bytes, "", "text/html; charset=\"UTF-16\""),
             (u16::to_be_bytes, "", "text/html;charset=utf-16be"),
         ];
         for (bytes_of, mark, media_type) in cases {
-            let mut page = utf16(&format!("{mark}<p>ä</BODY>"), bytes_of);
+            let mut page = utf16(&format!("{mark}<html><head title=ä><p>"), bytes_of);
             add_script(&mut page, media_type.as_bytes(), "/live.js", None);
-            assert_eq!(page, utf16(&format!("{mark}<p>ä{ELEMENT}</BODY>"), bytes_of), "{media_type}");
+            let expected = format!("{mark}<html><head title=ä>{ELEMENT}<p>");
+            assert_eq!(page, utf16(&expected, bytes_of), "{media_type}");
         }
         // A half unit stays at the end.
-        let mut page = [utf16("\u{feff}a", u16::to_le_bytes), vec![b'b']].concat();
+        let mut page = [utf16("\u{feff}<head>", u16::to_le_bytes), vec![b'b']].concat();
         add_script(&mut page, b"text/html", "/live.js", None);
-        assert_eq!(page, [utf16(&format!("\u{feff}a{ELEMENT}"), u16::to_le_bytes), vec![b'b']].concat());
+        let expected = utf16(&format!("\u{feff}<head>{ELEMENT}"), u16::to_le_bytes);
+        assert_eq!(page, [expected, vec![b'b']].concat());
     }
 }

@@ -1,0 +1,227 @@
+//! Tokenizer of the start of HTML documents (WHATWG HTML, §13.2.5): finds a place where a script runs whatever follows.
+
+use super::document::Encoding;
+
+/// Browsers search this much of a document for the declaration of its encoding (WHATWG HTML, §13.2.3.2).
+const PRESCAN_BYTES: usize = 1024;
+
+/// Stands for characters outside of ASCII.
+const OTHER: u8 = 0xff;
+
+/// Returns the position of a script: after `<head>` or, if there is none, before the first other tag or text, which ends the head
+/// that browsers create. If the document declares its encoding, the script follows that declaration.
+pub(super) fn script_position(document: &[u8], encoding: Encoding, is_declared: bool) -> usize {
+    let mut tokens = Tokens { document, encoding, place: 0 };
+    tokens.skip_byte_order_mark();
+    let mut position = loop {
+        let start = tokens.place;
+        match tokens.next() {
+            Token::Ignored => {}
+            Token::Start(name) if name == b"html" => {}
+            Token::Start(name) if name == b"head" => break tokens.place,
+            // Browsers ignore all others before the head.
+            Token::End(name) if !matches!(name.as_slice(), b"head" | b"body" | b"html" | b"br") => {}
+            Token::Start(_) | Token::End(_) | Token::Other => break start,
+        }
+    };
+
+    tokens.place = position;
+    while is_declared && tokens.place * encoding.unit_bytes() < PRESCAN_BYTES {
+        let start = tokens.place;
+        match tokens.next() {
+            Token::Ignored => {}
+            Token::Start(name) => match name.as_slice() {
+                b"meta" if tokens.contains(start, "charset") => position = tokens.place,
+                b"meta" | b"link" | b"base" => {}
+                b"title" | b"style" | b"script" | b"noscript" => {
+                    let Some(end) = tokens.raw_text_end(&name) else { break };
+                    tokens.place = end;
+                }
+                _ => break,
+            },
+            Token::End(_) | Token::Other => break,
+        }
+    }
+    position * encoding.unit_bytes()
+}
+
+/// A token, as far as it matters here.
+enum Token {
+    /// White space, a comment or a DOCTYPE.
+    Ignored,
+    /// A start tag with this name in lower case.
+    Start(Vec<u8>),
+    End(Vec<u8>),
+    /// Text, the end of the document, or a construct that continues up to there.
+    Other,
+}
+
+/// The tokens of a document.
+struct Tokens<'d> {
+    document: &'d [u8],
+    encoding: Encoding,
+    /// The start of the next token, in code units.
+    place: usize,
+}
+
+/// States of the tokenizer within a tag.
+#[derive(Clone, Copy)]
+enum TagState {
+    TagName,
+    BeforeName,
+    Name,
+    AfterName,
+    BeforeValue,
+    /// A value in these quotation marks.
+    Quoted(u8),
+    Unquoted,
+}
+
+impl Tokens<'_> {
+    fn skip_byte_order_mark(&mut self) {
+        self.place = match (self.encoding, self.document) {
+            (Encoding::Ascii, [0xef, 0xbb, 0xbf, ..]) => 3,
+            (Encoding::Utf16Le, [0xff, 0xfe, ..]) | (Encoding::Utf16Be, [0xfe, 0xff, ..]) => 1,
+            _ => 0,
+        };
+    }
+
+    /// Returns a code unit: an ASCII character, or a byte that isn't one.
+    fn at(&self, place: usize) -> Option<u8> {
+        let (high, low) = match self.encoding {
+            Encoding::Ascii => return self.document.get(place).copied(),
+            Encoding::Utf16Le => (2 * place + 1, 2 * place),
+            Encoding::Utf16Be => (2 * place, 2 * place + 1),
+        };
+        let (high, low) = (*self.document.get(high)?, *self.document.get(low)?);
+        Some(if high == 0 && low.is_ascii() { low } else { OTHER })
+    }
+
+    /// Returns `true` if a text is at this place, in any letter case.
+    fn has(&self, place: usize, text: &str) -> bool {
+        let mut units = (place..).zip(text.bytes());
+        units.all(|(place, byte)| self.at(place).is_some_and(|found| found.eq_ignore_ascii_case(&byte)))
+    }
+
+    /// Returns `true` if a text is between this place and the next token.
+    fn contains(&self, start: usize, text: &str) -> bool {
+        (start..self.place).any(|place| self.has(place, text))
+    }
+
+    fn next(&mut self) -> Token {
+        if self.at(self.place).is_some_and(|unit| is_space(unit)) {
+            self.place += 1;
+            return Token::Ignored;
+        }
+        let Some((token, end)) = self.construct(self.place) else { return Token::Other };
+        self.place = end;
+        token
+    }
+
+    /// Returns the tag, comment or DOCTYPE that begins at this place, and its end.
+    fn construct(&self, start: usize) -> Option<(Token, usize)> {
+        if self.at(start)? != b'<' {
+            return None;
+        }
+        let after = start + 2;
+        match self.at(start + 1)? {
+            b'!' if self.has(after, "--") => Some((Token::Ignored, self.comment_end(after + 2)?)),
+            b'!' | b'?' => Some((Token::Ignored, self.next_angle(after)?)),
+            b'/' if self.at(after)?.is_ascii_alphabetic() => {
+                let (name, end) = self.tag(after)?;
+                Some((Token::End(name), end))
+            }
+            b'/' => Some((Token::Ignored, self.next_angle(after)?)),
+            unit if unit.is_ascii_alphabetic() => {
+                let (name, end) = self.tag(start + 1)?;
+                Some((Token::Start(name), end))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the place after the next `>`.
+    fn next_angle(&self, start: usize) -> Option<usize> {
+        let mut place = start;
+        while self.at(place)? != b'>' {
+            place += 1;
+        }
+        Some(place + 1)
+    }
+
+    /// Returns the end of a comment, of which `<!--` is before `start`.
+    fn comment_end(&self, start: usize) -> Option<usize> {
+        for abrupt in [">", "->"] {
+            if self.has(start, abrupt) {
+                return Some(start + abrupt.len());
+            }
+        }
+        let mut place = start;
+        loop {
+            for end in ["-->", "--!>"] {
+                if self.has(place, end) {
+                    return Some(place + end.len());
+                }
+            }
+            self.at(place)?;
+            place += 1;
+        }
+    }
+
+    /// Returns the name of a tag in lower case, which begins at `start`, and the end of the tag.
+    fn tag(&self, start: usize) -> Option<(Vec<u8>, usize)> {
+        let mut name = Vec::new();
+        let mut state = TagState::TagName;
+        let mut place = start;
+        loop {
+            let unit = self.at(place)?;
+            place += 1;
+            state = match (state, unit) {
+                (TagState::Quoted(mark), _) if unit == mark => TagState::BeforeName,
+                (TagState::Quoted(_), _) => state,
+                (_, b'>') => return Some((name, place)),
+                (TagState::TagName, b'/') => TagState::BeforeName,
+                (TagState::TagName, _) if is_space(unit) => TagState::BeforeName,
+                (TagState::TagName, _) => {
+                    name.push(unit.to_ascii_lowercase());
+                    state
+                }
+                (TagState::BeforeName, b'/') => state,
+                (TagState::BeforeName, _) if is_space(unit) => state,
+                // Even `=` begins a name.
+                (TagState::BeforeName, _) => TagState::Name,
+                (TagState::Name | TagState::AfterName, b'=') => TagState::BeforeValue,
+                (TagState::Name | TagState::AfterName, b'/') => TagState::BeforeName,
+                (TagState::Name | TagState::AfterName, _) if is_space(unit) => TagState::AfterName,
+                (TagState::Name | TagState::AfterName, _) => TagState::Name,
+                (TagState::BeforeValue, b'"' | b'\'') => TagState::Quoted(unit),
+                (TagState::BeforeValue, _) if is_space(unit) => state,
+                (TagState::Unquoted, _) if is_space(unit) => TagState::BeforeName,
+                (TagState::BeforeValue | TagState::Unquoted, _) => TagState::Unquoted,
+            };
+        }
+    }
+
+    /// Returns the end of an element without other elements in it, of which the start tag is before the next token.
+    fn raw_text_end(&self, name: &[u8]) -> Option<usize> {
+        let mut place = self.place;
+        loop {
+            // In a script, what follows may be nested.
+            if name == b"script" && self.has(place, "<!--") {
+                return None;
+            }
+            if self.has(place, "</") {
+                match self.construct(place) {
+                    Some((Token::End(found), end)) if found == name => return Some(end),
+                    _ => {}
+                }
+            }
+            self.at(place)?;
+            place += 1;
+        }
+    }
+}
+
+fn is_space(unit: u8) -> bool {
+    matches!(unit, b'\t' | b'\n' | b'\x0c' | b'\r' | b' ')
+}
