@@ -130,8 +130,8 @@ impl Utf8 {
 struct OtherEncoding {
     /// Number of bytes so far, up to those that are searched for zeros.
     searched_bytes: usize,
-    /// In UTF-16, one byte of each ASCII character is zero.
-    has_zero: bool,
+    /// Zeros among them. In UTF-16, one byte of each ASCII character is zero.
+    zeros: usize,
     /// A byte that ISO-2022-JP doesn't have.
     has_high_byte: bool,
     escape: Escape,
@@ -159,7 +159,7 @@ impl OtherEncoding {
     fn take(&mut self, bytes: &[u8]) {
         let searched = &bytes[..bytes.len().min(Self::SEARCHED_BYTES - self.searched_bytes)];
         self.searched_bytes += searched.len();
-        self.has_zero |= searched.contains(&0);
+        self.zeros += searched.iter().filter(|byte| **byte == 0).count();
 
         self.has_high_byte = self.has_high_byte || !bytes.is_ascii();
         if self.has_high_byte {
@@ -178,7 +178,9 @@ impl OtherEncoding {
     }
 
     fn is_likely(&self) -> bool {
-        self.has_zero || (self.escape == Escape::Found && !self.has_high_byte)
+        // A single zero is damage, or the start of a binary file with the name of a text.
+        let is_utf16 = self.zeros > self.searched_bytes / 8;
+        is_utf16 || (self.escape == Escape::Found && !self.has_high_byte)
     }
 }
 
