@@ -1,16 +1,19 @@
 //! The destination of a build: a path, or a file without a name in memory or on disk.
 
+pub(crate) mod disk; // Files without a name on disk.
+pub(crate) mod memory_file; // Files without a name in memory.
+pub(crate) mod publish; // Temporary file, sync and rename.
+
 use std::fs::{self, File};
 use std::path::Path;
 
 use cannery_archive::{Archive, Loading};
 use cannery_base::FileVersion;
 
-use crate::diagnostic::Diagnostic;
-use crate::disk::Space;
-use crate::error::Error;
-use crate::memory_file;
-use crate::publish::Staging;
+use crate::destination::disk::Space;
+use crate::destination::publish::Staging;
+use crate::ground::diagnostic::Diagnostic;
+use crate::settings::error::Error;
 
 /// Stands for the path in errors.
 const IN_MEMORY: &str = "the archive in memory";

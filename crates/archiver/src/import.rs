@@ -15,14 +15,14 @@ use cannery_archive::{
 use cannery_wire::response_head::{override_bit, put_field, status_line};
 use serde_json::json;
 
-use crate::decode::{DecodeError, decode};
+use crate::contents::store::Store;
 use crate::destination::Destination;
-use crate::error::Error;
+use crate::destination::publish::Staging;
 use crate::kawipiko::{self, Kind, Path, ReadError};
-use crate::options::Options;
-use crate::publish::Staging;
-use crate::render::Heads;
-use crate::store::Store;
+use crate::records::render::Heads;
+use crate::settings::error::Error;
+use crate::settings::options::Options;
+use crate::sources::decode::{DecodeError, decode};
 
 /// Fields that the server makes itself, or that must not be stored with a response.
 const OWN_FIELDS: [&str; 9] = [

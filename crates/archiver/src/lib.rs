@@ -6,148 +6,107 @@
 
 #![forbid(unsafe_code)]
 
-// Input and output of a build.
-pub mod diagnostic; // Remarks about the source folder, with file and line.
-pub mod error; // Why a build fails.
-pub mod options; // All options, with defaults.
-pub mod progress; // Progress of a build, for a progress bar.
-pub mod report; // Counts and sizes of a finished build.
+// Each module imports only modules that follow it.
+
+// Converts an archive of kawipiko.
+mod import;
+
+// Runs of the pipeline, once or again and again.
+mod builds;
+
+// Link checker.
+mod links;
+
+// The records of the archive: routes and response heads.
+mod records;
+
+// Files of earlier releases.
+mod releases;
+
+// The answer to each path.
+mod routes;
+
+// Contents: read, compressed, stored once.
+mod contents;
+
+// Source files.
+mod sources;
+
+// Where the archive goes.
+mod destination;
+
+// Options, effort, cancellation, errors.
+mod settings;
+
+// Reads archives of kawipiko.
+mod kawipiko;
+
+// The grammar of `_redirects` and `_headers`.
+mod rulefiles;
 
 // Which files there are.
-pub mod boundary; // Links that lead out of the folder.
-mod folder_file; // Opens files of a folder.
-mod precompressed; // Files that are compressed already.
-mod prepare; // The walk, less the build's own files.
-pub mod skip; // Names to leave out: hidden files, backups, ignore files.
-mod source; // Reads source files, unchanged and whole.
-mod sparse; // Files of holes.
-pub mod walk; // Lists a directory tree.
+mod tree;
+
+// Names of hosts.
+mod hosts;
 
 // Properties of a file.
-pub mod caching; // `Cache-Control` by kind of file.
-pub mod classify; // Media types.
-pub mod fingerprint; // Names that contain a digest of the content.
-mod special; // Names with a meaning, such as `index.html` and `404.html`.
+mod properties;
 
-// Rule files.
-mod access_control; // Access control of other servers: an error.
-mod access_words; // Words that restrict access elsewhere: an error.
-mod content_encoding; // Files that are compressed already, by rules.
-mod header_rules; // `_headers` of each site.
-pub mod headers; // The grammar of `_headers`.
-mod host; // Hosts in rules.
-pub mod pattern; // Path patterns of both rule files.
-mod pattern_index; // Finds patterns that may match.
-mod percent; // Percent-encoding.
-mod punycode; // International host names.
-mod redirect_loops; // Redirects that never end.
-pub mod redirects; // The grammar of `_redirects`.
-mod rule_error; // Why a line yields no rule.
-mod rules; // Adds redirects to the routes.
-mod script_policy; // Policies that block the script of previews.
+// What every room uses.
+mod ground;
 
-// Routes: the answer to each path.
-pub mod listing; // Folder listings.
-mod routes; // Files to paths.
-mod site_path; // Paths of the folder as paths of sites.
-mod suspects; // Files that are hardly meant to be public.
-
-// Contents.
-mod caches; // The two caches, on disk or in memory.
-mod coders; // Encoders: gzip, Zopfli, brotli, zstd.
-mod compress_cache; // Cache of compressed contents.
-mod content; // Distinct contents.
-mod decode; // Decoders, with a limit.
-mod digest_map; // Hash maps by digest.
-mod encode; // Compresses contents.
-mod immutable; // `--immutable`.
-mod memory_cache; // Compressed contents in memory.
-mod ordered; // Parallel work with results in order.
-mod read; // Reads and hashes sources.
-mod source_facts; // What one pass over a source finds out.
-mod sources_cache; // Cache of digests of source files.
-
-// Earlier releases.
-mod bundles; // Fingerprinted names of bundlers.
-mod carryover; // Fingerprinted files of earlier releases.
-mod previous; // Archives of earlier releases.
-mod replaced; // Files that only the replaced archive has.
-
-// Builds of one folder again and again, in one process.
-mod cancel; // Cancellation.
-mod changes; // Compares two builds.
-mod compiler; // The public interface.
-mod effort; // How thorough a build is.
-mod resume; // The last build of another process.
-mod session; // One of the builds.
-mod snapshot; // The last build.
-mod stability; // Waits until the folder has settled.
-mod unreadable; // Files that can't be read.
-mod writers; // Detects files that are being written.
-
-// The archive.
-mod destination; // A path, memory, or a file without a name.
-mod disk; // Files without a name on disk.
-mod emit; // Routes to records.
-pub mod library; // Messages for programs without flags.
-mod line_ids; // IDs of frequent header lines, for HPACK.
-mod links; // Link checker.
-pub mod manifest; // The manifest record.
-mod memory_file; // Files without a name in memory.
-mod publish; // Temporary file, sync and rename.
-mod render; // Response heads.
-mod stand_ins; // Caching of pages in place of other paths.
-mod stopwatch; // Times the stages.
-mod store; // Stores each body once.
-mod summary; // Fills in the report.
-
-// Archives of another program.
-mod import; // Converts an archive of kawipiko.
-mod kawipiko; // Reads archives of kawipiko.
-pub mod temporary; // Temporary files that are removed on signals.
-
-pub use cancel::CancelFlag;
-pub use changes::{BuiltFiles, Change};
-pub use compiler::{Build, Compiler};
-pub use decode::{DecodeError, decode};
-pub use disk::{MEMORY_ARCHIVE_BYTES_MAX, TemporaryDirectory};
-pub use effort::Effort;
-pub use error::{Error, ErrorClass, PreviousError};
+pub use builds::changes::{BuiltFiles, Change};
+pub use builds::compiler::{Build, Compiler};
+pub use contents::read::ENCODED_BYTES_MAX;
+pub use destination::disk::{MEMORY_ARCHIVE_BYTES_MAX, TemporaryDirectory};
+pub use destination::publish::replace_file;
+pub use ground::progress::{Progress, Stage};
+pub use ground::report::Report;
+pub use ground::{diagnostic, progress, report, temporary};
+pub use hosts::punycode::ascii_host;
 pub use import::{ImportReport, import};
 pub use kawipiko::ReadError;
-pub use options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, LinkException, Options};
-pub use progress::{Progress, Stage};
-pub use publish::replace_file;
-pub use punycode::ascii_host;
-pub use read::ENCODED_BYTES_MAX;
-pub use report::Report;
+pub use properties::{caching, classify, fingerprint};
+pub use releases::manifest;
+pub use routes::listing;
+pub use rulefiles::{headers, pattern, redirects};
+pub use settings::cancel::CancelFlag;
+pub use settings::effort::Effort;
+pub use settings::error::{Error, ErrorClass, PreviousError};
+pub use settings::options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, LinkException, Options};
+pub use settings::{error, library, options};
+pub use sources::decode::{DecodeError, decode};
+pub use tree::{boundary, skip, walk};
 
 use std::collections::HashSet;
 use std::fs::File;
 
 use cannery_base::FileStamp;
 
-use crate::bundles::{Evidence, InferableNames};
-use crate::caches::{Caches, DiskCaches};
-use crate::carryover::{Carryover, Selection};
+use crate::builds::prepare;
+use crate::builds::session::Session;
+use crate::builds::summary::Results;
+use crate::contents::caches::{Caches, DiskCaches};
+use crate::contents::encode::Encoding;
+use crate::contents::read::{self, Reading};
+use crate::contents::store::Store;
 use crate::destination::Destination;
-use crate::emit::{Emission, Rules};
-use crate::encode::Encoding;
+use crate::destination::publish::Staging;
+use crate::ground::stopwatch::Stopwatch;
 use crate::links::Links;
-use crate::listing::Listings;
-use crate::previous::Previous;
-use crate::publish::Staging;
-use crate::read::Reading;
-use crate::routes::Routes;
-use crate::session::Session;
-use crate::snapshot::Bodies;
-use crate::source::Sources;
-use crate::source_facts::SourceFacts;
-use crate::stand_ins::StandIns;
-use crate::stopwatch::Stopwatch;
-use crate::store::Store;
-use crate::summary::Results;
-use crate::suspects::left_out;
+use crate::records::emit::{self, Emission, Rules};
+use crate::releases::bundles::{self, Evidence, InferableNames};
+use crate::releases::carryover::{Carryover, Selection};
+use crate::releases::previous::Previous;
+use crate::releases::replaced;
+use crate::routes::listing::Listings;
+use crate::routes::stand_ins::StandIns;
+use crate::routes::suspects::{self, left_out};
+use crate::routes::{Routes, access_control, content_encoding, header_rules, immutable, rules};
+use crate::sources::snapshot::Bodies;
+use crate::sources::source::Sources;
+use crate::sources::source_facts::SourceFacts;
 
 /// Compiles the folder `options.sources` into the archive `options.archive`.
 ///

@@ -17,19 +17,19 @@ use cannery_site::{Fields, Method, Reason, Request, Scratch, Site, VirtualHosts,
 
 use self::extract::{Document, Link, Policy, Purpose};
 use self::url::Url;
-use crate::classify::essence;
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::error::Error;
-use crate::options::{LinkCheck, Options};
-use crate::ordered::{self, Jobs, Limits};
-use crate::percent::{is_unreserved, percent_decode, percent_encode};
-use crate::progress::Progress;
-use crate::redirects::{Action, TemplatePiece};
+use crate::ground::diagnostic::{Diagnostic, Severity};
+use crate::ground::ordered::{self, Jobs, Limits};
+use crate::ground::progress::Progress;
+use crate::hosts::site_path::{Site as Place, site_of};
+use crate::properties::classify::essence;
 use crate::routes::Routes;
-use crate::script_policy;
-use crate::site_path::{Site as Place, site_of};
-use crate::source::{SourceId, Sources};
-use crate::suspects::left_out;
+use crate::routes::script_policy;
+use crate::routes::suspects::left_out;
+use crate::rulefiles::percent::{is_unreserved, percent_decode, percent_encode};
+use crate::rulefiles::redirects::{Action, TemplatePiece};
+use crate::settings::error::Error;
+use crate::settings::options::{LinkCheck, Options};
+use crate::sources::source::{SourceId, Sources};
 
 /// Browsers follow 20 redirects.
 const REDIRECTS_MAX: usize = 20;

@@ -1,6 +1,17 @@
 //! Routes: which source answers which path, and which fallback pages and rules apply below each folder.
 //!
-//! Decided by names only. [`rules`](crate::rules) adds the rules of `_redirects`.
+//! Decided by names only. [`rules`](crate::routes::rules) adds the rules of `_redirects`.
+
+pub(crate) mod access_control; // Access control of other servers: an error.
+pub(crate) mod content_encoding; // Files that are compressed already, by rules.
+pub(crate) mod header_rules; // `_headers` of each site.
+pub(crate) mod immutable; // `--immutable`.
+pub mod listing; // Folder listings.
+pub(crate) mod redirect_loops; // Redirects that never end.
+pub(crate) mod rules; // Adds redirects to the routes.
+pub(crate) mod script_policy; // Policies that block the script of previews.
+pub(crate) mod stand_ins; // Caching of pages in place of other paths.
+pub(crate) mod suspects; // Files that are hardly meant to be public.
 
 use std::collections::btree_map::Entry;
 use std::collections::hash_map;
@@ -10,13 +21,13 @@ use std::sync::Arc;
 use cannery_archive::{Key, KeyBuffer, Origin};
 use cannery_site::is_asset;
 
-use crate::diagnostic::Diagnostic;
-use crate::host::wildcards_of;
-use crate::options::Options;
-use crate::redirects::RedirectRule;
-use crate::site_path::{Site, ascii_folder, host_folder, site_of};
-use crate::source::{SourceId, Sources};
-use crate::special::{self, Role};
+use crate::ground::diagnostic::Diagnostic;
+use crate::hosts::host::wildcards_of;
+use crate::hosts::site_path::{Site, ascii_folder, host_folder, site_of};
+use crate::properties::special::{self, Role};
+use crate::rulefiles::redirects::RedirectRule;
+use crate::settings::options::Options;
+use crate::sources::source::{SourceId, Sources};
 
 /// A host as an index into [`Routes::hosts`]; `None` for the default site.
 pub(crate) type HostId = Option<u32>;

@@ -2,7 +2,7 @@
 //!
 //! Follows the WHATWG URL standard as far as it concerns `http` and `https`, because links are read as browsers read them.
 
-use crate::percent::percent_encode;
+use crate::rulefiles::percent::percent_encode;
 
 /// The part of a URL that chooses a response: queries and fragments choose none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

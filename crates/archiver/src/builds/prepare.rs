@@ -1,0 +1,239 @@
+//! Source files of a build: the walk of the source folder, except files that the build itself writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use cannery_base::{FileStamp, FileVersion};
+
+use crate::builds::session::Session;
+use crate::builds::stability;
+use crate::builds::summary;
+use crate::destination::Destination;
+use crate::ground::diagnostic::{Diagnostic, Severity};
+use crate::ground::report::Report;
+use crate::routes::{self, Routes};
+use crate::settings::error::Error;
+use crate::settings::options::Options;
+use crate::sources::snapshot::Earlier;
+use crate::sources::source::Sources;
+use crate::sources::unreadable::UnreadableFiles;
+use crate::tree::folder_file::{self, Confinement};
+use crate::tree::skip::{IGNORE_FILE, SkipRules};
+use crate::tree::sparse;
+use crate::tree::walk::{SourceFile, Walked, walk};
+
+/// Lists the source folder.
+pub(crate) fn sources(
+    options: &Options,
+    destination: &Destination,
+    session: Option<&mut Session<'_>>,
+) -> Result<(Sources, Report), Error> {
+    let (rules, mut diagnostics) = skip_rules(options)?;
+    // Before the walk: if the folder is exchanged for another one, its files don't count as those of the other.
+    let confinement = Confinement::of(&options.sources, options.links_out);
+    let list = || walk(&options.sources, &rules, options.links_out);
+    let mut walked = match &session {
+        Some(session) => stability::walk(&options.sources, &session.earlier, list)?,
+        None => list()?,
+    };
+    diagnostics.append(&mut walked.diagnostics);
+    if !options.allow_sparse {
+        let severity = if session.is_some() { Severity::Warning } else { Severity::Error };
+        diagnostics.append(&mut leave_out_sparse(&options.sources, &mut walked, severity));
+    }
+
+    let own = OwnFiles::of(options, destination);
+    let mut cached: BTreeMap<&Path, u64> = BTreeMap::new();
+    walked.files.retain(|file| {
+        if own.is_archive(file) {
+            let message = "is the archive that this build replaces: left out";
+            diagnostics.push(Diagnostic::note(&file.path, "archive-skipped", message));
+            return false;
+        }
+        let Some(cache) = own.cache_of(&file.path) else { return true };
+        *cached.entry(cache).or_default() += 1;
+        false
+    });
+    // One note per cache, which may have thousands of files.
+    diagnostics.extend(cached.into_iter().map(|(cache, files)| {
+        let message = match files {
+            1 => "belongs to a cache of this build: left out".to_owned(),
+            files => format!("belongs to a cache of this build, with {files} files: left out"),
+        };
+        Diagnostic::note(cache.as_os_str().as_bytes(), "cache-skipped", message)
+    }));
+    walked.folders.retain(|folder| own.cache_of(folder).is_none());
+    keep_ignore_file(options, &mut walked.files);
+
+    let mut earlier = None;
+    let mut unreadable = None;
+    let mut unsettled = BTreeSet::new();
+    if let Some(session) = session {
+        unsettled = stability::hold_back(&options.sources, &confinement, &mut walked.files, session);
+        diagnostics.append(&mut set_unreadable_aside(&options.sources, &mut walked.files, session));
+        earlier = Some(session.earlier.clone());
+        unreadable = Some(session.unreadable.clone());
+    }
+
+    let mut sources = Sources {
+        root: options.sources.clone(),
+        confinement,
+        files: walked.files,
+        folders: walked.folders,
+        generated: Vec::new(),
+        earlier,
+        unsettled: Mutex::new(unsettled),
+        precompressed: BTreeMap::new(),
+        skipped: walked.skipped,
+        unreadable_before: unreadable.as_ref().map_or(0, UnreadableFiles::len),
+        unreadable,
+        script_pages: options.page_script.then(|| options.media_types.clone()),
+    };
+    diagnostics.append(&mut routes::drop_unservable(&mut sources));
+    let report = Report { skipped: summary::skipped(&sources.skipped), diagnostics, ..Report::default() };
+    Ok((sources, report))
+}
+
+/// Checks that a folder that had a page for `/` in the last build, or many more files, still has: a program may be replacing all of
+/// it. `has_start_page` doesn't count a listing.
+pub(crate) fn check_unfinished(
+    options: &Options,
+    sources: &Sources,
+    has_start_page: bool,
+    may_be_unfinished: bool,
+) -> Result<(), Error> {
+    let Some(earlier) = &sources.earlier else { return Ok(()) };
+    let lacks_start_page = earlier.has_start_page() && !has_start_page;
+    let is_emptied = earlier.has_files() && sources.files.is_empty();
+    if may_be_unfinished && (lacks_start_page || is_emptied || earlier.lacks_most(sources.files.len())) {
+        return Err(Error::Unfinished { folder: options.sources.clone() });
+    }
+    Ok(())
+}
+
+/// Returns the names to leave out, and remarks about the ignore file.
+pub(crate) fn skip_rules(options: &Options) -> Result<(SkipRules, Vec<Diagnostic>), Error> {
+    let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
+    let diagnostics = rules.add_ignore_file(&options.sources, options.links_out)?;
+    options.ignore.iter().try_for_each(|pattern| rules.add_pattern(pattern))?;
+    Ok((rules, diagnostics))
+}
+
+/// Checks that the site has a start page: an empty folder would take the site offline. A folder that had files in the last
+/// build is being replaced if it has none.
+pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Routes) -> Result<(), Error> {
+    let folder = || options.sources.clone();
+    if sources.files.is_empty() && sources.earlier.as_ref().is_some_and(Earlier::has_files) {
+        return Err(Error::Empty { folder: folder() });
+    }
+    if options.allow_empty {
+        return Ok(());
+    }
+    if sources.files.is_empty() {
+        return Err(Error::Empty { folder: folder() });
+    }
+    if routes.has_start_page() { Ok(()) } else { Err(Error::NoStartPage { folder: folder() }) }
+}
+
+/// Leaves out sparse files, those with the largest holes first, until the holes of the others are within the limit. Returns a
+/// diagnostic of this severity about each.
+fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec<Diagnostic> {
+    let Walked { thin, files, .. } = walked;
+    let measure = |path: Box<[u8]>| {
+        let place = files.binary_search_by(|file| (*file.path).cmp(&path)).ok()?;
+        let length = files[place].stamp.version.size;
+        // An unreadable file is reported elsewhere.
+        let file = folder_file::open(&folder_file::full_path(root, &path)).ok()?;
+        let data_bytes = sparse::data_bytes(&file, length)?;
+        Some((length - data_bytes.min(length), length, path))
+    };
+    let mut sparse: Vec<(u64, u64, Box<[u8]>)> =
+        std::mem::take(thin).into_iter().filter_map(measure).collect();
+    sparse.sort_unstable();
+
+    let mut hole_bytes: u64 = 0;
+    let is_accepted = |(holes, ..): &&(u64, u64, Box<[u8]>)| {
+        hole_bytes = hole_bytes.saturating_add(*holes);
+        hole_bytes <= sparse::HOLE_BYTES_MAX
+    };
+    let accepted = sparse.iter().take_while(is_accepted).count();
+    let mut diagnostics = Vec::new();
+    for (holes, length, path) in &sparse[accepted..] {
+        let data_bytes = length - holes;
+        let message = format!(
+            "this file is sparse: only {data_bytes} of its {length} bytes are on the disk, and an archive would contain all of \
+             them, so it is left out; remove it, exclude it with `.canneryignore`, or accept it with `--allow-sparse`"
+        );
+        diagnostics.push(Diagnostic { severity, ..Diagnostic::warning(path, "sparse-file", message) });
+    }
+    let left_out: BTreeSet<&[u8]> = sparse[accepted..].iter().map(|(_, _, path)| &**path).collect();
+    files.retain(|file| !left_out.contains(&*file.path));
+    diagnostics
+}
+
+/// Leaves out files that an attempt couldn't read: known ones get the stamp of the last build, whose version is taken. Returns a
+/// warning about each.
+fn set_unreadable_aside(
+    root: &Path,
+    files: &mut Vec<SourceFile>,
+    session: &mut Session<'_>,
+) -> Vec<Diagnostic> {
+    let Session { unreadable, earlier, .. } = session;
+    if unreadable.is_empty() {
+        return Vec::new();
+    }
+    let place =
+        |files: &[SourceFile], path: &[u8]| files.binary_search_by(|file| (*file.path).cmp(path)).ok();
+    unreadable.refresh(root, |path| place(files, path).map(|place| files[place].stamp));
+    files.retain(|file| !unreadable.contains(&file.path) || earlier.known(&file.path).is_some());
+    for file in files.iter_mut().filter(|file| unreadable.contains(&file.path)) {
+        if let Some(known) = earlier.known(&file.path) {
+            file.stamp = known.stamp;
+            earlier.held_back.insert(file.path.clone());
+        }
+    }
+    unreadable.warnings(|path| earlier.known(path).is_some())
+}
+
+/// Files of the build that may be in the source folder: the archive and the caches.
+struct OwnFiles {
+    /// The existing archive, which may have several names.
+    archive: Option<FileVersion>,
+    /// Relative to the source folder.
+    caches: Vec<PathBuf>,
+}
+
+impl OwnFiles {
+    fn of(options: &Options, destination: &Destination) -> OwnFiles {
+        let root = fs::canonicalize(&options.sources).unwrap_or_else(|_| options.sources.clone());
+        let caches = [&options.compress_cache, &options.sources_cache].into_iter().flatten();
+        let within = |path: &PathBuf| {
+            let path = fs::canonicalize(path).ok()?;
+            path.strip_prefix(&root).ok().map(Path::to_owned)
+        };
+        OwnFiles { archive: destination.existing(), caches: caches.filter_map(within).collect() }
+    }
+
+    fn is_archive(&self, file: &SourceFile) -> bool {
+        self.archive.is_some_and(|archive| archive.is_same_file(&file.stamp.version))
+    }
+
+    /// Returns the cache that a path belongs to.
+    fn cache_of(&self, path: &[u8]) -> Option<&Path> {
+        let path = Path::new(OsStr::from_bytes(path));
+        self.caches.iter().map(PathBuf::as_path).find(|cache| path.starts_with(cache))
+    }
+}
+
+/// Adds the ignore file, which the walk leaves out, so that `extract` restores it.
+fn keep_ignore_file(options: &Options, files: &mut Vec<SourceFile>) {
+    let found = fs::metadata(options.sources.join(IGNORE_FILE)).ok().filter(fs::Metadata::is_file);
+    let Some(found) = found else { return };
+    if let Err(place) = files.binary_search_by(|file| (*file.path).cmp(IGNORE_FILE.as_bytes())) {
+        files.insert(place, SourceFile { path: IGNORE_FILE.as_bytes().into(), stamp: FileStamp::of(&found) });
+    }
+}

@@ -1,0 +1,75 @@
+//! The last build of a process that has ended, read back from its archive.
+//!
+//! Without it, the next process would take a file for deleted that an editor has just moved away, and would not have the last
+//! version of one that is being written.
+
+use std::sync::Arc;
+
+use cannery_archive::{Archive, Coding, Corrupt, Extent, Origin, Record, RecordKind, split_host};
+use cannery_base::{FileStamp, FileVersion};
+use rayon::prelude::*;
+
+use crate::sources::snapshot::{Bodies, KnownFile, Snapshot};
+use crate::sources::source_facts::Examination;
+
+/// The key of the page for `/`.
+const START_PAGE: &[u8] = b"/";
+
+/// Reads the files of an archive that a [`Compiler`](crate::Compiler) has built.
+///
+/// # Errors
+/// Returns an error if the archive is damaged.
+pub(crate) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
+    let mut found: Vec<(Box<[u8]>, Extent)> = Vec::new();
+    for entry in archive.entries() {
+        let entry = entry?;
+        match entry.kind() {
+            RecordKind::Source(path) => found.push((path.into(), archive.decode_source(&entry)?)),
+            RecordKind::Path(key) => {
+                if let Record::Resource(resource) = archive.decode_path(&entry)?
+                    && resource.origin == Origin::File
+                {
+                    let representations = resource.representations().collect::<Result<Vec<_>, _>>()?;
+                    let identity = representations.iter().find(|found| found.coding == Coding::Identity);
+                    found.extend(identity.map(|identity| (source_path(key), identity.body)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    let files = found.par_iter().map(|(path, extent)| {
+        let content = archive.body(*extent)?;
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let mut examination = Examination::begin(name, true);
+        examination.take(content);
+        // No file has this stamp, so every one that exists is read again.
+        let version = FileVersion { device: 0, inode: 0, size: content.len() as u64, modified_ns: 0 };
+        let stamp = FileStamp { version, changed_ns: 0 };
+        Ok((path.clone(), KnownFile { stamp, facts: examination.finish(), is_settled: false, coding: None }))
+    });
+    let files: Vec<(Box<[u8]>, KnownFile)> = files.collect::<Result<_, Corrupt>>()?;
+
+    let bodies = files.iter().zip(&found).map(|((_, file), (_, extent))| (file.facts.digest, *extent));
+    Ok(Snapshot {
+        number: 0,
+        bodies: Bodies::from_archive(bodies.collect()),
+        has_start_page: archive.entry(START_PAGE)?.is_some(),
+        source_bytes: files.iter().map(|(_, file)| file.stamp.version.size).sum(),
+        files: Arc::new(files.into_iter().collect()),
+        archive: Arc::new(archive),
+    })
+}
+
+/// Returns the path in the source folder of a file with this key.
+fn source_path(key: &[u8]) -> Box<[u8]> {
+    let (host, path) = split_host(key);
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    let path = match host {
+        // The site of all hosts below a name begins with a dot in an archive.
+        Some([b'.', host @ ..]) => [b"_hosts/*.", host, b"/", path].concat(),
+        Some(host) => [b"_hosts/", host, b"/", path].concat(),
+        None => path.to_vec(),
+    };
+    path.into()
+}

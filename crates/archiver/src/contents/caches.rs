@@ -1,0 +1,107 @@
+//! The caches between builds: compressed contents, and digests of source files. On disk, or in the memory of a process that
+//! builds again and again.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use cannery_base::FileStamp;
+
+use crate::contents::coders::Coders;
+use crate::contents::compress_cache::{CompressCache, Outcome, ResultKey};
+use crate::contents::memory_cache::MemoryCache;
+use crate::contents::sources_cache::{SourcesCache, Verified};
+use crate::ground::diagnostic::Diagnostic;
+use crate::settings::error::Error;
+use crate::settings::options::Options;
+use crate::sources::snapshot::Earlier;
+use crate::sources::source::Sources;
+use crate::sources::source_facts::SourceFacts;
+
+/// The caches in use.
+pub(crate) enum Caches<'a> {
+    Disk(DiskCaches),
+    Memory { earlier: Earlier, results: &'a MemoryCache },
+}
+
+/// The caches that the options name.
+pub(crate) struct DiskCaches {
+    compress: Option<CompressCache>,
+    sources: Option<SourcesCache>,
+    /// The source folder as an absolute path, which is part of the keys of `sources`.
+    root: Vec<u8>,
+}
+
+impl DiskCaches {
+    pub(crate) fn open(options: &Options) -> Result<DiskCaches, Error> {
+        let root = fs::canonicalize(&options.sources).map_err(Error::read(options.sources.clone()))?;
+        Ok(DiskCaches {
+            compress: options.compress_cache.as_deref().map(CompressCache::open).transpose()?,
+            sources: options.sources_cache.as_deref().map(SourcesCache::load).transpose()?,
+            root: root.into_os_string().as_bytes().to_vec(),
+        })
+    }
+}
+
+impl Caches<'_> {
+    /// Returns the properties of the file at this path, relative to the source folder, if it still has this stamp.
+    pub(crate) fn facts(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
+        match self {
+            Caches::Disk(DiskCaches { sources, root, .. }) => {
+                sources.as_ref()?.find(&[root, b"/".as_slice(), path].concat(), stamp)
+            }
+            Caches::Memory { earlier, .. } => Some(earlier.unchanged(path, stamp)?.facts),
+        }
+    }
+
+    /// Returns `true` if the properties of files are stored for the next build.
+    pub(crate) fn stores_facts(&self) -> bool {
+        match self {
+            Caches::Disk(caches) => caches.sources.is_some(),
+            Caches::Memory { .. } => true,
+        }
+    }
+
+    /// Returns `true` if it is stored which results have been verified. Results in memory need no verification.
+    pub(crate) fn stores_verified(&self) -> bool {
+        matches!(self, Caches::Disk(DiskCaches { sources: Some(_), .. }))
+    }
+
+    /// Returns the result of compressing a content of `length` bytes, if there is a valid one.
+    pub(crate) fn result(&self, key: &ResultKey, length: u64, coders: &mut Coders) -> Option<Outcome> {
+        match self {
+            Caches::Disk(DiskCaches { compress, sources, .. }) => {
+                let verified = sources.as_ref().and_then(|known| known.verified(key));
+                compress.as_ref()?.find(key, length, verified, coders)
+            }
+            Caches::Memory { earlier, results } => results.find(key, earlier.snapshot.as_deref()),
+        }
+    }
+
+    /// Stores the result of compressing a content.
+    pub(crate) fn keep_result(&self, key: &ResultKey, outcome: &Outcome) {
+        match self {
+            Caches::Disk(DiskCaches { compress: Some(cache), .. }) => cache.keep(key, outcome),
+            Caches::Disk(DiskCaches { compress: None, .. }) => {}
+            Caches::Memory { results, .. } => results.keep(key, outcome),
+        }
+    }
+
+    /// Stores the facts of this build on disk. Returns warnings, which never fail a build.
+    pub(crate) fn keep(
+        self,
+        known: &[(FileStamp, SourceFacts)],
+        verified: Verified,
+        sources: &Sources,
+    ) -> Vec<Diagnostic> {
+        let Caches::Disk(caches) = self else { return Vec::new() };
+        let mut warnings = caches.compress.as_ref().map_or_else(Vec::new, CompressCache::warnings);
+        if let Some(cache) = caches.sources {
+            let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
+                let path = [caches.root.as_slice(), b"/", &file.path].concat();
+                (path.into_boxed_slice(), *stamp, *facts)
+            });
+            warnings.append(&mut cache.replace(&caches.root, files, verified));
+        }
+        warnings
+    }
+}

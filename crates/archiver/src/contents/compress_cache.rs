@@ -1,0 +1,261 @@
+//! Cache of compressed contents between builds: a directory with one file per result.
+//!
+//! The key of a result is the digest of its content, the encoder, its version and its level, so entries never become stale.
+//! Files are created by rename, so several builds may share the directory.
+//!
+//! Entries aren't trusted: a result is used only if it decodes to its content, or if an earlier build has verified it,
+//! which the sources cache remembers. An invalid entry is replaced and reported. If the directory can't be written, that is
+//! a warning.
+
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cannery_archive::{Digest, Extent};
+
+use crate::contents::coders::{self, Coders};
+use crate::ground::diagnostic::Diagnostic;
+use crate::ground::temporary;
+use crate::settings::error::Error;
+use crate::settings::options::Encoder;
+
+/// Magic bytes. The digit is the version of the format, and of the rule that decides what pays off.
+const MAGIC: &[u8; 8] = b"CANRENC1";
+
+/// Header length: magic, digest of the content, digest of the result.
+const HEADER_BYTES: usize = MAGIC.len() + 2 * Digest::BYTES;
+
+/// Permissions of a new file, subject to the umask.
+const MODE: u32 = 0o644;
+
+/// The result of compressing a content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The compressed bytes and their digest.
+    Coded(Vec<u8>, Digest),
+    /// A body of the archive of the last build, with its digest.
+    Stored(Extent, Digest),
+    /// Compression saves too little.
+    NotWorth,
+}
+
+impl Outcome {
+    /// Returns the length of the compressed bytes, or 0 if there are none.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Outcome::Coded(bytes, _) => bytes.len() as u64,
+            Outcome::Stored(..) | Outcome::NotWorth => 0,
+        }
+    }
+}
+
+/// The key of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ResultKey {
+    /// Digest of the content.
+    pub(crate) content: Digest,
+    pub(crate) encoder: Encoder,
+    pub(crate) level: i32,
+}
+
+/// The few results of a content are next to each other in a map, because they are looked up one after another.
+impl Hash for ResultKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.content.hash(state);
+    }
+}
+
+/// A directory of results.
+#[derive(Debug)]
+pub(crate) struct CompressCache {
+    folder: PathBuf,
+    /// Makes names of temporary files unique within this process.
+    serial: AtomicU64,
+    problems: Mutex<Problems>,
+}
+
+/// Problems with the directory.
+#[derive(Debug, Default)]
+struct Problems {
+    /// Why results are no longer stored.
+    unwritable: Option<io::Error>,
+    /// Number of invalid results.
+    corrupt: u64,
+    /// The first of them by name.
+    first_corrupt: Option<PathBuf>,
+}
+
+impl CompressCache {
+    /// Uses `folder`, which is created if it doesn't exist.
+    ///
+    /// # Errors
+    /// Returns an error if something else has that name.
+    pub(crate) fn open(folder: &Path) -> Result<CompressCache, Error> {
+        let mut problems = Problems::default();
+        match fs::create_dir_all(folder) {
+            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
+                return Err(Error::cache(folder)(error));
+            }
+            Err(error) => problems.unwritable = Some(error),
+            Ok(()) => {}
+        }
+        Ok(CompressCache {
+            folder: folder.to_owned(),
+            serial: AtomicU64::new(0),
+            problems: Mutex::new(problems),
+        })
+    }
+
+    /// Returns the result for a content of `length` bytes, if there is a valid one. A result with the digest `verified`
+    /// isn't decoded again.
+    pub(crate) fn find(
+        &self,
+        key: &ResultKey,
+        length: u64,
+        verified: Option<&Digest>,
+        coders: &mut Coders,
+    ) -> Option<Outcome> {
+        let place = self.place(key);
+        match read(&place, key, length, verified, coders) {
+            Ok(outcome) => Some(outcome),
+            Err(Unusable::Missing) => None,
+            Err(Unusable::Corrupt) => {
+                let mut problems = self.problems();
+                problems.corrupt += 1;
+                if problems.first_corrupt.as_ref().is_none_or(|first| place < *first) {
+                    problems.first_corrupt = Some(place);
+                }
+                None
+            }
+        }
+    }
+
+    /// Stores a result, unless storing has failed before.
+    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
+        if self.problems().unwritable.is_some() {
+            return;
+        }
+        // No encoder writes an empty result, so an empty one means "not smaller".
+        let empty = (&[][..], Digest::of(b""));
+        let (coded, digest) = match outcome {
+            Outcome::Coded(coded, digest) => (coded.as_slice(), *digest),
+            // Only results in memory are stored in an archive.
+            Outcome::Stored(..) | Outcome::NotWorth => empty,
+        };
+
+        let place = self.place(key);
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let temporary = place.with_extension(format!("{}-{serial}.tmp", std::process::id()));
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(place.parent().unwrap_or(&self.folder))?;
+            let header = header(&key.content, &digest);
+            temporary::write_whole(temporary, &place, MODE, &[&header, coded])
+        };
+        if let Err(error) = write() {
+            self.problems().unwritable.get_or_insert(error);
+        }
+    }
+
+    /// Returns warnings about the directory.
+    pub(crate) fn warnings(&self) -> Vec<Diagnostic> {
+        let problems = self.problems();
+        let mut warnings = Vec::new();
+        if let Some(error) = &problems.unwritable {
+            let message = format!(
+                "the compression cache cannot be written, so the next build compresses again: {error}"
+            );
+            warnings.push(Diagnostic::warning(bytes(&self.folder), "cache-unwritable", message));
+        }
+        if let Some(first) = &problems.first_corrupt {
+            let message = format!(
+                "{} of the compression cache did not decode to its content, which was compressed again: the disk is \
+                 damaged, or another program writes to the cache",
+                if problems.corrupt == 1 {
+                    "this result".to_owned()
+                } else {
+                    format!("one of {} results", problems.corrupt)
+                }
+            );
+            warnings.push(Diagnostic::warning(bytes(first), "cache-untrue", message));
+        }
+        warnings
+    }
+
+    fn problems(&self) -> MutexGuard<'_, Problems> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `ab/abcd…-brotli-9.1.1-11`: subdirectories of two digits keep each directory small.
+    fn place(&self, key: &ResultKey) -> PathBuf {
+        let digest = key.content.to_string();
+        // The level follows a dash, so that the dots of the version aren't taken for a suffix.
+        let name = format!("{digest}-{}-{}", coders::version(key.encoder).replace('.', "_"), key.level);
+        self.folder.join(&digest[..2]).join(name)
+    }
+}
+
+/// Why no result can be used.
+enum Unusable {
+    /// There is none, or one of another version.
+    Missing,
+    /// It isn't valid.
+    Corrupt,
+}
+
+fn read(
+    place: &Path,
+    key: &ResultKey,
+    length: u64,
+    verified: Option<&Digest>,
+    coders: &mut Coders,
+) -> Result<Outcome, Unusable> {
+    let metadata = fs::metadata(place).map_err(|_| Unusable::Missing)?;
+    // A pipe would never end, and no useful result is longer than its content.
+    if !metadata.is_file() || metadata.len() > length.saturating_add(HEADER_BYTES as u64) {
+        return Err(Unusable::Corrupt);
+    }
+
+    let mut file = File::open(place).map_err(|_| Unusable::Missing)?.take(metadata.len());
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(|_| Unusable::Corrupt)?);
+    file.read_to_end(&mut bytes).map_err(|_| Unusable::Corrupt)?;
+
+    // A file of another version is none.
+    let (found, coded) = bytes.split_at_checked(HEADER_BYTES).ok_or(Unusable::Corrupt)?;
+    if !found.starts_with(MAGIC) && found.starts_with(&MAGIC[..MAGIC.len() - 1]) {
+        return Err(Unusable::Missing);
+    }
+
+    let digest = Digest::of(coded);
+    if found != header(&key.content, &digest) {
+        return Err(Unusable::Corrupt);
+    }
+    if coded.is_empty() {
+        return Ok(Outcome::NotWorth);
+    }
+
+    let coding = coders::coding(key.encoder);
+    let length = usize::try_from(length).map_err(|_| Unusable::Corrupt)?;
+    let is_true = verified == Some(&digest) || coders.decodes_to(coding, coded, length, &key.content);
+    if !is_true {
+        return Err(Unusable::Corrupt);
+    }
+    Ok(Outcome::Coded(coded.to_vec(), digest))
+}
+
+fn header(content: &Digest, coded: &Digest) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..40].copy_from_slice(&content.0);
+    header[40..].copy_from_slice(&coded.0);
+    header
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
+}
+
+#[cfg(test)]
+mod tests;

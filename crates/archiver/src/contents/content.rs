@@ -1,0 +1,82 @@
+//! Distinct contents: sources with the same bytes share one.
+//!
+//! Contents are compared by digest only.
+
+use cannery_archive::{BodyId, Coding, Digest, ETag};
+
+use crate::ground::digest_map::DigestMap;
+use crate::sources::source::SourceId;
+
+/// Index of a distinct content.
+pub(crate) type ContentId = u32;
+
+/// A content in one coding, as stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Form {
+    pub(crate) coding: Coding,
+    pub(crate) body: BodyId,
+    pub(crate) length: u64,
+    pub(crate) etag: ETag,
+}
+
+/// A content, which one or more sources have.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) digest: Digest,
+    /// Length in bytes, uncompressed.
+    pub(crate) length: u64,
+    /// The first source with this content.
+    pub(crate) first: SourceId,
+    /// `true` if a source with this content is stored.
+    pub(crate) wanted: bool,
+    /// `true` if a source with this content has a compressible type.
+    pub(crate) should_encode: bool,
+    /// The stored codings; sorted by size once all are stored.
+    pub(crate) forms: Vec<Form>,
+}
+
+/// The content of a source and its properties: 16 bytes, because there are many.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SourceContent {
+    pub(crate) content: ContentId,
+    pub(crate) utf8: bool,
+    pub(crate) fingerprinted: bool,
+}
+
+/// All contents, in the order in which they first occur.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) all: Vec<Content>,
+    by_digest: DigestMap<ContentId>,
+    pub(crate) by_source: Vec<SourceContent>,
+}
+
+impl Contents {
+    /// Returns the index and the content of this digest, which is added with `source` as its first source if it is new.
+    pub(crate) fn find_or_add(
+        &mut self,
+        digest: Digest,
+        length: u64,
+        source: SourceId,
+    ) -> (ContentId, &mut Content) {
+        let next = ContentId::try_from(self.all.len()).expect("there are no more contents than sources");
+        let id = *self.by_digest.entry(digest).or_insert(next);
+        if id == next {
+            self.all.push(Content {
+                digest,
+                length,
+                first: source,
+                wanted: false,
+                should_encode: false,
+                forms: Vec::new(),
+            });
+        }
+        (id, &mut self.all[id as usize])
+    }
+
+    /// Returns the content of a source.
+    pub(crate) fn source_content(&self, source: SourceId) -> (&Content, SourceContent) {
+        let known = self.by_source[source as usize];
+        (&self.all[known.content as usize], known)
+    }
+}

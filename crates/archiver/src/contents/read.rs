@@ -1,0 +1,395 @@
+//! First pass: reads and hashes every source, and stores the contents that aren't compressed.
+//!
+//! Sources are read in parallel and committed in order, so the archive depends neither on timing nor on caches. Only a
+//! probe is compressed here.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cannery_archive::{BodyId, Coding, Digest, Extent, WriteError};
+use cannery_base::{FileStamp, FileVersion};
+
+use crate::contents::caches::Caches;
+use crate::contents::content::{Content, Contents, Form, SourceContent};
+use crate::contents::store::Store;
+use crate::ground::digest_map::DigestSet;
+use crate::ground::ordered::{self, Jobs, Limits};
+use crate::ground::progress::Progress;
+use crate::properties::classify::MediaTypes;
+use crate::settings::cancel::CancelFlag;
+use crate::settings::error::Error;
+use crate::settings::options::{Encoder, Options};
+use crate::sources::source::{Source, SourceId, Sources};
+use crate::sources::source_facts::{Examination, Probe, SourceFacts};
+
+/// Longer sources are read in pieces instead of being held in memory.
+pub(crate) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
+
+/// Longer sources aren't compressed, because an encoder would have to hold them in memory.
+pub const ENCODED_BYTES_MAX: u64 = 128 << 20;
+
+/// Shorter sources aren't compressed: the savings would be smaller than the fields `Content-Encoding` and `Vary`.
+const ENCODED_BYTES_MIN: u64 = 96;
+
+/// Maximum number of bytes that are read and not committed yet.
+const HELD_BYTES_MAX: u64 = 32 << 20;
+
+/// Sources per job, and their bytes: enough to amortize the bookkeeping, few enough to balance the load.
+const JOB_SOURCES: usize = 64;
+const JOB_BYTES: u64 = 2 << 20;
+
+/// The inputs of the first pass.
+pub(crate) struct Reading<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) sources: &'a Sources,
+    /// Sources that answer no path, sorted. They are stored uncompressed for `extract`, or not at all.
+    pub(crate) control: &'a [SourceId],
+    pub(crate) caches: &'a Caches<'a>,
+    pub(crate) cancel: &'a CancelFlag,
+    pub(crate) progress: &'a dyn Progress,
+}
+
+/// A source that was read.
+struct ReadSource {
+    facts: SourceFacts,
+    stamp: FileStamp,
+    body: BodySource,
+}
+
+impl ReadSource {
+    /// Stands for a file that can't be read, in a build that is repeated without it.
+    fn unreadable() -> ReadSource {
+        let version = FileVersion { device: 0, inode: 0, size: 0, modified_ns: 0 };
+        ReadSource {
+            facts: Examination::begin(b"", false).finish(),
+            stamp: FileStamp { version, changed_ns: 0 },
+            body: BodySource::Memory(Vec::new()),
+        }
+    }
+}
+
+/// Where storing a content uncompressed finds its bytes.
+enum BodySource {
+    /// In the file, which is read again.
+    File,
+    /// In memory.
+    Memory(Vec<u8>),
+    /// In the archive of the last build.
+    LastBuild(Extent),
+}
+
+/// Whether a source is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compression {
+    Always,
+    Never,
+    /// If its start is compressible.
+    ByProbe,
+}
+
+/// The results of the first pass.
+pub(crate) struct Outcome {
+    pub(crate) contents: Contents,
+    /// By source, for the sources cache.
+    pub(crate) known: Vec<(FileStamp, SourceFacts)>,
+    pub(crate) found_in_cache: u64,
+}
+
+impl Reading<'_> {
+    /// Reads every source, and stores the bodies that aren't compressed.
+    pub(crate) fn run(&self, store: &mut Store) -> Result<Outcome, Error> {
+        let all = self.jobs();
+        let held_bytes = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
+        let jobs = Jobs { all: &all, held_bytes };
+        let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
+        let claimed = Mutex::new(DigestSet::default());
+        let found_in_cache = AtomicU64::new(0);
+        let mut contents = Contents::default();
+        let mut known = Vec::with_capacity(if self.caches.stores_facts() { self.sources.len() } else { 0 });
+
+        let work = |(): &mut (), job: &Range<SourceId>| {
+            let read = |id| match self.read(id, &claimed, &found_in_cache) {
+                Err(error) if self.sources.set_aside(id, &error) => Ok(ReadSource::unreadable()),
+                outcome => outcome,
+            };
+            let sources = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
+            let held_bytes = sources.iter().map(|source| match &source.body {
+                BodySource::Memory(bytes) => bytes.len() as u64,
+                BodySource::File | BodySource::LastBuild(_) => 0,
+            });
+            let held_bytes = held_bytes.sum();
+            Ok((sources, held_bytes))
+        };
+
+        ordered::run(
+            limits,
+            &jobs,
+            || (),
+            work,
+            |job, sources| {
+                for (id, source) in job.clone().zip(sources) {
+                    self.commit(id, &source, &mut contents, store)?;
+                    if self.caches.stores_facts() {
+                        known.push((source.stamp, source.facts));
+                    }
+                }
+                self.progress.advance(u64::from(job.end - job.start));
+                Ok::<(), Error>(())
+            },
+        )?;
+        self.sources.check_unreadable()?;
+        Ok(Outcome { contents, known, found_in_cache: found_in_cache.into_inner() })
+    }
+
+    /// Splits the sources into jobs.
+    fn jobs(&self) -> Vec<Range<SourceId>> {
+        let end = self.sources.next_id();
+        let mut jobs = Vec::new();
+        let mut start = 0;
+        let mut bytes = 0;
+        for id in 0..end {
+            bytes += self.held_bytes(id);
+            if bytes >= JOB_BYTES || (id + 1 - start) as usize >= JOB_SOURCES || id + 1 == end {
+                jobs.push(start..id + 1);
+                start = id + 1;
+                bytes = 0;
+            }
+        }
+        jobs
+    }
+
+    fn held_bytes(&self, id: SourceId) -> u64 {
+        let length = self.sources.length(id);
+        if length > HELD_SOURCE_BYTES_MAX { 1 << 20 } else { length }
+    }
+
+    fn media_types(&self) -> &MediaTypes {
+        &self.options.media_types
+    }
+
+    /// Returns whether a source is compressed, as far as its type and its length tell.
+    fn compression(&self, id: SourceId) -> Compression {
+        let media_type = self.media_types().of(self.sources.type_path(id));
+        let length = self.sources.length(id);
+        if !(ENCODED_BYTES_MIN..=ENCODED_BYTES_MAX).contains(&length) || !self.encodes() {
+            return Compression::Never;
+        }
+        match media_type.text {
+            "application/octet-stream" => Compression::ByProbe,
+            _ if media_type.compress => Compression::Always,
+            _ => Compression::Never,
+        }
+    }
+
+    fn encodes(&self) -> bool {
+        self.options.encoders.iter().any(|encoder| *encoder != Encoder::Identity)
+    }
+
+    fn stores_identity(&self) -> bool {
+        self.options.encoders.contains(&Encoder::Identity)
+    }
+
+    /// Reads and hashes one source, or finds its digest in the cache.
+    fn read(
+        &self,
+        id: SourceId,
+        claimed: &Mutex<DigestSet>,
+        found_in_cache: &AtomicU64,
+    ) -> Result<ReadSource, Error> {
+        self.cancel.check()?;
+        let cached = if self.sources.precompressed.contains_key(&id) { None } else { self.find_in_cache(id) };
+        if let Some((stamp, facts)) = cached {
+            // Generated pages aren't read.
+            let is_file = matches!(self.sources.of(id), Source::File(_));
+            found_in_cache.fetch_add(u64::from(is_file), Ordering::Relaxed);
+            // The store copies the content from the last build, if that has it.
+            if let Some(extent) = self.sources.earlier_extent(&facts.digest) {
+                return Ok(ReadSource { facts, stamp, body: BodySource::LastBuild(extent) });
+            }
+            // The bytes are needed only to store them uncompressed, and only for the first source with this content.
+            let is_stored = self.stores_identity() || !self.should_encode(id, &facts);
+            let is_first =
+                is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
+            let is_small = stamp.version.size <= HELD_SOURCE_BYTES_MAX;
+            let body = if is_first && is_small {
+                BodySource::Memory(self.sources.read_again(id, &facts.digest)?.into_owned())
+            } else {
+                BodySource::File
+            };
+            return Ok(ReadSource { facts, stamp, body });
+        }
+
+        let path = self.sources.path(id);
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let probe = self.compression(id) == Compression::ByProbe;
+        if self.sources.length(id) > HELD_SOURCE_BYTES_MAX {
+            let begin = || Examination::begin(name, probe);
+            let (examination, stamp) = self.sources.stream(id, begin, Examination::take)?;
+            return Ok(ReadSource { facts: examination.finish(), stamp, body: BodySource::File });
+        }
+
+        let mut bytes = Vec::new();
+        let stamp = self.sources.read(id, &mut bytes)?;
+        let mut examination = Examination::begin(name, probe);
+        examination.take(&bytes);
+        let facts = examination.finish();
+        if let Source::Generated(generated) = self.sources.of(id) {
+            // Another build may have set the same.
+            let _ = generated.page.facts.set(facts);
+        }
+        let is_stored = self.stores_identity() || !self.should_encode(id, &facts);
+        let is_first =
+            is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
+        let body = if is_first { BodySource::Memory(bytes) } else { BodySource::File };
+        Ok(ReadSource { facts, stamp, body })
+    }
+
+    fn find_in_cache(&self, id: SourceId) -> Option<(FileStamp, SourceFacts)> {
+        let (stamp, facts) = match self.sources.of(id) {
+            Source::File(file) => (file.stamp, self.caches.facts(&file.path, &file.stamp)?),
+            Source::Generated(generated) => (generated.stamp(), *generated.page.facts.get()?),
+        };
+        // A missing probe has to be made now.
+        let lacks_probe = facts.probe == Probe::Missing && self.compression(id) == Compression::ByProbe;
+        (!lacks_probe).then_some((stamp, facts))
+    }
+
+    fn should_encode(&self, id: SourceId, facts: &SourceFacts) -> bool {
+        match self.compression(id) {
+            Compression::Always => true,
+            Compression::Never => false,
+            Compression::ByProbe => facts.probe == Probe::Compressible,
+        }
+    }
+
+    fn commit(
+        &self,
+        id: SourceId,
+        read: &ReadSource,
+        contents: &mut Contents,
+        store: &mut Store,
+    ) -> Result<(), Error> {
+        let SourceFacts { digest, utf8, fingerprinted, .. } = read.facts;
+        let is_control = self.control.binary_search(&id).is_ok();
+        let should_encode = !is_control && self.should_encode(id, &read.facts);
+        let (number, content) = contents.find_or_add(digest, read.stamp.version.size, id);
+        let wanted = !(is_control && self.options.exclude_file_listing);
+        content.wanted |= wanted;
+        content.should_encode |= should_encode;
+
+        if wanted && content.forms.is_empty() && (self.stores_identity() || !should_encode) {
+            store_body(content, id, &read.body, self.sources, store)?;
+        }
+
+        contents.by_source.push(SourceContent { content: number, utf8, fingerprinted });
+        Ok(())
+    }
+}
+
+/// Stores hidden files uncompressed, whatever the encoders are: `extract` restores them from there.
+pub(crate) fn store_hidden(
+    hidden: &[SourceId],
+    sources: &Sources,
+    contents: &mut Contents,
+    store: &mut Store,
+) -> Result<(), Error> {
+    for id in hidden {
+        let place = contents.by_source[*id as usize].content as usize;
+        let content = &mut contents.all[place];
+        if content.forms.is_empty() && content.wanted {
+            store_identity(content, *id, sources, store)?;
+        }
+    }
+    Ok(())
+}
+
+/// Stores a content uncompressed: from the last build, or from the source `id`, which must still have it.
+pub(crate) fn store_identity(
+    content: &mut Content,
+    id: SourceId,
+    sources: &Sources,
+    store: &mut Store,
+) -> Result<(), Error> {
+    let from = sources.earlier_extent(&content.digest).map_or(BodySource::File, BodySource::LastBuild);
+    store_body(content, id, &from, sources, store)
+}
+
+/// Stores a content uncompressed, if need be from the file of the source `id`, which must still have it.
+fn store_body(
+    content: &mut Content,
+    id: SourceId,
+    from: &BodySource,
+    sources: &Sources,
+    store: &mut Store,
+) -> Result<(), Error> {
+    let digest = &content.digest;
+    let length = content.length;
+    let body = match from {
+        BodySource::Memory(bytes) => store.body(digest, bytes)?,
+        BodySource::LastBuild(extent) => store.copied_body(digest, *extent)?,
+        BodySource::File if length <= HELD_SOURCE_BYTES_MAX || !sources.is_verbatim(id) => {
+            store.body(digest, &sources.read_again(id, digest)?)?
+        }
+        BodySource::File => store_streamed(digest, length, id, sources, store)?,
+    };
+
+    let etag = digest.etag();
+    content.forms.push(Form { coding: Coding::Identity, body, length, etag });
+    Ok(())
+}
+
+/// Stores the content of a large file while it is read, so that it is never in memory as a whole.
+fn store_streamed(
+    digest: &Digest,
+    length: u64,
+    id: SourceId,
+    sources: &Sources,
+    store: &mut Store,
+) -> Result<BodyId, Error> {
+    let file = sources.open(id)?;
+    let mut hashed = Hashed { file, hasher: blake3::Hasher::new(), failed: None };
+    let stored = store.body_from(digest, length, &mut hashed);
+    if let Some(source) = hashed.failed {
+        return Err(Error::Read { path: sources.full_path(id), source });
+    }
+
+    let body = match stored {
+        // The file was truncated.
+        Err(Error::Write { source: WriteError::Io(error), .. })
+            if error.kind() == ErrorKind::UnexpectedEof =>
+        {
+            return Err(sources.changing(id));
+        }
+        stored => stored?,
+    };
+    if hashed.hasher.finalize().as_bytes() != &digest.0 {
+        return Err(sources.changing(id));
+    }
+    Ok(body)
+}
+
+/// A file that is hashed while it is read. It keeps its read error, because the archive's error type has none.
+struct Hashed {
+    file: File,
+    hasher: blake3::Hasher,
+    failed: Option<std::io::Error>,
+}
+
+impl Read for Hashed {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.file.read(buffer) {
+            Ok(bytes) => {
+                self.hasher.update(&buffer[..bytes]);
+                Ok(bytes)
+            }
+            Err(error) => {
+                let kind = error.kind();
+                self.failed = Some(error);
+                Err(kind.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Cache of digests of source files between builds, so that unchanged files aren't read again.
+//!
+//! One file, which is loaded and replaced as a whole. An entry is valid if the file at its absolute path still has exactly
+//! the same stamp. A file that was modified within two seconds before the build isn't stored, because it could be modified
+//! again within the same tick of the file system's clock. That is the only use of the clock. A damaged cache, or one of
+//! another version, counts as empty.
+//!
+//! It also stores which compressed results have been verified, so that each is decoded once. Because the cache is trusted,
+//! it is used only if no other user (except root) can write to it. A cache of another machine has other inodes and matches
+//! nothing. Problems are warnings.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cannery_archive::Digest;
+use cannery_base::{FileStamp, FileVersion};
+
+use crate::contents::compress_cache::ResultKey;
+use crate::ground::diagnostic::Diagnostic;
+use crate::ground::temporary;
+use crate::settings::error::Error;
+use crate::settings::options::Encoder;
+use crate::sources::source_facts::{Probe, SourceFacts};
+
+/// Magic bytes. The digit is the version of the format.
+const MAGIC: &[u8; 8] = b"CANRSRC3";
+
+/// Files younger than this, in nanoseconds, aren't stored: the coarsest file systems have a resolution of two seconds.
+const RACY_NS: i128 = 2_000_000_000;
+
+/// Permissions of the file, which is trusted.
+const MODE: u32 = 0o600;
+
+/// Permission bits that let others write.
+const OTHERS_WRITE: u32 = 0o022;
+
+const UTF8: u8 = 1 << 0;
+const FINGERPRINTED: u8 = 1 << 1;
+const PROBED: u8 = 1 << 2;
+const COMPRESSIBLE: u8 = 1 << 3;
+
+/// Length of an entry without its path: length of the path, stamp, digest, flags.
+const ENTRY_BYTES: usize = 4 + 56 + Digest::BYTES + 1;
+
+/// A file with this stamp has these properties.
+type Entry = (FileStamp, SourceFacts);
+
+/// Entries by absolute path.
+type Entries = BTreeMap<Box<[u8]>, Entry>;
+
+/// Digests of verified results of compression.
+pub(crate) type Verified = BTreeMap<ResultKey, Digest>;
+
+/// The content of the file.
+#[derive(Debug, Default)]
+struct Memory {
+    entries: Entries,
+    verified: Verified,
+}
+
+/// The cache.
+#[derive(Debug)]
+pub(crate) struct SourcesCache {
+    place: PathBuf,
+    memory: Memory,
+    /// Start of the build in nanoseconds since 1970.
+    began_ns: i128,
+    /// Why the existing file isn't used.
+    unused: Option<String>,
+}
+
+impl SourcesCache {
+    /// Loads the cache at `place`; an empty one if there is none, or none that can be trusted.
+    ///
+    /// # Errors
+    /// Returns an error if something other than a file has that name.
+    pub(crate) fn load(place: &Path) -> Result<SourcesCache, Error> {
+        let (bytes, unused) = match read(place) {
+            Ok(bytes) => (bytes, None),
+            Err(Unusable::Missing) => (Vec::new(), None),
+            Err(Unusable::Kind(error)) => return Err(Error::cache(place)(error)),
+            Err(Unusable::Warning(why)) => (Vec::new(), Some(why)),
+        };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let began_ns =
+            i128::try_from(since_1970.as_nanos()).expect("2^64 seconds are fewer than 2^127 nanoseconds");
+        let memory = decode(&bytes).unwrap_or_default();
+        Ok(SourcesCache { place: place.to_owned(), memory, began_ns, unused })
+    }
+
+    /// Returns the properties of the file at this absolute path, if it still has this stamp.
+    pub(crate) fn find(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
+        self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
+    }
+
+    /// Returns the digest of a verified result of compression.
+    pub(crate) fn verified(&self, key: &ResultKey) -> Option<&Digest> {
+        self.memory.verified.get(key)
+    }
+
+    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified`, and
+    /// writes the cache. Returns warnings.
+    pub(crate) fn replace(
+        mut self,
+        root: &[u8],
+        files: impl Iterator<Item = (Box<[u8]>, FileStamp, SourceFacts)>,
+        verified: Verified,
+    ) -> Vec<Diagnostic> {
+        let Memory { entries, verified: known } = &mut self.memory;
+        entries.retain(|path, _| !path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")));
+        let racy_ns = self.began_ns - RACY_NS;
+        let settled = files.filter(|(_, stamp, _)| stamp.version.modified_ns.max(stamp.changed_ns) < racy_ns);
+        entries.extend(settled.map(|(path, stamp, facts)| (path, (stamp, facts))));
+
+        // Results of contents that no file has any more are dropped.
+        known.extend(verified);
+        let contents: HashSet<Digest> = entries.values().map(|(_, facts)| facts.digest).collect();
+        known.retain(|key, _| contents.contains(&key.content));
+
+        let mut name = self.place.clone().into_os_string();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let written = temporary::write_whole(name.into(), &self.place, MODE, &[&encode(&self.memory)]);
+        let warning =
+            |code, message: String| Diagnostic::warning(self.place.as_os_str().as_bytes(), code, message);
+        let unused = self.unused.iter().map(|why| {
+            warning("cache-unused", format!("the sources cache was not used, and is made again: {why}"))
+        });
+        let unwritten = written.err().map(|error| {
+            let message =
+                format!("the sources cache cannot be written, so the next build reads all files: {error}");
+            warning("cache-unwritable", message)
+        });
+        unused.chain(unwritten).collect()
+    }
+}
+
+/// Why no cache can be used.
+enum Unusable {
+    /// There is none.
+    Missing,
+    /// Something else has its name.
+    Kind(io::Error),
+    /// It can't be read, or must not be trusted.
+    Warning(String),
+}
+
+/// Returns the bytes of the file, if no other user can have written them.
+fn read(place: &Path) -> Result<Vec<u8>, Unusable> {
+    let failed = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound => Unusable::Missing,
+        _ => Unusable::Warning(error.to_string()),
+    };
+    let metadata = fs::metadata(place).map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(Unusable::Kind(ErrorKind::IsADirectory.into()));
+    }
+    if !metadata.is_file() {
+        return Err(Unusable::Kind(io::Error::other("it is not a regular file")));
+    }
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(Unusable::Warning(format!("it belongs to another user ({owner})")));
+    }
+    if metadata.mode() & OTHERS_WRITE != 0 {
+        let mode = metadata.mode() & 0o777;
+        return Err(Unusable::Warning(format!("other users can write it (mode {mode:o})")));
+    }
+    fs::read(place).map_err(failed)
+}
+
+fn encode(memory: &Memory) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&(memory.entries.len() as u64).to_le_bytes());
+    for (path, (stamp, facts)) in &memory.entries {
+        let path_bytes = u32::try_from(path.len()).expect("the kernel limits paths to 4,096 bytes");
+        out.extend_from_slice(&path_bytes.to_le_bytes());
+
+        out.extend_from_slice(&stamp.version.size.to_le_bytes());
+        out.extend_from_slice(&stamp.version.modified_ns.to_le_bytes());
+        out.extend_from_slice(&stamp.changed_ns.to_le_bytes());
+        out.extend_from_slice(&stamp.version.device.to_le_bytes());
+        out.extend_from_slice(&stamp.version.inode.to_le_bytes());
+
+        out.extend_from_slice(&facts.digest.0);
+        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+        let probe = match facts.probe {
+            Probe::Missing => 0,
+            Probe::Incompressible => PROBED,
+            Probe::Compressible => PROBED | COMPRESSIBLE,
+        };
+        out.push(flag(facts.utf8, UTF8) | flag(facts.fingerprinted, FINGERPRINTED) | probe);
+        out.extend_from_slice(path);
+    }
+
+    for (key, digest) in &memory.verified {
+        out.extend_from_slice(&key.content.0);
+        out.push(key.encoder as u8);
+        out.extend_from_slice(&key.level.to_le_bytes());
+        out.extend_from_slice(&digest.0);
+    }
+
+    let digest = Digest::of(&out);
+    out.extend_from_slice(&digest.0);
+    out
+}
+
+/// Decodes the file, if its digest is correct.
+fn decode(bytes: &[u8]) -> Option<Memory> {
+    let (written, digest) = bytes.split_last_chunk::<{ Digest::BYTES }>()?;
+    if Digest::of(written).0 != *digest {
+        return None;
+    }
+    let mut rest = written.strip_prefix(MAGIC)?;
+
+    let count = u64::from_le_bytes(take(&mut rest)?);
+    // The capacity comes from the length of the file, because the count is not checked.
+    let mut entries = Vec::with_capacity(rest.len() / (ENTRY_BYTES + 48));
+    for _ in 0..count {
+        entries.push(decode_entry(&mut rest)?);
+    }
+
+    let mut verified = Verified::new();
+    while !rest.is_empty() {
+        let content = Digest(take(&mut rest)?);
+        let [encoder] = take(&mut rest)?;
+        let encoder = *Encoder::ALL.get(usize::from(encoder))?;
+        let level = i32::from_le_bytes(take(&mut rest)?);
+        verified.insert(ResultKey { content, encoder, level }, Digest(take(&mut rest)?));
+    }
+    Some(Memory { entries: entries.into_iter().collect(), verified })
+}
+
+/// Decodes the path of a file, its stamp and its facts.
+fn decode_entry(rest: &mut &[u8]) -> Option<(Box<[u8]>, Entry)> {
+    let path_bytes = u32::from_le_bytes(take(rest)?) as usize;
+
+    let size = u64::from_le_bytes(take(rest)?);
+    let modified_ns = i128::from_le_bytes(take(rest)?);
+    let changed_ns = i128::from_le_bytes(take(rest)?);
+    let device = u64::from_le_bytes(take(rest)?);
+    let inode = u64::from_le_bytes(take(rest)?);
+    let version = FileVersion { device, inode, size, modified_ns };
+    let stamp = FileStamp { version, changed_ns };
+
+    let digest = Digest(take(rest)?);
+    let [flags] = take(rest)?;
+    let facts = SourceFacts {
+        digest,
+        utf8: flags & UTF8 != 0,
+        fingerprinted: flags & FINGERPRINTED != 0,
+        probe: match (flags & PROBED != 0, flags & COMPRESSIBLE != 0) {
+            (false, _) => Probe::Missing,
+            (true, false) => Probe::Incompressible,
+            (true, true) => Probe::Compressible,
+        },
+    };
+
+    let (path, after) = rest.split_at_checked(path_bytes)?;
+    *rest = after;
+    Some((path.into(), (stamp, facts)))
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, after) = rest.split_first_chunk::<N>()?;
+    *rest = after;
+    Some(*taken)
+}
+
+#[cfg(test)]
+mod tests;

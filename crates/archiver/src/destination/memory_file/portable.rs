@@ -1,0 +1,36 @@
+//! Files in memory on systems without `memfd_create(2)`: temporary files that are unlinked at once.
+
+use std::fs::File;
+use std::io;
+
+use crate::ground::temporary::create_unlinked;
+
+/// Creates an empty file, open for reading and writing.
+///
+/// # Errors
+/// Returns the error of the system if the file can't be created.
+pub(crate) fn create() -> io::Result<File> {
+    create_unlinked(&std::env::temp_dir())
+}
+
+/// Does nothing: without a name, other processes can't open the file.
+///
+/// # Errors
+/// None.
+pub(crate) fn protect(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn file_has_no_name() {
+        let file = create().unwrap();
+        protect(&file).unwrap();
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+    }
+}

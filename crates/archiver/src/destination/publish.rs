@@ -1,0 +1,178 @@
+//! Atomic replacement of an archive, or of a program with one: temporary file, fsync, rename, fsync of the directory.
+//!
+//! The temporary file is in the archive's directory and is removed when a build fails or is interrupted. A running build
+//! holds a lock on it, so that the next build in the same directory can remove files that killed builds have left, whatever
+//! the name of their archive.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::ground::temporary::Temporary;
+use crate::settings::error::Error;
+
+/// Permissions of a new archive, subject to the umask.
+const MODE: u32 = 0o644;
+
+/// Suffix of temporary files, which no other program uses.
+const SUFFIX: &[u8] = b".cannery.tmp";
+
+/// Maximum number of names to try for a temporary file.
+const NAMES_MAX: u32 = 100;
+
+/// Replaces the file at `path` by what `write` writes, as a whole or not at all. It keeps its permissions; those of a new
+/// file are `mode`, subject to the umask.
+///
+/// # Errors
+/// The path does not name a file, or the file cannot be written. Then the old file is unchanged.
+pub fn replace_file(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), Error> {
+    let mut staging = Staging { mode, ..Staging::beside(path)? };
+    let file = staging.create()?;
+    write(&file).map_err(|error| Error::write(&staging.archive)(error.into()))?;
+    staging.publish(&file)
+}
+
+/// Where a build writes until its archive is complete.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    /// The archive's path, with symlinks resolved.
+    archive: PathBuf,
+    /// Permissions of a new file, subject to the umask.
+    mode: u32,
+    /// The existing temporary files.
+    temporary: Vec<Temporary>,
+}
+
+impl Staging {
+    /// Prepares to replace the archive at `path`, and removes temporary files that killed builds have left.
+    pub(crate) fn beside(path: &Path) -> Result<Staging, Error> {
+        // A symlink to an archive is kept, and its target replaced.
+        let archive = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match fs::metadata(&archive) {
+            Ok(found) if found.is_dir() => {
+                return Err(Error::usage(&archive, "is a folder; name a file"));
+            }
+            Ok(found) if !found.is_file() => {
+                return Err(Error::usage(&archive, "is not a regular file, so it cannot be replaced by one"));
+            }
+            Ok(_) | Err(_) => {}
+        }
+        if archive.file_name().is_none() {
+            return Err(Error::usage(&archive, "does not name a file"));
+        }
+
+        let staging = Staging { archive, mode: MODE, temporary: Vec::new() };
+        staging.remove_stale();
+        Ok(staging)
+    }
+
+    /// Returns the archive's path.
+    pub(crate) fn archive_path(&self) -> &Path {
+        &self.archive
+    }
+
+    /// Creates a temporary file, open for reading and writing.
+    pub(crate) fn create(&mut self) -> Result<File, Error> {
+        self.create_locked().map_err(|error| Error::write(&self.archive)(error.into()))
+    }
+
+    fn create_locked(&mut self) -> io::Result<File> {
+        for serial in 0..NAMES_MAX {
+            let path = self.folder().join(self.temporary_name(serial));
+            let (temporary, file) = match Temporary::create(path.clone(), self.mode) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                created => created?,
+            };
+
+            // Another build may have removed the file before it was locked.
+            let is_ours =
+                file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| is_same_file(&found, &file));
+            if is_ours {
+                self.temporary.push(temporary);
+                return Ok(file);
+            }
+            // The name now belongs to another build.
+            temporary.forget();
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Removes all temporary files but the newest, into which the others have been copied.
+    pub(crate) fn drop_older(&mut self) {
+        let newest = self.temporary.pop();
+        self.temporary.clear();
+        self.temporary.extend(newest);
+    }
+
+    /// Makes `file`, the newest temporary file, the archive.
+    pub(crate) fn publish(mut self, file: &File) -> Result<(), Error> {
+        self.replace_archive(file).map_err(|error| Error::write(&self.archive)(error.into()))
+    }
+
+    fn replace_archive(&mut self, file: &File) -> io::Result<()> {
+        if let Ok(old) = fs::metadata(&self.archive) {
+            file.set_permissions(old.permissions())?;
+        }
+
+        file.sync_all()?;
+        self.temporary.pop().ok_or(io::ErrorKind::NotFound)?.persist(&self.archive)?;
+        // Without this, a crash could restore the old directory entry.
+        File::open(self.folder())?.sync_all()
+    }
+
+    fn folder(&self) -> &Path {
+        match self.archive.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    fn name(&self) -> &OsStr {
+        self.archive.file_name().unwrap_or_default()
+    }
+
+    /// Returns the name of a temporary file: `.NAME.PID.SERIAL.cannery.tmp`.
+    fn temporary_name(&self, serial: u32) -> OsString {
+        let mut name = OsString::from(".");
+        name.push(self.name());
+        name.push(format!(".{}.{serial}", std::process::id()));
+        name.push(OsStr::from_bytes(SUFFIX));
+        name
+    }
+
+    /// Removes temporary files that no process has locked. Errors are ignored, because leftover files are harmless.
+    fn remove_stale(&self) {
+        let Ok(entries) = fs::read_dir(self.folder()) else { return };
+        for entry in entries.flatten().filter(|entry| is_temporary_name(&entry.file_name())) {
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            let is_stale = is_file && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+            if is_stale {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Returns `true` for the name of a temporary file of any archive: two numbers before the suffix.
+fn is_temporary_name(name: &OsStr) -> bool {
+    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let Some(numbered) = name.as_bytes().strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX)) else {
+        return false;
+    };
+    let mut parts = numbered.rsplit(|byte| *byte == b'.');
+    parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number) && parts.next().is_some()
+}
+
+fn is_same_file(found: &fs::Metadata, file: &File) -> bool {
+    file.metadata().is_ok_and(|opened| (opened.dev(), opened.ino()) == (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests;

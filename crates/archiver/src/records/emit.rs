@@ -1,0 +1,489 @@
+//! Writes the records of paths and scopes.
+//!
+//! The bodies are in the archive already, and the routes are decided.
+
+use cannery_archive::{
+    Coding, HeaderEffect, Key, KeyBuffer, NewHeaderRule, NewRecord, NewRepresentation, NewRule, NewScope,
+    Origin, Piece, WriteError, Writer,
+};
+use cannery_site::{is_asset, suffix};
+use cannery_wire::response_head::override_bit;
+
+use crate::contents::content::Contents;
+use crate::ground::progress::Progress;
+use crate::records::render::{Heads, Look, RulePath, caching, is_unfit_for_preview, title_case};
+use crate::releases::carryover::{Carryover, WITHDRAWN_STATUS};
+use crate::routes::stand_ins::{StandIns, has_lifetime};
+use crate::routes::{HostId, Routes, Scope, Target, site_index};
+use crate::rulefiles::headers::{HeaderField, HeaderRule, is_single_valued};
+use crate::rulefiles::pattern::{Pattern, PatternPiece};
+use crate::rulefiles::redirects::{Action, RedirectRule, Template, TemplatePiece};
+use crate::settings::options::{LastModified, Options};
+use crate::sources::source::{SourceId, Sources};
+
+/// Writes all routes.
+pub(crate) struct Emission<'a> {
+    options: &'a Options,
+    sources: &'a Sources,
+    contents: &'a Contents,
+    routes: &'a Routes,
+    stand_ins: &'a StandIns,
+    heads: Heads<'a>,
+}
+
+/// The fields that header rules set for each site.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) headers: &'a [Vec<HeaderRule>],
+    pub(crate) stand_ins: &'a StandIns,
+}
+
+/// Counts for the report.
+#[derive(Debug, Default)]
+pub(crate) struct Emitted {
+    pub(crate) aliases: u64,
+    pub(crate) redirects: u64,
+    pub(crate) heads: u64,
+}
+
+/// The head of the response for withdrawn paths.
+const WITHDRAWN: Look<'static> = Look {
+    status: WITHDRAWN_STATUS,
+    media_type: "text/plain",
+    charset: true,
+    coding: Coding::Identity,
+    negotiable: false,
+    varies_by_intent: false,
+    cache_control: Some("no-store"),
+};
+
+/// Returns upper bounds of the bytes and records of paths, scopes and hidden files.
+pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u64, u64) {
+    // Per path: record header, host and key, then representations; all with 64-bit numbers.
+    let representations = options.encoders.len() as u64 + 1;
+    let path_bytes = routes.paths.keys().map(|(host, key)| {
+        let host_bytes = routes.host_name(*host).map_or(0, |name| name.len() + 2);
+        (16 + host_bytes + key.len() + 5) as u64 + representations * (17 + 24)
+    });
+    let rule_bytes = routes.rules.iter().map(|rule| rule_bytes(rule) + representations * 41);
+    let hidden_bytes = routes.hidden.iter().map(|id| sources.path(*id).len() as u64 + 40);
+    let bytes = path_bytes.chain(rule_bytes).chain(hidden_bytes).sum();
+    (bytes, (routes.paths.len() + routes.scopes.len() + routes.hidden.len()) as u64)
+}
+
+/// Returns an upper bound of a rule's bytes.
+fn rule_bytes(rule: &RedirectRule) -> u64 {
+    let literals = |template: &Template| -> usize {
+        let literal = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Literal(bytes) => bytes.len() + 3,
+            TemplatePiece::Capture(_) => 2,
+        };
+        template.pieces.iter().map(literal).sum()
+    };
+    let target = match &rule.action {
+        Action::Redirect { target, query, fragment, .. } => {
+            literals(target)
+                + query.as_ref().map_or(0, |query| literals(query) + 4)
+                + fragment.as_ref().map_or(0, String::len)
+        }
+        Action::Rewrite { path, .. } => literals(path),
+    };
+    let pattern = rule.source.pieces.iter().map(|piece| match piece {
+        PatternPiece::Literal(bytes) => bytes.len() + 3,
+        PatternPiece::Placeholder | PatternPiece::Splat => 2,
+    });
+    (target + pattern.sum::<usize>() + 64) as u64
+}
+
+/// A source as it is sent in a response.
+struct Delivery<'p> {
+    id: SourceId,
+    status: u16,
+    /// The path for which header rules are merged into the heads. `None` if the server applies the rules.
+    path: Option<RulePath<'p>>,
+    origin: Origin,
+}
+
+impl Delivery<'_> {
+    /// A page in place of paths that aren't known at build time.
+    fn without_path(id: SourceId, status: u16) -> Delivery<'static> {
+        Delivery { id, status, path: None, origin: Origin::Alias }
+    }
+
+    /// Returns `true` for the page of a rule, a fallback page and an error page.
+    fn is_stand_in(&self) -> bool {
+        self.path.is_none() || self.origin == Origin::Rule
+    }
+}
+
+impl<'a> Emission<'a> {
+    pub(crate) fn new(
+        options: &'a Options,
+        sources: &'a Sources,
+        contents: &'a Contents,
+        routes: &'a Routes,
+        Rules { headers, stand_ins }: Rules<'a>,
+    ) -> Emission<'a> {
+        let heads = Heads::new(options, headers);
+        Emission { options, sources, contents, routes, stand_ins, heads }
+    }
+
+    /// Writes all records except bodies and the manifest.
+    pub(crate) fn run(
+        mut self,
+        writer: &mut Writer,
+        carried: &Carryover,
+        progress: &dyn Progress,
+    ) -> Result<Emitted, WriteError> {
+        self.number_lines(carried);
+
+        let mut emitted = Emitted::default();
+        let mut buffer = KeyBuffer::new();
+        for ((host, key), route) in &self.routes.paths {
+            let path = self.rule_path(*host, key, route.origin);
+            let record = match &route.target {
+                Target::Source { id, status } => {
+                    let origin = route.origin;
+                    let delivery = Delivery { id: *id, status: *status, path: Some(path), origin };
+                    self.resource(writer, &delivery)?
+                }
+                Target::Rule(place) => {
+                    emitted.redirects += 1;
+                    let rule = &self.routes.rules[*place as usize];
+                    self.redirect(writer, *host, Some(path), rule)?
+                }
+            };
+            emitted.aliases += u64::from(route.origin == Origin::Alias);
+            // The key was made from this path, so it is valid.
+            let Ok(key) = Key::from_file(&key[1..], &mut buffer) else { continue };
+            writer.path(self.routes.host_name(*host), key, &record)?;
+            progress.advance(1);
+        }
+        self.carried(writer, carried)?;
+
+        for ((host, folder), scope) in &self.routes.scopes {
+            let scope = self.scope(writer, *host, folder, scope)?;
+            let Ok(key) = Key::from_file(&folder[1..], &mut buffer) else { continue };
+            writer.scope(self.routes.host_name(*host), key, &scope)?;
+        }
+
+        if !self.options.exclude_file_listing {
+            for id in &self.routes.hidden {
+                let (content, _) = self.contents.source_content(*id);
+                let identity = content.forms.iter().find(|form| form.coding == Coding::Identity);
+                // Control files are stored uncompressed, whatever the encoders are.
+                if let Some(form) = identity {
+                    writer.source(self.sources.path(*id), form.body)?;
+                }
+            }
+        }
+        emitted.heads = self.heads.count();
+        Ok(emitted)
+    }
+
+    /// Counts how often each header line is used, before the first head is written.
+    fn number_lines(&mut self, carried: &Carryover) {
+        let routes = self.routes;
+        for ((host, key), route) in &routes.paths {
+            let path = Some(self.rule_path(*host, key, route.origin));
+            match &route.target {
+                Target::Source { id, status } => {
+                    self.note(&Delivery { id: *id, status: *status, path, origin: route.origin });
+                }
+                Target::Rule(place) => self.note_rule(*host, path, &routes.rules[*place as usize]),
+            }
+        }
+
+        for head in carried.paths.iter().flat_map(|path| path.forms.iter().map(|(_, head)| head)) {
+            self.heads.note_head(head.clone());
+        }
+        if carried.withdrawn_body.is_some() {
+            self.heads.note(WITHDRAWN, None);
+        }
+        for (host, key) in &carried.withdrawn {
+            if let Some(id) = routes.nearest_error_page(*host, key, WITHDRAWN_STATUS) {
+                self.note(&self.withdrawn_page(id, *host, key));
+            }
+        }
+
+        for ((host, _), scope) in &routes.scopes {
+            for (_, id) in &scope.fallbacks {
+                self.note(&Delivery::without_path(*id, 200));
+            }
+            for (status, id) in &scope.error_pages {
+                self.note(&Delivery::without_path(*id, *status));
+            }
+            for ordinal in &scope.rules {
+                self.note_rule(*host, None, &routes.rules[*ordinal as usize]);
+            }
+        }
+
+        self.heads.number();
+    }
+
+    fn note_rule(&mut self, host: HostId, path: Option<RulePath<'_>>, rule: &RedirectRule) {
+        if let Action::Rewrite { status, path: target } = &rule.action
+            && let Some(id) = self.constant_source(host, target, *status)
+        {
+            self.note(&Delivery { id, status: *status, path, origin: Origin::Rule });
+        }
+    }
+
+    fn note(&mut self, delivery: &Delivery<'_>) {
+        let look = self.look(delivery);
+        for form in &self.contents.source_content(delivery.id).0.forms {
+            self.heads.note(Look { coding: form.coding, ..look }, delivery.path);
+        }
+    }
+
+    /// Returns the site's error page for a withdrawn path.
+    fn withdrawn_page<'p>(&self, id: SourceId, host: HostId, path: &'p [u8]) -> Delivery<'p>
+    where
+        'a: 'p,
+    {
+        let path = self.rule_path(host, path, Origin::Rule);
+        Delivery { id, status: WITHDRAWN_STATUS, path: Some(path), origin: Origin::Rule }
+    }
+
+    fn rule_path<'p>(&self, host: HostId, path: &'p [u8], origin: Origin) -> RulePath<'p>
+    where
+        'a: 'p,
+    {
+        let routes: &'a Routes = self.routes;
+        // A listing changes with every file of its folder, so rules for these don't decide how it is cached.
+        let is_rewritten = matches!(origin, Origin::Rule | Origin::Generated);
+        RulePath { site: site_index(host), host: routes.host_name(host), path, is_rewritten }
+    }
+
+    /// Returns the properties of the heads of a source, except the coding.
+    fn look(&self, delivery: &Delivery<'_>) -> Look<'a> {
+        let Delivery { id, status, .. } = *delivery;
+        let (content, known) = self.contents.source_content(id);
+        let source_path = self.sources.type_path(id);
+        let media_type = self.options.media_types.of(source_path);
+        let cache_control = if delivery.is_stand_in() {
+            self.stand_ins.caching(self.options, id, source_path, media_type, status)
+        } else {
+            caching(self.options, source_path, media_type, known.fingerprinted, status)
+        };
+        // Whether such a page answers depends on the request (see `cannery_site::Intent`).
+        let is_chosen_page = delivery.path.is_none() && !is_asset(suffix(source_path));
+        Look {
+            status,
+            media_type: media_type.text,
+            charset: media_type.charset && known.utf8,
+            coding: Coding::Identity,
+            negotiable: content.forms.iter().any(|form| form.coding != Coding::Identity),
+            varies_by_intent: is_chosen_page && cache_control.is_some_and(has_lifetime),
+            cache_control,
+        }
+    }
+
+    /// Writes the paths carried from earlier releases, with their original heads, and the withdrawn ones.
+    fn carried(&mut self, writer: &mut Writer, carried: &Carryover) -> Result<(), WriteError> {
+        let mut buffer = KeyBuffer::new();
+        if let Some(form) = &carried.withdrawn_body {
+            let head = self.heads.of(writer, WITHDRAWN, None)?;
+            let page = NewRepresentation { coding: form.coding, etag: form.etag, body: form.body, head };
+            for (host, key) in &carried.withdrawn {
+                let record = match self.routes.nearest_error_page(*host, key, WITHDRAWN_STATUS) {
+                    Some(id) => self.resource(writer, &self.withdrawn_page(id, *host, key))?,
+                    None => NewRecord::Resource {
+                        status: WITHDRAWN_STATUS,
+                        origin: Origin::Rule,
+                        modified: None,
+                        representations: vec![page],
+                    },
+                };
+                let name = key.strip_prefix(b"/").unwrap_or(key);
+                let Ok(key) = Key::from_file(name, &mut buffer) else { continue };
+                writer.path(self.routes.host_name(*host), key, &record)?;
+            }
+        }
+        for path in &carried.paths {
+            let mut representations = Vec::with_capacity(path.forms.len());
+            for (form, head) in &path.forms {
+                representations.push(NewRepresentation {
+                    coding: form.coding,
+                    etag: form.etag,
+                    body: form.body,
+                    head: self.heads.write(writer, head.clone())?,
+                });
+            }
+            let record = NewRecord::Resource {
+                status: 200,
+                origin: Origin::Carried,
+                modified: path.modified,
+                representations,
+            };
+            // Only a forged archive has an invalid key, and no request can reach it.
+            let name = path.key.strip_prefix(b"/").unwrap_or(&path.key);
+            let Ok(key) = Key::from_file(name, &mut buffer) else { continue };
+            writer.path(self.routes.host_name(path.host), key, &record)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the record of a source, and writes the heads of its representations.
+    fn resource(
+        &mut self,
+        writer: &mut Writer,
+        delivery: &Delivery<'_>,
+    ) -> Result<NewRecord<'a>, WriteError> {
+        let Delivery { id, status, path, origin } = *delivery;
+        let (content, _) = self.contents.source_content(id);
+        let look = self.look(delivery);
+        let mut representations = Vec::with_capacity(content.forms.len());
+        for form in &content.forms {
+            let head = self.heads.of(writer, Look { coding: form.coding, ..look }, path)?;
+            representations.push(NewRepresentation {
+                coding: form.coding,
+                etag: form.etag,
+                body: form.body,
+                head,
+            });
+        }
+        let modified = match self.options.last_modified {
+            LastModified::None => None,
+            LastModified::Files => self.sources.modified(id),
+            LastModified::At(seconds) => Some(seconds),
+        };
+        Ok(NewRecord::Resource { status, origin, modified, representations })
+    }
+
+    /// Returns the record of everything that applies below a folder.
+    fn scope(
+        &mut self,
+        writer: &mut Writer,
+        host: HostId,
+        folder: &'a [u8],
+        scope: &'a Scope,
+    ) -> Result<NewScope<'a>, WriteError> {
+        let is_root = *folder == *b"/";
+        let own_site = is_root && self.routes.has_site(host);
+        let mut new = NewScope { own_site, ..NewScope::default() };
+
+        for (suffix, id) in &scope.fallbacks {
+            let page = self.resource(writer, &Delivery::without_path(*id, 200))?;
+            new.fallbacks.push((suffix, page));
+        }
+        for (status, id) in &scope.error_pages {
+            let page = self.resource(writer, &Delivery::without_path(*id, *status))?;
+            new.error_pages.push((*status, page));
+        }
+
+        for ordinal in &scope.rules {
+            let rule = &self.routes.rules[*ordinal as usize];
+            let record = self.redirect(writer, host, None, rule)?;
+            new.rules.push(NewRule {
+                ordinal: *ordinal,
+                force: rule.force,
+                pages_only: rule.pages_only,
+                pattern: pattern(&rule.source, folder.len()),
+                record,
+            });
+        }
+
+        // A host that has rules but no site uses the default site's header rules.
+        if is_root && (host.is_none() || own_site) {
+            let rules = (0..).zip(self.heads.rules(site_index(host)));
+            new.header_rules =
+                rules.map(|(ordinal, rule)| header_rule(ordinal, rule, self.options.preview)).collect();
+        }
+        Ok(new)
+    }
+
+    /// Returns the record of a rule's response.
+    fn redirect(
+        &mut self,
+        writer: &mut Writer,
+        host: HostId,
+        path: Option<RulePath<'_>>,
+        rule: &'a RedirectRule,
+    ) -> Result<NewRecord<'a>, WriteError> {
+        match &rule.action {
+            Action::Redirect { status, target, query, fragment } => {
+                let mut target = pieces(target);
+                if let Some(query) = query {
+                    target.push(Piece::Literal(b"?"));
+                    target.extend(pieces(query));
+                }
+                let fragment = fragment.as_deref().unwrap_or_default().as_bytes();
+                Ok(NewRecord::Redirect { status: *status, has_query: query.is_some(), fragment, target })
+            }
+            Action::Rewrite { status, path: target } => match self.constant_source(host, target, *status) {
+                Some(id) => {
+                    self.resource(writer, &Delivery { id, status: *status, path, origin: Origin::Rule })
+                }
+                None => Ok(NewRecord::Rewrite { status: *status, path: pieces(target) }),
+            },
+        }
+    }
+
+    /// Returns the source of a rewrite without captures.
+    fn constant_source(&self, host: HostId, path: &Template, status: u16) -> Option<SourceId> {
+        let source = self.routes.source_at(host, &path.constant()?);
+        source.or_else(|| self.routes.status_texts.get(&status).copied())
+    }
+}
+
+/// Converts a rule of `_headers` to its record.
+fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<'_> {
+    let is_unfit = |name: &str| preview && is_unfit_for_preview(name);
+
+    // A value that refers to the path was expanded for each known path.
+    let is_constant = |field: &&HeaderField| !is_unfit(field.name()) && !rule.is_reference(field);
+    let fields = rule.fields.iter().filter(is_constant).filter_map(|field| {
+        let (effect, value) = match field {
+            HeaderField::Remove { .. } => (HeaderEffect::Remove, Vec::new()),
+            HeaderField::Set { name, value } if name == "vary" => {
+                // The server adds `Accept-Encoding` where it applies.
+                let names = value.split(',').map(str::trim);
+                let names: Vec<&str> =
+                    names.filter(|name| !name.eq_ignore_ascii_case("accept-encoding")).collect();
+                (HeaderEffect::Join, names.join(", ").into_bytes())
+            }
+            HeaderField::Set { name, value } => {
+                let effect = match name.as_str() {
+                    "set-cookie" => HeaderEffect::Line,
+                    name if is_single_valued(name) => HeaderEffect::Replace,
+                    _ => HeaderEffect::Join,
+                };
+                (effect, value.clone().into_bytes())
+            }
+        };
+
+        let has_no_effect = value.is_empty() && effect != HeaderEffect::Remove;
+        let name = title_case(field.name()).into_bytes();
+        (!has_no_effect).then(|| (effect, override_bit(field.name()), name, value))
+    });
+
+    let host = rule.host.as_deref().unwrap_or_default().as_bytes();
+    NewHeaderRule { ordinal, host, pattern: pattern(&rule.pattern, 1), fields: fields.collect() }
+}
+
+/// Returns the pieces of a pattern after the folder of its scope.
+fn pattern(pattern: &Pattern, covered: usize) -> Vec<Piece<'_>> {
+    let mut captures = 0;
+    let mut capture = |piece: fn(u8) -> Piece<'static>| {
+        captures += 1;
+        piece(captures - 1)
+    };
+    let pieces = pattern.pieces.iter().enumerate().map(|(place, piece)| match piece {
+        PatternPiece::Literal(literal) if place == 0 => {
+            Piece::Literal(&literal[covered.min(literal.len())..])
+        }
+        PatternPiece::Literal(literal) => Piece::Literal(literal),
+        PatternPiece::Placeholder => capture(Piece::Capture),
+        PatternPiece::Splat => capture(Piece::Splat),
+    });
+    pieces.filter(|piece| *piece != Piece::Literal(b"")).collect()
+}
+
+fn pieces(template: &Template) -> Vec<Piece<'_>> {
+    let pieces = template.pieces.iter().map(|piece| match piece {
+        TemplatePiece::Literal(literal) => Piece::Literal(literal),
+        TemplatePiece::Capture(number) => Piece::Capture(*number),
+    });
+    pieces.collect()
+}

@@ -1,0 +1,240 @@
+//! Fingerprinted names of build tools.
+//!
+//! Some tools hash their input, or the content before other names were inserted. [`fingerprint`](crate::properties::fingerprint) can't
+//! verify such a name. Here we trust it if one of these shows that a tool made it:
+//!
+//! - its folder: `_app/immutable/` is reserved for them, and so are names with a hash in `_next/static/` and `_astro/`;
+//! - a manifest in the tool's own format (`.vite/manifest.json` and the like) that lists it;
+//! - an entry point that Vite wrote into a page, and the imports from there;
+//! - earlier releases, in which a script of the same shape changed its name with its content.
+//!
+//! We never trust the names of pages, whether by their suffix or by the `Content-Type` of a header rule, of service workers and of
+//! manifests: a browser with a stale one can't learn of a new one. An
+//! earlier release that had other bytes under a name refutes it, whatever else speaks for it.
+//!
+//! Other names that look hashed are reported, with the flag that declares them immutable.
+
+mod evidence;
+mod manifests;
+mod names;
+pub(crate) mod vite;
+
+use std::collections::{BTreeMap, HashSet};
+
+use cannery_archive::{Key, KeyBuffer};
+
+use self::names::{folder_of, has_tool_hash, split};
+use crate::contents::content::Contents;
+use crate::ground::diagnostic::Diagnostic;
+use crate::hosts::site_path::{Site, site_of};
+use crate::properties::caching::is_service_worker;
+use crate::properties::classify::{essence, file_name};
+use crate::routes::{Routes, site_index};
+use crate::rulefiles::headers::{self, HeaderRule};
+use crate::settings::error::Error;
+use crate::settings::options::Options;
+use crate::sources::source::Sources;
+
+pub(crate) use self::evidence::{Evidence, source_path};
+
+/// Last segments of folders of build tools, and whether all names there are fingerprints. In the others, people may have files too.
+const TOOL_FOLDERS: [(&[u8], bool); 3] =
+    [(b"_next/static/", false), (b"_astro/", false), (b"_app/immutable/", true)];
+
+/// Maximum number of folders that are reported individually.
+const FOLDERS_REPORTED_MAX: usize = 5;
+
+/// Maximum number of files that are reported individually because they have changed.
+const CHANGED_REPORTED_MAX: usize = 10;
+
+/// Decides which names may be inferred to be fingerprints at all.
+#[derive(Clone, Copy)]
+pub(crate) struct InferableNames<'a> {
+    options: &'a Options,
+    /// Header rules of each site that set a media type, with the routes to find the site of a path.
+    typed: Option<(&'a Routes, &'a [Vec<HeaderRule>])>,
+}
+
+impl<'a> InferableNames<'a> {
+    pub(crate) fn new(options: &'a Options) -> InferableNames<'a> {
+        InferableNames { options, typed: None }
+    }
+
+    pub(crate) fn with_rules(
+        options: &'a Options,
+        routes: &'a Routes,
+        rules: &'a [Vec<HeaderRule>],
+    ) -> InferableNames<'a> {
+        let sets_type = |rule: &HeaderRule| rule.fields.iter().any(|field| field.name() == "content-type");
+        let typed = rules.iter().flatten().any(sets_type).then_some((routes, rules));
+        InferableNames { options, typed }
+    }
+
+    /// Returns `false` for pages, service workers and manifests.
+    pub(crate) fn may_infer(&self, path: &[u8]) -> bool {
+        let is_page_by_rule = || self.ruled_type(path).is_some_and(|text| is_entry_type(&text));
+        !is_entry_type(self.options.media_types.of(path).text)
+            && !is_service_worker(file_name(path))
+            && !is_page_by_rule()
+    }
+
+    /// Returns the media type that header rules give to a path of the source folder.
+    fn ruled_type(&self, path: &[u8]) -> Option<String> {
+        let (routes, rules) = self.typed?;
+        let (host, path) = match site_of(path) {
+            Site::Default(path) => (None, path),
+            Site::Host(name, path) => (routes.host_id(&name)?, path),
+            Site::Invalid(_) => return None,
+        };
+        let mut buffer = KeyBuffer::new();
+        let key = Key::from_file(path, &mut buffer).ok()?;
+        let merged = headers::merge(rules.get(site_index(host))?, routes.host_name(host), key.bytes());
+        merged.fields.into_iter().find(|(name, _)| name == "content-type").map(|(_, value)| value)
+    }
+}
+
+fn is_entry_type(text: &str) -> bool {
+    let entries = ["text/html", "application/xhtml+xml", "application/manifest+json", "text/cache-manifest"];
+    entries.iter().any(|entry| essence(text).trim().eq_ignore_ascii_case(entry))
+}
+
+/// Returns `true` for a name that a build tool has given to a file of its own folder.
+fn is_named_by_tool(path: &[u8]) -> bool {
+    TOOL_FOLDERS.iter().any(|(folder, is_whole)| {
+        let is_at =
+            |start: &usize| path[*start..].starts_with(folder) && (*start == 0 || path[*start - 1] == b'/');
+        (0..path.len())
+            .find(is_at)
+            .is_some_and(|start| *is_whole || has_tool_hash(&path[start + folder.len()..]))
+    })
+}
+
+/// Forgets verified digests in names that are no fingerprints all the same.
+pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, contents: &mut Contents) {
+    for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
+        content.fingerprinted &= names.may_infer(&file.path);
+    }
+}
+
+/// Marks files as fingerprinted if a tool made their names, and reports names that only look like it. Files that have changed
+/// under their name lose their mark.
+///
+/// # Errors
+///
+/// If a source can't be read.
+pub(crate) fn mark(
+    names: InferableNames<'_>,
+    sources: &Sources,
+    evidence: &mut Evidence,
+    contents: &mut Contents,
+) -> Result<Vec<Diagnostic>, Error> {
+    let listed = manifests::listed(&sources.root);
+    let chunks = vite::chunks(sources, names.options)?;
+    let mut unmarked: BTreeMap<&[u8], Unmarked<'_>> = BTreeMap::new();
+    let mut mutable_folders = HashSet::new();
+    let mut changed = Vec::new();
+    let mut newly_mutable = Vec::new();
+    for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
+        let path: &[u8] = &file.path;
+        if let Some(refuted) = evidence.refutation(path) {
+            if content.fingerprinted || refuted.immutable_in.is_some() {
+                changed.push(changed_file(path, content.fingerprinted, Some(refuted)));
+                newly_mutable.push(path.to_vec());
+            }
+            content.fingerprinted = false;
+        } else if content.fingerprinted && evidence.is_kept_mutable(path) {
+            changed.push(changed_file(path, true, None));
+            content.fingerprinted = false;
+        }
+        if content.fingerprinted {
+            continue;
+        }
+        let is_candidate =
+            names.may_infer(path) && evidence.refutation(path).is_none() && !evidence.is_kept_mutable(path);
+        if !is_candidate {
+            mutable_folders.insert(folder_of(path));
+        } else if is_named_by_tool(path)
+            || listed.contains(path)
+            || chunks.contains(path)
+            || evidence.has_fingerprinted(path)
+        {
+            content.fingerprinted = true;
+        } else if split(path).is_some() {
+            let unmarked = unmarked.entry(folder_of(path)).or_insert(Unmarked { count: 0, example: path });
+            unmarked.count += 1;
+        } else {
+            mutable_folders.insert(folder_of(path));
+        }
+    }
+
+    evidence.keep_mutable(&newly_mutable);
+
+    let mut remarks = report(&unmarked, &mutable_folders);
+    let more = changed.len().saturating_sub(CHANGED_REPORTED_MAX);
+    remarks.extend(changed.into_iter().take(CHANGED_REPORTED_MAX));
+    if more > 0 {
+        let message =
+            format!("{more} more files have other bytes than in an earlier release, and aren't immutable");
+        remarks.push(Diagnostic::warning(b".", "immutable-changed", message));
+    }
+    Ok(remarks)
+}
+
+/// Returns the warning about a file that is immutable by a flag, or was in an earlier release, and has changed.
+fn changed_file(path: &[u8], is_declared: bool, refuted: Option<&evidence::Refuted>) -> Diagnostic {
+    let name = String::from_utf8_lossy(path);
+    let immutable_in = refuted.and_then(|refuted| refuted.immutable_in);
+    let since =
+        refuted.map_or("an earlier release".to_owned(), |refuted| format!("release {}", refuted.serial));
+    let message = match immutable_in {
+        Some(serial) => format!(
+            "`{name}` has other bytes than in release {serial}, which sent it as immutable: clients keep those for up to a \
+             year. It isn't immutable any more; give it another name, and refer to that, so that all clients get the new bytes"
+        ),
+        None if is_declared => format!(
+            "`{name}` had other bytes in {since}, so it isn't sent as immutable, although `--immutable` matches it; rename it \
+             whenever it changes, or exclude it with `--immutable '!/{name}'`"
+        ),
+        None => format!("`{name}` had other bytes in {since}, so its name isn't a fingerprint"),
+    };
+    Diagnostic::warning(path, "immutable-changed", message)
+}
+
+/// The names in a folder that look hashed.
+struct Unmarked<'s> {
+    count: u64,
+    example: &'s [u8],
+}
+
+fn report(unmarked: &BTreeMap<&[u8], Unmarked<'_>>, mutable_folders: &HashSet<&[u8]>) -> Vec<Diagnostic> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let note = |(folder, Unmarked { count, example }): (&&[u8], &Unmarked<'_>)| {
+        let names =
+            if *count == 1 { "1 name here looks".to_owned() } else { format!("{count} names here look") };
+        let has_others = mutable_folders.iter().any(|other| other.starts_with(folder));
+        let pattern = match split(example) {
+            _ if folder.is_empty() && *count == 1 => text(example),
+            // Another file of the folder may well change.
+            Some((before, hash, after)) if has_others || folder.is_empty() => {
+                let separator = text(&before[before.len().saturating_sub(1).max(folder.len())..]);
+                format!("{}*{separator}{}{}", text(folder), "?".repeat(hash.len()), text(after))
+            }
+            _ => text(folder),
+        };
+        let message = format!(
+            "{names} fingerprinted (`{}`), but by no hash of the content, so clients ask again after an hour and \
+             no later release carries them; `--immutable '/{pattern}'` says that they never change",
+            text(&example[folder.len()..])
+        );
+        Diagnostic::note(if folder.is_empty() { b"." } else { folder }, "looks-fingerprinted", message)
+    };
+    let mut notes: Vec<Diagnostic> = unmarked.iter().take(FOLDERS_REPORTED_MAX).map(note).collect();
+    if let Some(more) = unmarked.len().checked_sub(FOLDERS_REPORTED_MAX).filter(|more| *more > 0) {
+        let message = format!("{more} more folders have names that look fingerprinted");
+        notes.push(Diagnostic::note(b".", "looks-fingerprinted", message));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

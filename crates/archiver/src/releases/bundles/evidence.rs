@@ -1,0 +1,329 @@
+//! Which names are fingerprints, as earlier releases show.
+//!
+//! A script or style sheet that is gone, while the same name with another hash is new, and no other file beside either has that
+//! name, shows the shape of a tool's names: folder, separator, length, digits and suffix. So does a script that an earlier release
+//! sent as immutable. All names of that shape count then, in the earlier releases too, unless they are words.
+//!
+//! An image, a font or a film counts only if it was such a pair itself, beside scripts of the same shape: `item-B08N5WRWNW.jpg` may be
+//! the number of an article. Documents and data never count.
+//!
+//! The folder of a wildcard host is spelled `_hosts/*.example.com/` here, even if it is `_hosts/_wildcard.example.com/` on disk.
+//!
+//! A name that stood for other bytes in an earlier release is refuted, whatever it looks like.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+
+use cannery_archive::{Archive, Coding, Corrupt, ETag, Origin, Record, RecordKind, Resource, split_host};
+use cannery_site::is_immutable;
+
+use super::InferableNames;
+use super::names::{Digits, Family, Shape, is_word_or_date, split};
+use crate::contents::content::Contents;
+use crate::hosts::site_path::canonical;
+use crate::releases::previous::Previous;
+use crate::settings::error::{Error, PreviousError};
+use crate::sources::source::Sources;
+
+/// A name of this release that stood for other bytes in an earlier one.
+pub(super) struct Refuted {
+    /// The newest release that had it.
+    pub(super) serial: u64,
+    /// The newest release that sent it as immutable.
+    pub(super) immutable_in: Option<u64>,
+}
+
+/// Evidence from the earlier releases.
+#[derive(Default)]
+pub(crate) struct Evidence {
+    shapes: HashMap<Shape, Digits>,
+    /// Paths that another hash replaced, or that replaced one.
+    renamed: HashSet<Vec<u8>>,
+    /// Paths of this release.
+    refuted: HashMap<Vec<u8>, Refuted>,
+    /// Paths that two earlier releases have with different bytes.
+    ambiguous: HashSet<Vec<u8>>,
+    /// Paths of this release that had other bytes in a release before the earlier ones.
+    kept_mutable: HashSet<Vec<u8>>,
+}
+
+/// A path of an earlier release.
+struct EarlierPath {
+    path: Vec<u8>,
+    serial: u64,
+    etag: Option<ETag>,
+    is_immutable: bool,
+    is_carried: bool,
+}
+
+/// The part of a name before its hash, the length of that, and the part after it.
+type Stem<'p> = (&'p [u8], usize, &'p [u8]);
+
+/// The names of one release by stem, or `None` for a stem that several have, as items of a collection do.
+#[derive(Default)]
+struct Stems<'p>(HashMap<Stem<'p>, Option<&'p [u8]>>);
+
+impl<'p> Stems<'p> {
+    fn add(&mut self, path: &'p [u8], hash: &Range<usize>) {
+        let stem = (&path[..hash.start], hash.len(), &path[hash.end..]);
+        self.0.entry(stem).and_modify(|known| *known = None).or_insert(Some(path));
+    }
+
+    /// Returns the only name with this stem.
+    fn only(&self, stem: Stem<'_>) -> Option<&'p [u8]> {
+        self.0.get(&stem).copied().flatten()
+    }
+}
+
+impl Evidence {
+    /// Compares the sources with the earlier releases.
+    ///
+    /// # Errors
+    ///
+    /// If an earlier archive is corrupt.
+    pub(crate) fn find(
+        sources: &Sources,
+        contents: &Contents,
+        previous: &Previous,
+        inferable: InferableNames<'_>,
+    ) -> Result<Evidence, Error> {
+        let mut evidence = Evidence::default();
+        if previous.archives.is_empty() {
+            return Ok(evidence);
+        }
+        let current: HashMap<Cow<'_, [u8]>, ETag> = sources
+            .files
+            .iter()
+            .zip(&contents.by_source)
+            .map(|(file, known)| (canonical(&file.path), contents.all[known.content as usize].digest.etag()))
+            .collect();
+
+        let mut seen: HashMap<Vec<u8>, ETag> = HashMap::new();
+        let mut releases = Vec::new();
+        for earlier in &previous.archives {
+            let failed = |source: Corrupt| Error::Previous {
+                path: earlier.path.clone(),
+                source: PreviousError::Corrupt(source),
+            };
+            let paths = paths_of(&earlier.archive).map_err(failed)?;
+            let mutable = earlier.mutable.iter().map(|path| canonical(path.as_bytes()).into_owned());
+            evidence.kept_mutable.extend(mutable.filter(|path| current.contains_key(&**path)));
+            let mut own = Vec::new();
+            for found in paths {
+                evidence.compare(&found, &current, &mut seen);
+                if found.is_immutable && inferable.may_infer(&found.path) {
+                    evidence.add_shape(&found.path);
+                }
+                // A carried file isn't of that release.
+                if !found.is_carried && inferable.may_infer(&found.path) {
+                    own.push(found.path);
+                }
+            }
+            releases.push(own);
+        }
+        let files: Vec<&[u8]> =
+            current.keys().map(|path| &**path).filter(|path| inferable.may_infer(path)).collect();
+        let is_new = |path: &[u8]| !seen.contains_key(path);
+        let is_gone = |path: &[u8]| !current.contains_key(path);
+        for release in &releases {
+            evidence.add_renamed(release, &files, &is_gone, &is_new);
+        }
+        Ok(evidence)
+    }
+
+    /// Compares a path of an earlier release with this release, and with the other earlier ones.
+    fn compare(
+        &mut self,
+        found: &EarlierPath,
+        current: &HashMap<Cow<'_, [u8]>, ETag>,
+        seen: &mut HashMap<Vec<u8>, ETag>,
+    ) {
+        let EarlierPath { path, serial, etag, is_immutable, .. } = found;
+        let Some(etag) = etag else { return };
+        if seen.insert(path.clone(), *etag).is_some_and(|other| other != *etag) {
+            self.ambiguous.insert(path.clone());
+        }
+        if current.get(path.as_slice()).is_some_and(|own| own != etag) {
+            let refuted =
+                self.refuted.entry(path.clone()).or_insert(Refuted { serial: *serial, immutable_in: None });
+            refuted.serial = refuted.serial.max(*serial);
+            if *is_immutable {
+                refuted.immutable_in = refuted.immutable_in.max(Some(*serial));
+            }
+        }
+    }
+
+    fn add_shape(&mut self, path: &[u8]) {
+        if Family::of(path) == Family::Code
+            && let Some((_, hash, _)) = split(path)
+            && let Some(shape) = Shape::of(path, &hash)
+        {
+            let digits = self.shapes.entry(shape).or_default();
+            *digits = digits.and(Digits::of(&path[hash]));
+        }
+    }
+
+    /// Finds the pairs of names that differ in their hash only: one of an earlier release that is gone, and one of this release
+    /// that is new.
+    fn add_renamed(
+        &mut self,
+        release: &[Vec<u8>],
+        files: &[&[u8]],
+        is_gone: &dyn Fn(&[u8]) -> bool,
+        is_new: &dyn Fn(&[u8]) -> bool,
+    ) {
+        let (mut before, mut after) = (Stems::default(), Stems::default());
+        for (stems, paths) in [
+            (&mut before, &mut release.iter().map(|path| &**path) as &mut dyn Iterator<Item = _>),
+            (&mut after, &mut files.iter().copied()),
+        ] {
+            paths
+                .filter_map(|path| Some((path, split(path)?.1)))
+                .for_each(|(path, hash)| stems.add(path, &hash));
+        }
+        let pairs = |before: &Stems<'_>, after: &Stems<'_>| -> Vec<(Vec<u8>, Vec<u8>)> {
+            let pair = |(stem, earlier): (&Stem<'_>, &Option<&[u8]>)| {
+                let earlier = earlier.filter(|path| is_gone(path))?;
+                let successor = after.only(*stem).filter(|path| is_new(path))?;
+                Some((earlier.to_vec(), successor.to_vec()))
+            };
+            before.0.iter().filter_map(pair).collect()
+        };
+        let found = pairs(&before, &after);
+        for (earlier, successor) in &found {
+            self.add_shape(earlier);
+            self.add_shape(successor);
+        }
+        for (earlier, successor) in found.iter().filter(|(path, _)| Family::of(path) == Family::Media) {
+            let shape = split(earlier).and_then(|(_, hash, _)| Shape::of(earlier, &hash));
+            if shape.is_some_and(|shape| self.shapes.keys().any(|code| shape.agrees_with(code))) {
+                self.renamed.extend([earlier.clone(), successor.clone()]);
+            }
+        }
+
+        // Of a pair with a known shape, one hash may resemble a word, such as `BfRhxndv`.
+        let shapes: Vec<Shape> = self.shapes.keys().cloned().collect();
+        for shape in shapes {
+            let (mut before, mut after) = (Stems::default(), Stems::default());
+            for path in release {
+                shape.range_in(path).into_iter().for_each(|hash| before.add(path, &hash));
+            }
+            for path in files {
+                shape.range_in(path).into_iter().for_each(|hash| after.add(path, &hash));
+            }
+            for (earlier, successor) in pairs(&before, &after) {
+                let is_word =
+                    |path: &[u8]| shape.range_in(path).is_none_or(|hash| is_word_or_date(&path[hash]));
+                if !is_word(&earlier) || !is_word(&successor) {
+                    self.renamed.extend([earlier, successor]);
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if the name of a file of this release is a fingerprint.
+    pub(super) fn has_fingerprinted(&self, path: &[u8]) -> bool {
+        let path = canonical(path);
+        !self.refuted.contains_key(&*path) && self.is_fingerprinted(&path)
+    }
+
+    /// Returns the earlier release that refutes the name of a file of this release.
+    pub(super) fn refutation(&self, path: &[u8]) -> Option<&Refuted> {
+        self.refuted.get(&*canonical(path))
+    }
+
+    /// Returns `true` if the name of a path of an earlier archive is a fingerprint.
+    pub(crate) fn has_fingerprinted_key(&self, stored: &[u8]) -> bool {
+        if self.shapes.is_empty() {
+            return false;
+        }
+        self.is_fingerprinted(&source_path(stored))
+    }
+
+    fn is_fingerprinted(&self, path: &[u8]) -> bool {
+        self.renamed.contains(path) || !self.kept_mutable.contains(path) && self.has_known_shape(path)
+    }
+
+    /// Returns `true` if earlier releases have a path with different bytes.
+    pub(crate) fn is_ambiguous_key(&self, stored: &[u8]) -> bool {
+        !self.ambiguous.is_empty() && self.ambiguous.contains(&source_path(stored))
+    }
+
+    /// Remembers paths of this release that are no fingerprints, although something speaks for it.
+    pub(super) fn keep_mutable(&mut self, paths: &[Vec<u8>]) {
+        self.kept_mutable.extend(paths.iter().map(|path| canonical(path).into_owned()));
+    }
+
+    /// Returns the names that must not count in later releases either, sorted.
+    pub(crate) fn mutable(&self) -> Vec<String> {
+        let looks_hashed = |path: &&Vec<u8>| {
+            split(path).is_some() || self.shapes.keys().any(|shape| shape.range_in(path).is_some())
+        };
+        let refuted = self.refuted.keys().filter(looks_hashed);
+        let names: BTreeSet<_> = refuted
+            .chain(&self.kept_mutable)
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect();
+        names.into_iter().collect()
+    }
+
+    pub(super) fn is_kept_mutable(&self, path: &[u8]) -> bool {
+        self.kept_mutable.contains(&*canonical(path))
+    }
+
+    fn has_known_shape(&self, path: &[u8]) -> bool {
+        self.shapes.iter().any(|(shape, digits)| {
+            shape.range_in(path).is_some_and(|hash| {
+                let token = &path[hash];
+                digits.contain(token) && !is_word_or_date(token)
+            })
+        })
+    }
+}
+
+/// Returns the files of an archive.
+fn paths_of(archive: &Archive) -> Result<Vec<EarlierPath>, Corrupt> {
+    let serial = archive.facts().serial;
+    let mut paths = Vec::new();
+    for entry in archive.entries() {
+        let entry = entry?;
+        let RecordKind::Path(stored) = entry.kind() else { continue };
+        let Record::Resource(resource) = archive.decode_path(&entry)? else { continue };
+        if !matches!(resource.origin, Origin::File | Origin::Carried) {
+            continue;
+        }
+        let is_immutable = is_immutable(archive, &resource)?;
+        paths.push(EarlierPath {
+            path: source_path(stored),
+            serial,
+            etag: etag_of(&resource)?,
+            is_immutable,
+            is_carried: resource.origin == Origin::Carried,
+        });
+    }
+    Ok(paths)
+}
+
+/// Returns the entity tag of the uncompressed content, which is its digest.
+fn etag_of(resource: &Resource<'_>) -> Result<Option<ETag>, Corrupt> {
+    for representation in resource.representations() {
+        let representation = representation?;
+        if representation.coding == Coding::Identity {
+            return Ok(Some(ETag(*representation.etag)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the path in the source folder of a stored key.
+pub(crate) fn source_path(stored: &[u8]) -> Vec<u8> {
+    let (host, key) = split_host(stored);
+    let key = key.strip_prefix(b"/").unwrap_or(key);
+    match host {
+        // Archives have the name of a wildcard host without its asterisk.
+        Some(host) if host.starts_with(b".") => [b"_hosts/*".as_slice(), host, b"/", key].concat(),
+        Some(host) => [b"_hosts", host, key].join(&b'/'),
+        None => key.to_vec(),
+    }
+}

@@ -1,0 +1,241 @@
+//! Earlier releases, and which of them are still carried forward.
+//!
+//! The manifest of an archive lists the earlier releases that it carries files of. A chain of builds, each given the previous
+//! archive, therefore knows them all. We read no clock: the age of a release is the time between the dates in the archives.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use cannery_archive::{Archive, Loading, OpenError};
+
+use crate::ground::diagnostic::Diagnostic;
+use crate::releases::manifest::{Manifest, Release};
+use crate::settings::error::{Error, PreviousError};
+use crate::settings::options::Options;
+
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+/// Link to the current archive of a release directory.
+const CURRENT: &str = "current";
+
+/// File name extension of archives.
+const SUFFIX: &str = "cdb";
+
+/// Order of releases: newest first, and by digest if serials are equal, so that the order of flags doesn't matter.
+pub(crate) type Rank = (std::cmp::Reverse<u64>, String);
+
+fn rank(release: &Release) -> Rank {
+    (std::cmp::Reverse(release.serial), release.digest.clone())
+}
+
+/// An open archive of an earlier release.
+pub(crate) struct Earlier {
+    pub(crate) path: PathBuf,
+    pub(crate) archive: Archive,
+    /// Rank of the archive's own release.
+    pub(crate) own: Rank,
+    /// Rank of the release that each carried path was last part of.
+    pub(crate) carried: HashMap<String, Rank>,
+    /// See [`Manifest::mutable`].
+    pub(crate) mutable: Vec<String>,
+    /// Set once all bytes have been compared with the digest.
+    is_verified: bool,
+}
+
+/// The time at which the bytes of an archive are compared with its digest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verification {
+    /// When the archive is opened.
+    Now,
+    /// Later, and only if files are taken from it.
+    IfUsed,
+}
+
+fn failed(path: &Path) -> impl FnOnce(PreviousError) -> Error {
+    let path = path.to_owned();
+    |source| Error::Previous { path, source }
+}
+
+/// Returns `true` if a path is the missing link `current` of a release directory without archives.
+fn is_in_empty_release_dir(path: &Path) -> bool {
+    let is_missing = fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    is_missing
+        && path.file_name() == Some(OsStr::new(CURRENT))
+        && archives_of(directory).is_ok_and(|archives| archives.is_empty())
+}
+
+/// Returns the archives of a directory, sorted: files with the extension, and all others that are archives.
+fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut archives = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        // Files that are being copied or built have hidden names.
+        let is_hidden = entry.file_name().as_bytes().starts_with(b".");
+        if is_hidden || !entry.file_type()?.is_file() {
+            continue;
+        }
+        let path = entry.path();
+        let is_named = path.extension() == Some(OsStr::new(SUFFIX));
+        let is_foreign = || {
+            let opened = Archive::open(&path, Loading::Mapped);
+            matches!(opened, Err(OpenError::Foreign | OpenError::TooShort { .. }))
+        };
+        if is_named || !is_foreign() {
+            archives.push(path);
+        }
+    }
+    archives.sort();
+    Ok(archives)
+}
+
+/// The earlier archives of a build.
+#[derive(Default)]
+pub(crate) struct Previous {
+    pub(crate) archives: Vec<Earlier>,
+    /// Releases within the limits, newest first.
+    pub(crate) releases: BTreeMap<Rank, Release>,
+    serial_max: Option<u64>,
+    /// Notes about the release directories.
+    pub(crate) notes: Vec<Diagnostic>,
+}
+
+impl Previous {
+    /// Opens the earlier archives, and drops releases beyond the limits.
+    pub(crate) fn open(options: &Options) -> Result<Previous, Error> {
+        let mut previous = Previous::default();
+        let own = fs::canonicalize(&options.archive).ok();
+        for path in &options.previous {
+            if path.is_dir() || is_in_empty_release_dir(path) {
+                previous.add_directory(path, own.as_deref())?;
+            } else if *path == options.archive && !path.exists() {
+                // The archive that this build would replace, at the first deploy.
+                let message = "doesn't exist yet: this is the first release";
+                previous.notes.push(Diagnostic::note(path.as_os_str().as_bytes(), "first-release", message));
+            } else {
+                previous.add(path, Verification::Now).map_err(failed(path))?;
+            }
+        }
+        previous.serial_max = previous.releases.values().map(|release| release.serial).max();
+        if let (Some(serial), Some(newest)) = (options.serial, previous.serial_max)
+            && serial <= newest
+        {
+            return Err(Error::Serial { serial, newest });
+        }
+        previous.refuse_existing_serial(options, own.as_deref())?;
+        previous.apply_limits(options);
+        previous.drop_unneeded()?;
+        Ok(previous)
+    }
+
+    /// Adds all archives of a release directory except the one that this build replaces.
+    fn add_directory(&mut self, path: &Path, own: Option<&Path>) -> Result<(), Error> {
+        let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let archives = archives_of(directory).map_err(|error| failed(directory)(error.into()))?;
+        if archives.is_empty() {
+            let message = "holds no archive yet: this is the first release";
+            self.notes.push(Diagnostic::note(directory.as_os_str().as_bytes(), "first-release", message));
+        }
+        for archive in archives {
+            if fs::canonicalize(&archive).ok().as_deref() != own {
+                self.add(&archive, Verification::IfUsed).map_err(failed(&archive))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no other archive of this build's release directory has the same serial. Only if the serial was chosen in
+    /// relation to others: a build without `--previous` and `--serial` doesn't number releases.
+    fn refuse_existing_serial(&self, options: &Options, own: Option<&Path>) -> Result<(), Error> {
+        let directory = match options.archive.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let is_release_directory = directory.join(CURRENT).is_symlink();
+        if !is_release_directory || options.previous.is_empty() && options.serial.is_none() {
+            return Ok(());
+        }
+        let serial = self.serial(options);
+        for path in archives_of(directory).unwrap_or_default() {
+            let has_serial =
+                Archive::open(&path, Loading::Mapped).is_ok_and(|archive| archive.facts().serial == serial);
+            if has_serial && fs::canonicalize(&path).ok().as_deref() != own {
+                return Err(Error::SerialExists { serial, path, directory: directory.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the archives without carried files, and verifies the others.
+    fn drop_unneeded(&mut self) -> Result<(), Error> {
+        let releases = &self.releases;
+        self.archives.retain(|earlier| earlier.is_verified || releases.contains_key(&earlier.own));
+        for earlier in &mut self.archives {
+            if !earlier.is_verified {
+                earlier.archive.verify(|_| ()).map_err(|error| failed(&earlier.path)(error.into()))?;
+                earlier.is_verified = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the serial of this release: the requested one, or one more than the newest before it.
+    pub(crate) fn serial(&self, options: &Options) -> u64 {
+        options.serial.unwrap_or_else(|| self.serial_max.map_or(1, |newest| newest.saturating_add(1)))
+    }
+
+    /// Adds an archive, and the releases that it carries files of.
+    fn add(&mut self, path: &Path, verification: Verification) -> Result<(), PreviousError> {
+        let archive = Archive::open(path, Loading::Mapped)?;
+        // Carried files are trusted as long as this release exists, so the archive is verified first.
+        let is_verified = verification == Verification::Now;
+        if is_verified {
+            archive.verify(|_| ())?;
+        }
+
+        let manifest = archive.manifest()?.map(Manifest::parse).transpose()?.unwrap_or_default();
+        let facts = archive.facts();
+        let digest = facts.digest.to_string();
+        let own = Release { serial: facts.serial, digest, released: manifest.released, carried: Vec::new() };
+
+        let mut carried = HashMap::new();
+        for mut release in manifest.previous {
+            let paths = std::mem::take(&mut release.carried);
+            carried.extend(paths.into_iter().map(|path| (path, rank(&release))));
+            self.releases.entry(rank(&release)).or_insert(release);
+        }
+        let (path, mutable, rank_of_own) = (path.to_owned(), manifest.mutable, rank(&own));
+        self.archives.push(Earlier { path, archive, own: rank_of_own, carried, mutable, is_verified });
+        self.releases.insert(rank(&own), own);
+        Ok(())
+    }
+
+    /// Drops releases beyond the maximum number or the maximum age.
+    ///
+    /// The age of a release starts when the next one replaced it, because until then clients loaded its pages. A release
+    /// has no age if its successor has no date.
+    fn apply_limits(&mut self, options: &Options) {
+        let age_max = options.previous_age_days.map(|days| u64::from(days) * SECONDS_PER_DAY);
+        let mut replaced = options.released;
+        let mut too_old = false;
+        let mut left = options.previous_releases;
+        self.releases.retain(|_, release| {
+            let age = options.released.zip(replaced).map(|(now, then)| now.saturating_sub(then));
+            too_old |= age.zip(age_max).is_some_and(|(age, max)| age > max);
+            replaced = release.released;
+            let kept = left > 0 && !too_old;
+            left = left.saturating_sub(1);
+            kept
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! The archive that a build replaces: files of it that open pages may still request.
+
+use cannery_archive::{Archive, Corrupt, Loading, Record, RecordKind, split_host};
+use cannery_site::is_immutable;
+
+use crate::ground::diagnostic::Diagnostic;
+use crate::releases::bundles::{InferableNames, source_path};
+use crate::releases::carryover::host_with_site;
+use crate::routes::Routes;
+use crate::settings::options::Options;
+
+/// Returns a note about the immutable files that only the replaced archive has, unless the build was given earlier releases.
+///
+/// The archive at the destination never changes the result, so that the same folder and flags give the same bytes everywhere.
+pub(crate) fn note(options: &Options, routes: &Routes) -> Option<Diagnostic> {
+    if !options.previous.is_empty() {
+        return None;
+    }
+    let archive = Archive::open(&options.archive, Loading::Mapped).ok()?;
+    // A damaged archive is replaced as well.
+    let (count, example) = lost(&archive, options, routes).ok()?;
+    let example = String::from_utf8_lossy(&example?).into_owned();
+    let files = if count == 1 { "1 immutable file".to_owned() } else { format!("{count} immutable files") };
+    let path = options.archive.display();
+    let message = format!(
+        "{files} of the archive that this build replaces, such as `{example}`, will be gone, although pages that are open now \
+         may still load them; `--previous {path}` keeps them for three releases"
+    );
+    Some(Diagnostic::note(b".", "files-lost", message))
+}
+
+/// Returns the number of those files, and one of them.
+fn lost(archive: &Archive, options: &Options, routes: &Routes) -> Result<(u64, Option<Vec<u8>>), Corrupt> {
+    let mut count = 0;
+    let mut example = None;
+    for entry in archive.entries() {
+        let entry = entry?;
+        let RecordKind::Path(stored) = entry.kind() else { continue };
+        let Record::Resource(resource) = archive.decode_path(&entry)? else { continue };
+        let (name, key) = split_host(stored);
+        let Some(host) = host_with_site(routes, name) else { continue };
+        let path = source_path(stored);
+        let is_lost = is_immutable(archive, &resource)? && InferableNames::new(options).may_infer(&path);
+        if is_lost && !routes.paths.contains_key(&(host, key.into())) {
+            count += 1;
+            example.get_or_insert(path);
+        }
+    }
+    Ok((count, example))
+}

@@ -1,0 +1,53 @@
+//! The listings of a build, for the next one: a folder with the same entries keeps its pages.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use super::{Entry, Listing};
+use crate::sources::source::GeneratedPage;
+
+/// The listings of a build by folder, and those of the build before it. Clones share their pages.
+#[derive(Clone, Default)]
+pub(crate) struct Listings {
+    before: HashMap<Box<[u8]>, Arc<Rendered>>,
+    now: HashMap<Box<[u8]>, Arc<Rendered>>,
+}
+
+/// The listing of a folder. Pages are rendered when they are needed: a folder with an index page has none of HTML.
+pub(crate) struct Rendered {
+    listing: Listing,
+    html: OnceLock<Arc<GeneratedPage>>,
+    json: OnceLock<Arc<GeneratedPage>>,
+}
+
+impl Listings {
+    /// Returns the listing of the folder at this path, with these entries.
+    pub(crate) fn of(&mut self, folder: &[u8], entries: Vec<Entry>) -> Arc<Rendered> {
+        let listing = Listing::new(folder, entries);
+        let known = self.before.get(folder).filter(|known| known.listing.entries == listing.entries);
+        let rendered = known
+            .cloned()
+            .unwrap_or_else(|| Arc::new(Rendered { listing, html: OnceLock::new(), json: OnceLock::new() }));
+        self.now.insert(folder.into(), Arc::clone(&rendered));
+        rendered
+    }
+
+    /// Ends a build, and returns its listings for the next one.
+    pub(crate) fn finish(self) -> Listings {
+        Listings { before: self.now, now: HashMap::new() }
+    }
+}
+
+impl Rendered {
+    pub(crate) fn html(&self) -> Arc<GeneratedPage> {
+        Arc::clone(self.html.get_or_init(|| page(self.listing.html())))
+    }
+
+    pub(crate) fn json(&self) -> Arc<GeneratedPage> {
+        Arc::clone(self.json.get_or_init(|| page(self.listing.json())))
+    }
+}
+
+fn page(content: String) -> Arc<GeneratedPage> {
+    Arc::new(GeneratedPage { content: content.into_bytes(), facts: OnceLock::new() })
+}

@@ -1,0 +1,584 @@
+//! Redirects that never end: `/* /en/:splat` for a page that doesn't exist, `/a /b` and `/b /a`, `/docs/* /docs 301!` for a folder,
+//! or `://*.example.com/* https://www.example.com/:splat` if `www.example.com` has no site.
+//!
+//! From each redirect, we follow the rules and the slash redirects as the server applies them, with captures as symbols that stand
+//! for any text. A path without captures may have a file, which ends the walk; a path with captures doesn't always have one, so we
+//! also walk from the files that rules with captures override. The rules are kept, because they may be useful for paths and hosts
+//! outside the loop.
+//!
+//! The answer to a URL depends on the URL alone, so each is followed once.
+
+use std::collections::{HashMap, HashSet};
+
+use cannery_archive::{Key, KeyBuffer};
+
+use crate::ground::diagnostic::Diagnostic;
+use crate::ground::rule_error::RuleError;
+use crate::routes::{HostId, Routes, Target};
+use crate::rulefiles::pattern::Symbol;
+use crate::rulefiles::pattern_index::PatternIndex;
+use crate::rulefiles::redirects::{Action, RedirectRule};
+use crate::settings::options::Options;
+use crate::sources::source::Sources;
+
+/// Browsers follow at most 20 redirects.
+const REDIRECTS_MAX: usize = 20;
+
+/// We don't follow a path without captures that has grown by this much: rules that let it grow forever are found by their captures.
+const GROWTH_MAX: usize = 512;
+
+/// Maximum total length of the paths of one walk, and of all.
+const WALK_SYMBOLS_MAX: usize = 1 << 21;
+const SYMBOLS_MAX: usize = 1 << 27;
+
+/// Maximum number of walks from files, for each of which we try all hosts without a site.
+const FILE_WALKS_MAX: usize = 1 << 20;
+
+/// A URL without scheme and query.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Url {
+    /// `None` if the rule is for all hosts. A wildcard stands for a host below it.
+    host: Option<String>,
+    /// The path. A capture in it represents every text that it can match.
+    path: Vec<Symbol>,
+}
+
+impl Url {
+    fn is_constant(&self) -> bool {
+        self.path.iter().all(|symbol| symbol.byte().is_some())
+    }
+}
+
+/// Why the server redirects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Rule(usize),
+    /// The path exists with a slash at its end, or without one.
+    Slash,
+}
+
+impl Cause {
+    fn rule(self) -> Option<usize> {
+        match self {
+            Cause::Rule(rule) => Some(rule),
+            Cause::Slash => None,
+        }
+    }
+}
+
+/// A redirect that was followed, and the URL that it leads to.
+struct Step {
+    cause: Cause,
+    to: Url,
+}
+
+/// A redirect loop.
+struct Loop {
+    /// The rules, sorted.
+    along: Vec<usize>,
+    /// Where the walk began.
+    from: Url,
+    /// The first steps.
+    steps: Vec<Step>,
+}
+
+impl Loop {
+    /// Returns the loop of the last steps, from this one on.
+    fn new(from: Url, steps: Vec<Step>, first: usize) -> Loop {
+        let mut along: Vec<usize> = steps[first..].iter().filter_map(|step| step.cause.rule()).collect();
+        along.sort_unstable();
+        along.dedup();
+        Loop { along, from, steps }
+    }
+}
+
+/// The result of a walk.
+enum Walk {
+    Loop(Loop),
+    /// A loop that was found before.
+    KnownLoop,
+    /// The URLs after this number of redirects are known to end, or we can't know.
+    Ends(usize),
+}
+
+/// Returns a diagnostic for each redirect loop, and for each chain that is too long for browsers. Each rule comes with its site.
+pub(crate) fn find(
+    routes: &Routes,
+    rules: &[(HostId, RedirectRule)],
+    sources: &Sources,
+    options: &Options,
+) -> Vec<Diagnostic> {
+    let map = RuleMap::of(routes, rules, sources, options);
+    let mut search =
+        Search { map: &map, ahead: HashMap::new(), growing: HashSet::new(), symbols_left: SYMBOLS_MAX };
+    let mut known: HashSet<Vec<usize>> = HashSet::new();
+    let mut diagnostics = Vec::new();
+    // The first rules of long chains, by the URL that they lead to.
+    let mut chains: Vec<(usize, usize, Url)> = Vec::new();
+
+    for (place, (host, rule)) in rules.iter().enumerate() {
+        let from = Url { host: routes.host_name(*host).map(str::to_owned), path: rule.source.symbols() };
+        let Some(first) = map.follow(place, &from) else { continue };
+        let to = first.to.clone();
+        match search.walk(from, Some(first)) {
+            Walk::Loop(found) if known.insert(found.along.clone()) => {
+                diagnostics.push(map.diagnostic(&found));
+            }
+            Walk::Ends(count) if count > REDIRECTS_MAX => chains.push((place, count, to)),
+            _ => {}
+        }
+    }
+    for from in map.further_starts() {
+        if let Walk::Loop(found) = search.walk(from, None)
+            && known.insert(found.along.clone())
+        {
+            diagnostics.push(map.diagnostic(&found));
+        }
+    }
+
+    let looping: HashSet<usize> = known.iter().flatten().copied().collect();
+    // Of a chain, only the beginning is reported.
+    let inner: HashSet<Option<usize>> =
+        chains.iter().map(|(_, _, to)| map.next(to).and_then(|step| step.cause.rule())).collect();
+    for (place, count, _) in chains {
+        if !inner.contains(&Some(place)) && !looping.contains(&place) {
+            diagnostics.push(map.chain(place, count));
+        }
+    }
+    for (place, host) in map.absolute_targets() {
+        let from = Url { host: Some(host.clone()), path: rules[place].1.source.symbols() };
+        let Some(first) = map.follow(place, &from) else { continue };
+        if let Walk::Loop(found) = search.walk(from, Some(first))
+            && found.along == [place]
+            && !looping.contains(&place)
+        {
+            diagnostics.push(map.note_of_host(place, &host));
+        }
+    }
+    diagnostics
+}
+
+/// Walks along redirects.
+struct Search<'m> {
+    map: &'m RuleMap<'m>,
+    /// The number of redirects that follow each URL; `None` if they never end.
+    ahead: HashMap<Url, Option<usize>>,
+    /// Rules along loops in which the path grows, so that no URL is seen twice.
+    growing: HashSet<usize>,
+    /// The rest of [`SYMBOLS_MAX`].
+    symbols_left: usize,
+}
+
+impl Search<'_> {
+    /// Follows the redirects from a URL, beginning with `first` if the answer to that URL is known.
+    fn walk(&mut self, from: Url, first: Option<Step>) -> Walk {
+        let steps_max = 4 * self.map.rules.len() + 64;
+        let mut steps: Vec<Step> = Vec::new();
+        // How many steps lead to each URL.
+        let mut visited = HashMap::new();
+        // The number of applications of each rule, and the last one.
+        let mut applied: HashMap<usize, (usize, usize)> = HashMap::new();
+        let is_first_known = first.is_some();
+        if !is_first_known {
+            visited.insert(from.clone(), 0);
+        }
+        let mut next = first.or_else(|| self.map.next(&from));
+
+        let mut tail = Some(0);
+        let mut found = None;
+        let mut symbols = 0;
+        let mut is_cut = false;
+        while let Some(step) = next {
+            // All paths that the URL stands for come back to it. If the same rule applies again and again without shortening the
+            // path, it grows forever.
+            let returned = visited.get(&step.to).copied();
+            let mut grown = None;
+            if let Some(rule) = step.cause.rule() {
+                if self.growing.contains(&rule) {
+                    tail = None;
+                    break;
+                }
+                let (count, last) = applied.entry(rule).or_default();
+                let is_growing = *count >= 2 && steps[*last].to.path.len() <= step.to.path.len();
+                if is_growing && !step.to.is_constant() {
+                    grown = Some(*last + 1);
+                }
+                (*count, *last) = (*count + 1, steps.len());
+            }
+            symbols += step.to.path.len();
+            is_cut = symbols > WALK_SYMBOLS_MAX.min(self.symbols_left)
+                || steps.len() >= steps_max
+                || step.to.is_constant() && step.to.path.len() > from.path.len() + GROWTH_MAX;
+            visited.insert(step.to.clone(), steps.len() + 1);
+            steps.push(step);
+            if let Some(first) = returned.or(grown) {
+                found = Some((first, returned.is_none()));
+                tail = None;
+                break;
+            }
+            if is_cut {
+                break;
+            }
+            let at = &steps[steps.len() - 1].to;
+            if let Some(known) = self.ahead.get(at) {
+                tail = *known;
+                break;
+            }
+            next = self.map.next(at);
+        }
+
+        self.symbols_left = self.symbols_left.saturating_sub(symbols);
+        let count = steps.len();
+        if is_cut && found.is_none() {
+            return Walk::Ends(count);
+        }
+        let states = steps.iter().enumerate().map(|(place, step)| (&step.to, count - place - 1));
+        for (url, left) in states.chain((!is_first_known).then_some((&from, count))) {
+            self.ahead.insert(url.clone(), tail.map(|tail| tail + left));
+        }
+        match (found, tail) {
+            (Some((first, is_grown)), _) => {
+                let found = Loop::new(from, steps, first);
+                if is_grown {
+                    self.growing.extend(&found.along);
+                }
+                Walk::Loop(found)
+            }
+            (None, Some(tail)) => Walk::Ends(count + tail),
+            (None, None) => Walk::KnownLoop,
+        }
+    }
+}
+
+/// The rules, indexed by source.
+struct RuleMap<'r> {
+    routes: &'r Routes,
+    rules: &'r [(HostId, RedirectRule)],
+    /// The first rule without captures for each path, by whether it is forced.
+    statics: HashMap<(HostId, Box<[u8]>, bool), usize>,
+    /// The rules with captures, by whether they are forced.
+    patterns: HashMap<(HostId, bool), PatternIndex>,
+    /// The paths of folders that get a listing.
+    listed: HashSet<Vec<u8>>,
+    has_slash_redirects: bool,
+}
+
+/// The record of a path.
+enum Record {
+    /// A file, or a rewrite.
+    Page,
+    /// A redirect.
+    Redirect(usize),
+}
+
+impl<'r> RuleMap<'r> {
+    fn of(
+        routes: &'r Routes,
+        rules: &'r [(HostId, RedirectRule)],
+        sources: &Sources,
+        options: &Options,
+    ) -> RuleMap<'r> {
+        let mut map = RuleMap {
+            routes,
+            rules,
+            statics: HashMap::new(),
+            patterns: HashMap::new(),
+            listed: HashSet::new(),
+            has_slash_redirects: !options.exclude_slash_redirects,
+        };
+        if options.include_folder_listing {
+            let folders = sources.folders.iter().filter(|folder| !folder.starts_with(b"_hosts"));
+            map.listed = folders.map(|folder| [b"/", &**folder, b"/"].concat()).collect();
+            map.listed.insert(b"/".to_vec());
+        }
+        for (place, (host, rule)) in rules.iter().enumerate() {
+            // A rewrite to a page that doesn't exist is ignored.
+            if let Action::Rewrite { status: 200, path } = &rule.action
+                && path.constant().is_some_and(|path| routes.source_at(*host, &path).is_none())
+            {
+                continue;
+            }
+            let Some(path) = rule.source.static_path() else {
+                map.patterns.entry((*host, rule.force)).or_default().add(&rule.source.symbols(), place);
+                continue;
+            };
+            // A rule that isn't forced has no effect where a file exists.
+            let is_shadowed =
+                !rule.force && routes.sites_of(*host).into_iter().any(|site| map.has_file(site, &path));
+            if let Some(key) = key_of(&path).filter(|_| !is_shadowed) {
+                map.statics.entry((*host, key, rule.force)).or_insert(place);
+            }
+        }
+        map
+    }
+
+    /// Returns URLs to start from in addition to the sources of rules: those with a short text for `*`, and those of files that a
+    /// rule with captures overrides.
+    fn further_starts(&self) -> Vec<Url> {
+        let mut starts = Vec::new();
+        for (host, rule) in self.rules.iter().filter(|(_, rule)| is_redirect(rule)) {
+            let path = rule.source.symbols();
+            if path.contains(&Symbol::Splat) {
+                let host = self.routes.host_name(*host).map(str::to_owned);
+                let segment = path.iter().map(|symbol| match symbol {
+                    Symbol::Splat => Symbol::Placeholder,
+                    other => *other,
+                });
+                starts.push(Url { host: host.clone(), path: segment.collect() });
+                let empty = path.iter().copied().filter(|symbol| *symbol != Symbol::Splat);
+                starts.push(Url { host, path: empty.collect() });
+            }
+        }
+
+        let overriding: HashSet<HostId> = self
+            .rules
+            .iter()
+            .filter(|(_, rule)| rule.force && is_redirect(rule) && !rule.source.is_static())
+            .map(|(host, _)| *host)
+            .collect();
+        if overriding.is_empty() {
+            return starts;
+        }
+        // The default site's files answer hosts without a site too.
+        let without_site: Vec<HostId> = overriding
+            .iter()
+            .copied()
+            .filter(|host| host.is_some() && !self.routes.has_site(*host))
+            .collect();
+        let mut walks = 0;
+        for (host, path) in self.routes.paths.keys() {
+            let hosts = without_site.iter().filter(|_| host.is_none()).chain([host]);
+            for host in hosts.copied().filter(|host| self.is_overridden(*host, &overriding)) {
+                walks += 1;
+                if walks > FILE_WALKS_MAX {
+                    return starts;
+                }
+                let host = self.routes.host_name(host).map(str::to_owned);
+                let symbols = |path: &[u8]| path.iter().copied().map(Symbol::Byte).collect();
+                starts.push(Url { host: host.clone(), path: symbols(path) });
+                starts.extend(other_slash(path).map(|path| Url { host, path: symbols(&path) }));
+            }
+        }
+        starts
+    }
+
+    fn is_overridden(&self, host: HostId, overriding: &HashSet<HostId>) -> bool {
+        self.routes.sites_of(host).iter().any(|site| overriding.contains(site))
+    }
+
+    /// Returns the redirects for all hosts that lead to one host, which has no site.
+    fn absolute_targets(&self) -> Vec<(usize, String)> {
+        let rules = self.rules.iter().enumerate().filter(|(_, (host, _))| host.is_none());
+        let captures = vec![&[Symbol::Placeholder][..]; usize::from(u8::MAX) + 1];
+        let anywhere = "";
+        let targets = rules.filter_map(|(place, (_, rule))| {
+            let (host, _) = rule.destination(Some(anywhere), &captures)?;
+            Some((place, host.filter(|host| host != anywhere)?))
+        });
+        targets.filter(|(_, host)| self.routes.sites_of_name(host) == [None]).collect()
+    }
+
+    /// Returns the step that a rule causes at a URL that it answers.
+    fn follow(&self, rule: usize, url: &Url) -> Option<Step> {
+        let found = &self.rules[rule].1;
+        // The server uses a redirect without captures for its path with or without a final slash.
+        let captures = if found.source.is_static() { Vec::new() } else { captures(found, &url.path)? };
+        if let Some(path) = found.rewritten_path(&captures) {
+            // A rewrite with captures may lead to the path of a redirect.
+            if captures.is_empty() {
+                return None;
+            }
+            let path: Vec<u8> = path.iter().map(Symbol::byte).collect::<Option<_>>()?;
+            let record = self.sites(url).into_iter().find_map(|site| self.record(site, &path))?;
+            let Record::Redirect(rule) = record else { return None };
+            let (host, path) = self.rules[rule].1.destination(url.host.as_deref(), &[])?;
+            return Some(Step { cause: Cause::Rule(rule), to: Url { host, path } });
+        }
+        let (host, path) = found.destination(url.host.as_deref(), &captures)?;
+        Some(Step { cause: Cause::Rule(rule), to: Url { host, path } })
+    }
+
+    fn sites(&self, url: &Url) -> Vec<HostId> {
+        url.host.as_deref().map_or_else(|| vec![None], |host| self.routes.sites_of_name(host))
+    }
+
+    /// Returns the redirect that answers a URL, in the server's order: `None` if a page answers, an error, or another host.
+    fn next(&self, url: &Url) -> Option<Step> {
+        let sites = self.sites(url);
+        let bytes: Option<Vec<u8>> = url.path.iter().map(Symbol::byte).collect();
+        for site in &sites {
+            let exact = bytes.as_deref().and_then(|path| self.exact(*site, path, true));
+            if let Some(rule) = exact.into_iter().chain(self.pattern(*site, &url.path, true)).min() {
+                return self.follow(rule, url);
+            }
+            match bytes.as_deref().and_then(|path| self.record(*site, path)) {
+                Some(Record::Page) => return None,
+                Some(Record::Redirect(rule)) => return self.follow(rule, url),
+                None => {}
+            }
+        }
+
+        let other = bytes.as_deref().and_then(other_slash).filter(|_| self.has_slash_redirects);
+        for site in sites.iter().filter(|_| other.is_some()) {
+            let path = other.as_deref().unwrap_or_default();
+            match self.record(*site, path) {
+                Some(Record::Page) => {
+                    let path = path.iter().copied().map(Symbol::Byte).collect();
+                    return Some(Step { cause: Cause::Slash, to: Url { host: url.host.clone(), path } });
+                }
+                // The server saves the client a redirect.
+                Some(Record::Redirect(rule)) => return self.follow(rule, url),
+                None => {}
+            }
+        }
+
+        let rule = sites.iter().find_map(|site| self.pattern(*site, &url.path, false))?;
+        self.follow(rule, url)
+    }
+
+    fn exact(&self, site: HostId, path: &[u8], force: bool) -> Option<usize> {
+        self.statics.get(&(site, path.into(), force)).copied()
+    }
+
+    /// Returns the first rule with captures that matches a path, with or without its final slash.
+    fn pattern(&self, site: HostId, path: &[Symbol], force: bool) -> Option<usize> {
+        let index = self.patterns.get(&(site, force))?;
+        let covers = |place: usize| captures(&self.rules[place].1, path).is_some();
+        let shorter = without_slash(path).and_then(|path| index.first(path, covers));
+        index.first(path, covers).into_iter().chain(shorter).min()
+    }
+
+    /// Returns what answers exactly this path, except for rules with captures.
+    fn record(&self, site: HostId, path: &[u8]) -> Option<Record> {
+        let of_rule = |rule: usize| match self.rules[rule].1.action {
+            Action::Redirect { .. } => Record::Redirect(rule),
+            Action::Rewrite { .. } => Record::Page,
+        };
+        if let Some(rule) = self.exact(site, path, true) {
+            return Some(of_rule(rule));
+        }
+        if self.has_file(site, path) {
+            return Some(Record::Page);
+        }
+        if let Some(rule) = self.exact(site, path, false) {
+            return Some(of_rule(rule));
+        }
+        (site.is_none() && self.listed.contains(path)).then_some(Record::Page)
+    }
+
+    /// Returns `true` if a file answers exactly this path, and yields to no rule.
+    fn has_file(&self, site: HostId, path: &[u8]) -> bool {
+        let Some(key) = key_of(path) else { return false };
+        let path = (site, key);
+        let route = self.routes.paths.get(&path);
+        route.is_some_and(|route| matches!(route.target, Target::Source { .. }))
+            && !self.routes.weak_aliases.contains(&path)
+    }
+
+    fn diagnostic(&self, found: &Loop) -> Diagnostic {
+        let rules: Vec<_> = found.along.iter().map(|place| &self.rules[*place].1).collect();
+        let last = &found.steps[found.steps.len() - 1].to;
+        let slash = found.steps.iter().find(|step| step.cause == Cause::Slash);
+        let message = match (&rules[..], &last.host) {
+            ([_], _) if slash.is_some() => {
+                let page = slash.map_or_else(String::new, |step| example(&step.to.path));
+                let other = other_slash(page.as_bytes()).unwrap_or_default();
+                format!(
+                    "leads to `{}`, which the server redirects to `{page}`, where this rule applies again, so clients would be \
+                     redirected forever; write the target as `{page}`, or remove the rule",
+                    String::from_utf8_lossy(&other)
+                )
+            }
+            ([_], Some(host)) if found.from.host.as_ref() != Some(host) => format!(
+                "leads to `{host}`, where this rule applies again, so clients would be redirected forever; give that host a \
+                 site of its own in `_hosts/`, or change the target"
+            ),
+            ([rule], _) => {
+                let of_rule = found.steps.iter().filter(|step| {
+                    step.cause.rule().is_some_and(|place| self.rules[place].1.line == rule.line)
+                });
+                let paths: Vec<String> = [&found.from]
+                    .into_iter()
+                    .chain(of_rule.map(|step| &step.to).take(2))
+                    .map(|url| format!("`{}`", example(&url.path)))
+                    .collect();
+                format!(
+                    "clients would be redirected forever where no file answers, such as from {}; change the target, or write a \
+                     rule above this line that answers it",
+                    paths.join(" to ")
+                )
+            }
+            (_, host) => {
+                let mut places: Vec<_> =
+                    rules.iter().map(|rule| format!("{}:{}", rule.file, rule.line)).collect();
+                if let Some(others) = places.len().checked_sub(10).filter(|others| *others > 0) {
+                    places.truncate(10);
+                    places.push(format!("{others} more lines"));
+                }
+                let through = host.as_ref().map_or(String::new(), |host| format!(" through `{host}`"));
+                format!(
+                    "the redirects at {} form a loop{through}; point one of them at a page",
+                    places.join(", ")
+                )
+            }
+        };
+        let last = rules[rules.len() - 1];
+        RuleError::new("redirect-loop", message).at(&last.file, last.line)
+    }
+
+    /// Returns the warning about a chain of redirects that begins with this rule.
+    fn chain(&self, rule: usize, count: usize) -> Diagnostic {
+        let rule = &self.rules[rule].1;
+        let message = format!(
+            "begins a chain of {count} redirects, but browsers follow at most {REDIRECTS_MAX}; point this rule at the last target \
+             of the chain"
+        );
+        RuleError::new("redirect-chain", message).at(&rule.file, rule.line)
+    }
+
+    /// Returns the note about a rule for all hosts that would apply on its target's host too.
+    fn note_of_host(&self, rule: usize, host: &str) -> Diagnostic {
+        let rule = &self.rules[rule].1;
+        let message = format!(
+            "applies to every host, so clients would be redirected forever if this server also answers for `{host}`; name the hosts \
+             that it is for, as in `://www.example.com/*`, or give `{host}` a site of its own in `_hosts/`"
+        );
+        RuleError::note("redirect-every-host", message).at(&rule.file, rule.line)
+    }
+}
+
+fn is_redirect(rule: &RedirectRule) -> bool {
+    matches!(rule.action, Action::Redirect { .. })
+}
+
+/// Returns the key of a percent-decoded path.
+fn key_of(path: &[u8]) -> Option<Box<[u8]>> {
+    let mut buffer = KeyBuffer::new();
+    let key = Key::from_parts([path.strip_prefix(b"/").unwrap_or(path)], &mut buffer).ok()?;
+    Some(key.bytes().into())
+}
+
+/// Returns a path with a slash at its end that it lacks, or without the one that it has: `None` for the root.
+fn other_slash(path: &[u8]) -> Option<Vec<u8>> {
+    match path.strip_suffix(b"/") {
+        Some([]) => None,
+        Some(shorter) => Some(shorter.to_vec()),
+        None => Some([path, b"/"].concat()),
+    }
+}
+
+/// Returns the captures of a path, which the server also matches without its final slash.
+fn captures<'p>(rule: &RedirectRule, path: &'p [Symbol]) -> Option<Vec<&'p [Symbol]>> {
+    let exactly = rule.source.captures_within(path);
+    exactly.or_else(|| rule.source.captures_within(without_slash(path)?))
+}
+
+fn without_slash(path: &[Symbol]) -> Option<&[Symbol]> {
+    path.strip_suffix(&[Symbol::Byte(b'/')]).filter(|path| !path.is_empty())
+}
+
+/// Returns a path that a pattern stands for.
+fn example(path: &[Symbol]) -> String {
+    let bytes: Vec<u8> = path.iter().map(|symbol| symbol.byte().unwrap_or(b'x')).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,230 @@
+//! Adds the rules of `_redirects` to the routes: a rule for one path becomes a route, one with a pattern belongs to the
+//! scope of its site's root.
+//!
+//! Each rule that can't be honored is reported with its file and line.
+
+use std::sync::Arc;
+
+use cannery_archive::{Key, KeyBuffer, Origin};
+
+use crate::ground::diagnostic::{Diagnostic, Severity};
+use crate::routes::redirect_loops;
+use crate::routes::{HostId, Route, Routes, RuleLine, RuleName, Target};
+use crate::rulefiles::pattern::{Pattern, PatternPiece, check_size};
+use crate::rulefiles::redirects::{self, Action, RedirectRule};
+use crate::settings::error::Error;
+use crate::settings::options::Options;
+use crate::sources::source::{Generated, GeneratedPage, SourceId, Sources};
+
+/// The server keeps at most this many captures of a rule.
+const CAPTURES_MAX: usize = 16;
+
+/// Maximum number of rules of a site with a pattern like `/aa*aa`: its ends can overlap in a short path. The server's
+/// index can't exclude such a rule without matching it.
+const OVERLAPPING_MAX: usize = 64;
+
+/// Reads all rule files, and adds their rules to the routes.
+pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options) -> Result<(), Error> {
+    let mut files = std::mem::take(&mut routes.redirect_files);
+
+    // The deepest file first, as for pages: a rule closer to the path takes precedence.
+    let depth = |folder: &[u8]| folder.iter().filter(|byte| **byte == b'/').count();
+    files.sort_by_key(|file| std::cmp::Reverse(depth(&file.folder)));
+
+    let mut parsed = Vec::new();
+    for file in &files {
+        let mut text = Vec::new();
+        sources.read(file.id, &mut text)?;
+        let name = String::from_utf8_lossy(sources.path(file.id)).into_owned();
+        let folder = file.folder.strip_suffix(b"/").unwrap_or(&file.folder);
+        let (rules, diagnostics) = redirects::parse(&text, &name, folder, options.dialect);
+        routes.diagnostics.extend(diagnostics);
+        for rule in rules {
+            let host = match &rule.host {
+                Some(name) => Some(routes.add_host(name)),
+                None => file.host,
+            };
+            parsed.push((host, rule));
+        }
+    }
+
+    let loops = redirect_loops::find(routes, &parsed, sources, options);
+    routes.diagnostics.extend(loops);
+
+    let last_forced = parsed.iter().rposition(|(_, rule)| rule.force && !rule.source.is_static());
+    for (place, (host, rule)) in parsed.into_iter().enumerate() {
+        let is_ordered = rule.force && last_forced.is_some_and(|last| place < last);
+        add_rule(routes, sources, host, rule, is_ordered);
+    }
+    routes.drop_ruled_aliases();
+    Ok(())
+}
+
+/// Adds one rule. If `is_ordered`, a rule for one path also takes its place among those with a pattern.
+fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: RedirectRule, is_ordered: bool) {
+    if captures_count(&rule) > CAPTURES_MAX {
+        warn(routes, &rule, "redirect-captures", format!("has more than {CAPTURES_MAX} captures: ignored"));
+        return;
+    }
+    let Some(path) = rule.source.static_path() else {
+        add_pattern(routes, sources, host, rule);
+        return;
+    };
+    let mut buffer = KeyBuffer::new();
+    let Ok(key) = Key::from_parts([path.strip_prefix(b"/").unwrap_or(&path)], &mut buffer) else {
+        let message = "has a source that is longer than any request: ignored".to_owned();
+        warn(routes, &rule, "redirect-source", message);
+        return;
+    };
+    let target = match &rule.action {
+        // The rule is added below.
+        Action::Redirect { .. } => Some(Target::Rule(routes.next_rule())),
+        Action::Rewrite { status, path } => path.constant().and_then(|path| {
+            let id = rewritten_source(routes, sources, host, &rule, &path)?;
+            Some(Target::Source { id, status: *status })
+        }),
+    };
+    let Some(target) = target else { return };
+
+    // A file of the same path takes precedence over a rule that isn't forced.
+    let key: Box<[u8]> = key.bytes().into();
+    let is_taken = routes.sites_of(host).into_iter().any(|site| {
+        let path = (site, key.clone());
+        routes.paths.contains_key(&path) && !routes.weak_aliases.contains(&path)
+    });
+    if is_taken && !rule.force {
+        let message = format!("has no effect, because {} exists; add `!` to override it", quoted(&key));
+        warn(routes, &rule, "redirect-shadowed", message);
+        return;
+    }
+    if is_taken {
+        let message = format!("hides the file at {}", quoted(&key));
+        routes.diagnostics.push(diagnostic(&rule, Severity::Note, "redirect-hides-file", message));
+    }
+
+    routes.rule_lines.push(RuleLine {
+        file: Arc::clone(&rule.file),
+        line: rule.line,
+        rule: RuleName::Path(host, key.clone()),
+    });
+    let hidden = routes.paths.insert((host, key), Route { target, origin: Origin::Rule });
+    if let Some(Route { target: Target::Source { id, .. }, origin: Origin::File }) = hidden {
+        // No longer served, but still a file of the folder.
+        routes.hidden.push(id);
+    }
+    match rule.action {
+        Action::Redirect { .. } if is_ordered => {
+            routes.rules.push(rule.clone());
+            add_pattern(routes, sources, host, rule);
+        }
+        Action::Redirect { .. } => routes.rules.push(rule),
+        Action::Rewrite { .. } if is_ordered => add_pattern(routes, sources, host, rule),
+        Action::Rewrite { .. } => {}
+    }
+}
+
+/// Returns the source at the constant path that a rule rewrites to, or reports that there is none.
+///
+/// A rule with an error status withdraws what it matches. It does so without its page too, with a line of text.
+fn rewritten_source(
+    routes: &mut Routes,
+    sources: &mut Sources,
+    host: HostId,
+    rule: &RedirectRule,
+    path: &[u8],
+) -> Option<SourceId> {
+    let source = routes.source_at(host, path);
+    if source.is_none()
+        && let Action::Rewrite { status: status @ (404 | 410), .. } = rule.action
+    {
+        let message = format!(
+            "answers {status} with a line of text, because {} is not a file of the site",
+            quoted(path)
+        );
+        // Most rules of this kind name the error page that many sites have.
+        let severity = if path == b"/404.html" { Severity::Note } else { Severity::Warning };
+        let found = diagnostic(rule, severity, "redirect-target-missing", message);
+        // A rule for one path may also be one of the ordered rules.
+        if !routes.diagnostics.iter().rev().take(2).any(|earlier| *earlier == found) {
+            routes.diagnostics.push(found);
+        }
+        return Some(status_text(routes, sources, status));
+    }
+    if source.is_none() {
+        let message = format!("rewrites to {}, which is not a file of the site: ignored", quoted(path));
+        warn(routes, rule, "redirect-target-missing", message);
+    }
+    source
+}
+
+/// Returns the generated text for rules with an error status and without a page.
+fn status_text(routes: &mut Routes, sources: &mut Sources, status: u16) -> SourceId {
+    *routes.status_texts.entry(status).or_insert_with(|| {
+        let id = sources.next_id();
+        let text = if status == 410 { "This page was removed.\n" } else { "This page was not found.\n" };
+        let page = GeneratedPage { content: text.into(), ..GeneratedPage::default() };
+        let path = format!("_{status}.txt").into_bytes().into_boxed_slice();
+        sources.generated.push(Generated { path, page: Arc::new(page) });
+        id
+    })
+}
+
+/// Adds a rule with a pattern to the scope of its site.
+fn add_pattern(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: RedirectRule) {
+    if let Action::Rewrite { path, .. } = &rule.action
+        && let Some(path) = path.constant()
+        && rewritten_source(routes, sources, host, &rule, &path).is_none()
+    {
+        return;
+    }
+    if let Err(error) = check_size(&rule.source) {
+        warn(routes, &rule, error.code, error.message);
+        return;
+    }
+    if ends_overlap(&rule.source) {
+        routes.overlapping_rules += 1;
+        if routes.overlapping_rules > OVERLAPPING_MAX {
+            let message = format!(
+                "is one of more than {OVERLAPPING_MAX} rules whose text before `*` ends as the text after it begins, as in `aa*aa`: ignored"
+            );
+            warn(routes, &rule, "redirect-overlapping", message);
+            return;
+        }
+    }
+
+    let place = routes.next_rule();
+    routes.rule_lines.push(RuleLine {
+        file: Arc::clone(&rule.file),
+        line: rule.line,
+        rule: RuleName::Ordinal(place),
+    });
+    routes.scope(host, b"/").rules.push(place);
+    routes.rules.push(rule);
+}
+
+/// Returns `true` if the texts before and after a splat can overlap in a short path.
+fn ends_overlap(pattern: &Pattern) -> bool {
+    let [.., PatternPiece::Literal(before), PatternPiece::Splat, PatternPiece::Literal(after)] =
+        &pattern.pieces[..]
+    else {
+        return false;
+    };
+    let segment = before.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    (1..=segment.len().min(after.len())).any(|shared| segment.ends_with(&after[..shared]))
+}
+
+fn captures_count(rule: &RedirectRule) -> usize {
+    rule.source.pieces.iter().filter(|piece| !matches!(piece, PatternPiece::Literal(_))).count()
+}
+
+fn quoted(path: &[u8]) -> String {
+    format!("`{}`", String::from_utf8_lossy(path))
+}
+
+fn warn(routes: &mut Routes, rule: &RedirectRule, code: &'static str, message: String) {
+    routes.diagnostics.push(diagnostic(rule, Severity::Warning, code, message));
+}
+
+fn diagnostic(rule: &RedirectRule, severity: Severity, code: &'static str, message: String) -> Diagnostic {
+    Diagnostic { severity, file: rule.file.to_string(), line: Some(rule.line), code, message }
+}

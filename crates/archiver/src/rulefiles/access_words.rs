@@ -1,0 +1,130 @@
+//! Words that restrict access on other hosts and servers. In a rule file, they are an error: see
+//! [`access_control`](crate::routes::access_control).
+
+use crate::ground::rule_error::RuleError;
+
+/// Fields by which other hosts restrict access, and fields that contain credentials.
+const FIELDS: [&str; 9] = [
+    "Authorization",
+    "Basic-Auth",
+    "CF-Access-Client-Id",
+    "CF-Access-Client-Secret",
+    "CF-Access-JWT-Assertion",
+    "Cookie",
+    "Proxy-Authenticate",
+    "Proxy-Authorization",
+    "WWW-Authenticate",
+];
+
+/// Words that begin a line of an Apache, nginx or Caddy configuration that restricts access.
+const DIRECTIVES: [&str; 16] = [
+    "auth_basic",
+    "auth_basic_user_file",
+    "auth_jwt",
+    "auth_request",
+    "AuthBasicProvider",
+    "AuthDigestDomain",
+    "AuthGroupFile",
+    "AuthName",
+    "AuthType",
+    "AuthUserFile",
+    "basic_auth",
+    "basicauth",
+    "deny",
+    "forward_auth",
+    "Require",
+    "Satisfy",
+];
+
+/// Rejects a field line that is access control, such as `Basic-Auth: user:password`, also with typos that would otherwise turn
+/// it into a warning, and publish the pages.
+pub(crate) fn refuse_field(line: &str) -> Result<(), RuleError> {
+    known_field(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
+}
+
+/// Rejects a line that is access control in another server's configuration.
+pub(crate) fn refuse_directive(line: &str) -> Result<(), RuleError> {
+    known_directive(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
+}
+
+/// Rejects a field such as `Basic-Auth: user:password` behind the path of a rule.
+pub(crate) fn refuse_field_in(words: &[&str]) -> Result<(), RuleError> {
+    field_in(words).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
+}
+
+/// Rejects a condition of `_redirects` on the visitor's role.
+pub(crate) fn refuse_condition(word: &str) -> Result<(), RuleError> {
+    let word = unquoted(word);
+    let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
+    if is_role { Err(unsupported("the condition `Role=`")) } else { Ok(()) }
+}
+
+/// Rejects a code of `_redirects` that denies access.
+pub(crate) fn refuse_code(word: &str) -> Result<(), RuleError> {
+    let is_denial = is_denial(unquoted(word).trim_end_matches('!'));
+    if is_denial { Err(unsupported(&format!("the code `{word}`"))) } else { Ok(()) }
+}
+
+/// Returns the field of another host that a line sets.
+pub(crate) fn known_field(line: &str) -> Option<&'static str> {
+    // `Basic-Auth: user:password`, but also `Basic Auth`, `basic_auth =` and so on.
+    let mut words = line.split([' ', '\t', '=', ':']).filter(|word| !word.is_empty());
+    let first = words.next()?;
+    field_named(first).or_else(|| {
+        let (first, second) = (letters(first), letters(words.next()?));
+        if first == "basic" && second.starts_with("auth") {
+            return Some("Basic-Auth");
+        }
+        FIELDS.into_iter().find(|known| letters(known) == format!("{first}{second}"))
+    })
+}
+
+/// Returns the unmistakable field that one of some words names. Paths are none.
+pub(crate) fn field_in(words: &[&str]) -> Option<&'static str> {
+    let names = (0..words.len()).filter(|place| !words[*place].contains('/'));
+    names.into_iter().find_map(|place| known_field(&words[place..].join(" ")).and_then(unmistakable))
+}
+
+/// Returns the field with this name, also with other marks between its letters. All names with `Basic-Auth` in them count.
+pub(crate) fn field_named(name: &str) -> Option<&'static str> {
+    let name = letters(name);
+    if name.contains("basicauth") {
+        return Some("Basic-Auth");
+    }
+    FIELDS.into_iter().find(|known| letters(known) == name)
+}
+
+/// Returns the field with this name if no data and no page about HTTP would name it first.
+pub(crate) fn unmistakable(field: &'static str) -> Option<&'static str> {
+    matches!(field, "Basic-Auth" | "WWW-Authenticate").then_some(field)
+}
+
+fn letters(text: &str) -> String {
+    text.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+pub(crate) fn is_denial(code: &str) -> bool {
+    matches!(code, "401" | "403" | "407")
+}
+
+pub(crate) fn unquoted(word: &str) -> &str {
+    word.trim_matches(['"', '\''])
+}
+
+pub(crate) fn quoted(name: &str) -> String {
+    format!("`{name}`")
+}
+
+/// Returns the directive that begins a line, if it restricts access.
+pub(crate) fn known_directive(line: &str) -> Option<&'static str> {
+    let word = line.split([' ', '\t', '=', ':']).next().unwrap_or(line);
+    DIRECTIVES.iter().find(|known| known.eq_ignore_ascii_case(word)).copied()
+}
+
+fn unsupported(subject: &str) -> RuleError {
+    let message = format!(
+        "{subject} is access control, which this server doesn't have: the pages that it protects would be public; remove the line, \
+         and protect those pages in a proxy in front"
+    );
+    RuleError::error("access-control", message)
+}

@@ -1,0 +1,127 @@
+//! Index of patterns: finds those that may match a path, or cover another pattern, without comparing all of them.
+//!
+//! A trie over path segments. We search it for every rule, so a file of 100,000 patterns takes no quadratic time.
+
+use std::collections::HashMap;
+
+use crate::rulefiles::pattern::Symbol;
+
+/// Patterns by their segments, each with the number that it was added under.
+///
+/// The tree is one table of edges: a table for each of its nodes would take most of the time of a build with many patterns.
+#[derive(Default)]
+pub(crate) struct PatternIndex {
+    children: HashMap<Edge, NodeId>,
+    /// The patterns that end at each node, except for the root, where none ends.
+    ends: Vec<Vec<usize>>,
+}
+
+/// A node: the patterns that agree in the segments up to this one. The root is 0; the others are one more than their index in
+/// [`PatternIndex::ends`].
+type NodeId = usize;
+
+const ROOT: NodeId = 0;
+
+/// A segment of a pattern that leads from a node to another.
+#[derive(PartialEq, Eq, Hash)]
+struct Edge {
+    from: NodeId,
+    /// The bytes before the first symbol that isn't a byte.
+    prefix: Vec<u8>,
+    tail: Tail,
+}
+
+/// The part of a segment after its prefix.
+#[derive(PartialEq, Eq, Hash)]
+enum Tail {
+    /// The prefix is the whole segment.
+    Empty,
+    /// A capture, and anything after it.
+    Capture,
+    /// A splat, and the rest of the pattern.
+    Splat,
+}
+
+impl PatternIndex {
+    /// Adds a pattern, which begins with a slash.
+    pub(crate) fn add(&mut self, symbols: &[Symbol], number: usize) {
+        let mut node = ROOT;
+        let mut rest = Some(after_slash(symbols));
+        while let Some(symbols) = rest {
+            let (segment, after) = split_segment(symbols);
+            let edge = Edge::new(node, segment);
+            rest = after.filter(|_| edge.tail != Tail::Splat);
+            node = *self.children.entry(edge).or_insert_with(|| {
+                self.ends.push(Vec::new());
+                self.ends.len()
+            });
+        }
+        self.ends[node - 1].push(number);
+    }
+
+    /// Returns the lowest number for which `is_match` holds among the patterns that may cover `symbols`, a path or a
+    /// pattern that begins with a slash.
+    pub(crate) fn first(&self, symbols: &[Symbol], is_match: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut candidates = Vec::new();
+        self.find(ROOT, after_slash(symbols), &mut candidates);
+        candidates.sort_unstable();
+        candidates.into_iter().find(|number| is_match(*number))
+    }
+
+    /// Collects the patterns below `node` that may cover the rest of a path or a pattern.
+    fn find(&self, node: NodeId, symbols: &[Symbol], found: &mut Vec<usize>) {
+        let (segment, rest) = split_segment(symbols);
+        let follow = |edge: &Edge, found: &mut Vec<usize>| {
+            if let Some(child) = self.children.get(edge) {
+                match rest {
+                    Some(rest) => self.find(*child, rest, found),
+                    None => found.extend(&self.ends[child - 1]),
+                }
+            }
+        };
+
+        let mut edge = Edge::new(node, segment);
+        if edge.tail == Tail::Empty {
+            follow(&edge, found);
+        }
+
+        // Captures and splats also match from any earlier byte of the prefix on.
+        loop {
+            edge.tail = Tail::Capture;
+            follow(&edge, found);
+
+            edge.tail = Tail::Splat;
+            if let Some(child) = self.children.get(&edge) {
+                found.extend(&self.ends[child - 1]);
+            }
+
+            if edge.prefix.pop().is_none() {
+                return;
+            }
+        }
+    }
+}
+
+impl Edge {
+    fn new(from: NodeId, symbols: &[Symbol]) -> Self {
+        let prefix: Vec<u8> = symbols.iter().map_while(Symbol::byte).collect();
+        let tail = match symbols.get(prefix.len()) {
+            None => Tail::Empty,
+            Some(Symbol::Splat) => Tail::Splat,
+            Some(_) => Tail::Capture,
+        };
+        Self { from, prefix, tail }
+    }
+}
+
+fn after_slash(symbols: &[Symbol]) -> &[Symbol] {
+    symbols.strip_prefix(&[Symbol::Byte(b'/')]).unwrap_or(symbols)
+}
+
+/// Splits off the first segment, and the slash after it.
+fn split_segment(symbols: &[Symbol]) -> (&[Symbol], Option<&[Symbol]>) {
+    match symbols.iter().position(|symbol| *symbol == Symbol::Byte(b'/')) {
+        Some(slash) => (&symbols[..slash], Some(&symbols[slash + 1..])),
+        None => (symbols, None),
+    }
+}

@@ -1,0 +1,136 @@
+//! Parser of `_redirects` in three dialects.
+//!
+//! A rule that can't be honored as a whole (a condition on the query or the visitor, a proxy to another origin) is reported
+//! with its line and ignored. Which paths exist isn't known here.
+//!
+//! | dialect | code if none is given | beats a file | `*` | `:name` begins |
+//! |---|---|---|---|---|
+//! | Cannery | 301 | with `!` | last | a segment |
+//! | Netlify | 301 | with `!` | last | a segment |
+//! | Cloudflare | 302 | always | once, anywhere | anywhere |
+//!
+//! Cannery's dialect is Netlify's with two additions: sources and targets such as `./old`, relative to the folder of the
+//! rule file, and `://host/path` for one host with either scheme. A first line `# dialect: cloudflare` selects another
+//! dialect for its file. In all dialects the first matching rule wins, so a rule that an earlier one covers is reported.
+
+mod conflicts;
+mod destination;
+mod line;
+mod rule;
+mod template;
+
+use std::sync::Arc;
+
+use cannery_site::{is_asset, suffix};
+
+pub use rule::{Action, Dialect, RedirectRule};
+pub use template::{Template, TemplatePiece};
+
+pub(crate) use template::has_reference;
+
+use self::conflicts::AcceptedRules;
+use self::line::{Context, ParsedRule};
+use crate::ground::diagnostic::{Diagnostic, Severity};
+use crate::ground::rule_error::{RuleError, readable_line};
+use crate::properties::classify::file_name;
+use crate::rulefiles::pattern::{Pattern, PatternPiece};
+
+/// Parses a rule file. `file` is its path for diagnostics, `folder` the folder that it is in, relative to the source root
+/// and empty for the root.
+///
+/// Returns the rules in the order of their lines. The diagnostics contain lines without a rule, and remarks about rules
+/// that were accepted.
+pub fn parse(
+    text: &[u8],
+    file: &str,
+    folder: &[u8],
+    dialect: Dialect,
+) -> (Vec<RedirectRule>, Vec<Diagnostic>) {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut diagnostics = Vec::new();
+    let dialect = match stated_dialect(text) {
+        Some(Ok(stated)) => stated,
+        Some(Err(error)) => {
+            diagnostics.push(error.at(file, 1));
+            dialect
+        }
+        None => dialect,
+    };
+
+    let context = Context { folder, dialect };
+    let mut accepted = AcceptedRules::default();
+    let name: Arc<str> = file.into();
+    let mut report = |line, error: RuleError| diagnostics.push(error.at(file, line));
+    for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
+        match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
+            Ok(None) => {}
+            Ok(Some(ParsedRule { scheme, host, source, action, force, remark })) => {
+                let is_catch_all = answers_everything(&source, &action);
+                let pages_only = is_catch_all && !force && dialect == Dialect::Cannery;
+                let is_by_dialect = match dialect {
+                    Dialect::Cannery => false,
+                    Dialect::Netlify => !force,
+                    Dialect::Cloudflare => true,
+                };
+                let rule =
+                    RedirectRule { file: Arc::clone(&name), line, host, source, action, force, pages_only };
+                if is_catch_all && is_by_dialect {
+                    report(line, answers_for_assets());
+                }
+                let rejection = accepted.add(rule, scheme).err();
+                for error in remark.into_iter().chain(rejection) {
+                    report(line, error);
+                }
+            }
+            Err(error) => report(line, error),
+        }
+    }
+
+    diagnostics.sort_by_key(|diagnostic| diagnostic.line);
+    (accepted.rules, diagnostics)
+}
+
+/// Returns `true` for a rule that answers paths with a page that doesn't depend on their last capture, such as `/:page /app.html 200`
+/// or `/:lang/* /:lang/index.html 200`. A missing asset below the folder could be one of these paths.
+fn answers_everything(source: &Pattern, action: &Action) -> bool {
+    let Action::Rewrite { status: 200, path } = action else { return false };
+    let captures = source.pieces.iter().filter(|piece| !matches!(piece, PatternPiece::Literal(_))).count();
+    let Some(last) = captures.checked_sub(1) else { return false };
+    let shows_capture = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Capture(number) if usize::from(*number) == last);
+    let is_asset_itself = match source.pieces.last() {
+        // `/:version/app.js` and `/:name.js` are about scripts.
+        Some(PatternPiece::Literal(end)) => is_asset(suffix(file_name(end))),
+        _ => false,
+    };
+    let is_page = match path.pieces.last() {
+        Some(TemplatePiece::Literal(end)) => !is_asset(suffix(file_name(end))),
+        _ => true,
+    };
+    is_page && !is_asset_itself && !path.pieces.iter().any(shows_capture)
+}
+
+/// Returns the note about a rule that answers requests for missing assets with a page, as the host of its dialect does.
+fn answers_for_assets() -> RuleError {
+    let message = "answers requests for missing scripts and images with a page and status 200 too, as this dialect requires; to \
+                   exclude them, select Cannery's dialect by `# dialect: cannery` on the first line";
+    RuleError { severity: Severity::Note, ..RuleError::new("rewrite-assets", message) }
+}
+
+/// Returns the dialect in the first line, if it has one.
+fn stated_dialect(text: &[u8]) -> Option<Result<Dialect, RuleError>> {
+    let line = text.split(|&byte| byte == b'\n').next()?;
+    let comment = std::str::from_utf8(line).ok()?.trim().strip_prefix('#')?;
+    let name = comment.trim_start().strip_prefix("dialect:")?.trim();
+    Some(match name.to_ascii_lowercase().as_str() {
+        "cannery" => Ok(Dialect::Cannery),
+        "netlify" => Ok(Dialect::Netlify),
+        "cloudflare" => Ok(Dialect::Cloudflare),
+        _ => Err(RuleError::new(
+            "unknown-dialect",
+            format!("`{name}` is not a dialect; write cannery, netlify or cloudflare"),
+        )),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! Source files: their bytes, whole and unchanged, and what the last build knows about them.
+
+pub(crate) mod decode; // Decoders, with a limit.
+pub(crate) mod snapshot; // The last build.
+pub(crate) mod source; // Reads source files, unchanged and whole.
+pub(crate) mod source_facts; // What one pass over a source finds out.
+pub(crate) mod unreadable; // Files that can't be read.
+pub(crate) mod writers; // Detects files that are being written.

@@ -1,0 +1,372 @@
+//! Skip rules: which names of the source folder stay out of the archive.
+//!
+//! Built-in rules leave out files of editors, version control and desktop systems. Patterns in gitignore syntax, from the
+//! command line or `.canneryignore`, add to them or include names again. Rules look at names only.
+//!
+//! As in git, a skipped folder isn't entered, so `!.config/site.css` has no effect without `!.config/` before it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::ground::diagnostic::Diagnostic;
+use crate::hosts::site_path::{Site, site_of};
+use crate::tree::boundary::LinksOut;
+use crate::tree::folder_file::Confinement;
+use crate::tree::folder_file::kind_of;
+
+/// The ignore file in the source root.
+pub const IGNORE_FILE: &str = ".canneryignore";
+
+/// Maximum length of the ignore file, which is held in memory.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The folder that RFC 8615 reserves for site-wide metadata. It is served from the root of each site; the rules apply to names in
+/// it.
+const WELL_KNOWN: &[u8] = b".well-known";
+
+/// Suffixes of files that a program has left or still writes to: logs, locks, downloads of browsers and transfer programs, and
+/// temporary files of JetBrains' editors. In any letter case.
+const TRANSIENT_SUFFIXES: [&str; 15] = [
+    ".!qb",
+    ".!ut",
+    ".aria2",
+    ".crdownload",
+    ".filepart",
+    ".lock",
+    ".log",
+    ".opdownload",
+    ".part",
+    ".partial",
+    ".temp",
+    ".tmp",
+    "___jb_bak___",
+    "___jb_old___",
+    "___jb_tmp___",
+];
+
+/// Prefix of the lock files of office programs, which lie beside an open document.
+const OFFICE_LOCK_PREFIX: &str = "~$";
+
+/// Files and folders that desktop systems create in folders, in any letter case.
+const DESKTOP_FILES: [&str; 8] = [
+    ".DS_Store",
+    "@eaDir",
+    "__MACOSX",
+    "desktop.ini",
+    "ehthumbs.db",
+    "ehthumbs_vista.db",
+    "System Volume Information",
+    "Thumbs.db",
+];
+
+/// The empty file by which Vim finds out whether it may write to a folder.
+const VIM_TEST_FILE: &[u8] = b"4913";
+
+/// The rules. The last matching pattern wins; if none matches, the built-in rules apply.
+#[derive(Debug)]
+pub struct SkipRules {
+    built_in: bool,
+    patterns: Gitignore,
+    builder: GitignoreBuilder,
+}
+
+impl Default for SkipRules {
+    /// Creates the built-in rules, without patterns.
+    fn default() -> SkipRules {
+        SkipRules { built_in: true, ..SkipRules::none() }
+    }
+}
+
+impl SkipRules {
+    /// Creates rules that include all names.
+    pub fn none() -> SkipRules {
+        // Paths are relative to the source root, which the matcher calls `.`.
+        SkipRules { built_in: false, patterns: Gitignore::empty(), builder: GitignoreBuilder::new(".") }
+    }
+
+    /// Adds the lines of `.canneryignore` in `root`, if it exists. Call it before [`add_pattern`](Self::add_pattern), so
+    /// that the command line takes precedence.
+    ///
+    /// Returns a warning about each invalid line, which has no effect.
+    ///
+    /// # Errors
+    /// Returns an error if something of this name exists and isn't a readable text file, or is a link that isn't followed. A build
+    /// without it would publish what it should leave out.
+    pub fn add_ignore_file(
+        &mut self,
+        root: &Path,
+        links_out: LinksOut,
+    ) -> Result<Vec<Diagnostic>, IgnoreFileError> {
+        let path = root.join(IGNORE_FILE);
+        let Some(text) = read_ignore_file(root, &path, links_out)? else { return Ok(Vec::new()) };
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+        let mut diagnostics = Vec::new();
+        for (number, line) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
+            let line = String::from_utf8_lossy(line);
+            let line = line.strip_suffix('\r').unwrap_or(&line);
+            if let Err(error) = self.add(Some(Path::new(IGNORE_FILE)), line) {
+                let message =
+                    format!("this line is not a valid ignore pattern, so it has no effect: {error}");
+                diagnostics.push(
+                    Diagnostic::warning(IGNORE_FILE.as_bytes(), "bad-ignore-pattern", message)
+                        .at_line(number),
+                );
+            }
+        }
+        self.build().map_err(|error| IgnoreFileError::Read { path, source: io::Error::other(error) })?;
+        Ok(diagnostics)
+    }
+
+    /// Adds one pattern in gitignore syntax, relative to the source root.
+    ///
+    /// # Errors
+    /// Returns an error if the pattern is invalid.
+    pub fn add_pattern(&mut self, pattern: &str) -> Result<(), PatternError> {
+        self.add(None, pattern)
+            .and_then(|()| self.build())
+            .map_err(|source| PatternError { pattern: pattern.to_owned(), source })
+    }
+
+    /// Returns why a path (relative to the source root) is left out, or `None` if it isn't.
+    pub fn verdict(&self, path: &[u8], is_folder: bool) -> Option<SkipReason> {
+        if !self.patterns.is_empty() {
+            match self.patterns.matched(Path::new(OsStr::from_bytes(path)), is_folder) {
+                Match::Whitelist(_) => return None,
+                Match::Ignore(glob) => {
+                    let origin =
+                        if glob.from().is_some() { PatternOrigin::IgnoreFile } else { PatternOrigin::Flag };
+                    return Some(SkipReason::Pattern { pattern: glob.original().to_owned(), origin });
+                }
+                Match::None => {}
+            }
+        }
+        if self.built_in { built_in_verdict(path, is_folder) } else { None }
+    }
+
+    /// Returns why a file of this length is left out, which the built-in rules leave out only if it is empty.
+    pub(crate) fn verdict_of_length(&self, path: &[u8], length: u64) -> Option<SkipReason> {
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        (self.built_in && length == 0 && name == VIM_TEST_FILE).then_some(SkipReason::VimTest)
+    }
+
+    /// Returns `true` if a change of this path, relative to the source root, may change a build: it isn't left out, or it is the
+    /// ignore file.
+    pub fn may_matter(&self, path: &Path, is_folder: bool) -> bool {
+        path == Path::new(IGNORE_FILE) || self.verdict(path.as_os_str().as_bytes(), is_folder).is_none()
+    }
+
+    fn add(&mut self, from: Option<&Path>, line: &str) -> Result<(), ignore::Error> {
+        self.builder.add_line(from.map(Path::to_path_buf), line).map(|_| ())
+    }
+
+    fn build(&mut self) -> Result<(), ignore::Error> {
+        self.patterns = self.builder.build()?;
+        Ok(())
+    }
+}
+
+fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    if is_folder && is_well_known(path) {
+        return None;
+    }
+    if let Some(file) = DESKTOP_FILES.into_iter().find(|file| name.eq_ignore_ascii_case(file.as_bytes())) {
+        return Some(SkipReason::DesktopFile(file));
+    }
+    if name.starts_with(b".") {
+        return Some(SkipReason::Hidden);
+    }
+    if name.contains(&b'#') {
+        return Some(SkipReason::Hash);
+    }
+    if name.ends_with(b"~") {
+        return Some(SkipReason::Backup);
+    }
+    if name.starts_with(OFFICE_LOCK_PREFIX.as_bytes()) {
+        return Some(SkipReason::OfficeLock);
+    }
+    let ends_with = |suffix: &str| {
+        let start = name.len().checked_sub(suffix.len());
+        start.is_some_and(|start| name[start..].eq_ignore_ascii_case(suffix.as_bytes()))
+    };
+    TRANSIENT_SUFFIXES.into_iter().find(|suffix| ends_with(suffix)).map(SkipReason::Transient)
+}
+
+/// Returns `true` for the folder of metadata in the root of a site: of the default one, or of a host.
+fn is_well_known(path: &[u8]) -> bool {
+    let folder = path.strip_suffix(WELL_KNOWN);
+    folder.is_some_and(|folder| folder.is_empty() || matches!(site_of(folder), Site::Host(_, b"")))
+}
+
+/// The rule that left a name out. Its `Display` is the end of "skipped because …".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SkipReason {
+    /// The name starts with a full stop.
+    Hidden,
+    /// The name contains `#`: an editor's lock or autosave file, which no URL can name without encoding.
+    Hash,
+    /// The name ends with `~`: an editor's backup.
+    Backup,
+    /// The name starts with `~$`: the lock of a document that is open in an office program.
+    OfficeLock,
+    /// Vim's test whether it may write to a folder.
+    VimTest,
+    /// The name has this suffix of logs, locks and temporary files.
+    Transient(&'static str),
+    /// The name is that of a file of desktop systems.
+    DesktopFile(&'static str),
+    /// A pattern matched.
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// The origin of the pattern.
+        origin: PatternOrigin,
+    },
+}
+
+/// The origin of an ignore pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternOrigin {
+    /// On the command line.
+    Flag,
+    /// In `.canneryignore`.
+    IgnoreFile,
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SkipReason::Hidden => f.write_str("its name begins with `.`"),
+            SkipReason::Hash => f.write_str("its name contains `#`"),
+            SkipReason::Backup => f.write_str("its name ends with `~`"),
+            SkipReason::OfficeLock => f.write_str("its name begins with `~$`"),
+            SkipReason::VimTest => f.write_str("Vim creates it to test whether it may write"),
+            SkipReason::Transient(suffix) => write!(f, "its name ends with `{suffix}`"),
+            SkipReason::DesktopFile(name) => write!(f, "`{name}` is left behind by a desktop system"),
+            SkipReason::Pattern { pattern, origin: PatternOrigin::Flag } => {
+                write!(f, "`--ignore {pattern}` matches it")
+            }
+            SkipReason::Pattern { pattern, origin: PatternOrigin::IgnoreFile } => {
+                write!(f, "`{pattern}` in {IGNORE_FILE} matches it")
+            }
+        }
+    }
+}
+
+/// An invalid pattern in the options.
+#[derive(Debug, thiserror::Error)]
+#[error("`{pattern}` is not a gitignore pattern")]
+pub struct PatternError {
+    /// The pattern.
+    pub pattern: String,
+    source: ignore::Error,
+}
+
+impl PatternError {
+    pub(crate) fn new(pattern: &str, source: ignore::Error) -> PatternError {
+        PatternError { pattern: pattern.to_owned(), source }
+    }
+}
+
+/// Something has the name of the ignore file, and isn't read.
+#[derive(Debug, thiserror::Error)]
+pub enum IgnoreFileError {
+    /// The operating system returns an error.
+    #[error("cannot read the ignore file {}: {source}; let the user of this process read it, or remove it", path.display())]
+    Read {
+        /// The ignore file.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// It is a link to nothing.
+    #[error("the ignore file {} is a symlink to nothing; write a text file of this name, or remove the link", path.display())]
+    Dangling {
+        /// The ignore file.
+        path: PathBuf,
+    },
+    /// It is a folder, or a device, for example.
+    #[error("the ignore file {} is {kind}; write its patterns into a text file of this name, or remove it", path.display())]
+    NotAFile {
+        /// The ignore file.
+        path: PathBuf,
+        /// The kind of file, with an article.
+        kind: &'static str,
+    },
+    /// It has more than [`IGNORE_FILE_BYTES_MAX`].
+    #[error("the ignore file {} has more than {IGNORE_FILE_BYTES_MAX} bytes; shorten it, for example by patterns for folders", path.display())]
+    TooLong {
+        /// The ignore file.
+        path: PathBuf,
+    },
+    /// It is a link that leads out of the folder, and those aren't followed.
+    #[error(
+        "the ignore file {} leads out of the source folder, to {}, and is not read; copy it into the folder, or follow links with \
+         `--follow-links`",
+        path.display(),
+        target.display()
+    )]
+    Outside {
+        /// The ignore file.
+        path: PathBuf,
+        /// The target of the link.
+        target: PathBuf,
+    },
+}
+
+/// Reads the ignore file, if it exists.
+fn read_ignore_file(
+    root: &Path,
+    path: &Path,
+    links_out: LinksOut,
+) -> Result<Option<Vec<u8>>, IgnoreFileError> {
+    let confinement = Confinement::of(root, links_out);
+    let path = || path.to_owned();
+    let outside = || {
+        let target = confinement.target_outside(&path())?;
+        Some(IgnoreFileError::Outside { path: path(), target })
+    };
+    let found = match fs::symlink_metadata(path()) {
+        Ok(found) => found,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        // The folder can't be searched, or is a link to itself, which the walk reports.
+        Err(_) if fs::metadata(root.join(".")).is_err() => return Ok(None),
+        Err(source) => return Err(IgnoreFileError::Read { path: path(), source }),
+    };
+    // A sandbox may refuse to open the target, which would say nothing about the link.
+    if let Some(error) = outside() {
+        return Err(error);
+    }
+
+    let is_dangling = |error: &io::Error| found.is_symlink() && error.kind() == ErrorKind::NotFound;
+    let failed = |source| {
+        if is_dangling(&source) {
+            IgnoreFileError::Dangling { path: path() }
+        } else {
+            IgnoreFileError::Read { path: path(), source }
+        }
+    };
+    let kind = fs::metadata(path()).map_err(failed)?;
+    if !kind.is_file() {
+        return Err(IgnoreFileError::NotAFile { path: path(), kind: kind_of(&kind) });
+    }
+    let file = confinement.open(&path()).map_err(|source| outside().unwrap_or_else(|| failed(source)))?;
+    let mut text = Vec::new();
+    file.take(IGNORE_FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > IGNORE_FILE_BYTES_MAX {
+        return Err(IgnoreFileError::TooLong { path: path() });
+    }
+    Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests;
