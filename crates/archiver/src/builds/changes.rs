@@ -8,7 +8,7 @@ use crate::sources::snapshot::{KnownFile, KnownFiles};
 
 /// The files of a build in memory, for comparisons with other builds. Clones share their memory.
 #[derive(Clone)]
-pub struct BuiltFiles(pub(crate) Arc<KnownFiles>);
+pub struct BuiltFiles(pub(super) Arc<KnownFiles>);
 
 /// A file that differs between two builds.
 #[derive(Debug, Clone, PartialEq, Eq)]

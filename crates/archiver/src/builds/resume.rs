@@ -19,7 +19,7 @@ const START_PAGE: &[u8] = b"/";
 ///
 /// # Errors
 /// Returns an error if the archive is damaged.
-pub(crate) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
+pub(super) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
     let mut found: Vec<(Box<[u8]>, Extent)> = Vec::new();
     for entry in archive.entries() {
         let entry = entry?;

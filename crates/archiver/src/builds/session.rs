@@ -21,11 +21,11 @@ pub(crate) struct Session<'a> {
     pub(crate) listings: Listings,
     pub(crate) earlier: Earlier,
     /// Whether to wait until files are written. Only the first attempt of a build does.
-    pub(crate) waits: bool,
+    pub(super) waits: bool,
     /// Files that can't be read, in this attempt or one before it.
-    pub(crate) unreadable: UnreadableFiles,
+    pub(super) unreadable: UnreadableFiles,
     /// Whether a folder that has lost its start page, or most of its files, may be one that a program is still writing.
     pub(crate) may_be_unfinished: bool,
     /// Files that vanished, or didn't settle, in an attempt before this one. They are held back.
-    pub(crate) unreliable: &'a BTreeSet<Box<[u8]>>,
+    pub(super) unreliable: &'a BTreeSet<Box<[u8]>>,
 }

@@ -40,7 +40,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Walks the source folder. If files of the last build are missing, or the folder itself, checks whether they are being
 /// replaced.
-pub(crate) fn walk(
+pub(super) fn walk(
     root: &Path,
     earlier: &Earlier,
     walk: impl Fn() -> Result<Walked, WalkError>,
@@ -94,7 +94,7 @@ fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
 
 /// Holds back files that another process is writing, or that an earlier attempt couldn't read: known ones get the stamp of the
 /// last build, new ones are left out. Returns both. The contents of small new files are captured.
-pub(crate) fn hold_back(
+pub(super) fn hold_back(
     root: &Path,
     confinement: &Confinement,
     files: &mut Vec<SourceFile>,

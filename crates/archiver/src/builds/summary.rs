@@ -73,7 +73,7 @@ impl Report {
 }
 
 /// Groups skipped names by rule, the most frequent first.
-pub(crate) fn skipped(skipped: &[Skipped]) -> Vec<SkippedGroup> {
+pub(super) fn skipped(skipped: &[Skipped]) -> Vec<SkippedGroup> {
     let mut groups: BTreeMap<String, (u64, Vec<String>)> = BTreeMap::new();
     for one in skipped {
         let group = groups.entry(one.reason.to_string()).or_default();

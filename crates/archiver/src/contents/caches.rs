@@ -44,7 +44,7 @@ impl DiskCaches {
 
 impl Caches<'_> {
     /// Returns the properties of the file at this path, relative to the source folder, if it still has this stamp.
-    pub(crate) fn facts(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
+    pub(super) fn facts(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         match self {
             Caches::Disk(DiskCaches { sources, root, .. }) => {
                 sources.as_ref()?.find(&[root, b"/".as_slice(), path].concat(), stamp)
@@ -54,7 +54,7 @@ impl Caches<'_> {
     }
 
     /// Returns `true` if the properties of files are stored for the next build.
-    pub(crate) fn stores_facts(&self) -> bool {
+    pub(super) fn stores_facts(&self) -> bool {
         match self {
             Caches::Disk(caches) => caches.sources.is_some(),
             Caches::Memory { .. } => true,
@@ -62,12 +62,12 @@ impl Caches<'_> {
     }
 
     /// Returns `true` if it is stored which results have been verified. Results in memory need no verification.
-    pub(crate) fn stores_verified(&self) -> bool {
+    pub(super) fn stores_verified(&self) -> bool {
         matches!(self, Caches::Disk(DiskCaches { sources: Some(_), .. }))
     }
 
     /// Returns the result of compressing a content of `length` bytes, if there is a valid one.
-    pub(crate) fn result(&self, key: &ResultKey, length: u64, coders: &mut Coders) -> Option<Outcome> {
+    pub(super) fn result(&self, key: &ResultKey, length: u64, coders: &mut Coders) -> Option<Outcome> {
         match self {
             Caches::Disk(DiskCaches { compress, sources, .. }) => {
                 let verified = sources.as_ref().and_then(|known| known.verified(key));
@@ -78,7 +78,7 @@ impl Caches<'_> {
     }
 
     /// Stores the result of compressing a content.
-    pub(crate) fn keep_result(&self, key: &ResultKey, outcome: &Outcome) {
+    pub(super) fn keep_result(&self, key: &ResultKey, outcome: &Outcome) {
         match self {
             Caches::Disk(DiskCaches { compress: Some(cache), .. }) => cache.keep(key, outcome),
             Caches::Disk(DiskCaches { compress: None, .. }) => {}

@@ -15,7 +15,7 @@ use crate::settings::options::{Encoder, Levels};
 
 /// Names and versions of the encoders, which together with the level determine the output. A test compares them with the
 /// dependencies.
-pub(crate) const VERSIONS: [(Encoder, &str); 4] = [
+pub(super) const VERSIONS: [(Encoder, &str); 4] = [
     (Encoder::Gzip, "libdeflater-1.26.1"),
     (Encoder::Zopfli, "zopfli-0.8.4"),
     (Encoder::Brotli, "brotli-9.1.1"),
@@ -28,7 +28,7 @@ pub(crate) fn version(encoder: Encoder) -> &'static str {
 }
 
 /// Returns the content coding that an encoder writes.
-pub(crate) const fn coding(encoder: Encoder) -> Coding {
+pub(super) const fn coding(encoder: Encoder) -> Coding {
     match encoder {
         Encoder::Identity => Coding::Identity,
         Encoder::Gzip | Encoder::Zopfli => Coding::Gzip,
@@ -44,7 +44,7 @@ const BROTLI_WINDOW_BITS: (i32, i32) = (10, 24);
 const ZSTD_WINDOW_BITS_MAX: u32 = 23;
 
 /// One of each encoder and decoder, for one thread. They reuse their tables.
-pub(crate) struct Coders {
+pub(super) struct Coders {
     levels: Levels,
     gzip: Compressor,
     gunzip: Decompressor,
@@ -54,10 +54,10 @@ pub(crate) struct Coders {
 
 /// An encoder failed, or its output doesn't decode to the content.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct EncodeError;
+pub(super) struct EncodeError;
 
 impl Coders {
-    pub(crate) fn new(levels: Levels) -> Coders {
+    pub(super) fn new(levels: Levels) -> Coders {
         let level = CompressionLvl::new(levels.of(Encoder::Gzip)).unwrap_or(CompressionLvl::best());
         Coders {
             levels,
@@ -69,7 +69,7 @@ impl Coders {
     }
 
     /// Compresses `content` with `encoder`.
-    pub(crate) fn encode(&mut self, encoder: Encoder, content: &[u8]) -> Result<Vec<u8>, EncodeError> {
+    pub(super) fn encode(&mut self, encoder: Encoder, content: &[u8]) -> Result<Vec<u8>, EncodeError> {
         let coded = match encoder {
             Encoder::Identity => return Ok(content.to_vec()),
             Encoder::Gzip => self.gzip(content),
@@ -82,7 +82,7 @@ impl Coders {
 
     /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest, without trailing bytes, which a
     /// client might read on. Allocates at most `length` bytes, whatever `coded` claims.
-    pub(crate) fn decodes_to(
+    pub(super) fn decodes_to(
         &mut self,
         coding: Coding,
         coded: &[u8],

@@ -33,7 +33,7 @@ const MODE: u32 = 0o644;
 
 /// The result of compressing a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(super) enum Outcome {
     /// The compressed bytes and their digest.
     Coded(Vec<u8>, Digest),
     /// A body of the archive of the last build, with its digest.
@@ -44,7 +44,7 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// Returns the length of the compressed bytes, or 0 if there are none.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         match self {
             Outcome::Coded(bytes, _) => bytes.len() as u64,
             Outcome::Stored(..) | Outcome::NotWorth => 0,
@@ -56,9 +56,9 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResultKey {
     /// Digest of the content.
-    pub(crate) content: Digest,
-    pub(crate) encoder: Encoder,
-    pub(crate) level: i32,
+    pub(super) content: Digest,
+    pub(super) encoder: Encoder,
+    pub(super) level: i32,
 }
 
 /// The few results of a content are next to each other in a map, because they are looked up one after another.
@@ -70,7 +70,7 @@ impl Hash for ResultKey {
 
 /// A directory of results.
 #[derive(Debug)]
-pub(crate) struct CompressCache {
+pub(super) struct CompressCache {
     folder: PathBuf,
     /// Makes names of temporary files unique within this process.
     serial: AtomicU64,
@@ -93,7 +93,7 @@ impl CompressCache {
     ///
     /// # Errors
     /// Returns an error if something else has that name.
-    pub(crate) fn open(folder: &Path) -> Result<CompressCache, Error> {
+    pub(super) fn open(folder: &Path) -> Result<CompressCache, Error> {
         let mut problems = Problems::default();
         match fs::create_dir_all(folder) {
             Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
@@ -111,7 +111,7 @@ impl CompressCache {
 
     /// Returns the result for a content of `length` bytes, if there is a valid one. A result with the digest `verified`
     /// isn't decoded again.
-    pub(crate) fn find(
+    pub(super) fn find(
         &self,
         key: &ResultKey,
         length: u64,
@@ -134,7 +134,7 @@ impl CompressCache {
     }
 
     /// Stores a result, unless storing has failed before.
-    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
+    pub(super) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
         if self.problems().unwritable.is_some() {
             return;
         }
@@ -160,7 +160,7 @@ impl CompressCache {
     }
 
     /// Returns warnings about the directory.
-    pub(crate) fn warnings(&self) -> Vec<Diagnostic> {
+    pub(super) fn warnings(&self) -> Vec<Diagnostic> {
         let problems = self.problems();
         let mut warnings = Vec::new();
         if let Some(error) = &problems.unwritable {

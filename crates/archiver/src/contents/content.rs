@@ -8,7 +8,7 @@ use crate::ground::digest_map::DigestMap;
 use crate::sources::source::SourceId;
 
 /// Index of a distinct content.
-pub(crate) type ContentId = u32;
+pub(super) type ContentId = u32;
 
 /// A content in one coding, as stored.
 #[derive(Debug, Clone, Copy)]
@@ -28,9 +28,9 @@ pub(crate) struct Content {
     /// The first source with this content.
     pub(crate) first: SourceId,
     /// `true` if a source with this content is stored.
-    pub(crate) wanted: bool,
+    pub(super) wanted: bool,
     /// `true` if a source with this content has a compressible type.
-    pub(crate) should_encode: bool,
+    pub(super) should_encode: bool,
     /// The stored codings; sorted by size once all are stored.
     pub(crate) forms: Vec<Form>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Contents {
 
 impl Contents {
     /// Returns the index and the content of this digest, which is added with `source` as its first source if it is new.
-    pub(crate) fn find_or_add(
+    pub(super) fn find_or_add(
         &mut self,
         digest: Digest,
         length: u64,

@@ -56,7 +56,7 @@ impl Stored {
 
 impl MemoryCache {
     /// Returns the result with this key.
-    pub(crate) fn find(&self, key: &ResultKey, snapshot: Option<&Snapshot>) -> Option<Outcome> {
+    pub(super) fn find(&self, key: &ResultKey, snapshot: Option<&Snapshot>) -> Option<Outcome> {
         let stored = self.lock().stored.get(key)?.clone();
         match stored {
             Stored::Here(bytes, digest) => Some(Outcome::Coded(bytes.to_vec(), digest)),
@@ -66,7 +66,7 @@ impl MemoryCache {
     }
 
     /// Stores a result.
-    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
+    pub(super) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
         let mut results = self.lock();
         let stored = match outcome {
             Outcome::Coded(bytes, digest) if results.held_bytes + bytes.len() <= HELD_BYTES_MAX => {

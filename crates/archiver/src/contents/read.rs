@@ -26,7 +26,7 @@ use crate::sources::source::{Source, SourceId, Sources};
 use crate::sources::source_facts::{Examination, Probe, SourceFacts};
 
 /// Longer sources are read in pieces instead of being held in memory.
-pub(crate) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
+pub(super) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
 
 /// Longer sources aren't compressed, because an encoder would have to hold them in memory.
 pub const ENCODED_BYTES_MAX: u64 = 128 << 20;
@@ -307,7 +307,7 @@ pub(crate) fn store_hidden(
 }
 
 /// Stores a content uncompressed: from the last build, or from the source `id`, which must still have it.
-pub(crate) fn store_identity(
+pub(super) fn store_identity(
     content: &mut Content,
     id: SourceId,
     sources: &Sources,

@@ -54,7 +54,7 @@ type Entry = (FileStamp, SourceFacts);
 type Entries = BTreeMap<Box<[u8]>, Entry>;
 
 /// Digests of verified results of compression.
-pub(crate) type Verified = BTreeMap<ResultKey, Digest>;
+pub(super) type Verified = BTreeMap<ResultKey, Digest>;
 
 /// The content of the file.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ struct Memory {
 
 /// The cache.
 #[derive(Debug)]
-pub(crate) struct SourcesCache {
+pub(super) struct SourcesCache {
     place: PathBuf,
     memory: Memory,
     /// Start of the build in nanoseconds since 1970.
@@ -79,7 +79,7 @@ impl SourcesCache {
     ///
     /// # Errors
     /// Returns an error if something other than a file has that name.
-    pub(crate) fn load(place: &Path) -> Result<SourcesCache, Error> {
+    pub(super) fn load(place: &Path) -> Result<SourcesCache, Error> {
         let (bytes, unused) = match read(place) {
             Ok(bytes) => (bytes, None),
             Err(Unusable::Missing) => (Vec::new(), None),
@@ -94,18 +94,18 @@ impl SourcesCache {
     }
 
     /// Returns the properties of the file at this absolute path, if it still has this stamp.
-    pub(crate) fn find(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
+    pub(super) fn find(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
     }
 
     /// Returns the digest of a verified result of compression.
-    pub(crate) fn verified(&self, key: &ResultKey) -> Option<&Digest> {
+    pub(super) fn verified(&self, key: &ResultKey) -> Option<&Digest> {
         self.memory.verified.get(key)
     }
 
     /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified`, and
     /// writes the cache. Returns warnings.
-    pub(crate) fn replace(
+    pub(super) fn replace(
         mut self,
         root: &[u8],
         files: impl Iterator<Item = (Box<[u8]>, FileStamp, SourceFacts)>,

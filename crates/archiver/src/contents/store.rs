@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// Returns the body with this digest, if it is stored.
-    pub(crate) fn find(&self, digest: &Digest) -> Option<BodyId> {
+    pub(super) fn find(&self, digest: &Digest) -> Option<BodyId> {
         self.bodies.get(digest).copied()
     }
 
@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// Stores a body of `length` bytes from a reader, unless it is stored already.
-    pub(crate) fn body_from(
+    pub(super) fn body_from(
         &mut self,
         digest: &Digest,
         length: u64,
@@ -78,7 +78,7 @@ impl Store {
     }
 
     /// Stores a body that the archive of the last build has at this place, unless it is stored already.
-    pub(crate) fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, Error> {
+    pub(super) fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, Error> {
         let earlier = Arc::clone(self.earlier.as_ref().expect("the extent is of the last build"));
         self.write_body(digest, extent.length, |writer| {
             if writer.format() == earlier.archive.format() {

@@ -137,12 +137,12 @@ impl Space {
     }
 
     /// Returns `true` if an archive of this length must be on disk.
-    pub(crate) fn needs_disk(&self, archive_bytes: u64) -> bool {
+    pub(super) fn needs_disk(&self, archive_bytes: u64) -> bool {
         archive_bytes > self.memory_bytes_max && self.warning.is_none()
     }
 
     /// Creates a file on disk, with room for an archive of this length.
-    pub(crate) fn create_on_disk(&self, archive_bytes: u64) -> io::Result<File> {
+    pub(super) fn create_on_disk(&self, archive_bytes: u64) -> io::Result<File> {
         let file = self.directory.create()?;
         // A full file system would hinder other programs until the build has failed.
         match rustix::fs::fstatvfs(&file) {
@@ -159,7 +159,7 @@ impl Space {
     }
 
     /// Returns the warning that the disk isn't used, if it has failed.
-    pub(crate) fn warning(&self) -> Option<&Diagnostic> {
+    pub(super) fn warning(&self) -> Option<&Diagnostic> {
         self.warning.as_ref()
     }
 }

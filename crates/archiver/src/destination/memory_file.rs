@@ -8,4 +8,4 @@ pub(crate) use linux::{create, protect};
 #[cfg(any(test, not(target_os = "linux")))]
 mod portable;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use portable::{create, protect};
+pub(super) use portable::{create, protect};

@@ -74,12 +74,12 @@ impl Staging {
     }
 
     /// Returns the archive's path.
-    pub(crate) fn archive_path(&self) -> &Path {
+    pub(super) fn archive_path(&self) -> &Path {
         &self.archive
     }
 
     /// Creates a temporary file, open for reading and writing.
-    pub(crate) fn create(&mut self) -> Result<File, Error> {
+    pub(super) fn create(&mut self) -> Result<File, Error> {
         self.create_locked().map_err(|error| Error::write(&self.archive)(error.into()))
     }
 
@@ -105,14 +105,14 @@ impl Staging {
     }
 
     /// Removes all temporary files but the newest, into which the others have been copied.
-    pub(crate) fn drop_older(&mut self) {
+    pub(super) fn drop_older(&mut self) {
         let newest = self.temporary.pop();
         self.temporary.clear();
         self.temporary.extend(newest);
     }
 
     /// Makes `file`, the newest temporary file, the archive.
-    pub(crate) fn publish(mut self, file: &File) -> Result<(), Error> {
+    pub(super) fn publish(mut self, file: &File) -> Result<(), Error> {
         self.replace_archive(file).map_err(|error| Error::write(&self.archive)(error.into()))
     }
 

@@ -80,7 +80,7 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
 const WILDCARD_LABELS_MAX: usize = 16;
 
 /// Returns `true` if a wildcard host has more labels than the server looks up.
-pub(crate) fn is_too_deep(host: &str) -> bool {
+pub(super) fn is_too_deep(host: &str) -> bool {
     host.strip_prefix("*.").is_some_and(|name| name.split('.').count() > WILDCARD_LABELS_MAX)
 }
 

@@ -18,28 +18,28 @@ use crate::settings::options::Options;
 
 /// Properties that determine the head of a representation, in addition to the site's rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Look<'a> {
-    pub(crate) status: u16,
-    pub(crate) media_type: &'a str,
+pub(super) struct Look<'a> {
+    pub(super) status: u16,
+    pub(super) media_type: &'a str,
     /// Adds `charset=utf-8` to the media type.
-    pub(crate) charset: bool,
-    pub(crate) coding: Coding,
+    pub(super) charset: bool,
+    pub(super) coding: Coding,
     /// The resource has other representations, or the client may reject this one.
-    pub(crate) negotiable: bool,
+    pub(super) negotiable: bool,
     /// Whether the response is this one depends on [`cannery_site::Intent`], and caches may reuse it without asking.
-    pub(crate) varies_by_intent: bool,
-    pub(crate) cache_control: Option<&'a str>,
+    pub(super) varies_by_intent: bool,
+    pub(super) cache_control: Option<&'a str>,
 }
 
 /// A path, for the header rules that are part of its head.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RulePath<'p> {
+pub(super) struct RulePath<'p> {
     /// Index of the site in the list of header rules.
-    pub(crate) site: usize,
-    pub(crate) host: Option<&'p str>,
-    pub(crate) path: &'p [u8],
+    pub(super) site: usize,
+    pub(super) host: Option<&'p str>,
+    pub(super) path: &'p [u8],
     /// A rule of `_redirects` shows another file here, or a listing.
-    pub(crate) is_rewritten: bool,
+    pub(super) is_rewritten: bool,
 }
 
 /// The merged header rules of a path.
@@ -68,7 +68,7 @@ pub(crate) struct Heads<'a> {
 }
 
 /// Returns the default `Cache-Control` of a source with this status.
-pub(crate) fn caching<'a>(
+pub(super) fn caching<'a>(
     options: &'a Options,
     path: &[u8],
     media_type: MediaType<'_>,
@@ -105,12 +105,12 @@ impl<'a> Heads<'a> {
     }
 
     /// Returns the number of distinct heads.
-    pub(crate) fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.written.len() as u64
     }
 
     /// Counts the head of a representation, with the header rules of `path` if there is one.
-    pub(crate) fn note(&mut self, look: Look<'a>, path: Option<RulePath<'_>>) {
+    pub(super) fn note(&mut self, look: Look<'a>, path: Option<RulePath<'_>>) {
         if let Some(path) = path {
             let options = self.options;
             let fields = self.merge(path);
@@ -139,7 +139,7 @@ impl<'a> Heads<'a> {
 
     /// Returns the head of a representation with the header rules of `path`, and writes it if it is new. Without a path,
     /// returns the head without rules: the server adds the fields for the requested path.
-    pub(crate) fn of(
+    pub(super) fn of(
         &mut self,
         writer: &mut Writer,
         look: Look<'a>,
@@ -193,7 +193,7 @@ impl<'a> Heads<'a> {
     }
 
     /// Returns the header rules of a site, which the server applies if the path isn't known at build time.
-    pub(crate) fn rules(&self, site: usize) -> &'a [HeaderRule] {
+    pub(super) fn rules(&self, site: usize) -> &'a [HeaderRule] {
         self.rules.get(site).map_or(&[], Vec::as_slice)
     }
 
@@ -280,7 +280,7 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
 
 /// Returns `true` for a field that isn't sent in a preview: the name has other bytes after the next edit, and browsers
 /// remember HSTS for months.
-pub(crate) fn is_unfit_for_preview(name: &str) -> bool {
+pub(super) fn is_unfit_for_preview(name: &str) -> bool {
     ["cache-control", "strict-transport-security"].contains(&name)
 }
 
@@ -292,7 +292,7 @@ fn site_vary(merged: &MergedFields) -> impl Iterator<Item = &str> {
 }
 
 /// Returns a field name in title case: `X-Frame-Options` for `x-frame-options`.
-pub(crate) fn title_case(name: &str) -> String {
+pub(super) fn title_case(name: &str) -> String {
     let mut begins = true;
     let raise = |character: char| {
         let raised = if begins { character.to_ascii_uppercase() } else { character };

@@ -56,7 +56,7 @@ pub(crate) struct InferableNames<'a> {
 }
 
 impl<'a> InferableNames<'a> {
-    pub(crate) fn new(options: &'a Options) -> InferableNames<'a> {
+    pub(super) fn new(options: &'a Options) -> InferableNames<'a> {
         InferableNames { options, typed: None }
     }
 
@@ -71,7 +71,7 @@ impl<'a> InferableNames<'a> {
     }
 
     /// Returns `false` for pages, service workers and manifests.
-    pub(crate) fn may_infer(&self, path: &[u8]) -> bool {
+    pub(super) fn may_infer(&self, path: &[u8]) -> bool {
         let is_page_by_rule = || self.ruled_type(path).is_some_and(|text| is_entry_type(&text));
         !is_entry_type(self.options.media_types.of(path).text)
             && !is_service_worker(file_name(path))

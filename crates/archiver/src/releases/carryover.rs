@@ -233,7 +233,7 @@ fn copied(head: &Head<'_>) -> NewHead {
 }
 
 /// Returns the index of a host; `None` if this release has no site for it.
-pub(crate) fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
+pub(super) fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
     let Some(name) = name else { return Some(None) };
     let place = routes.hosts.iter().position(|host| host.has_site && host.name.as_bytes() == name)?;
     Some(Some(u32::try_from(place).ok()?))

@@ -26,22 +26,22 @@ const CURRENT: &str = "current";
 const SUFFIX: &str = "cdb";
 
 /// Order of releases: newest first, and by digest if serials are equal, so that the order of flags doesn't matter.
-pub(crate) type Rank = (std::cmp::Reverse<u64>, String);
+pub(super) type Rank = (std::cmp::Reverse<u64>, String);
 
 fn rank(release: &Release) -> Rank {
     (std::cmp::Reverse(release.serial), release.digest.clone())
 }
 
 /// An open archive of an earlier release.
-pub(crate) struct Earlier {
-    pub(crate) path: PathBuf,
-    pub(crate) archive: Archive,
+pub(super) struct Earlier {
+    pub(super) path: PathBuf,
+    pub(super) archive: Archive,
     /// Rank of the archive's own release.
-    pub(crate) own: Rank,
+    pub(super) own: Rank,
     /// Rank of the release that each carried path was last part of.
-    pub(crate) carried: HashMap<String, Rank>,
+    pub(super) carried: HashMap<String, Rank>,
     /// See [`Manifest::mutable`].
-    pub(crate) mutable: Vec<String>,
+    pub(super) mutable: Vec<String>,
     /// Set once all bytes have been compared with the digest.
     is_verified: bool,
 }
@@ -99,9 +99,9 @@ fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// The earlier archives of a build.
 #[derive(Default)]
 pub(crate) struct Previous {
-    pub(crate) archives: Vec<Earlier>,
+    pub(super) archives: Vec<Earlier>,
     /// Releases within the limits, newest first.
-    pub(crate) releases: BTreeMap<Rank, Release>,
+    pub(super) releases: BTreeMap<Rank, Release>,
     serial_max: Option<u64>,
     /// Notes about the release directories.
     pub(crate) notes: Vec<Diagnostic>,

@@ -102,7 +102,7 @@ enum Walk {
 }
 
 /// Returns a diagnostic for each redirect loop, and for each chain that is too long for browsers. Each rule comes with its site.
-pub(crate) fn find(
+pub(super) fn find(
     routes: &Routes,
     rules: &[(HostId, RedirectRule)],
     sources: &Sources,

@@ -25,7 +25,7 @@ impl Obstacle {
 }
 
 /// Returns a warning for each rule with a policy that blocks the script.
-pub(crate) fn find(rules: &[HeaderRule]) -> Vec<Diagnostic> {
+pub(super) fn find(rules: &[HeaderRule]) -> Vec<Diagnostic> {
     let warning = |rule: &HeaderRule| {
         let obstacle = rule.fields.iter().find_map(obstacle)?;
         Some(Diagnostic {

@@ -38,29 +38,29 @@ const DIRECTIVES: [&str; 16] = [
 
 /// Rejects a field line that is access control, such as `Basic-Auth: user:password`, also with typos that would otherwise turn
 /// it into a warning, and publish the pages.
-pub(crate) fn refuse_field(line: &str) -> Result<(), RuleError> {
+pub(super) fn refuse_field(line: &str) -> Result<(), RuleError> {
     known_field(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
 /// Rejects a line that is access control in another server's configuration.
-pub(crate) fn refuse_directive(line: &str) -> Result<(), RuleError> {
+pub(super) fn refuse_directive(line: &str) -> Result<(), RuleError> {
     known_directive(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
 /// Rejects a field such as `Basic-Auth: user:password` behind the path of a rule.
-pub(crate) fn refuse_field_in(words: &[&str]) -> Result<(), RuleError> {
+pub(super) fn refuse_field_in(words: &[&str]) -> Result<(), RuleError> {
     field_in(words).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
 /// Rejects a condition of `_redirects` on the visitor's role.
-pub(crate) fn refuse_condition(word: &str) -> Result<(), RuleError> {
+pub(super) fn refuse_condition(word: &str) -> Result<(), RuleError> {
     let word = unquoted(word);
     let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
     if is_role { Err(unsupported("the condition `Role=`")) } else { Ok(()) }
 }
 
 /// Rejects a code of `_redirects` that denies access.
-pub(crate) fn refuse_code(word: &str) -> Result<(), RuleError> {
+pub(super) fn refuse_code(word: &str) -> Result<(), RuleError> {
     let is_denial = is_denial(unquoted(word).trim_end_matches('!'));
     if is_denial { Err(unsupported(&format!("the code `{word}`"))) } else { Ok(()) }
 }

@@ -100,7 +100,7 @@ impl Pattern {
 
     /// Returns `true` if the pattern matches every path that the pattern `symbols` matches. False negatives are possible,
     /// false positives aren't.
-    pub(crate) fn covers(&self, symbols: &[Symbol]) -> bool {
+    pub(super) fn covers(&self, symbols: &[Symbol]) -> bool {
         self.captures_within(symbols).is_some()
     }
 
@@ -237,7 +237,7 @@ fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
 }
 
 /// Returns the identifier at the start of `text`: letters, digits and `_`, not beginning with a digit.
-pub(crate) fn identifier(text: &str) -> &str {
+pub(super) fn identifier(text: &str) -> &str {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return "";
     }
@@ -253,7 +253,7 @@ fn extend_literal(pieces: &mut Vec<PatternPiece>, bytes: Vec<u8>) {
 }
 
 /// Rejects paths with empty or dot segments, which no normalized request has.
-pub(crate) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
+pub(super) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     let is_odd = |segment: &str| {

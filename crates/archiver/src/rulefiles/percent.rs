@@ -56,7 +56,7 @@ fn bad_escape() -> RuleError {
 }
 
 /// Encodes text for a `Location` field: percent-encodes bytes that a URL can't contain.
-pub(crate) fn encode_for_location(text: &str) -> Result<String, RuleError> {
+pub(super) fn encode_for_location(text: &str) -> Result<String, RuleError> {
     let is_sound = text
         .bytes()
         .enumerate()

@@ -79,7 +79,7 @@ pub(crate) struct KnownFile {
 
 impl Snapshot {
     /// Returns a content, if it was part of the build.
-    pub(crate) fn content(&self, digest: &Digest) -> Option<&[u8]> {
+    pub(super) fn content(&self, digest: &Digest) -> Option<&[u8]> {
         self.archive.body(self.bodies.find(digest)?).ok()
     }
 
@@ -149,7 +149,7 @@ impl Earlier {
     }
 
     /// Returns the captured content of a new file, and its stamp then.
-    pub(crate) fn captured(&self, path: &[u8]) -> Option<(FileStamp, &[u8])> {
+    pub(super) fn captured(&self, path: &[u8]) -> Option<(FileStamp, &[u8])> {
         self.captured.get(path).map(|captured| (captured.stamp, &*captured.content))
     }
 
@@ -170,12 +170,12 @@ impl Earlier {
     }
 
     /// Returns where the archive of the last build has a content.
-    pub(crate) fn extent(&self, digest: &Digest) -> Option<Extent> {
+    pub(super) fn extent(&self, digest: &Digest) -> Option<Extent> {
         self.snapshot.as_ref()?.bodies.find(digest)
     }
 
     /// Returns a content of the last build.
-    pub(crate) fn content(&self, digest: &Digest) -> Option<&[u8]> {
+    pub(super) fn content(&self, digest: &Digest) -> Option<&[u8]> {
         self.snapshot.as_ref()?.content(digest)
     }
 }

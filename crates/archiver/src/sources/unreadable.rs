@@ -26,7 +26,7 @@ struct UnreadableFile {
 
 impl UnreadableFiles {
     /// Adds a file with this stamp.
-    pub(crate) fn add(&self, root: &Path, path: &[u8], stamp: FileStamp, error: &io::Error) {
+    pub(super) fn add(&self, root: &Path, path: &[u8], stamp: FileStamp, error: &io::Error) {
         let fails_to_open = folder_file::open(&folder_file::full_path(root, path)).is_err();
         let file = UnreadableFile { stamp, reason: error.to_string(), fails_to_open };
         self.files().insert(path.into(), file);

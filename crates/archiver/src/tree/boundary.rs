@@ -23,7 +23,7 @@ pub enum LinksOut {
 
 /// Where a name leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(super) enum Place {
     /// Into the source folder.
     Inside,
     /// Out of it, to this path, by a link.
@@ -71,12 +71,12 @@ impl Boundary {
         }
     }
 
-    pub(crate) fn links_out(&self) -> LinksOut {
+    pub(super) fn links_out(&self) -> LinksOut {
         self.links_out
     }
 
     /// Returns where a name leads.
-    pub(crate) fn place(&self, path: &Path, metadata: &Metadata, is_link: bool) -> Place {
+    pub(super) fn place(&self, path: &Path, metadata: &Metadata, is_link: bool) -> Place {
         if metadata.is_dir() && self.above.contains(&(metadata.dev(), metadata.ino())) {
             return Place::Above;
         }

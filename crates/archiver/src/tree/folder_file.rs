@@ -22,7 +22,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Returns what something is that isn't a regular file, with an article.
-pub(crate) fn kind_of(metadata: &Metadata) -> &'static str {
+pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
     if kind.is_dir() {
         "a folder"
@@ -63,7 +63,7 @@ impl Confinement {
     }
 
     /// Returns the target of a path outside of the folder.
-    pub(crate) fn target_outside(&self, path: &Path) -> Option<PathBuf> {
+    pub(super) fn target_outside(&self, path: &Path) -> Option<PathBuf> {
         let inside = self.inside.as_ref()?;
         fs::canonicalize(path).ok().filter(|target| !target.starts_with(inside))
     }

@@ -151,7 +151,7 @@ impl SkipRules {
     }
 
     /// Returns why a file of this length is left out, which the built-in rules leave out only if it is empty.
-    pub(crate) fn verdict_of_length(&self, path: &[u8], length: u64) -> Option<SkipReason> {
+    pub(super) fn verdict_of_length(&self, path: &[u8], length: u64) -> Option<SkipReason> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         (self.built_in && length == 0 && name == VIM_TEST_FILE).then_some(SkipReason::VimTest)
     }

@@ -20,7 +20,7 @@ const PIECES_MAX: u32 = 100_000;
 
 /// Returns `true` if a file has far fewer blocks than its length needs. Compression of the file system has the same effect, and some
 /// file systems count no blocks at all, so [`data_bytes`] decides.
-pub(crate) fn may_be_sparse(metadata: &Metadata) -> bool {
+pub(super) fn may_be_sparse(metadata: &Metadata) -> bool {
     let length = metadata.len();
     length >= BYTES_MIN && metadata.blocks().saturating_mul(BLOCK_BYTES) < length / DATA_DIVISOR
 }

@@ -9,7 +9,7 @@ use crate::ground::temporary::create_unlinked;
 ///
 /// # Errors
 /// Returns the error of the system if the file can't be created.
-pub(crate) fn create() -> io::Result<File> {
+pub(super) fn create() -> io::Result<File> {
     create_unlinked(&std::env::temp_dir())
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn create() -> io::Result<File> {
 ///
 /// # Errors
 /// None.
-pub(crate) fn protect(_file: &File) -> io::Result<()> {
+pub(super) fn protect(_file: &File) -> io::Result<()> {
     Ok(())
 }
 

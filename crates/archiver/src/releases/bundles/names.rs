@@ -12,7 +12,7 @@ pub(super) const BASE64URL_LENGTH: usize = 8;
 const WHOLE_NAME_LENGTH_MIN: usize = 16;
 
 /// Returns the range of what looks like a hash in a file name, and isn't a word: before a full stop, after a separator.
-pub(crate) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
+pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
     let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
     ends.filter(|end| *end > 0).find_map(|end| {
         let plain = name[..end].iter().rposition(is_separator).map_or(0, |before| before + 1)..end;

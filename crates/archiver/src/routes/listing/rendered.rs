@@ -14,7 +14,7 @@ pub(crate) struct Listings {
 }
 
 /// The listing of a folder. Pages are rendered when they are needed: a folder with an index page has none of HTML.
-pub(crate) struct Rendered {
+pub(super) struct Rendered {
     listing: Listing,
     html: OnceLock<Arc<GeneratedPage>>,
     json: OnceLock<Arc<GeneratedPage>>,
@@ -22,7 +22,7 @@ pub(crate) struct Rendered {
 
 impl Listings {
     /// Returns the listing of the folder at this path, with these entries.
-    pub(crate) fn of(&mut self, folder: &[u8], entries: Vec<Entry>) -> Arc<Rendered> {
+    pub(super) fn of(&mut self, folder: &[u8], entries: Vec<Entry>) -> Arc<Rendered> {
         let listing = Listing::new(folder, entries);
         let known = self.before.get(folder).filter(|known| known.listing.entries == listing.entries);
         let rendered = known
@@ -39,11 +39,11 @@ impl Listings {
 }
 
 impl Rendered {
-    pub(crate) fn html(&self) -> Arc<GeneratedPage> {
+    pub(super) fn html(&self) -> Arc<GeneratedPage> {
         Arc::clone(self.html.get_or_init(|| page(self.listing.html())))
     }
 
-    pub(crate) fn json(&self) -> Arc<GeneratedPage> {
+    pub(super) fn json(&self) -> Arc<GeneratedPage> {
         Arc::clone(self.json.get_or_init(|| page(self.listing.json())))
     }
 }

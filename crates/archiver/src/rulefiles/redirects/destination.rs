@@ -48,7 +48,7 @@ impl RedirectRule {
     }
 
     /// Returns `true` if the target has the captures in the same order as the source.
-    pub(crate) fn keeps_order(&self) -> bool {
+    pub(super) fn keeps_order(&self) -> bool {
         match &self.action {
             Action::Redirect { target, .. } => target.captures().is_sorted(),
             Action::Rewrite { path, .. } => path.captures().is_sorted(),
