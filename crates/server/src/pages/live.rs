@@ -1,6 +1,7 @@
 //! Pages by which browsers follow a folder that is edited.
 
 mod document;
+mod encoding;
 mod head;
 
 pub(crate) use document::{add_script, fields, is_document};

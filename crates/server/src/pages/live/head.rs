@@ -1,6 +1,6 @@
 //! Tokenizer of the start of HTML documents (WHATWG HTML, §13.2.5): finds a place where a script runs whatever follows.
 
-use super::document::Encoding;
+use super::encoding::Encoding;
 
 /// Browsers search this much of a document for the declaration of its encoding (WHATWG HTML, §13.2.3.2).
 const PRESCAN_BYTES: usize = 1024;
