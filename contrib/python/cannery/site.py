@@ -38,25 +38,31 @@ _REGISTERED_METHODS = frozenset(
 # Files that pages load and people download: no page answers for a missing one.
 FILES = frozenset(
     b"""
-    3gp 7z aab aac aif aifc aiff amr apk apng appcache appimage arrow asc ass asx atom avi avif avifs avro azw3
-    basis bin bmp br bz bz2 cab cbor cer crl crt crx csv cue cur dae dat data db dbf dds deb der djvu dll dmg doc
-    docm docx dotx drc dtd dwg dxf dylib emf eml eot eps epub exe exr f4v fbx feather fgb flac flatpak flv geojson
-    geojsonl gguf gif glb glsl gltf gml gpg gpkg gpx gz h5 har hdr heic heics heif icns ico ics img ipa iso jar
-    jfif jp2 jpe jpeg jpg jsonld jxl jxr kml kmz ktx ktx2 laz lottie lrc lz lz4 lzma m2ts m3u m3u8 m4a m4b m4s m4v
-    mathml mbtiles md5 mdb mem mid midi minisig mka mks mkv mobi mobileconfig mov mp2 mp3 mp4 mpd mpeg mpg mpga
-    msi msix mts mvt n3 ndjson npy npz nq nt nupkg obj odg odp ods odt oga ogg ogv ogx onnx opml opus orc otf ova
-    owl p12 p7s parquet pbf pck pdf pem pfb pfx pkg pkl pkpass pls ply pmtiles png pps ppsx ppt pptm pptx prj ps
-    psd pvr qcow2 rar rdf riv rpm rss rtf safetensors sbv sha1 sha256 sha512 shp shx sig spx sqlite sqlite3 srt
-    ssa stl svg svgz swf symbols tar tbz2 terrain tflite tga tgz tif tiff topojson torrent tsv ttc ttf ttl ttml
-    txz tzst unityweb usd usdc usdz vcard vcf vhd vtt wasm wav weba webarchive webm webmanifest webp wgsl whl wma
-    wmf wmv woff woff2 wsdl xls xlsm xlsx xltx xml xpi xsd xspf xz zip zst zstd
+    3gp 3mf 7z aab aac aif aifc aiff amr apk apng appcache appimage arrow asc ass asx atom avi avif avifs avro
+    azw3 b3dm basis bcmap bin blat bmp br bz bz2 cab cbor cbz cer cr2 crl crt crx crx3 csv cue cur dae dat data
+    db dbf dcm dds deb der djvu dll dmg dng doc docm docx dotx drc dtd dwg dxf dylib emf eml eot eps epub exe
+    exr f4v fb2 fbx feather fgb flac flatpak flv fnt gcode geojson geojsonl gguf gif glb glsl gltf gml gpg gpkg
+    gpx gz h5 har hdf5 hdr heic heics heif i3dm icns ico ics img ipa iso jar jfif jp2 jpe jpeg jpg jsonld jxl
+    jxr kml kmz ktx ktx2 laz lottie lrc lz lz4 lzma m2ts m3u m3u8 m4a m4b m4s m4v mathml mbtiles md5 mdb mem
+    mid midi minisig mka mks mkv mobi mobileconfig mov mp2 mp3 mp4 mpd mpeg mpg mpga msgpack msi msix mts mvt
+    n3 ndjson nii npy npz nq nt nupkg obj odg odp ods odt oga ogg ogv ogx onnx opml opus orc otf ova owl p12
+    p7s pagefind parquet pb pbf pck pdb pdf pem pf_fragment pf_index pf_meta pfb pfx pkg pkl pkpass plist pls
+    ply pmtiles png pnts pps ppsx ppt pptm pptx prj ps psd pvr qcow2 rar rdf rds riv rpm rss rtf safetensors
+    sbv sha1 sha256 sha512 shp shx sig skel spx sqlite sqlite3 srt ssa step stl stp svg svgz swf symbols tar
+    tbz2 terrain tflite tga tgz tif tiff topojson torrent traineddata tsv ttc ttf ttl ttml txz tzst unityweb
+    usd usdc usdz vcard vcf vhd vtt wasm wav weba webarchive webm webmanifest webp wgsl whl wma wmf wmv woff
+    woff2 wsdl xls xlsm xlsx xltx xml xpi xsd xspf xz zip zst zstd
     """.split()
 )
+# Paths that programs request by convention, and no page has.
+WELL_KNOWN = (b"/apple-app-site-association", b"/robots.txt", b"/sitemap.xml")
+
 # The same for text, unless the client asks for a page.
 TEXTS = frozenset(
     b"""
-    adoc bib c cc cjs conf cpp css diff go h hpp ini ipynb java js json json5 jsonl jsx kt less lua map markdown
-    md mdx mjs patch py rb rs rst sass scss sh sql svelte swift tex text toml ts tsx txt vue xsl xslt yaml yml zig
+    adoc bib c cc cjs conf cpp css diff ftl go h hpp ini ipynb java js json json5 jsonl jsx kt less lua map
+    markdown md mdx mjs patch properties proto py rb rs rst sass scss sh sql svelte swift tex text toml ts tsx
+    txt vue xsl xslt yaml yml zig
     """.split()
 )
 
@@ -277,7 +283,8 @@ class _Lookup:
 
     def _refuses_pages(self, path: bytes, suffix: bytes) -> bool:
         """Returns `True` if no page may answer for a missing path."""
-        if path.startswith(b"/.well-known/") or path in (b"/robots.txt", b"/sitemap.xml") or suffix.lower() in FILES:
+        is_well_known = path.startswith(b"/.well-known/") or path in WELL_KNOWN
+        if is_well_known or suffix.lower() in FILES:
             return True
         match self._page_use():
             case _Page.USELESS:

@@ -9,8 +9,9 @@
 //! The archiver's tests compare the suffixes with its media types, and with the list in `docs/rules.md`.
 
 /// Suffixes of data, media, fonts, documents and archives in lower case, sorted. None is longer than [`SUFFIX_BYTES_MAX`].
-pub const FILE_SUFFIXES: [&str; 271] = [
+pub const FILE_SUFFIXES: [&str; 300] = [
     "3gp",
+    "3mf",
     "7z",
     "aab",
     "aac",
@@ -32,18 +33,24 @@ pub const FILE_SUFFIXES: [&str; 271] = [
     "avifs",
     "avro",
     "azw3",
+    "b3dm",
     "basis",
+    "bcmap",
     "bin",
+    "blat",
     "bmp",
     "br",
     "bz",
     "bz2",
     "cab",
     "cbor",
+    "cbz",
     "cer",
+    "cr2",
     "crl",
     "crt",
     "crx",
+    "crx3",
     "csv",
     "cue",
     "cur",
@@ -52,12 +59,14 @@ pub const FILE_SUFFIXES: [&str; 271] = [
     "data",
     "db",
     "dbf",
+    "dcm",
     "dds",
     "deb",
     "der",
     "djvu",
     "dll",
     "dmg",
+    "dng",
     "doc",
     "docm",
     "docx",
@@ -75,12 +84,15 @@ pub const FILE_SUFFIXES: [&str; 271] = [
     "exe",
     "exr",
     "f4v",
+    "fb2",
     "fbx",
     "feather",
     "fgb",
     "flac",
     "flatpak",
     "flv",
+    "fnt",
+    "gcode",
     "geojson",
     "geojsonl",
     "gguf",
@@ -95,10 +107,12 @@ pub const FILE_SUFFIXES: [&str; 271] = [
     "gz",
     "h5",
     "har",
+    "hdf5",
     "hdr",
     "heic",
     "heics",
     "heif",
+    "i3dm",
     "icns",
     "ico",
     "ics",
@@ -152,12 +166,14 @@ pub const FILE_SUFFIXES: [&str; 271] = [
     "mpeg",
     "mpg",
     "mpga",
+    "msgpack",
     "msi",
     "msix",
     "mts",
     "mvt",
     "n3",
     "ndjson",
+    "nii",
     "npy",
     "npz",
     "nq",
@@ -181,20 +197,28 @@ pub const FILE_SUFFIXES: [&str; 271] = [
     "owl",
     "p12",
     "p7s",
+    "pagefind",
     "parquet",
+    "pb",
     "pbf",
     "pck",
+    "pdb",
     "pdf",
     "pem",
+    "pf_fragment",
+    "pf_index",
+    "pf_meta",
     "pfb",
     "pfx",
     "pkg",
     "pkl",
     "pkpass",
+    "plist",
     "pls",
     "ply",
     "pmtiles",
     "png",
+    "pnts",
     "pps",
     "ppsx",
     "ppt",
@@ -207,6 +231,7 @@ pub const FILE_SUFFIXES: [&str; 271] = [
     "qcow2",
     "rar",
     "rdf",
+    "rds",
     "riv",
     "rpm",
     "rss",
@@ -219,12 +244,15 @@ pub const FILE_SUFFIXES: [&str; 271] = [
     "shp",
     "shx",
     "sig",
+    "skel",
     "spx",
     "sqlite",
     "sqlite3",
     "srt",
     "ssa",
+    "step",
     "stl",
+    "stp",
     "svg",
     "svgz",
     "swf",
@@ -239,6 +267,7 @@ pub const FILE_SUFFIXES: [&str; 271] = [
     "tiff",
     "topojson",
     "torrent",
+    "traineddata",
     "tsv",
     "ttc",
     "ttf",
@@ -284,18 +313,68 @@ pub const FILE_SUFFIXES: [&str; 271] = [
 ];
 
 /// Suffixes of scripts, styles, source code and other text in lower case, sorted, which may end the address of a page too.
-pub const TEXT_SUFFIXES: [&str; 51] = [
-    "adoc", "bib", "c", "cc", "cjs", "conf", "cpp", "css", "diff", "go", "h", "hpp", "ini", "ipynb", "java",
-    "js", "json", "json5", "jsonl", "jsx", "kt", "less", "lua", "map", "markdown", "md", "mdx", "mjs",
-    "patch", "py", "rb", "rs", "rst", "sass", "scss", "sh", "sql", "svelte", "swift", "tex", "text", "toml",
-    "ts", "tsx", "txt", "vue", "xsl", "xslt", "yaml", "yml", "zig",
+pub const TEXT_SUFFIXES: [&str; 54] = [
+    "adoc",
+    "bib",
+    "c",
+    "cc",
+    "cjs",
+    "conf",
+    "cpp",
+    "css",
+    "diff",
+    "ftl",
+    "go",
+    "h",
+    "hpp",
+    "ini",
+    "ipynb",
+    "java",
+    "js",
+    "json",
+    "json5",
+    "jsonl",
+    "jsx",
+    "kt",
+    "less",
+    "lua",
+    "map",
+    "markdown",
+    "md",
+    "mdx",
+    "mjs",
+    "patch",
+    "properties",
+    "proto",
+    "py",
+    "rb",
+    "rs",
+    "rst",
+    "sass",
+    "scss",
+    "sh",
+    "sql",
+    "svelte",
+    "swift",
+    "tex",
+    "text",
+    "toml",
+    "ts",
+    "tsx",
+    "txt",
+    "vue",
+    "xsl",
+    "xslt",
+    "yaml",
+    "yml",
+    "zig",
 ];
 
 const SUFFIX_BYTES_MAX: usize = 12;
 
 /// Paths that programs request by convention, and no page has.
 const WELL_KNOWN_FOLDER: &[u8] = b"/.well-known/";
-const WELL_KNOWN_FILES: [&[u8]; 2] = [b"/robots.txt", b"/sitemap.xml"];
+const WELL_KNOWN_FILES: [&[u8]; 3] = [b"/apple-app-site-association", b"/robots.txt", b"/sitemap.xml"];
 
 /// The kind of file that a path looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -358,8 +437,15 @@ mod tests {
     #[test]
     fn assets_are_distinguished_from_pages() {
         let kind = |path: &str| PathKind::of(path.as_bytes(), suffix(path.as_bytes()));
-        for file in ["/a.png", "/A.PDF", "/x.webmanifest", "/.well-known/any", "/robots.txt", "/sitemap.xml"]
-        {
+        for file in [
+            "/a.png",
+            "/A.PDF",
+            "/x.webmanifest",
+            "/.well-known/any",
+            "/robots.txt",
+            "/sitemap.xml",
+            "/apple-app-site-association",
+        ] {
             assert_eq!(kind(file), PathKind::File, "{file}");
         }
         for text in ["/blog/node.js", "/a.CSS", "/a.json", "/docs/robots.txt"] {
@@ -379,7 +465,7 @@ mod tests {
         let part = |text: &str, start: &str, end: &str| {
             let after = text.split_once(start).unwrap_or_else(|| panic!("no `{start}`")).1;
             let words = after.split(end).next().unwrap_or_default();
-            let words = words.split(|letter: char| !letter.is_ascii_alphanumeric());
+            let words = words.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
             words.filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>()
         };
 
