@@ -1,4 +1,4 @@
-//! What every room uses: diagnostics, progress, parallel work, temporary files.
+//! Shared by all rooms: diagnostics, progress, parallel work, temporary files.
 
 pub mod diagnostic; // Remarks about the source folder, with file and line.
 pub(crate) mod digest_map; // Hash maps by digest.

@@ -53,7 +53,7 @@ mod hosts;
 // Properties of a file.
 mod properties;
 
-// What every room uses.
+// Shared by all rooms.
 mod ground;
 
 pub use builds::changes::{BuiltFiles, Change};

@@ -119,16 +119,16 @@ const ROWS: &[Row] = &[
     ("long ClientHello", Effect::Answers, |meter| hello(meter, 2, |_| {})),
     ("ClientHello, repeated", Effect::Answers, |meter| hello(meter, 20, |_| {})),
     ("ClientHello and a Handshake packet", Effect::Answers, |meter| {
-        hello(meter, 1, |datagram| append(datagram, 0xe0))
+        hello(meter, 1, |datagram| append(datagram, 0xe0));
     }),
     ("ClientHello and a 0-RTT packet", Effect::Answers, |meter| {
-        hello(meter, 1, |datagram| append(datagram, 0xd0))
+        hello(meter, 1, |datagram| append(datagram, 0xd0));
     }),
     ("ClientHello and a short header", Effect::Answers, |meter| {
-        hello(meter, 1, |datagram| datagram.extend([0x41; 100]))
+        hello(meter, 1, |datagram| datagram.extend([0x41; 100]));
     }),
     ("ClientHello in a short datagram", Effect::Silence, |meter| {
-        hello(meter, 3, |datagram| datagram.truncate(1199))
+        hello(meter, 3, |datagram| datagram.truncate(1199));
     }),
     ("part of a ClientHello", Effect::Answers, |meter| initial(meter, &[0x06, 0, 0x40, 0x80])),
     ("late part of a ClientHello", Effect::Answers, |meter| initial(meter, &[0x06, 0x44, 0, 1, 1])),
@@ -139,7 +139,7 @@ const ROWS: &[Row] = &[
     ("0-RTT", Effect::Answers, early_data),
     ("acknowledgment of our first packets", Effect::Answers, acknowledged_initial),
     ("refused", Effect::Answers, |meter| {
-        decline(meter, |server, incoming, reply| server.endpoint.refuse(incoming, reply))
+        decline(meter, |server, incoming, reply| server.endpoint.refuse(incoming, reply));
     }),
     ("Retry", Effect::Answers, |meter| {
         decline(meter, |server, incoming, reply| server.endpoint.retry(incoming, reply).unwrap());
@@ -149,11 +149,11 @@ const ROWS: &[Row] = &[
     // Without a connection.
     ("unknown version", Effect::Answers, |meter| stateless(meter, 0xc3, 0x6b33_43cf, &[1200, 1472])),
     ("unknown version, short", Effect::Silence, |meter| {
-        stateless(meter, 0xc3, 0x6b33_43cf, &[30, 100, 1199])
+        stateless(meter, 0xc3, 0x6b33_43cf, &[30, 100, 1199]);
     }),
     ("version negotiation", Effect::Silence, |meter| stateless(meter, 0xc3, 0, &[30, 1200])),
     ("Initial packet that doesn't open", Effect::Silence, |meter| {
-        stateless(meter, 0xc3, 1, &[30, 1199, 1200])
+        stateless(meter, 0xc3, 1, &[30, 1199, 1200]);
     }),
     ("0-RTT, Handshake and Retry packets of no connection", Effect::Silence, |meter| {
         [0xd3, 0xe3, 0xf3].iter().for_each(|first| stateless(meter, *first, 1, &[30, 1199, 1200]));
@@ -172,31 +172,31 @@ const ROWS: &[Row] = &[
     ("migration: requests", Effect::Answers, |meter| migrate(meter, all, request)),
     ("migration: PATH_CHALLENGE", Effect::Answers, |meter| migrate(meter, all, challenge)),
     ("migration: PATH_CHALLENGE and PING in turns", Effect::Answers, |meter| {
-        migrate(meter, in_turns, challenge)
+        migrate(meter, in_turns, challenge);
     }),
     ("migration: wrong PATH_RESPONSE", Effect::Answers, |meter| {
         migrate(meter, all, |attack| {
             attack.forgery.push(Level::Application, [&[0x1b][..], &[9; 8]].concat());
             request(attack);
-        })
+        });
     }),
     ("migration: packet as long as possible", Effect::Answers, |meter| {
         migrate(meter, all, |attack| {
             attack.forgery.push(Level::Application, vec![0x01]);
             attack.write(1100);
-        })
+        });
     }),
     ("migration: acknowledgment of nothing", Effect::Silence, |meter| {
         migrate(meter, one, |attack| {
             attack.forgery.push(Level::Application, vec![0x02, 0x80, 0xff, 0xff, 0xff, 0, 0, 0]);
             request(attack);
-        })
+        });
     }),
     ("migration: acknowledgments", Effect::Answers, |meter| {
         migrate(meter, in_turns, |attack| {
             request(attack);
             attack.run(200);
-        })
+        });
     }),
     ("migration: shutdown", Effect::Answers, |meter| {
         migrate(meter, one, |attack| {
@@ -209,7 +209,7 @@ const ROWS: &[Row] = &[
                 .connections
                 .values_mut()
                 .for_each(|served| served.connection.close(now, 0x100, b""));
-        })
+        });
     }),
     ("migration: keep-alive", Effect::Answers, |meter| {
         migrate(meter, one, |attack| {
@@ -218,20 +218,20 @@ const ROWS: &[Row] = &[
                 attack.run(500);
                 attack.network.server.connections.values_mut().for_each(|served| served.connection.ping());
             }
-        })
+        });
     }),
     ("migration: CONNECTION_CLOSE", Effect::Silence, |meter| {
         migrate(meter, all, |attack| {
             let now = attack.network.now;
             attack.network.remote(attack.handle).connection.close(now, 0_u32.into(), Bytes::new());
-        })
+        });
     }),
     ("migration: after a download of the whole path", Effect::Answers, |meter| {
         migrate(meter, all, |attack| {
             request(attack);
             attack.run(3000);
             ping(attack);
-        })
+        });
     }),
 ];
 

@@ -109,7 +109,7 @@ impl Tokens<'_> {
     }
 
     fn next(&mut self) -> Token {
-        if self.at(self.place).is_some_and(|unit| is_space(unit)) {
+        if self.at(self.place).is_some_and(is_space) {
             self.place += 1;
             return Token::Ignored;
         }
