@@ -259,7 +259,8 @@ impl Flags {
         let sources = input.sources.or(input.sources_flag).ok_or_else(|| missing("sources"))?;
         let archive = input.archive.or(input.archive_flag).ok_or_else(|| missing("archive"))?;
 
-        if archive == Path::new("-") {
+        // The server, which gets archives by a socket, passes this name too.
+        if archive == Path::new("-") && !self.follow.for_server {
             return Err(Failure::usage("an archive can't be written to standard output")
                 .hint("name a file: `cannery-archiver DIR site.cdb`"));
         }
