@@ -12,6 +12,7 @@ const FILES: [(&str, &str); 14] = [
     ("404.html", "missing"),
     ("about.html", "about"),
     ("a/index.html", "a"),
+    ("a.txt", "text"),
     ("app/index.html", "app"),
     ("b.html", "b"),
     ("docs/index.html", "docs"),

@@ -155,7 +155,7 @@ fn rules_fallbacks_listings_and_hosts_count_as_a_site() {
         &[("home.htm", "page"), ("index.htm", "page")],
     ];
     for files in sites {
-        Place::new(files).builds(&[]);
+        assert_eq!(Place::new(files).build(&[]).0, 0, "{files:?}");
     }
     let place = Place::new(&[("a.txt", "file")]);
     place.builds(&["--include-folder-listing"]);
