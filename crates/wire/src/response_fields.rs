@@ -46,7 +46,7 @@ pub(crate) fn field_section<E: FieldEncoder>(
     };
 
     if let Some(length) = answer.content_length {
-        E::put_number(section.bytes, FieldName::ContentLength, length);
+        E::put_content_length(section.bytes, length);
     }
     section.encoder.put_server_fields(section.bytes, fields, overrides);
     section.encoder.end(section.bytes, start);
@@ -198,9 +198,9 @@ impl<E: FieldEncoder> Section<'_, E> {
 
     /// Appends a field of a rule, with its values joined.
     fn put_rule_line(&mut self, name: &[u8], line: SiteLine<'_>, archive: &[u8]) {
-        let joined: usize = line.values(archive).map(|value| value.len() + 2).sum();
         // There is one separator fewer than there are values.
-        E::put_rule(self.bytes, name, joined.saturating_sub(2), |section| {
+        let joined = || line.values(archive).map(|value| value.len() + 2).sum::<usize>().saturating_sub(2);
+        E::put_rule(self.bytes, name, joined, |section| {
             for (number, value) in line.values(archive).enumerate() {
                 if number > 0 {
                     section.extend_from_slice(b", ");
@@ -211,9 +211,14 @@ impl<E: FieldEncoder> Section<'_, E> {
     }
 
     fn put_location(&mut self, location: &Location<'_>, status: u16, fields: &ServerFields) {
-        E::put_with(self.bytes, FieldName::Location, location.length(), |section| {
-            location.for_each_piece(&mut |piece| section.extend_from_slice(piece));
-        });
+        E::put_with(
+            self.bytes,
+            FieldName::Location,
+            || location.length(),
+            |section| {
+                location.for_each_piece(&mut |piece| section.extend_from_slice(piece));
+            },
+        );
         self.put_value(FieldName::CacheControl, redirect_caching(status, location, fields));
     }
 
@@ -302,7 +307,7 @@ impl<E: FieldEncoder> Section<'_, E> {
     /// Appends a field whose value is a concatenation.
     #[inline]
     fn put_literal(&mut self, name: FieldName, pieces: &[&[u8]]) {
-        let length = pieces.iter().map(|piece| piece.len()).sum();
+        let length = || pieces.iter().map(|piece| piece.len()).sum();
         E::put_with(self.bytes, name, length, |section| {
             for piece in pieces {
                 section.extend_from_slice(piece);

@@ -55,18 +55,29 @@ pub(crate) trait FieldEncoder {
     /// Appends an entity tag, in quotes.
     fn put_etag(section: &mut Vec<u8>, etag: &[u8; 16]);
 
-    /// Appends a field with a value of `length` bytes, which `append` appends.
-    fn put_with(section: &mut Vec<u8>, name: FieldName, length: usize, append: impl FnOnce(&mut Vec<u8>));
+    /// Appends a field with a value of `length` bytes, which `append` appends. Text doesn't ask for the length.
+    fn put_with(
+        section: &mut Vec<u8>,
+        name: FieldName,
+        length: impl FnOnce() -> usize,
+        append: impl FnOnce(&mut Vec<u8>),
+    );
 
     /// Appends a field of a rule, with any name and a value of `length` bytes, which `append` appends.
-    fn put_rule(section: &mut Vec<u8>, name: &[u8], length: usize, append: impl FnOnce(&mut Vec<u8>));
+    fn put_rule(
+        section: &mut Vec<u8>,
+        name: &[u8],
+        length: impl FnOnce() -> usize,
+        append: impl FnOnce(&mut Vec<u8>),
+    );
 
-    /// Appends a number as a field.
+    /// Appends the length of the content.
     #[inline]
-    fn put_number(section: &mut Vec<u8>, name: FieldName, number: u64) {
-        let number = Decimal::new(number);
+    fn put_content_length(section: &mut Vec<u8>, length: u64) {
+        let number = Decimal::new(length);
         let digits = number.digits();
-        Self::put_with(section, name, digits.len(), |section| section.extend_from_slice(digits));
+        let append = |section: &mut Vec<u8>| section.extend_from_slice(digits);
+        Self::put_with(section, FieldName::ContentLength, || digits.len(), append);
     }
 }
 

@@ -87,18 +87,28 @@ impl FieldEncoder for EncoderTable {
     }
 
     #[inline]
-    fn put_with(section: &mut Vec<u8>, name: FieldName, length: usize, append: impl FnOnce(&mut Vec<u8>)) {
+    fn put_with(
+        section: &mut Vec<u8>,
+        name: FieldName,
+        length: impl FnOnce() -> usize,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) {
         put_name_index(section, static_index(name));
-        put_text_length(section, length);
+        put_text_length(section, length());
         append(section);
     }
 
     // As a literal: no table holds it.
-    fn put_rule(section: &mut Vec<u8>, name: &[u8], length: usize, append: impl FnOnce(&mut Vec<u8>)) {
+    fn put_rule(
+        section: &mut Vec<u8>,
+        name: &[u8],
+        length: impl FnOnce() -> usize,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) {
         section.push(0);
         put_text_length(section, name.len());
         section.extend(name.iter().map(u8::to_ascii_lowercase));
-        put_text_length(section, length);
+        put_text_length(section, length());
         append(section);
     }
 }

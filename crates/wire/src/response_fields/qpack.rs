@@ -87,15 +87,25 @@ impl FieldEncoder for EncoderTable {
     }
 
     #[inline]
-    fn put_with(section: &mut Vec<u8>, name: FieldName, length: usize, append: impl FnOnce(&mut Vec<u8>)) {
+    fn put_with(
+        section: &mut Vec<u8>,
+        name: FieldName,
+        length: impl FnOnce() -> usize,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) {
         put_name(section, name);
-        put_text_length(section, length);
+        put_text_length(section, length());
         append(section);
     }
 
-    fn put_rule(section: &mut Vec<u8>, name: &[u8], length: usize, append: impl FnOnce(&mut Vec<u8>)) {
+    fn put_rule(
+        section: &mut Vec<u8>,
+        name: &[u8],
+        length: impl FnOnce() -> usize,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) {
         put_literal_name(section, name);
-        put_text_length(section, length);
+        put_text_length(section, length());
         append(section);
     }
 }
@@ -140,7 +150,7 @@ mod tests {
         let in_table = [AcceptRanges, CacheControl, ContentLength, ContentType, LastModified, Location, Vary];
         for name in [in_table.as_slice(), &[ContentRange]].concat() {
             let mut literal = Vec::new();
-            EncoderTable::put_with(&mut literal, name, 1, |section| section.push(b'~'));
+            EncoderTable::put_with(&mut literal, name, || 1, |section| section.push(b'~'));
             let mut expected = Vec::new();
             put_field(&mut expected, name.lower_case(), b"~");
             assert_eq!(literal, expected, "{name:?}");

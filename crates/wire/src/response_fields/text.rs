@@ -4,7 +4,7 @@ use cannery_archive::Head;
 
 use super::encoder::{FieldEncoder, FieldName};
 use crate::archive_ref::ArchiveRef;
-use crate::decimal::{DIGITS_MAX, put_digits};
+use crate::decimal::put_digits;
 use crate::response_head;
 use crate::server_fields::ServerFields;
 
@@ -88,7 +88,7 @@ impl FieldEncoder for Text<'_> {
     }
 
     fn put_value(section: &mut Vec<u8>, name: FieldName, value: &str) {
-        Self::put_with(section, name, value.len(), |section| section.extend_from_slice(value.as_bytes()));
+        Self::put_with(section, name, || value.len(), |section| section.extend_from_slice(value.as_bytes()));
     }
 
     #[inline(always)]
@@ -99,13 +99,23 @@ impl FieldEncoder for Text<'_> {
     }
 
     #[inline(always)]
-    fn put_with(section: &mut Vec<u8>, name: FieldName, _: usize, append: impl FnOnce(&mut Vec<u8>)) {
+    fn put_with(
+        section: &mut Vec<u8>,
+        name: FieldName,
+        _: impl FnOnce() -> usize,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) {
         section.extend_from_slice(prefix(name));
         append(section);
         section.extend_from_slice(b"\r\n");
     }
 
-    fn put_rule(section: &mut Vec<u8>, name: &[u8], _: usize, append: impl FnOnce(&mut Vec<u8>)) {
+    fn put_rule(
+        section: &mut Vec<u8>,
+        name: &[u8],
+        _: impl FnOnce() -> usize,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) {
         section.extend_from_slice(name);
         section.extend_from_slice(b": ");
         append(section);
@@ -114,16 +124,14 @@ impl FieldEncoder for Text<'_> {
 
     /// Appends the line as one slice, because most of the cost of appending a slice doesn't depend on its length.
     #[inline(always)]
-    fn put_number(section: &mut Vec<u8>, name: FieldName, number: u64) {
-        const PREFIX_BYTES_MAX: usize = 32;
-        let mut line = [0; PREFIX_BYTES_MAX + DIGITS_MAX + 2];
-        let end = line.len() - 2;
-        line[end..].copy_from_slice(b"\r\n");
+    fn put_content_length(section: &mut Vec<u8>, length: u64) {
+        const NAME: &[u8; 16] = b"Content-Length: ";
+        let mut line = *b"Content-Length: 01234567890123456789\r\n";
 
         // The digits are right-aligned, and the name is moved up to them.
-        let prefix = prefix(name);
-        let start = put_digits(&mut line[..end], number) - prefix.len();
-        line[start..][..prefix.len()].copy_from_slice(prefix);
+        let end = line.len() - 2;
+        let start = put_digits(&mut line[..end], length) - NAME.len();
+        line[start..][..NAME.len()].copy_from_slice(NAME);
         section.extend_from_slice(&line[start..]);
     }
 }
