@@ -7,7 +7,7 @@ use super::{block, blocks, file};
 use crate::harness::{pages, run, write_folder};
 
 /// Pages of the site that the rules are for.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("index.html", "home"),
     ("404.html", "missing"),
     ("about.html", "about"),
