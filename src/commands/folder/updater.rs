@@ -374,6 +374,10 @@ impl<S: BuildSink> Updater<S> {
             Ok(build) if is_newest => {
                 self.await_unsettled(&build);
                 let changes = build.files.changes_since(&self.current.files);
+                // The quick build after the save plans another build in the background.
+                if self.await_save(&build, &changes) {
+                    return Ok(());
+                }
                 let outcome = self.publish(&build, &changes, Effort::Full)?;
                 if outcome == PublishOutcome::Served && !changes.is_empty() {
                     self.log.rebuilt(&build, &changes, took)?;

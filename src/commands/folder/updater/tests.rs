@@ -320,6 +320,36 @@ fn steps_of_a_save_are_one_change() {
     assert_eq!(step(&mut updater), ["published", "served"], "a name of its own");
 }
 
+/// An overdue build published a file as deleted in the middle of a save.
+#[test]
+fn compression_that_finds_a_step_of_a_save_is_not_served() {
+    let (folder, mut updater) = serving();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("a.html"), "before").unwrap();
+    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.sink.0.take();
+
+    fs::rename(path("a.html"), path("a.html.old")).unwrap();
+    let build = updater.complete();
+    updater.background = Some(Background::new(PlannedBuild::overdue()));
+    updater.planned = None;
+    updater.on_compressed(Ok(build), Duration::ZERO).unwrap();
+    assert!(updater.sink.0.borrow().is_empty() && updater.retry.is_some());
+    fs::write(path("a.html"), "after").unwrap();
+    fs::remove_file(path("a.html.old")).unwrap();
+    updater.update(Instant::now(), Steps::HeldBack).unwrap();
+    assert_eq!(updater.sink.0.take(), ["published", "served"]);
+    assert!(updater.planned.is_some());
+
+    // The removal of a file is one after a while.
+    fs::remove_file(path("a.html")).unwrap();
+    let build = updater.complete();
+    updater.saving_since = Instant::now().checked_sub(SAVE_MAX);
+    updater.background = Some(Background::new(PlannedBuild::overdue()));
+    updater.on_compressed(Ok(build), Duration::ZERO).unwrap();
+    assert_eq!(updater.sink.0.take(), ["published", "served"]);
+}
+
 /// A page that was open showed a listing while a build tool had emptied the folder.
 #[test]
 fn emptied_folder_is_unfinished_for_a_moment() {
