@@ -58,6 +58,7 @@ mod ground;
 
 pub use builds::changes::{BuiltFiles, Change};
 pub use builds::compiler::{Build, Compiler};
+pub use builds::followed::FollowedNames;
 pub use contents::read::ENCODED_BYTES_MAX;
 pub use destination::disk::{MEMORY_ARCHIVE_BYTES_MAX, TemporaryDirectory};
 pub use destination::publish::replace_file;

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use cannery_archiver::boundary::{Boundary, LinksOut};
-use cannery_archiver::skip::SkipRules;
-use cannery_archiver::{CancelFlag, Compiler, Effort, Error, Options, library};
+use cannery_archiver::boundary::LinksOut;
+use cannery_archiver::{CancelFlag, Compiler, Effort, Error, FollowedNames, Options, library};
 use cannery_follow::{Filter, Follower, Mode, Settings};
 
 use crate::site::Site;
@@ -91,15 +91,10 @@ fn options(source: &str) -> Option<Options> {
 
 /// Returns the filter of everything except the names that a build leaves out.
 fn filter(options: &Options) -> Filter {
-    let mut rules = SkipRules::default();
-    for pattern in &options.ignore {
-        // The build reports an invalid pattern.
-        let _ = rules.add_pattern(pattern);
-    }
-    let (root, links_out) = (options.sources.clone(), options.links_out);
-    Filter::new(move |path, is_folder| rules.may_matter(path, is_folder)).with_links(move |link, target| {
-        Boundary::of(&root, links_out).is_ok_and(|boundary| boundary.admits(link, target, true))
-    })
+    let names = Arc::new(FollowedNames::of(options));
+    let of_links = Arc::clone(&names);
+    Filter::new(move |path, is_folder| names.contain(path, is_folder))
+        .with_links(move |link, target| of_links.admit(link, target))
 }
 
 fn compile_after_changes(

@@ -1,12 +1,11 @@
 //! Starts to follow a folder.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use cannery_archiver::Options;
-use cannery_archiver::boundary::Boundary;
-use cannery_archiver::skip::SkipRules;
+use cannery_archiver::{FollowedNames, Options};
 use cannery_follow::{Event, Filter, Finding, Follower, Mode, Settings};
 
 use super::message::Message;
@@ -15,15 +14,10 @@ use crate::output::Failure;
 /// Returns the filter of everything except the names that a build with these options always leaves out, and the links that it
 /// doesn't follow.
 pub(in crate::commands) fn filter(options: &Options) -> Filter {
-    let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
-    for pattern in &options.ignore {
-        // The build reports an invalid pattern.
-        let _ = rules.add_pattern(pattern);
-    }
-    let (root, links_out) = (options.sources.clone(), options.links_out);
-    Filter::new(move |path, is_folder| rules.may_matter(path, is_folder)).with_links(move |link, target| {
-        Boundary::of(&root, links_out).is_ok_and(|boundary| boundary.admits(link, target, true))
-    })
+    let names = Arc::new(FollowedNames::of(options));
+    let of_links = Arc::clone(&names);
+    Filter::new(move |path, is_folder| names.contain(path, is_folder))
+        .with_links(move |link, target| of_links.admit(link, target))
 }
 
 /// Starts to follow the folder, and sends each report of it. `inspect` compares the folder with its state before the call: it
