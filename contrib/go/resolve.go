@@ -104,8 +104,9 @@ func (a *Archive) resolve(host, path string, use pageUse) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := suffix(path)
-	isRefused := refusesPages(path, wanted, use)
+	file := filePath(path)
+	wanted := suffix(file)
+	isRefused := refusesPages(file, wanted, use)
 	steps := []func(site) (*found, error){
 		func(site site) (*found, error) { return a.exact(site, path) },
 		func(site site) (*found, error) { return a.otherSlash(site, path) },
@@ -254,6 +255,17 @@ func (a *Archive) errorPage(host, path string, status int) (*pathRecord, error) 
 	return nil, nil
 }
 
+// filePath returns the path of the file that a client means: without a slash or white space at its end, and without the
+// parameters of its last segment.
+func filePath(path string) string {
+	path = strings.TrimRight(path, "/ \t\n\f\r")
+	name := strings.LastIndexByte(path, '/') + 1
+	if end := strings.IndexAny(path[name:], ";?#&"); end >= 0 {
+		return path[:name+end]
+	}
+	return path
+}
+
 // suffix returns the suffix of the name at the end of a path, without its dot.
 func suffix(path string) string {
 	name := path[strings.LastIndexByte(path, '/')+1:]
@@ -296,8 +308,8 @@ func isAsset(suffix string) bool { return isIn(fileSuffixes, suffix) || isIn(tex
 // refusesPages returns true if no page may answer for a missing path.
 func refusesPages(path, suffix string, use pageUse) bool {
 	switch {
-	case strings.HasPrefix(path, "/.well-known/"), path == "/apple-app-site-association", path == "/robots.txt",
-		path == "/sitemap.xml", isIn(fileSuffixes, suffix):
+	case strings.HasPrefix(path, "/.well-known/"), path == "/.well-known", path == "/apple-app-site-association",
+		path == "/robots.txt", path == "/sitemap.xml", isIn(fileSuffixes, suffix):
 		return true
 	case use == pageUnknown:
 		return isIn(textSuffixes, suffix)

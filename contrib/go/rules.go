@@ -29,7 +29,7 @@ type ruleLine struct {
 }
 
 // headerRules returns the fields that header rules add for a path, or for malformed requests if it is empty.
-func (a *Archive) headerRules(host, path string, caching cachingRules) (*ruleFields, error) {
+func (a *Archive) headerRules(host, path string, content contentRules) (*ruleFields, error) {
 	sites, err := a.sites(host)
 	if err != nil {
 		return nil, err
@@ -40,29 +40,42 @@ func (a *Archive) headerRules(host, path string, caching cachingRules) (*ruleFie
 		return rules, err
 	}
 	valid := true
-	err = eachEntry(root.rules, func(e *entry) bool {
-		if e.kind != entryHeaderRule || !matchesHost(e.host, host) {
-			return true
-		}
-		matches := len(e.pattern) == 1 && e.pattern[0].kind == splat
-		if path != "" {
-			_, matches = matchPattern(e.pattern, path[1:])
-		}
-		if matches {
-			rules.hasHostRule = rules.hasHostRule || e.host != ""
-			isExact := !slices.ContainsFunc(e.pattern, func(p piece) bool { return p.kind != literal })
-			valid = rules.add(e.fields, caching == cachingAll || caching == cachingExact && isExact)
-		}
-		return valid
-	})
+	// First, because rules for exactly the requested path take precedence.
+	if content.own != "" {
+		err = eachEntry(root.rules, func(e *entry) bool {
+			if e.kind == entryHeaderRule && matchesHost(e.host, host) {
+				if _, matches := matchPattern(e.pattern, content.own[1:]); matches {
+					valid = rules.add(e.fields, isRepresentationField)
+				}
+			}
+			return valid
+		})
+	}
+	if err == nil && valid {
+		err = eachEntry(root.rules, func(e *entry) bool {
+			if e.kind != entryHeaderRule || !matchesHost(e.host, host) {
+				return true
+			}
+			matches := len(e.pattern) == 1 && e.pattern[0].kind == splat
+			if path != "" {
+				_, matches = matchPattern(e.pattern, path[1:])
+			}
+			if matches {
+				rules.hasHostRule = rules.hasHostRule || e.host != ""
+				isExact := !slices.ContainsFunc(e.pattern, func(p piece) bool { return p.kind != literal })
+				valid = rules.add(e.fields, func(name string) bool { return content.includes(isExact, name) })
+			}
+			return valid
+		})
+	}
 	if err == nil && !valid {
 		err = corrupt("a header rule")
 	}
 	return rules, err
 }
 
-// add applies the fields of a rule, after all earlier rules. It returns false if they are malformed.
-func (r *ruleFields) add(d decoder, setsCaching bool) bool {
+// add applies those fields of a rule that are included, after all earlier rules. It returns false if they are malformed.
+func (r *ruleFields) add(d decoder, includes func(name string) bool) bool {
 	for len(d.data) > 0 {
 		effect, override := d.u8(), d.u8()
 		nameBytes, valueBytes := d.u8(), d.u16()
@@ -71,7 +84,7 @@ func (r *ruleFields) add(d decoder, setsCaching bool) bool {
 		if d.bad || effect > effectLine || f.name == "" || strings.ContainsAny(f.name+f.value, "\r\n\x00") {
 			return false
 		}
-		if !setsCaching && isCachingField(f.name) {
+		if !includes(f.name) {
 			continue
 		}
 		r.isEmpty = false
@@ -120,8 +133,7 @@ func (r *ruleFields) setCaching(value string) {
 func (r *ruleFields) fields(hasContent bool) []field {
 	var lines []field
 	for _, line := range r.lines {
-		isAboutContent := line.name == "Cache-Control" || line.name == "Expires" ||
-			strings.HasPrefix(line.name, "Content-") && !strings.HasPrefix(line.name, "Content-Security-")
+		isAboutContent := line.name == "Cache-Control" || line.name == "Expires" || isRepresentationField(line.name)
 		if !line.removed && (hasContent || !isAboutContent) {
 			lines = append(lines, line.field)
 		}
@@ -138,14 +150,42 @@ func isCachingField(name string) bool {
 	return strings.HasSuffix(name, "-cache-control")
 }
 
-// cachingRules are the header rules that decide how a response is cached.
-type cachingRules int
+// isRepresentationField returns true for a field that describes the content that is sent (RFC 9110 §8).
+func isRepresentationField(name string) bool {
+	switch name = lower(name); name {
+	case "digest", "repr-digest", "sourcemap", "unencoded-digest", "x-sourcemap":
+		return true
+	}
+	return strings.HasPrefix(name, "content-") && !strings.HasPrefix(name, "content-security-")
+}
+
+// counting tells which of the header rules for the requested path count.
+type counting int
 
 const (
-	cachingNone  cachingRules = iota
-	cachingExact              // those for exactly its path
-	cachingAll
+	countNone  counting = iota
+	countExact          // those for exactly the path
+	countAll
 )
+
+// contentRules are the header rules that set the fields about the content that is sent. All rules for the requested path set
+// the other fields.
+type contentRules struct {
+	caching, representation counting
+	// own is the path of the file that a rule with captures shows. All rules for it describe the representation.
+	own string
+}
+
+// includes returns true if a rule that matches the requested path sets a field.
+func (c contentRules) includes(isExact bool, name string) bool {
+	counts := countAll
+	if isCachingField(name) {
+		counts = c.caching
+	} else if isRepresentationField(name) {
+		counts = c.representation
+	}
+	return counts == countAll || counts == countExact && isExact
+}
 
 // matchesHost returns true if the host of a rule matches that of a request, which is in lower case.
 func matchesHost(rule, host string) bool {

@@ -50,9 +50,9 @@ type response struct {
 	length    int64  // -1 if the status code has no content
 	body      [][]byte
 	rules     *ruleFields // nil if the head includes them
-	// isElsewhere is true for a file that a rule with captures shows under another path.
-	isElsewhere bool
-	now         int64
+	// own is the path of a file that a rule with captures shows under another path.
+	own string
+	now int64
 }
 
 // failure is an error response.
@@ -76,23 +76,24 @@ func (a *Archive) respond(r *request) *response {
 		r.host = ""
 	}
 	c := call{a, r}
-	resp, addsRules, caching, err := c.answer()
+	resp, addsRules, counts, err := c.answer()
 	if err != nil {
-		resp, addsRules = c.errorResponse(err), true
+		resp, addsRules, counts = c.errorResponse(err), true, countNone
 	}
+	content := contentRules{caching: counts, representation: counts, own: resp.own}
 	if resp.status >= 400 {
-		caching = cachingNone
+		content.caching = countNone
 	}
 	if addsRules && a.has(flagHeaderRules) {
 		path := r.path
 		if r.pathErr != nil {
 			path = ""
 		}
-		if rules, err := a.headerRules(r.host, path, caching); err == nil && !rules.isEmpty {
+		if rules, err := a.headerRules(r.host, path, content); err == nil && !rules.isEmpty {
 			resp.rules = rules
 		}
 	}
-	if resp.isElsewhere && resp.head != nil && resp.status < 400 && resp.head.isImmutable() {
+	if resp.own != "" && resp.head != nil && resp.status < 400 && resp.head.isImmutable() {
 		if resp.rules == nil {
 			resp.rules = &ruleFields{}
 		}
@@ -105,15 +106,15 @@ func (a *Archive) respond(r *request) *response {
 	return resp
 }
 
-// answer returns a response, true if header rules add fields to it, and those among them that decide how it is cached.
-func (c call) answer() (resp *response, addsRules bool, caching cachingRules, err error) {
+// answer returns a response, true if header rules add fields to it, and those among them that set fields about its content.
+func (c call) answer() (resp *response, addsRules bool, counts counting, err error) {
 	switch c.method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodOptions:
 		if c.pathErr == errMalformedTarget {
-			return nil, false, cachingNone, fail(http.StatusBadRequest)
+			return nil, false, countNone, fail(http.StatusBadRequest)
 		}
-		return &response{form: builtIn, status: http.StatusNoContent, modified: -1, length: -1}, true, cachingNone, nil
+		return &response{form: builtIn, status: http.StatusNoContent, modified: -1, length: -1}, true, countNone, nil
 	// The other methods of the IANA registry (RFC 9110 §16.1.1).
 	case "ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "CONNECT",
 		"COPY", "DELETE", "LABEL", "LINK", "LOCK", "MERGE",
@@ -121,57 +122,55 @@ func (c call) answer() (resp *response, addsRules bool, caching cachingRules, er
 		"ORDERPATCH", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT",
 		"QUERY", "REBIND", "REPORT", "SEARCH", "TRACE", "UNBIND",
 		"UNCHECKOUT", "UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL":
-		return nil, false, cachingNone, fail(http.StatusMethodNotAllowed)
+		return nil, false, countNone, fail(http.StatusMethodNotAllowed)
 	default:
-		return nil, false, cachingNone, fail(http.StatusNotImplemented)
+		return nil, false, countNone, fail(http.StatusNotImplemented)
 	}
 	switch c.pathErr {
 	case nil:
 	case errLongPath:
-		return nil, false, cachingNone, fail(http.StatusRequestURITooLong)
+		return nil, false, countNone, fail(http.StatusRequestURITooLong)
 	default:
-		return nil, false, cachingNone, fail(http.StatusBadRequest)
+		return nil, false, countNone, fail(http.StatusBadRequest)
 	}
 
 	f, err := c.resolve(c.host, c.path, pageUseOf(c.header))
 	if err != nil {
-		return nil, false, cachingNone, err
+		return nil, false, countNone, err
 	}
 	if f == nil || f.refused {
-		return nil, false, cachingNone, fail(http.StatusNotFound)
+		return nil, false, countNone, fail(http.StatusNotFound)
 	}
 	if f.slash != "" {
 		resp, err = redirectTo(http.StatusPermanentRedirect, slashLocation(f.slash, c.query))
-		return resp, true, cachingNone, err
+		return resp, true, countNone, err
 	}
 
 	addsRules = c.has(flagHeaderRules)
 	if f.isPath {
-		caching = cachingExact
-		if f.record.kind == kindResource && f.record.origin != originRule {
-			caching = cachingAll
+		counts = countExact
+		if f.record.kind == kindResource && f.record.origin != originRule && f.record.origin != originGenerated {
+			counts = countAll
 		}
 	}
 	switch f.record.kind {
 	case kindRedirect:
 		resp, err = redirectTo(f.record.status, ruleLocation(f.record, f.captures, c.query))
 	case kindRewrite:
-		if resp, err = c.rewrite(f, addsRules); err == nil {
-			resp.isElsewhere = true
-		}
+		resp, err = c.rewrite(f, addsRules)
 	default:
 		if f.isPath && addsRules {
 			// The head of a file includes the rules for its path, except those that are restricted to a host.
 			addsRules = false
 			if c.has(flagHostHeaderRules) && c.host != "" {
-				if rules, err := c.headerRules(c.host, c.path, cachingAll); err == nil {
+				if rules, err := c.headerRules(c.host, c.path, contentRules{caching: countAll, representation: countAll}); err == nil {
 					addsRules = rules.hasHostRule
 				}
 			}
 		}
 		resp, err = c.deliver(f.record, 0, addsRules)
 	}
-	return resp, addsRules, caching, err
+	return resp, addsRules, counts, err
 }
 
 // rewrite answers from another path of the same site. Rules don't apply again.
@@ -200,7 +199,11 @@ func (c call) rewrite(f *found, plain bool) (*response, error) {
 		case record == nil:
 			continue
 		case record.kind == kindResource:
-			return c.deliver(record, f.record.status, plain)
+			resp, err := c.deliver(record, f.record.status, plain)
+			if err == nil {
+				resp.own = path
+			}
+			return resp, err
 		case record.kind == kindRedirect:
 			return redirectTo(record.status, ruleLocation(record, nil, ""))
 		}

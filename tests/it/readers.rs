@@ -28,6 +28,25 @@ const HEADERS: &str = "\
 /a.txt
   ! X-All
   Link: </b.css>; rel=preload
+/*.css
+  Content-Disposition: attachment
+  Content-Language: fr
+/cdn/*
+  Content-Language: la
+  X-Cdn: yes
+/cdn/b.css
+  Content-Language: it
+/listed/*
+  Cache-Control: public, max-age=99
+  Content-Language: el
+/app.html
+  Content-Language: de
+/spa/200.html
+  Content-Type: text/html; charset=iso-8859-1
+/404.html
+  Content-Language: nl
+://*.example.com/*
+  X-Host: yes
 ";
 
 struct Place {
@@ -39,7 +58,7 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         let text = "Compressible text, line after line after line.\n".repeat(100);
         let page = format!("<title>page</title>{text}");
-        let files: [(&[u8], &[u8]); 17] = [
+        let files: [(&[u8], &[u8]); 18] = [
             (b"index.html", page.as_bytes()),
             (b"a.txt", text.as_bytes()),
             (b"b.css", b"a { color: red }"),
@@ -53,6 +72,7 @@ impl Place {
             (b"docs/index.html", page.as_bytes()),
             (b"docs/404.html", b"<title>missing in docs</title>"),
             (b"spa/200.html", b"<title>fallback</title>"),
+            (b"listed/a.txt", b"a"),
             (b"_hosts/example.org/index.html", b"<title>host</title>"),
             (b"_hosts/*.example.com/index.html", b"<title>wildcard host</title>"),
             (b"_hosts/example.org/404.html", b"<title>missing on host</title>"),
@@ -61,7 +81,13 @@ impl Place {
         ];
         write_folder(&folder.path().join("site"), &files);
         let place = Place { folder };
-        let flags = ["--compress", "identity,gzip,brotli,zstd", "--last-modified", "@1700000000"];
+        let flags = [
+            "--compress",
+            "identity,gzip,brotli,zstd",
+            "--last-modified",
+            "@1700000000",
+            "--include-folder-listing",
+        ];
         compile(&place.path("site"), &place.path("site.cdb"), &flags);
         place
     }
@@ -100,7 +126,7 @@ impl Place {
 
 /// Returns the arguments of `cannery explain` for each request.
 fn requests() -> Vec<Vec<String>> {
-    const TARGETS: [&str; 31] = [
+    const TARGETS: [&str; 43] = [
         "/",
         "/index",
         "/index.html",
@@ -125,6 +151,18 @@ fn requests() -> Vec<Vec<String>> {
         "/gone.html",
         "/spa/route",
         "/spa/missing.js",
+        "/spa/missing.js/",
+        "/spa/missing.js%20",
+        "/spa/missing.js;v=1.2",
+        "/spa/missing.PNG//",
+        "/spa/missing%2Epdf/",
+        "/spa/route;x=a.js",
+        "/spa/route.css%3Fx/",
+        "/listed/",
+        "/cdn/b.css",
+        "/cdn/a.txt",
+        "/gone/a.css",
+        "/app/a.css",
         "//a.txt",
         "/./docs/../a.txt",
         "/a.txt/",

@@ -94,9 +94,9 @@ class Representation:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Content in one or more codings, smallest first. `is_of_rule` if a rule shows it at this path."""
+    """Content in one or more codings, smallest first. `is_shown` if it is a listing, or a rule shows it at this path."""
 
-    is_of_rule: bool
+    is_shown: bool
     status: int
     modified: int | None
     representations: tuple[Representation, ...]
@@ -414,7 +414,7 @@ class Archive:
                 if origin > 4:
                     raise Corrupt("a path record has an unknown origin")
                 representations = tuple(self._decode_representation(cursor) for _ in range(count))
-                return Resource(origin == 3, status, modified, representations)
+                return Resource(origin in (2, 3), status, modified, representations)
             case 2:
                 flags = cursor.number(1)
                 status = cursor.number(2)

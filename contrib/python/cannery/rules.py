@@ -101,6 +101,14 @@ def matches_host(rule: bytes, host: bytes | None) -> bool:
     )
 
 
+def is_representation_field(name: bytes) -> bool:
+    """Returns `True` for a field that describes the content that is sent (RFC 9110 §8)."""
+    name = name.lower()
+    if name in (b"digest", b"repr-digest", b"sourcemap", b"unencoded-digest", b"x-sourcemap"):
+        return True
+    return name.startswith(b"content-") and not name.startswith(b"content-security-")
+
+
 @dataclass(slots=True)
 class _Line:
     name: bytes
@@ -151,8 +159,6 @@ class SiteFields:
         """Yields the fields of a response. One without content of the site has no fields about content."""
         for line in self._lines:
             name = line.name
-            is_about_content = name in (b"Cache-Control", b"Expires") or (
-                name.startswith(b"Content-") and not name.startswith(b"Content-Security-")
-            )
+            is_about_content = name in (b"Cache-Control", b"Expires") or is_representation_field(name)
             if has_content or not is_about_content:
                 yield name, b", ".join(line.values)

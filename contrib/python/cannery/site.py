@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ FILES = frozenset(
     """.split()
 )
 # Paths that programs request by convention, and no page has.
-WELL_KNOWN = (b"/apple-app-site-association", b"/robots.txt", b"/sitemap.xml")
+WELL_KNOWN = (b"/.well-known", b"/apple-app-site-association", b"/robots.txt", b"/sitemap.xml")
 
 # The same for text, unless the client asks for a page.
 TEXTS = frozenset(
@@ -118,12 +119,15 @@ class _Found:
     is_exact: bool = False
 
 
-class _Caching(enum.Enum):
-    """Which header rules decide how a response is cached: all, those for exactly its path, or none."""
+class _Counting(enum.Enum):
+    """Which of the header rules for the requested path count: all, those for exactly the path, or none."""
 
     ALL = enum.auto()
     EXACT = enum.auto()
     NONE = enum.auto()
+
+    def includes(self, is_exact: bool) -> bool:
+        return self == _Counting.ALL or (self == _Counting.EXACT and is_exact)
 
 
 class _Page(enum.Enum):
@@ -181,7 +185,7 @@ class _Lookup:
             if self.method == b"OPTIONS":
                 if target is None and self.target != b"*":
                     raise _Failure(400)
-                return self._with_rules(error_answer(204), place, _Caching.NONE)
+                return self._with_rules(error_answer(204), place, _Counting.NONE)
             if self.method not in (b"GET", b"HEAD"):
                 raise _Failure(405 if self.method in _REGISTERED_METHODS else 501)
             if target is None or path is None:
@@ -228,7 +232,7 @@ class _Lookup:
         except Corrupt:
             page = None
         answer = error_answer(failure.status, failure.complete_length, page, subject)
-        return self._with_rules(answer, place, _Caching.NONE)
+        return self._with_rules(answer, place, _Counting.NONE)
 
     def _error_page(
         self, place: _Place, status: int, accept_encoding: Sequence[bytes] | None
@@ -244,38 +248,54 @@ class _Lookup:
                 return None if chosen is None else (self.archive.head(chosen.head), self.archive.body(chosen))
         return None
 
-    def _with_rules(self, answer: Answer, place: _Place, caching: _Caching) -> Answer:
-        """Adds the fields of header rules to an answer with a plain head."""
+    def _with_rules(self, answer: Answer, place: _Place, counting: _Counting, own: bytes | None = None) -> Answer:
+        """Adds the fields of header rules to an answer with a plain head. `own` is as for `_header_rules`."""
         if self.archive.facts.flags & layout.HEADER_RULES:
             try:
-                caching = _Caching.NONE if answer.status >= 400 else caching
-                fields, _ = self._header_rules(place, caching)
+                caching = _Counting.NONE if answer.status >= 400 else counting
+                fields, _ = self._header_rules(place, caching, counting, own)
             except Corrupt:
                 return answer
             if not fields.is_empty:
                 answer.site_fields = fields
         return answer
 
-    def _header_rules(self, place: _Place, caching: _Caching) -> tuple[rules.SiteFields, bool]:
+    def _header_rules(
+        self, place: _Place, caching: _Counting, representation: _Counting, own: bytes | None = None
+    ) -> tuple[rules.SiteFields, bool]:
         """Returns the fields of the matching rules, and `True` if a rule with a host is among them.
 
         The rules are those of the last site that is searched for the host. Without a path, the rules for all paths match.
+
+        `caching` and `representation` tell which rules set these kinds of fields about the content. All rules set the others. All
+        rules for `own`, the path of the file that a rule with captures shows, describe the representation.
         """
         fields = rules.SiteFields()
         has_host_rule = False
         *_, site = self._sites(place.host)
         root = self.archive.root(site)
-        for rule in root.header_rules if root else ():
+        of_host = [rule for rule in (root.header_rules if root else ()) if rules.matches_host(rule.host, place.host)]
+        # First, because rules for exactly the requested path take precedence.
+        for rule in of_host if own is not None else ():
+            if rules.match_exactly(rule.pattern, own[1:]) is not None:
+                for change in rule.fields:
+                    if rules.is_representation_field(change.name):
+                        fields.add(change)
+        for rule in of_host:
             if place.is_path:
                 is_match = rules.match_exactly(rule.pattern, place.path[1:]) is not None
             else:
                 is_match = len(rule.pattern) == 1 and rule.pattern[0].kind == layout.PieceKind.SPLAT
-            if is_match and rules.matches_host(rule.host, place.host):
+            if is_match:
                 has_host_rule |= rule.host != b""
                 is_exact = all(piece.kind == layout.PieceKind.LITERAL for piece in rule.pattern)
-                sets_caching = caching == _Caching.ALL or (caching == _Caching.EXACT and is_exact)
                 for change in rule.fields:
-                    if sets_caching or not _is_caching_field(change.name):
+                    counting = _Counting.ALL
+                    if _is_caching_field(change.name):
+                        counting = caching
+                    elif rules.is_representation_field(change.name):
+                        counting = representation
+                    if counting.includes(is_exact):
                         fields.add(change)
         return fields, has_host_rule
 
@@ -354,8 +374,9 @@ class _Lookup:
                 if slash is not None:
                     return slash
 
-        wanted = _suffix(path.rpartition(b"/")[2][-257:])
-        is_asset = self._refuses_pages(path, wanted)
+        file = _file_path(path)
+        wanted = _suffix(file.rpartition(b"/")[2][-257:])
+        is_asset = self._refuses_pages(file, wanted)
         for site in sites:
             rules_of_site = (rule for rule in self._rules(site) if not rule.force)
             found = _first_rule((rule for rule in rules_of_site if not (is_asset and rule.pages_only)), path)
@@ -416,7 +437,7 @@ class _Lookup:
         if found is None:
             raise _Failure(404)
         if isinstance(found, Answer):
-            return self._with_rules(found, place, _Caching.NONE)
+            return self._with_rules(found, place, _Counting.NONE)
 
         flags = self.archive.facts.flags
         is_plain = flags & layout.HEADER_RULES != 0
@@ -426,29 +447,32 @@ class _Lookup:
             if flags & layout.HOST_HEADER_RULES and place.host is not None:
                 # The head is intact even if the rules are not.
                 with contextlib.suppress(Corrupt):
-                    is_plain = self._header_rules(place, _Caching.ALL)[1]
-        answer = self._follow(found, place, query, is_plain)
-        caching = _Caching.NONE
+                    is_plain = self._header_rules(place, _Counting.ALL, _Counting.ALL)[1]
+        answer, own = self._follow(found, place, query, is_plain)
+        counting = _Counting.NONE
         if found.is_exact:
-            is_file = isinstance(found.record, Resource) and not found.record.is_of_rule
-            caching = _Caching.ALL if is_file else _Caching.EXACT
-        answer = self._with_rules(answer, place, caching) if is_plain else answer
+            is_file = isinstance(found.record, Resource) and not found.record.is_shown
+            counting = _Counting.ALL if is_file else _Counting.EXACT
+        answer = self._with_rules(answer, place, counting, own) if is_plain else answer
         if isinstance(found.record, Rewrite) and answer.status < 400 and answer.head is not None:
             if answer.head.is_immutable:
                 answer.site_fields = answer.site_fields or rules.SiteFields()
                 answer.site_fields.set_caching(answer.head.caching_elsewhere)
         return answer
 
-    def _follow(self, found: _Found, place: _Place, query: bytes | None, is_plain: bool) -> Answer:
+    def _follow(
+        self, found: _Found, place: _Place, query: bytes | None, is_plain: bool
+    ) -> tuple[Answer, bytes | None]:
+        """Returns the answer, and the path of the file that it is from if a rule with captures shows it."""
         match found.record:
             case Resource() as resource:
-                return self._deliver(resource, resource.status, is_plain)
+                return self._deliver(resource, resource.status, is_plain), None
             case Redirect() as redirect:
-                return _redirect(redirect.status, rules.location(redirect, found.captures, query))
+                return _redirect(redirect.status, rules.location(redirect, found.captures, query)), None
             case Rewrite() as rewrite:
                 path = join(rules.expand(rewrite.path, found.captures))
                 if path is not None:
-                    return self._rewrite(place.host, path, rewrite.status, is_plain)
+                    return self._rewrite(place.host, path, rewrite.status, is_plain), path
         raise _Failure(404)
 
     def _rewrite(self, host: bytes | None, path: bytes, status: int, is_plain: bool) -> Answer:
@@ -535,6 +559,12 @@ def _first_rule(candidates: Iterable[Rule], path: bytes) -> _Found | None:
         if captures is not None:
             return _Found(rule.record, captures)
     return None
+
+
+def _file_path(path: bytes) -> bytes:
+    """Returns the path of the file that a client means, without a slash or parameters of its last segment."""
+    folder, slash, name = path.rstrip(b"/ \t\n\f\r").rpartition(b"/")
+    return folder + slash + re.split(b"[;?#&]", name, maxsplit=1)[0]
 
 
 def _suffix(name: bytes) -> bytes:

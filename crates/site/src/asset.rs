@@ -374,7 +374,8 @@ const SUFFIX_BYTES_MAX: usize = 12;
 
 /// Paths that programs request by convention, and no page has.
 const WELL_KNOWN_FOLDER: &[u8] = b"/.well-known/";
-const WELL_KNOWN_FILES: [&[u8]; 3] = [b"/apple-app-site-association", b"/robots.txt", b"/sitemap.xml"];
+const WELL_KNOWN_PATHS: [&[u8]; 4] =
+    [b"/.well-known", b"/apple-app-site-association", b"/robots.txt", b"/sitemap.xml"];
 
 /// The kind of file that a path looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -388,9 +389,9 @@ pub(crate) enum PathKind {
 }
 
 impl PathKind {
-    /// Returns the kind of a path with this suffix.
+    /// Returns the kind of a path, as [`file_path`] returns it, with this suffix.
     pub(crate) fn of(path: &[u8], suffix: &[u8]) -> PathKind {
-        if path.starts_with(WELL_KNOWN_FOLDER) || WELL_KNOWN_FILES.contains(&path) {
+        if path.starts_with(WELL_KNOWN_FOLDER) || WELL_KNOWN_PATHS.contains(&path) {
             return PathKind::File;
         }
         let mut lower = [0; SUFFIX_BYTES_MAX];
@@ -407,6 +408,19 @@ impl PathKind {
             PathKind::Page
         }
     }
+}
+
+/// Returns the path of the file that a client means: without a slash or white space at its end, and without the parameters of its
+/// last segment, as in `/app.js;v=1.2/`. A `?` or `#` was percent-encoded by mistake.
+pub(crate) fn file_path(path: &[u8]) -> &[u8] {
+    let trim = |path: &[u8]| {
+        let is_kept = |byte: &u8| *byte != b'/' && !byte.is_ascii_whitespace();
+        path.iter().rposition(is_kept).map_or(0, |last| last + 1)
+    };
+    let path = &path[..trim(path)];
+    let name = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let end = path[name..].iter().position(|byte| matches!(byte, b';' | b'?' | b'#' | b'&'));
+    end.map_or(path, |end| &path[..name + end])
 }
 
 /// Returns `true` if a suffix, without its dot and in any letter case, belongs to assets.
@@ -454,6 +468,25 @@ mod tests {
         for page in ["/a", "/a.html", "/v1.2", "/user/john.doe", "/a.woff3", "/a.javascript-and-more", "/a."]
         {
             assert_eq!(kind(page), PathKind::Page, "{page}");
+        }
+    }
+
+    #[test]
+    fn slash_and_parameters_at_the_end_do_not_hide_a_file() {
+        for (path, file) in [
+            ("/a.js", "/a.js"),
+            ("/a.js/", "/a.js"),
+            ("/a.js ", "/a.js"),
+            ("/b/a.js;v=1.2/", "/b/a.js"),
+            ("/a.js;x", "/a.js"),
+            ("/a.js?v=1.2", "/a.js"),
+            ("/a;b/c.js", "/a;b/c.js"),
+            ("/user;file=a.js", "/user"),
+            ("/node.js-tips", "/node.js-tips"),
+            ("/", ""),
+            ("", ""),
+        ] {
+            assert_eq!(file_path(path.as_bytes()), file.as_bytes(), "{path}");
         }
     }
 

@@ -1,6 +1,8 @@
 //! A request for a path: applies the record that was found, and the header rules.
 
-use cannery_archive::{Archive, Candidates, Corrupt, KeyBuffer, Origin, Piece, Record, Resource};
+use cannery_archive::{
+    Archive, Candidates, Corrupt, Key, KeyBuffer, Origin, Piece, Pieces, Record, Resource,
+};
 
 use crate::answer::{Answer, Reason};
 use crate::captures::{Captures, Runs};
@@ -11,7 +13,7 @@ use crate::location::{LOCATION_BYTES_MAX, Location};
 use crate::range::Parts;
 use crate::request::{Method, Request};
 use crate::resolve::{Found, Search};
-use crate::site_fields::{SiteFields, is_caching_field, matches_host};
+use crate::site_fields::{SiteFields, is_caching_field, is_representation_field, matches_host};
 use crate::sites::{Place, Sites};
 
 /// The archiver's values for files that may change.
@@ -38,28 +40,70 @@ pub(crate) struct Buffers {
     pub(crate) parts: Parts,
 }
 
-/// Which header rules decide how a response is cached.
+/// Which of the header rules for the requested path count.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CachingRules {
+pub(crate) enum Counting {
     /// All that match, for the file of the path.
     All,
-    /// Those for exactly this path, for the page that a rule shows there.
+    /// Those for exactly this path, for the page that a rule or a listing shows there.
     Exact,
     /// None, for errors, redirects and pages that stand in for a missing path: `immutable` for `/assets/*` is about the files
-    /// there. The head of a page has the fields that are right for it.
+    /// there, and so is a download's `Content-Disposition`. The head of a page has the fields that are right for it.
     None,
 }
 
-impl CachingRules {
-    fn of(answer: &Answer<'_>) -> CachingRules {
-        match answer.reason {
-            _ if answer.status >= 400 => CachingRules::None,
-            Reason::Path(Origin::Rule) => CachingRules::Exact,
-            Reason::Path(_) => CachingRules::All,
-            _ => CachingRules::None,
+/// Which header rules set the fields about the content that is sent. All other fields come from all rules for the requested path.
+#[derive(Clone, Copy)]
+pub(crate) struct ContentRules<'a> {
+    /// For fields about caching.
+    caching: Counting,
+    /// For fields about the representation.
+    representation: Counting,
+    /// The path of the file that a rule with captures shows. All rules for that path describe the representation.
+    own: Option<Key<'a>>,
+}
+
+impl<'a> ContentRules<'a> {
+    /// For the file of the requested path.
+    const OF_FILE: ContentRules<'static> =
+        ContentRules { caching: Counting::All, representation: Counting::All, own: None };
+
+    /// For a response without content of the requested path.
+    pub(crate) const NONE: ContentRules<'static> =
+        ContentRules { caching: Counting::None, representation: Counting::None, own: None };
+
+    fn of(answer: &Answer<'_>, own: Option<Key<'a>>) -> ContentRules<'a> {
+        let representation = match answer.reason {
+            Reason::Path(Origin::Rule | Origin::Generated) => Counting::Exact,
+            Reason::Path(_) => Counting::All,
+            _ => Counting::None,
+        };
+        let caching = if answer.status >= 400 { Counting::None } else { representation };
+        ContentRules { caching, representation, own }
+    }
+
+    /// Returns `true` if a rule that matches the requested path sets the field.
+    fn includes(&self, pattern: Pieces<'_>, name: &[u8]) -> bool {
+        let counting = if is_caching_field(name) {
+            self.caching
+        } else if is_representation_field(name) {
+            self.representation
+        } else {
+            Counting::All
+        };
+        match counting {
+            Counting::All => true,
+            Counting::Exact => {
+                let mut pieces = pattern;
+                pieces.all(|piece| matches!(piece, Ok(Piece::Literal(_))))
+            }
+            Counting::None => false,
         }
     }
 }
+
+/// An answer, with the path of the file that it is from if a rule with captures shows it.
+type Followed<'a> = (Answer<'a>, Option<Key<'a>>);
 
 /// The search for header rules, and the fields that they add.
 #[derive(Default)]
@@ -85,16 +129,16 @@ impl<'a> Lookup<'a, '_> {
         if let Ok(Found::Record { record: Record::Resource(_), reason: Reason::Path(_), .. }) = found {
             adds_rules = facts.host_header_rules
                 && self.place.host.is_some()
-                && header_rules.find(self.archive, self.place, CachingRules::All).is_ok()
+                && header_rules.find(self.archive, self.place, ContentRules::OF_FILE).is_ok()
                 && header_rules.has_host_rule;
         }
         let head = if adds_rules { HeadKind::Plain } else { HeadKind::Complete };
 
-        let answer = match found {
+        let followed = match found {
             Ok(found) => self.follow(&found, buffers, head),
             Err(corrupt) => Err(corrupt.into()),
         };
-        self.finish(answer, header_rules, head)
+        self.finish_with_own(followed, header_rules, head)
     }
 
     /// Turns a failure into an error response, and adapts the answer to the method.
@@ -107,14 +151,23 @@ impl<'a> Lookup<'a, '_> {
         header_rules: &'a mut HeaderRuleSearch,
         head: HeadKind,
     ) -> Answer<'a> {
-        let (mut answer, head) = match answer {
-            Ok(answer) => (answer, head),
-            Err(failure) => (self.error_response(failure), HeadKind::Plain),
+        self.finish_with_own(answer.map(|answer| (answer, None)), header_rules, head)
+    }
+
+    fn finish_with_own(
+        &self,
+        followed: Result<Followed<'a>, Failure>,
+        header_rules: &'a mut HeaderRuleSearch,
+        head: HeadKind,
+    ) -> Answer<'a> {
+        let (mut answer, own, head) = match followed {
+            Ok((answer, own)) => (answer, own, head),
+            Err(failure) => (self.error_response(failure), None, HeadKind::Plain),
         };
 
         let mut has_fields = false;
         if head == HeadKind::Plain && self.archive.facts().header_rules {
-            match header_rules.find(self.archive, self.place, CachingRules::of(&answer)) {
+            match header_rules.find(self.archive, self.place, ContentRules::of(&answer, own)) {
                 Ok(()) => has_fields = !header_rules.fields.is_empty(),
                 // Without these fields, the response could lack the protection that the site's author wants.
                 Err(corrupt) => answer = self.error_response(corrupt.into()),
@@ -146,7 +199,7 @@ impl<'a> Lookup<'a, '_> {
         found: &Found<'a>,
         buffers: &'a mut Buffers,
         head: HeadKind,
-    ) -> Result<Answer<'a>, Failure> {
+    ) -> Result<Followed<'a>, Failure> {
         let Buffers { rewritten, search, parts } = buffers;
         let runs = &search.runs;
 
@@ -155,21 +208,23 @@ impl<'a> Lookup<'a, '_> {
                 let captures = matched.map_or(Captures::NONE, |path| Captures::new(path, runs));
                 let delivery = Delivery { status: None, reason, head };
                 match record {
-                    Record::Resource(resource) => self.deliver(resource, delivery, parts),
+                    Record::Resource(resource) => Ok((self.deliver(resource, delivery, parts)?, None)),
                     Record::Redirect(redirect) => {
-                        redirect_to(redirect.status, Location::rule(redirect, captures, self.query), reason)
+                        let location = Location::rule(redirect, captures, self.query);
+                        Ok((redirect_to(redirect.status, location, reason)?, None))
                     }
                     Record::Rewrite(rewrite) => {
                         let Ok(key) = captures.expand(rewrite.path, rewritten)? else {
                             return Err(Failure::new(404, Reason::NotFound));
                         };
                         let lookup = Lookup { place: Place { key, ..self.place }, ..*self };
-                        lookup.rewrite(Delivery { status: Some(rewrite.status), ..delivery }, parts)
+                        let delivery = Delivery { status: Some(rewrite.status), ..delivery };
+                        Ok((lookup.rewrite(delivery, parts)?, Some(key)))
                     }
                 }
             }
             Found::Slash { key, change } => {
-                redirect_to(308, Location::slash(key, change, self.query), Reason::Slash)
+                Ok((redirect_to(308, Location::slash(key, change, self.query), Reason::Slash)?, None))
             }
             Found::MissingAsset => Err(Failure::new(404, Reason::MissingAsset)),
             Found::Nothing => Err(Failure::new(404, Reason::NotFound)),
@@ -216,7 +271,7 @@ impl HeaderRuleSearch {
         &mut self,
         archive: &Archive,
         place: Place<'_>,
-        caching_rules: CachingRules,
+        content_rules: ContentRules<'_>,
     ) -> Result<(), Corrupt> {
         let HeaderRuleSearch { fields, has_host_rule, candidates } = self;
         fields.clear();
@@ -227,6 +282,22 @@ impl HeaderRuleSearch {
             site = next?;
         }
         let Some(root) = archive.root(site)? else { return Ok(()) };
+
+        // First, because rules for exactly the requested path take precedence.
+        if let Some(own) = content_rules.own {
+            let path = &own.bytes()[1..];
+            root.header_rules(Some(path), candidates, |rule| {
+                if Runs::match_exactly(rule.pattern, path)?.is_some() && matches_host(rule.host, place.host) {
+                    for field in rule.fields {
+                        let field = field?;
+                        if is_representation_field(field.name) {
+                            fields.add(archive.bytes(), &field);
+                        }
+                    }
+                }
+                Ok(())
+            })?;
+        }
 
         let path = place.is_path.then(|| &place.key.bytes()[1..]);
         root.header_rules(path, candidates, |rule| {
@@ -239,17 +310,9 @@ impl HeaderRuleSearch {
             };
             if is_match && matches_host(rule.host, place.host) {
                 *has_host_rule |= !rule.host.is_empty();
-                let sets_caching = match caching_rules {
-                    CachingRules::All => true,
-                    CachingRules::Exact => {
-                        let mut pieces = rule.pattern;
-                        pieces.all(|piece| matches!(piece, Ok(Piece::Literal(_))))
-                    }
-                    CachingRules::None => false,
-                };
                 for field in rule.fields {
                     let field = field?;
-                    if sets_caching || !is_caching_field(field.name) {
+                    if content_rules.includes(rule.pattern, field.name) {
                         fields.add(archive.bytes(), &field);
                     }
                 }

@@ -7,7 +7,7 @@
 use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, ScopeEntry};
 
 use crate::answer::Reason;
-use crate::asset::{PathKind, is_asset, suffix};
+use crate::asset::{PathKind, file_path, is_asset, suffix};
 use crate::captures::Runs;
 use crate::intent::{Intent, PageUse};
 use crate::location::SlashChange;
@@ -141,10 +141,11 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn new(key: Key<'a>, intent: Intent) -> Wanted<'a> {
+        let path = file_path(key.bytes());
         // The suffix of a fallback page has at most 255 bytes, so we need not search more than that for a dot.
-        let tail = &key.bytes()[key.bytes().len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
+        let tail = &path[path.len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
         let suffix = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
-        let refuses_pages = match (PathKind::of(key.bytes(), suffix), intent.page_use()) {
+        let refuses_pages = match (PathKind::of(path, suffix), intent.page_use()) {
             (PathKind::File, _) | (_, PageUse::Useless) => true,
             (kind, PageUse::Unknown) => kind != PathKind::Page,
             (_, PageUse::Wanted) => false,

@@ -5,7 +5,7 @@ use cannery_archive::{Archive, Key, KeyBuffer, Record};
 use crate::answer::{Answer, Reason};
 use crate::deliver::{self, Delivery, HeadKind};
 use crate::failure::Failure;
-use crate::lookup::{Buffers, CachingRules, HeaderRuleSearch, Lookup};
+use crate::lookup::{Buffers, ContentRules, HeaderRuleSearch, Lookup};
 use crate::request::{Method, Request, Values};
 use crate::resolve::{self, Found};
 use crate::site_fields::SiteFields;
@@ -69,7 +69,7 @@ impl Site {
     pub fn new(archive: Archive, virtual_hosts: VirtualHosts) -> Site {
         let has_hosts = virtual_hosts == VirtualHosts::Enabled && archive.facts().hosts;
         let mut header_rules = HeaderRuleSearch::default();
-        if header_rules.find(&archive, Place::UNKNOWN, CachingRules::None).is_err() {
+        if header_rules.find(&archive, Place::UNKNOWN, ContentRules::NONE).is_err() {
             // The archive is corrupt. Each request that needs the rules reports it.
             header_rules.fields.clear();
         }

@@ -175,9 +175,8 @@ impl SiteFields {
     pub fn lines<'a>(&'a self, file: &'a [u8], has_content: bool) -> impl Iterator<Item = SiteLine<'a>> {
         self.all().filter(move |line| {
             let name = line.name(file);
-            let is_about_content = name == b"Cache-Control"
-                || name == b"Expires"
-                || name.starts_with(b"Content-") && !name.starts_with(b"Content-Security-");
+            let is_about_content =
+                name == b"Cache-Control" || name == b"Expires" || is_representation_field(name);
             has_content || !is_about_content
         })
     }
@@ -225,6 +224,22 @@ pub fn is_caching_field(name: &[u8]) -> bool {
 /// `CDN-Cache-Control` (RFC 9213) and its likes are recognized by their end.
 const CACHING_FIELDS: [&[u8]; 6] =
     [b"Cache-Control", b"Edge-Control", b"Expires", b"Pragma", b"Surrogate-Control", b"X-Accel-Expires"];
+
+/// Returns `true` for a field, in any letter case, that describes the content that is sent (RFC 9110 §8), such as its media type or
+/// the name under which to save it. A page in place of a missing file isn't that file, so it doesn't take over such fields.
+///
+/// `Content-Security-Policy` and its likes are about what browsers do with a response.
+#[must_use]
+pub fn is_representation_field(name: &[u8]) -> bool {
+    let begins_with =
+        |start: &[u8]| name.get(..start.len()).is_some_and(|bytes| bytes.eq_ignore_ascii_case(start));
+    begins_with(b"Content-") && !begins_with(b"Content-Security-")
+        || REPRESENTATION_FIELDS.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Those that don't begin with `Content-`: digests (RFC 3230, RFC 9530) and source maps (ECMA-426).
+const REPRESENTATION_FIELDS: [&[u8]; 5] =
+    [b"Digest", b"Repr-Digest", b"SourceMap", b"Unencoded-Digest", b"X-SourceMap"];
 
 /// Returns `true` if the host of a rule matches the host of a request.
 pub(crate) fn matches_host(rule: &[u8], host: Option<&[u8]>) -> bool {

@@ -235,3 +235,130 @@ fn immutable_file_is_not_immutable_under_a_captured_path() {
         assert!(server.get(&format!("/{script}")).field("Cache-Control").unwrap().contains("immutable"));
     }
 }
+
+/// A missing `/gone.pdf` was answered with the page of the application as a download.
+#[test]
+fn page_in_place_of_a_file_is_described_by_its_own_rules() {
+    let described = "/*.x\n  Content-Disposition: attachment\n  Content-Type: application/x\n  Content-Language: fr\n  \
+         Repr-Digest: sha-256=:AA==:\n  SourceMap: /x.map\n  Content-Security-Policy: default-src 'self'\n  \
+         Access-Control-Allow-Origin: *\n";
+    let own = "/200.html\n  Content-Language: de\n/404.html\n  Content-Language: nl\n/index.html\n  Content-Language: pt\n";
+    let headers: &str = format!("{described}{own}").leak();
+    for (kind, language) in [
+        (("200.html", "<p>app"), "de"),
+        (("_redirects", "/* /index.html 200\n"), "pt"),
+        (("_redirects", "# dialect: cloudflare\n/*.x /index.html 200\n"), "pt"),
+        (("_redirects", "/gone.x /index.html 200\n"), "pt"),
+        (("_redirects", "/gone.x /404.html 410\n"), "nl"),
+        (("style.css", ""), "nl"),
+    ] {
+        let server = site(&[kind, ("_headers", headers)], &[]);
+        for fields in ["", "Range: bytes=0-0\r\n", "Accept-Encoding: br\r\n"] {
+            let response = server.request("GET", "/gone.x", fields);
+            let what = format!("{kind:?} {fields}");
+            assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"), "{what}");
+            assert_eq!(response.field("Content-Language"), Some(language), "{what}");
+            for name in ["Content-Disposition", "Repr-Digest", "SourceMap"] {
+                assert_eq!(response.field(name), None, "{what}: {name}");
+            }
+            for (name, value) in
+                [("Content-Security-Policy", "default-src 'self'"), ("Access-Control-Allow-Origin", "*")]
+            {
+                assert_eq!(response.field(name), Some(value), "{what}: {name} is about the response");
+            }
+        }
+        assert_eq!(server.request("OPTIONS", "/gone.x", "").field("Content-Language"), None);
+        assert_eq!(server.request("POST", "/gone.x", "").field("Content-Disposition"), None);
+    }
+}
+
+/// The rules for a path that shows another file, and those for the file, both count.
+#[test]
+fn rewritten_file_is_described_by_its_own_rules() {
+    let headers = "/files/*\n  Content-Disposition: attachment\n  Content-Language: de\n/get/*\n  Content-Language: fr\n  X-Get: 1\n\
+         /one.txt\n  Content-Language: es\n/two/*\n  Content-Language: fr\n\
+         https://other.example/*\n  X-Other: 1\n";
+    let rules = "/get/* /files/:splat 200\n/one.txt /files/a.txt 200\n/two/:any /files/a.txt 200\n";
+    let server = site(
+        &[("files/a.txt", "a"), ("files/b.txt", "b"), ("_headers", headers), ("_redirects", rules)],
+        &[],
+    );
+    for (target, language) in [
+        ("/get/a.txt", "de"),
+        ("/get/b.txt", "de"),
+        ("/one.txt", "es"),
+        ("/two/a", "de"),
+        ("/files/a.txt", "de"),
+    ] {
+        for host in ["a.example", "other.example"] {
+            let response = server.request_host(host, "GET", target, "");
+            let fields: Vec<_> =
+                response.fields.iter().filter(|(name, _)| name.starts_with("Content-Language")).collect();
+            assert_eq!(fields.len(), 1, "{target} {host}: {fields:?}");
+            assert_eq!(response.field("Content-Language"), Some(language), "{target} {host}");
+            assert_eq!(response.field("Content-Disposition"), Some("attachment"), "{target} {host}");
+            assert_eq!(response.field("X-Get"), target.starts_with("/get").then_some("1"), "{target}");
+            assert_eq!(response.field("X-Other"), (host == "other.example").then_some("1"), "{target}");
+        }
+    }
+}
+
+/// A rule for one host made a listing immutable there, although it changes with each file of its folder.
+#[test]
+fn listing_is_none_of_the_files_of_its_folder() {
+    let fields = "  Cache-Control: public, max-age=31536000, immutable\n  Content-Disposition: attachment\n";
+    for start in ["", "https://a.example", "https://:any.example"] {
+        let headers = format!("{start}/files/*\n{fields}  X-Kept: 1\n").leak();
+        let server = site(&[("files/a.bin", "a"), ("_headers", headers)], &["--include-folder-listing"]);
+        let get = |target: &str| server.request_host("a.example", "GET", target, "");
+        let listing = get("/files/");
+        assert_eq!(listing.status, 200);
+        assert_not_reused(&listing, start);
+        assert_eq!(listing.field("Content-Disposition"), None, "{start}");
+        assert_eq!(listing.field("X-Kept"), Some("1"), "{start}");
+        let file = get("/files/a.bin");
+        assert_eq!(file.field("Content-Disposition"), Some("attachment"), "{start}");
+    }
+}
+
+/// A slash at the end, or parameters, made a missing script a page.
+#[test]
+fn missing_asset_is_recognized_whatever_follows_its_name() {
+    for kind in [("200.html", "<p>app"), ("_redirects", "/* /index.html 200\n")] {
+        let server = site(&[kind], &[]);
+        for target in [
+            "/assets/gone.js/",
+            "/assets/gone.js//",
+            "/assets/gone.js/?v=1",
+            "/assets/gone.js?v=1",
+            "/assets/gone.js;v=1.2",
+            "/assets/gone.js;v=1.2/",
+            "/assets/gone.js%3Fv=1.2",
+            "/assets/gone.js%20",
+            "/assets/gone%2Ejs/",
+            "/assets/gone%2ejs",
+            "/assets/GONE.JS/",
+            "/assets/gone.js/.",
+            "/assets/./gone.js/x/..",
+            "/robots.txt/",
+            "/.well-known/",
+        ] {
+            let response = server.get(target);
+            assert_eq!(
+                (response.status, response.field("Cache-Control")),
+                (404, Some("no-store")),
+                "{target}"
+            );
+        }
+        for target in ["/assets/gone.png/", "/assets/gone.png;x", "/robots.txt/"] {
+            assert_eq!(server.request("GET", target, "Sec-Fetch-Dest: document\r\n").status, 404, "{target}");
+        }
+        for target in
+            ["/user;file=a.js", "/user/john.doe/", "/node.js/about", "/tips-for-node.js-users/", "/a;b/c"]
+        {
+            assert_eq!(server.get(target).body, PAGE, "{target}");
+        }
+    }
+    let server = site(&[("img/_wildcard.png", "blank")], &[]);
+    assert_eq!(server.get("/img/gone.png/").body, b"blank", "as without the slash");
+}

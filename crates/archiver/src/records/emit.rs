@@ -15,7 +15,7 @@ use crate::records::render::{Heads, Look, RulePath, caching, is_unfit_for_previe
 use crate::releases::carryover::{Carryover, WITHDRAWN_STATUS};
 use crate::routes::stand_ins::{StandIns, has_lifetime};
 use crate::routes::{HostId, Routes, Scope, Target, site_index};
-use crate::rulefiles::headers::{HeaderField, HeaderRule, is_single_valued};
+use crate::rulefiles::headers::{HeaderField, HeaderRule, MergedFields, is_single_valued};
 use crate::rulefiles::pattern::{Pattern, PatternPiece};
 use crate::rulefiles::redirects::{Action, RedirectRule, Template, TemplatePiece};
 use crate::settings::options::{LastModified, Options};
@@ -56,6 +56,8 @@ const WITHDRAWN: Look<'static> = Look {
     varies_by_intent: false,
     cache_control: Some("no-store"),
 };
+
+static NO_FIELDS: MergedFields = MergedFields { fields: Vec::new(), removed: Vec::new() };
 
 /// Returns upper bounds of the bytes and records of paths, scopes and hidden files.
 pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u64, u64) {
@@ -198,7 +200,7 @@ impl<'a> Emission<'a> {
             self.heads.note_head(head.clone());
         }
         if carried.withdrawn_body.is_some() {
-            self.heads.note(WITHDRAWN, None);
+            self.heads.note(WITHDRAWN, None, &NO_FIELDS);
         }
         for (host, key) in &carried.withdrawn {
             if let Some(id) = routes.nearest_error_page(*host, key, WITHDRAWN_STATUS) {
@@ -230,9 +232,9 @@ impl<'a> Emission<'a> {
     }
 
     fn note(&mut self, delivery: &Delivery<'_>) {
-        let look = self.look(delivery);
+        let (look, own) = (self.look(delivery), self.own_fields(delivery));
         for form in &self.contents.source_content(delivery.id).0.forms {
-            self.heads.note(Look { coding: form.coding, ..look }, delivery.path);
+            self.heads.note(Look { coding: form.coding, ..look }, delivery.path, own);
         }
     }
 
@@ -250,9 +252,16 @@ impl<'a> Emission<'a> {
         'a: 'p,
     {
         let routes: &'a Routes = self.routes;
-        // A listing changes with every file of its folder, so rules for these don't decide how it is cached.
+        // A listing changes with every file of its folder and is none of them, so rules for these describe it as little as they
+        // decide how it is cached.
         let is_rewritten = matches!(origin, Origin::Rule | Origin::Generated);
         RulePath { site: site_index(host), host: routes.host_name(host), path, is_rewritten }
+    }
+
+    /// Returns the fields that header rules set for the file of a page in place of another path.
+    fn own_fields(&self, delivery: &Delivery<'_>) -> &'a MergedFields {
+        let own = delivery.is_stand_in().then(|| self.stand_ins.representation(delivery.id));
+        own.flatten().unwrap_or(&NO_FIELDS)
     }
 
     /// Returns the properties of the heads of a source, except the coding.
@@ -283,7 +292,7 @@ impl<'a> Emission<'a> {
     fn carried(&mut self, writer: &mut Writer, carried: &Carryover) -> Result<(), WriteError> {
         let mut buffer = KeyBuffer::new();
         if let Some(form) = &carried.withdrawn_body {
-            let head = self.heads.of(writer, WITHDRAWN, None)?;
+            let head = self.heads.of(writer, WITHDRAWN, None, &NO_FIELDS)?;
             let page = NewRepresentation { coding: form.coding, etag: form.etag, body: form.body, head };
             for (host, key) in &carried.withdrawn {
                 let record = match self.routes.nearest_error_page(*host, key, WITHDRAWN_STATUS) {
@@ -332,10 +341,10 @@ impl<'a> Emission<'a> {
     ) -> Result<NewRecord<'a>, WriteError> {
         let Delivery { id, status, path, origin } = *delivery;
         let (content, _) = self.contents.source_content(id);
-        let look = self.look(delivery);
+        let (look, own) = (self.look(delivery), self.own_fields(delivery));
         let mut representations = Vec::with_capacity(content.forms.len());
         for form in &content.forms {
-            let head = self.heads.of(writer, Look { coding: form.coding, ..look }, path)?;
+            let head = self.heads.of(writer, Look { coding: form.coding, ..look }, path, own)?;
             representations.push(NewRepresentation {
                 coding: form.coding,
                 etag: form.etag,

@@ -38,7 +38,7 @@ pub(super) struct RulePath<'p> {
     pub(super) site: usize,
     pub(super) host: Option<&'p str>,
     pub(super) path: &'p [u8],
-    /// A rule of `_redirects` shows another file here, or a listing.
+    /// A rule of `_redirects` shows another file here, or a folder has a listing.
     pub(super) is_rewritten: bool,
 }
 
@@ -48,6 +48,7 @@ struct Merged {
     site: usize,
     path: Vec<u8>,
     is_rewritten: bool,
+    own: MergedFields,
     fields: MergedFields,
 }
 
@@ -109,18 +110,19 @@ impl<'a> Heads<'a> {
         self.written.len() as u64
     }
 
-    /// Counts the head of a representation, with the header rules of `path` if there is one.
-    pub(super) fn note(&mut self, look: Look<'a>, path: Option<RulePath<'_>>) {
-        if let Some(path) = path {
-            let options = self.options;
-            let fields = self.merge(path);
-            if *fields != MergedFields::default() {
-                let head = render_head(&look, fields, options);
-                self.uses.add(head, 1);
-                return;
-            }
+    /// Counts the head of a representation, with the header rules of `path` if there is one, and the fields of its own file.
+    pub(super) fn note(&mut self, look: Look<'a>, path: Option<RulePath<'_>>, own: &MergedFields) {
+        let options = self.options;
+        let fields = match path {
+            Some(path) => self.merge(path, own),
+            None => own,
+        };
+        if fields.is_empty() {
+            *self.looks_used.entry(look).or_insert(0) += 1;
+        } else {
+            let head = render_head(&look, fields, options);
+            self.uses.add(head, 1);
         }
-        *self.looks_used.entry(look).or_insert(0) += 1;
     }
 
     /// Counts a head.
@@ -139,30 +141,52 @@ impl<'a> Heads<'a> {
 
     /// Returns the head of a representation with the header rules of `path`, and writes it if it is new. Without a path,
     /// returns the head without rules: the server adds the fields for the requested path.
+    ///
+    /// `own` are the fields of a file that is sent in place of another path.
     pub(super) fn of(
         &mut self,
         writer: &mut Writer,
         look: Look<'a>,
         path: Option<RulePath<'_>>,
+        own: &MergedFields,
     ) -> Result<HeadId, WriteError> {
-        let plain = match self.by_look.get(&look) {
-            Some(head) => *head,
-            None => {
-                let head = render_head(&look, &MergedFields::default(), self.options);
-                let head = self.write(writer, head)?;
-                self.by_look.insert(look, head);
-                head
-            }
-        };
+        let plain = self.plain(writer, look, path, own)?;
         let Some(path) = path else { return Ok(plain) };
 
         let options = self.options;
-        let fields = self.merge(path);
-        if *fields == MergedFields::default() {
+        let fields = self.merge(path, own);
+        if fields.is_empty() {
             return Ok(plain);
         }
         let head = render_head(&look, fields, options);
         self.write_ruled(writer, head, Some(plain))
+    }
+
+    /// Returns the head without the header rules of the requested path.
+    fn plain(
+        &mut self,
+        writer: &mut Writer,
+        look: Look<'a>,
+        path: Option<RulePath<'_>>,
+        own: &MergedFields,
+    ) -> Result<HeadId, WriteError> {
+        if !own.is_empty() {
+            let mut own = own.clone();
+            if let Some(path) = path {
+                // The server adds these fields to the lines of the head, and doesn't replace them.
+                let rules = self.rules(path.site);
+                own.retain(|name| !headers::is_named_exactly(rules, path.path, name));
+            }
+            let head = render_head(&look, &own, self.options);
+            return self.write(writer, head);
+        }
+        if let Some(head) = self.by_look.get(&look) {
+            return Ok(*head);
+        }
+        let head = render_head(&look, &MergedFields::default(), self.options);
+        let head = self.write(writer, head)?;
+        self.by_look.insert(look, head);
+        Ok(head)
     }
 
     /// Returns the ID of a head, and writes it if it is new.
@@ -197,17 +221,18 @@ impl<'a> Heads<'a> {
         self.rules.get(site).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the merged header rules of a path.
-    fn merge(&mut self, RulePath { site, host, path, is_rewritten }: RulePath<'_>) -> &MergedFields {
+    /// Returns the merged header rules of a path, and the fields of the file that a rule shows there.
+    fn merge(&mut self, rule_path: RulePath<'_>, own: &MergedFields) -> &MergedFields {
+        let RulePath { site, host, path, is_rewritten } = rule_path;
         let merged = &self.merged;
-        if (merged.site, &*merged.path, merged.is_rewritten) != (site, path, is_rewritten) {
+        if (merged.site, &*merged.path, merged.is_rewritten, &merged.own) != (site, path, is_rewritten, own) {
             let fields = match self.rules.get(site) {
-                Some(rules) if rules.is_empty() => MergedFields::default(),
-                Some(rules) if is_rewritten => headers::merge_for_rewrite(rules, host, path),
+                Some(rules) if rules.is_empty() && own.is_empty() => MergedFields::default(),
+                Some(rules) if is_rewritten => headers::merge_for_rewrite(rules, host, path, own),
                 Some(rules) => headers::merge(rules, host, path),
                 None => MergedFields::default(),
             };
-            self.merged = Merged { site, path: path.to_vec(), is_rewritten, fields };
+            self.merged = Merged { site, path: path.to_vec(), is_rewritten, own: own.clone(), fields };
         }
         &self.merged.fields
     }

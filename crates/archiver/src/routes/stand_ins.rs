@@ -1,12 +1,13 @@
-//! How pages are cached that answer in place of another path: fallback pages, error pages and the pages of rules.
+//! Fields about the content of pages that answer in place of another path: fallback pages, error pages and the pages of rules.
 //!
-//! Such a response must not outlive the deploy that adds the missing path. A header rule or a flag that gives the path a
+//! Header rules for the page's own file describe it: a fallback page isn't a download because `/*.pdf` is. Caching is special. Such a response must not outlive the deploy that adds the missing path. A header rule or a flag that gives the path a
 //! lifetime is about the file that is missing, so it doesn't count. The rules for the page's own file do, but never
 //! `immutable`, and lifetimes of more than an hour only if the rule is for exactly that file.
 
 use std::collections::{BTreeSet, HashMap};
 
 use cannery_archive::{Key, KeyBuffer, Origin};
+use cannery_site::is_representation_field;
 
 use crate::hosts::site_path::{Site, site_of};
 use crate::properties::caching::{cache_control, cache_kind};
@@ -20,9 +21,16 @@ use crate::sources::source::{SourceId, Sources};
 /// The longest lifetime in seconds that a rule for many paths gives to such a page.
 const LIFETIME_SECONDS_MAX: u64 = 3600;
 
-/// The `Cache-Control` values of header rules for the own files of pages that stand in for other paths.
+/// The fields that header rules set for the own files of pages that stand in for other paths.
 #[derive(Default)]
-pub(crate) struct StandIns(HashMap<SourceId, String>);
+pub(crate) struct StandIns(HashMap<SourceId, OwnFields>);
+
+#[derive(Default)]
+struct OwnFields {
+    cache_control: Option<String>,
+    /// The fields that describe the page.
+    representation: MergedFields,
+}
 
 impl StandIns {
     pub(crate) fn find(sources: &Sources, routes: &Routes, rules: &[Vec<HeaderRule>]) -> StandIns {
@@ -38,9 +46,22 @@ impl StandIns {
             let mut buffer = KeyBuffer::new();
             let key = Key::from_file(path, &mut buffer).ok()?;
             let rules = rules.get(site_index(host))?;
-            Some((id, own_value(rules, routes.host_name(host), key.bytes())?))
+            let host = routes.host_name(host);
+            let mut representation = MergedFields::default();
+            // A line of text of ours has no file.
+            if !routes.status_texts.values().any(|text| *text == id) {
+                representation = headers::merge(rules, host, key.bytes());
+                representation.retain(|name| is_representation_field(name.as_bytes()));
+            }
+            let cache_control = own_caching(rules, host, key.bytes());
+            Some((id, OwnFields { cache_control, representation }))
         });
         StandIns(values.collect())
+    }
+
+    /// Returns the fields that describe a source in place of another path, if rules set some.
+    pub(crate) fn representation(&self, id: SourceId) -> Option<&MergedFields> {
+        self.0.get(&id).map(|own| &own.representation).filter(|fields| !fields.is_empty())
     }
 
     /// Returns the `Cache-Control` of a source with this status, in place of another path.
@@ -53,7 +74,7 @@ impl StandIns {
         status: u16,
     ) -> Option<&'a str> {
         if !options.preview {
-            if let Some(own) = self.0.get(&id) {
+            if let Some(own) = self.0.get(&id).and_then(|own| own.cache_control.as_deref()) {
                 return Some(own);
             }
             if options.exclude_cache {
@@ -96,7 +117,7 @@ fn ids(routes: &Routes) -> BTreeSet<SourceId> {
 }
 
 /// Returns the `Cache-Control` that rules give to a file, if it suits a page in place of other paths.
-fn own_value(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> Option<String> {
+fn own_caching(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> Option<String> {
     let value_of = |merged: MergedFields| {
         merged.fields.into_iter().find(|(name, _)| name == "cache-control").map(|(_, value)| value)
     };
@@ -162,7 +183,7 @@ mod tests {
     fn value_comes_from_rules_for_the_own_file() {
         let value = |text: &str| {
             let (rules, _) = headers::parse(text.as_bytes(), "_headers");
-            own_value(&rules, None, b"/200.html")
+            own_caching(&rules, None, b"/200.html")
         };
         assert_eq!(value("/*\n  Cache-Control: max-age=60\n").as_deref(), Some("max-age=60"));
         assert_eq!(value("/*\n  Cache-Control: max-age=86400\n"), None);

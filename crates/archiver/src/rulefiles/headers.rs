@@ -24,7 +24,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cannery_site::is_caching_field;
+use cannery_site::{is_caching_field, is_representation_field};
 
 use crate::ground::diagnostic::Diagnostic;
 use crate::ground::rule_error::{RuleError, readable_line};
@@ -184,16 +184,40 @@ pub(crate) fn merge_exact(rules: &[HeaderRule], host: Option<&str>, path: &[u8])
     merge_all(rules.iter().filter(|rule| rule.pattern.is_static() && rule.matches(host, path)), path)
 }
 
-/// Merges the rules that apply to a path at which a rule of `_redirects` shows another file: only rules for exactly this path
-/// decide how it is cached.
-pub(crate) fn merge_for_rewrite(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
+/// Merges the rules that apply to a path at which a rule of `_redirects` shows another file, or to a listing.
+///
+/// The fields about the content are those of the file, unless a rule for exactly this path sets or removes them.
+pub(crate) fn merge_for_rewrite(
+    rules: &[HeaderRule],
+    host: Option<&str>,
+    path: &[u8],
+    own: &MergedFields,
+) -> MergedFields {
     let mut merged = merge(rules, host, path);
-    let exact = merge_exact(rules, host, path);
-    merged.fields.retain(|(name, _)| !is_caching_field(name.as_bytes()));
-    merged.removed.retain(|name| !is_caching_field(name.as_bytes()));
-    merged.fields.extend(exact.fields.into_iter().filter(|(name, _)| is_caching_field(name.as_bytes())));
-    merged.removed.extend(exact.removed.into_iter().filter(|name| is_caching_field(name.as_bytes())));
+    merged.retain(|name| !is_about_content(name));
+    let mut exact = merge_exact(rules, host, path);
+    exact.retain(is_about_content);
+    let is_exact = |name: &str| {
+        exact.fields.iter().any(|(known, _)| known == name) || exact.removed.iter().any(|known| known == name)
+    };
+    let mut own = own.clone();
+    own.retain(|name| !is_exact(name));
+    for part in [own, exact] {
+        merged.fields.extend(part.fields);
+        merged.removed.extend(part.removed);
+    }
     merged
+}
+
+/// Returns `true` if a rule for exactly this path, on any host, sets or removes a field.
+pub(crate) fn is_named_exactly(rules: &[HeaderRule], path: &[u8], name: &str) -> bool {
+    let names = |rule: &HeaderRule| rule.fields.iter().any(|field| field.name() == name);
+    rules.iter().any(|rule| rule.pattern.is_static() && rule.pattern.matches(path) && names(rule))
+}
+
+/// Returns `true` for a field about the content that is sent: how it is cached, and what it is.
+fn is_about_content(name: &str) -> bool {
+    is_caching_field(name.as_bytes()) || is_representation_field(name.as_bytes())
 }
 
 fn merge_all<'r>(rules: impl Iterator<Item = &'r HeaderRule>, path: &[u8]) -> MergedFields {
@@ -213,6 +237,17 @@ fn merge_all<'r>(rules: impl Iterator<Item = &'r HeaderRule>, path: &[u8]) -> Me
 }
 
 impl MergedFields {
+    /// Returns `true` if the rules change nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fields.is_empty() && self.removed.is_empty()
+    }
+
+    /// Keeps the fields with these names.
+    pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&str) -> bool) {
+        self.fields.retain(|(name, _)| is_kept(name));
+        self.removed.retain(|name| is_kept(name));
+    }
+
     fn set(&mut self, name: &str, value: &str) {
         self.removed.retain(|removed| removed != name);
         let existing =
