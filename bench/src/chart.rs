@@ -121,7 +121,7 @@ impl Chart {
             .caption(&self.title, (FONT, 16))
             .margin(10)
             .x_label_area_size(30)
-            .y_label_area_size(130)
+            .y_label_area_size(170)
             .build_cartesian_2d(self.bounds().log_scale(), rows - 0.5..-0.5)?;
         chart
             .configure_mesh()

@@ -1,4 +1,4 @@
-//! Benchmarks: measures Cannery and other web servers, writes tables of medians, and prints `docs/benchmarks.md`.
+//! Benchmarks: measures Cannery and other web servers, writes tables of medians, and prints the pages about them.
 //!
 //! `cargo xtask bench` starts this program. Load goes to 127.0.0.1 only.
 
@@ -53,7 +53,7 @@ use crate::scenario::{Group, Scenario, Scenarios};
 use crate::servers::{Servers, Spec};
 use crate::site::Site;
 
-/// Measures Cannery and other web servers, and writes docs/benchmarks.md.
+/// Measures Cannery and other web servers, and writes docs/benchmarks.md and bench/results.
 ///
 /// Without a NAME, all comparisons with other servers run, which takes an hour and a half.
 #[derive(Debug, Parser)]

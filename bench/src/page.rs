@@ -1,10 +1,11 @@
-//! `docs/benchmarks.md` and its charts, printed from the tables of results.
+//! The pages about benchmarks, printed from the tables of results: `docs/benchmarks.md` with the comparisons that users
+//! decide by, and next to the tables `README.md` with all promises, a page for each group of scenarios, and charts.
 //!
 //! Ratios come first: they hold on other machines too, absolute values don't.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -12,34 +13,59 @@ use crate::chart::{Chart, Series, Shape};
 use crate::metric::{Metric, PERCENTILES, precise, with_commas};
 use crate::promise::{BUSY_MIN, FLOOR, OURS, Verdict};
 use crate::results::{Results, Row, distinct};
-use crate::scenario::{Group, Kind, Scenario, Scenarios};
+use crate::scenario::{Deciding, Group, Kind, Scenario, Scenarios};
 
-/// The folder of charts, next to the page.
-const CHARTS: &str = "benchmarks";
+/// The folder of charts, next to the tables.
+const CHARTS: &str = "charts";
 
-/// The text around the tables, with placeholders such as `@VERDICTS@`.
-const TEMPLATE: &str = include_str!("../page.md");
+/// The text around the rows of `docs/benchmarks.md`, with placeholders such as `@DECIDING@`.
+const PAGE: &str = include_str!("../templates/benchmarks.md");
+
+/// The text around the tables of `bench/results/README.md`.
+const OVERVIEW: &str = include_str!("../templates/results.md");
+
+/// The pages of tables: their scenarios, files and headings.
+const GROUPS: [(Group, &str, &str); 6] = [
+    (Group::Clear, "without-tls.md", "HTTP/1.1 without TLS"),
+    (Group::Secured, "tls-and-http2.md", "TLS and HTTP/2"),
+    (Group::Http3, "http3.md", "HTTP/3"),
+    (Group::Weather, "weather.md", "A weather forecast, computed for each request"),
+    (Group::Library, "axum.md", "A site in a program of axum"),
+    (Group::Cannery, "cannery.md", "Cannery alone"),
+];
+
+const PRINTED: &str = "<!-- Printed by `cargo xtask bench page` from the tables and bench/scenarios.toml. Change those instead. -->";
+
+/// A ratio that is closer to 1 than this decides nothing.
+const EQUAL: f64 = 0.05;
 
 /// The scenarios that have results.
 type All<'a> = Vec<(&'a Scenario, Results)>;
 
 pub(crate) fn write(scenarios: &Scenarios, results: &Path, docs: &Path) -> Result<()> {
-    fs::create_dir_all(docs.join(CHARTS))?;
-    for (name, content) in files(scenarios, results)? {
-        let path = docs.join(name);
+    fs::create_dir_all(results.join(CHARTS))?;
+    fs::create_dir_all(docs)?;
+    for (path, content) in files(scenarios, results, docs)? {
         fs::write(&path, content).with_context(|| path.display().to_string())?;
     }
-    println!("written: {}", docs.join("benchmarks.md").display());
+    println!("written: {} and {}", docs.join("benchmarks.md").display(), results.join("README.md").display());
     Ok(())
 }
 
-/// Returns the page and its charts, with their paths.
-fn files(scenarios: &Scenarios, results: &Path) -> Result<Vec<(String, String)>> {
+/// Returns the pages and the charts.
+fn files(scenarios: &Scenarios, results: &Path, docs: &Path) -> Result<Vec<(PathBuf, String)>> {
     let all = read_all(scenarios, results)?;
+    let mut files = vec![
+        (docs.join("benchmarks.md"), page(scenarios, &all)),
+        (results.join("README.md"), overview(&all)),
+    ];
+    for (group, file, heading) in GROUPS {
+        let members: Vec<_> = all.iter().filter(|(scenario, _)| scenario.group == group).collect();
+        files.push((results.join(file), group_page(heading, &members)));
+    }
     let charts = all.iter().filter_map(|(scenario, results)| scenario_chart(scenario, results));
-    let mut files = vec![("benchmarks.md".to_owned(), page(&all))];
     for chart in charts.chain([ratio_chart(&ratios(&all))]) {
-        files.push((format!("{CHARTS}/{}.svg", chart.name), chart.draw()?));
+        files.push((results.join(CHARTS).join(format!("{}.svg", chart.name)), chart.draw()?));
     }
     Ok(files)
 }
@@ -51,35 +77,74 @@ fn read_all<'a>(scenarios: &'a Scenarios, folder: &Path) -> Result<All<'a>> {
     existing.map(|(scenario, path)| Ok((scenario, Results::read(&path)?))).collect()
 }
 
-fn page(all: &All<'_>) -> String {
-    let groups = [
-        (Group::Clear, "Without TLS"),
-        (Group::Secured, "TLS and HTTP/2"),
-        (Group::Http3, "HTTP/3"),
-        (Group::Weather, "A weather forecast, computed for each request"),
-        (Group::Library, "A site in a program of axum"),
-        (Group::Cannery, "Cannery alone"),
-    ];
-    let mut sections = String::new();
-    for (group, heading) in groups {
-        let mut members = all.iter().filter(|(scenario, _)| scenario.group == group).peekable();
-        if members.peek().is_some() {
-            sections.push_str(&format!("\n## {heading}\n"));
-        }
-        members.for_each(|(scenario, results)| sections.push_str(&section(scenario, results)));
-    }
+/// Returns `docs/benchmarks.md`.
+fn page(scenarios: &Scenarios, all: &All<'_>) -> String {
+    let rows = scenarios.deciding.iter().filter_map(|deciding| deciding_row(deciding, all));
+    let (kept, count) = count(all);
+    PAGE.replace("@DECIDING@", &table(&["workload", "peer", "peer / Cannery", "verdict"], 4, rows))
+        .replace("@KEPT@", &kept.to_string())
+        .replace("@PROMISES@", &count.to_string())
+}
 
-    TEMPLATE
+/// Returns the row of a comparison, or `None` if a value is missing.
+fn deciding_row(deciding: &Deciding, all: &All<'_>) -> Option<Vec<String>> {
+    let Deciding { row, scenario, step, peer, metric } = deciding;
+    let (scenario, results) = all.iter().find(|(other, _)| other.name == *scenario)?;
+    let value = |series| results.get(step, series, *metric);
+    let ratio = value(peer)? / value(OURS)?;
+    let name = peer.trim_end_matches("-http3");
+
+    let better = if (ratio - 1.0).abs() < EQUAL {
+        "equal".to_owned()
+    } else if ratio > 1.0 {
+        "Cannery".to_owned()
+    } else {
+        format!("**{name}**")
+    };
+    let required = scenario.promises.iter().find_map(|promise| promise.required_ratio(step, *metric, peer));
+    let promised = match required {
+        Some(required) => {
+            let bound =
+                if required == 1.0 { "no worse".into() } else { format!("at least {}", precise(required)) };
+            format!("; {bound} promised{}", if ratio >= required { "" } else { ", **missed**" })
+        }
+        None => String::new(),
+    };
+    let link = format!("[{row}](../bench/results/{})", link(scenario));
+    Some(vec![link, name.to_owned(), precise(ratio), format!("{better}{promised}")])
+}
+
+/// Returns a scenario's file and heading, next to the tables.
+fn link(scenario: &Scenario) -> String {
+    let (_, file, _) =
+        GROUPS.iter().find(|(group, ..)| *group == scenario.group).expect("every group has a page");
+    format!("{file}#{}", scenario.name)
+}
+
+/// Returns `bench/results/README.md`.
+fn overview(all: &All<'_>) -> String {
+    let contents: String =
+        GROUPS.iter().map(|(_, file, heading)| format!("- [{heading}]({file})\n")).collect();
+    OVERVIEW
+        .replace("@CONTENTS@", &contents)
         .replace("@VERDICTS@", &verdicts(all))
         .replace("@BUSY_MIN@", &format!("{:.0}", BUSY_MIN * 100.0))
         .replace("@COMPARISON@", &comparison(&ratios(all)))
-        .replace("@MACHINES@", &machines(all))
-        .replace("@SCENARIOS@", &sections)
+}
+
+/// Returns the page of a group of scenarios.
+fn group_page(heading: &str, members: &[&(&Scenario, Results)]) -> String {
+    let sections: String = members.iter().map(|(scenario, results)| section(scenario, results)).collect();
+    format!(
+        "# Benchmarks: {heading}\n\n{PRINTED}\n\nThe [overview](README.md) explains servers and columns, and has the \
+         verdicts on all promises.\n{sections}\n## Machines and versions\n\n```text\n{}\n```\n",
+        machines(members)
+    )
 }
 
 /// Returns machines and versions, each line once.
-fn machines(all: &All<'_>) -> String {
-    let lines = all.iter().flat_map(|(_, results)| &results.conditions);
+fn machines(members: &[&(&Scenario, Results)]) -> String {
+    let lines = members.iter().flat_map(|(_, results)| &results.conditions);
     let shared = lines.filter(|line| line.starts_with("machine: ") || line.starts_with("version: "));
     shared.map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("\n")
 }
@@ -97,23 +162,31 @@ fn table(header: &[&str], texts: usize, rows: impl IntoIterator<Item = Vec<Strin
 /// Returns the table of all promises, after their number.
 fn verdicts(all: &All<'_>) -> String {
     let mut rows = Vec::new();
-    let mut kept = 0;
     for (scenario, results) in all {
         for promise in &scenario.promises {
             let (verdict, measured) = promise.verdict(results);
-            kept += usize::from(verdict == Verdict::Kept);
             let label = match verdict {
                 Verdict::Kept => "kept",
                 Verdict::Missed => "**missed**",
                 Verdict::Undecided => "undecided",
                 Verdict::NotMeasured => "not measured",
             };
-            rows.push(vec![promise.promise.clone(), measured, format!("[{label}](#{})", scenario.name)]);
+            rows.push(vec![promise.promise.clone(), measured, format!("[{label}]({})", link(scenario))]);
         }
     }
-    let count = rows.len();
+    let (kept, count) = count(all);
     let table = table(&["promise", "measured", "verdict"], 3, rows);
     format!("{kept} of {count} performance promises are kept.\n\n{table}")
+}
+
+/// Returns the number of kept promises, and of all.
+fn count(all: &All<'_>) -> (usize, usize) {
+    let promises = || {
+        all.iter()
+            .flat_map(|(scenario, results)| scenario.promises.iter().map(move |promise| (promise, results)))
+    };
+    let kept = promises().filter(|(promise, results)| promise.verdict(results).0 == Verdict::Kept).count();
+    (kept, promises().count())
 }
 
 /// CPU time of the other servers as multiples of Cannery's.
@@ -145,7 +218,7 @@ fn ratios<'a>(all: &'a All<'_>) -> Ratios<'a> {
 /// Returns the table and the link to the chart of all ratios.
 fn comparison(Ratios { servers, rows }: &Ratios<'_>) -> String {
     let rows = rows.iter().map(|(scenario, step, values)| {
-        let mut link = format!("[{}](#{})", scenario.title, scenario.name);
+        let mut link = format!("[{}]({})", scenario.title, link(scenario));
         if scenario.steps.len() > 1 {
             link.push_str(&format!(", {}", step_label(scenario, step)));
         }
@@ -175,7 +248,7 @@ fn section(scenario: &Scenario, results: &Results) -> String {
     let Scenario { name, title, about, .. } = scenario;
     let [command, date, commit] = ["command", "date", "commit"].map(|key| results.condition(key));
     let mut text = format!(
-        "\n<a id=\"{name}\"></a>\n\n### {title}\n\n{}\nMeasured by `{command}` on {date} at commit {commit}.\n",
+        "\n<a id=\"{name}\"></a>\n\n## {title}\n\n{}\nMeasured by `{command}` on {date} at commit {commit}.\n",
         about.trim_end()
     );
 
@@ -286,9 +359,19 @@ mod tests {
     #[test]
     fn the_page_is_printed_from_the_tables() {
         let scenarios = Scenarios::load().unwrap();
-        for (name, content) in files(&scenarios, &project::folder().join("results")).unwrap() {
-            let committed = fs::read_to_string(project::root().join("docs").join(&name)).unwrap();
-            assert!(committed == content, "print {name} again: cargo xtask bench page");
+        let (results, docs) = (project::folder().join("results"), project::root().join("docs"));
+        for (path, content) in files(&scenarios, &results, &docs).unwrap() {
+            let committed = fs::read_to_string(&path).unwrap();
+            assert!(committed == content, "print {} again: cargo xtask bench page", path.display());
+        }
+    }
+
+    #[test]
+    fn the_page_for_users_has_all_its_rows() {
+        let scenarios = Scenarios::load().unwrap();
+        let all = read_all(&scenarios, &project::folder().join("results")).unwrap();
+        for deciding in &scenarios.deciding {
+            assert!(deciding_row(deciding, &all).is_some(), "{}: {}", deciding.scenario, deciding.peer);
         }
     }
 
@@ -297,6 +380,9 @@ mod tests {
         let scenarios = Scenarios::load().unwrap();
         for entry in fs::read_dir(project::folder().join("results")).unwrap() {
             let file = entry.unwrap().file_name().into_string().unwrap();
+            if !file.ends_with(".tsv") {
+                continue;
+            }
             let is_known = scenarios.all.iter().any(|scenario| format!("{}.tsv", scenario.name) == file);
             assert!(is_known, "{file}");
         }

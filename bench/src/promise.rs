@@ -39,8 +39,9 @@ enum Bound {
     Above { step: String, by: f64 },
     /// At most `by` above another server's value.
     AboveOther { than: String, by: f64 },
-    /// Several threads reach at least this share of linear scaling; for scenarios with steps that differ by threads.
-    Linear(f64),
+    /// Several threads scale at least this share as well as the floor's, whose processes share no memory; for scenarios
+    /// with steps that differ by threads.
+    ScalesLikeFloor(f64),
     /// Cannery was measured without an error.
     NoErrors,
 }
@@ -86,7 +87,7 @@ impl Promise {
         };
         let measured = self.describe(value, results);
 
-        if let Bound::Linear(_) = self.bound {
+        if let Bound::ScalesLikeFloor(_) = self.bound {
             let busy = |step| results.get(step, &self.series, Metric::Busy);
             let Some((many, one)) = busy(&self.step).zip(busy(ONE_THREAD)) else {
                 return (Verdict::NotMeasured, String::new());
@@ -126,12 +127,26 @@ impl Promise {
                 let difference = ours - value(&self.step, than)?;
                 (difference, difference <= *by)
             }
-            Bound::Linear(share) => {
+            Bound::ScalesLikeFloor(share) => {
                 let ratio = ours / value(ONE_THREAD, &self.series)?;
-                (ratio, ratio <= 1.0 / share)
+                let floor = value(&self.step, FLOOR)? / value(ONE_THREAD, FLOOR)?;
+                (ratio, floor / ratio >= *share)
             }
             Bound::NoErrors => (0.0, true),
         })
+    }
+
+    /// Returns the multiple of Cannery's value that the promise requires of another server's, if it compares the two.
+    pub(crate) fn required_ratio(&self, step: &str, metric: Metric, peer: &str) -> Option<f64> {
+        if self.step != step || self.metric != metric || self.series != OURS {
+            return None;
+        }
+        match &self.bound {
+            Bound::Better { times, than } => (than == peer).then_some(*times),
+            Bound::AtMost { times, of } => (of == peer).then_some(1.0 / times),
+            Bound::BetterThanAll(servers) => servers.iter().any(|server| server == peer).then_some(1.0),
+            _ => None,
+        }
     }
 
     /// Formats the deciding value with its unit, and for scaling with the floor's.
@@ -143,7 +158,7 @@ impl Promise {
                 format!("{shown} {}", self.metric.label())
             }
             Bound::AtMost { .. } | Bound::Better { .. } | Bound::BetterThanAll(_) => format!("{shown} times"),
-            Bound::Linear(_) => {
+            Bound::ScalesLikeFloor(_) => {
                 let floor = |step: &str| results.get(step, FLOOR, self.metric);
                 let floor = floor(&self.step).zip(floor(ONE_THREAD)).map(|(many, one)| many / one);
                 let floor = floor.map_or(String::new(), |ratio| format!(", the floor {}", precise(ratio)));
@@ -197,19 +212,22 @@ mod tests {
 
     #[test]
     fn scaling_needs_busy_threads() {
-        let linear = |busy: [f64; 2], cpu_us: f64| {
+        let scaling = |busy: [f64; 2], cpu_us: f64| {
             let one = vec![(Metric::CpuUs, 4.0), (Metric::Busy, busy[0])];
             let many = vec![(Metric::CpuUs, cpu_us), (Metric::Busy, busy[1])];
-            verdict("{ linear = 0.95 }", &[("1", OURS, one), ("64", OURS, many)])
+            let floor = |value| vec![(Metric::CpuUs, value)];
+            let floors = [("1", FLOOR, floor(2.0)), ("64", FLOOR, floor(2.2))];
+            let ours = [("1", OURS, one), ("64", OURS, many)];
+            verdict("{ scales_like_floor = 0.95 }", &[ours, floors].concat())
         };
-        assert_eq!(linear([0.99, 0.9], 4.2), Verdict::Kept);
-        assert_eq!(linear([0.99, 0.9], 5.0), Verdict::Missed);
-        assert_eq!(linear([0.99, 0.3], 4.2), Verdict::Undecided);
-        assert_eq!(linear([0.8, 0.9], 4.2), Verdict::Undecided);
+        assert_eq!(scaling([0.99, 0.9], 4.6), Verdict::Kept);
+        assert_eq!(scaling([0.99, 0.9], 5.0), Verdict::Missed);
+        assert_eq!(scaling([0.99, 0.3], 4.2), Verdict::Undecided);
+        assert_eq!(scaling([0.8, 0.9], 4.2), Verdict::Undecided);
 
         let cpu_us = |value| vec![(Metric::CpuUs, value)];
         let values = [("1", OURS, cpu_us(4.0)), ("64", OURS, cpu_us(4.2))];
-        assert_eq!(verdict("{ linear = 0.95 }", &values), Verdict::NotMeasured);
+        assert_eq!(verdict("{ scales_like_floor = 0.95 }", &values), Verdict::NotMeasured);
     }
 
     #[test]

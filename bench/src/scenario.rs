@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer};
 
+use crate::metric::Metric;
 use crate::project;
 use crate::promise::Promise;
 
@@ -15,9 +16,25 @@ use crate::promise::Promise;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenarios {
     pub(crate) sites: BTreeMap<String, SiteSpec>,
-    /// In the order of the page.
+    /// The rows of `docs/benchmarks.md`.
+    pub(crate) deciding: Vec<Deciding>,
+    /// In the order of the pages of tables.
     #[serde(rename = "scenario")]
     pub(crate) all: Vec<Scenario>,
+}
+
+/// A comparison that users decide by.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Deciding {
+    /// The workload in words.
+    pub(crate) row: String,
+    pub(crate) scenario: String,
+    pub(crate) step: String,
+    /// The other server.
+    pub(crate) peer: String,
+    #[serde(default = "cpu_us")]
+    pub(crate) metric: Metric,
 }
 
 /// One benchmark.
@@ -319,6 +336,10 @@ pub(crate) enum Content {
     Words(usize, u64),
     /// Its length in bytes, and a seed.
     Noise(usize, u64),
+}
+
+fn cpu_us() -> Metric {
+    Metric::CpuUs
 }
 
 fn cannery() -> String {

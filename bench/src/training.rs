@@ -19,7 +19,7 @@ const SERVER: &str = "cannery-without-sandbox";
 
 /// The scenarios, each with one short run.
 const SCENARIOS: [&str; 17] = [
-    "k1",
+    "small-file",
     "mixed",
     "pipelined",
     "not-modified",

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::project;
 
 /// The directories with the checked Markdown files, without those below.
-const DIRECTORIES: [&str; 5] = [".", "docs", "docs/design", "crates/archive", "bench"];
+const DIRECTORIES: [&str; 6] = [".", "docs", "docs/design", "crates/archive", "bench", "bench/results"];
 
 /// The directories of code. A document's path to one of their files, in backticks, is checked.
 const CODE_DIRECTORIES: [&str; 7] = ["bench/", "contrib/", "crates/", "fuzz/", "src/", "tests/", "xtask/"];
