@@ -1,4 +1,4 @@
-//! Compares docs/limits.md with the code: every limit has a row with its value.
+//! Compares docs/limits.md and docs/design/limits.md with the code: every limit has one row with its value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -92,10 +92,10 @@ fn limits() -> BTreeMap<&'static str, String> {
         .collect()
 }
 
-/// Returns the rows of the page: the name in the last column, and the number in the second.
-fn rows(page: &str) -> BTreeMap<&str, String> {
+/// Returns the rows of the pages: the name in the last column, and the number in the second.
+fn rows(pages: &str) -> BTreeMap<&str, String> {
     let mut rows = BTreeMap::new();
-    for line in page.lines() {
+    for line in pages.lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [_, _, value, .., last, _] = cells[..] else { continue };
         let Some(name) = last.strip_prefix('`').and_then(|name| name.strip_suffix('`')) else { continue };
@@ -120,7 +120,8 @@ fn every_limit_has_a_row_with_its_value() {
             public?.split(':').next()
         });
         let unknown: BTreeSet<&str> = names.filter(|name| !limits.contains_key(name)).collect();
-        assert!(unknown.is_empty(), "add them to this test and to docs/limits.md: {unknown:?}");
+        assert!(unknown.is_empty(), "add them to this test and to docs/design/limits.md: {unknown:?}");
     }
-    assert_eq!(rows(&read("docs/limits.md")), limits, "docs/limits.md on the left, the code on the right");
+    let pages = ["docs/limits.md", "docs/design/limits.md"].map(read).concat();
+    assert_eq!(rows(&pages), limits, "the pages on the left, the code on the right");
 }
