@@ -501,6 +501,69 @@ fn hanging_takeover_is_killed_after_a_while() {
     }
 }
 
+/// It counted as the message of the new program that it was ready, and the old one left all connections to a program that didn't
+/// serve.
+#[test]
+fn sigquit_of_an_operator_stops_a_takeover() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("server");
+    let bad = folder.path().join("bad");
+    for (processes, body) in [("1", "exec sleep 600"), ("2", "trap '' TERM QUIT; exec sleep 600")] {
+        replace_program(&program, Path::new(PROGRAM));
+        let mut command = Command::new(&program);
+        command.args(["--dummy", "--bind", "127.0.0.1:0", "--drain", "0"]);
+        command.args(["--processes", processes, "--threads", "1"]);
+        let mut server = Server::run(command);
+        let serving = children(server.pid());
+        write_script(&bad, body);
+        replace_program(&program, &bad);
+        server.signal("USR2");
+        let starting = await_successor(&server);
+        server.signal("QUIT");
+        assert_eq!(server.await_end(), Some(0));
+        let ended = || serving.iter().chain([&starting]).all(|process| !is_alive(*process));
+        wait_until("no process is left", ended);
+        assert!(TcpStream::connect(&server.address).is_err(), "the service is stopped");
+    }
+}
+
+/// Starts a server whose processes don't run any more, so that they don't stop by themselves.
+fn start_with_suspended_processes(processes: &str, drain: &str) -> (Server, HashSet<u32>) {
+    let flags = ["--bind", "127.0.0.1:0", "--threads", "1", "--processes", processes, "--drain", drain];
+    let server = Server::run(dummy(&flags));
+    let all = children(server.pid());
+    assert_eq!(all.len(), processes.parse::<usize>().unwrap());
+    all.iter().for_each(|process| send(*process, "STOP"));
+    (server, all)
+}
+
+/// Each would take two seconds if the deadline weren't the same for all: together longer than this test waits.
+#[test]
+fn suspended_processes_are_killed_at_one_deadline() {
+    let (mut server, all) = start_with_suspended_processes("12", "0");
+    server.signal("TERM");
+    assert_eq!(server.await_end(), Some(0));
+    wait_until("no process is left", || all.iter().all(|process| !is_alive(*process)));
+}
+
+#[test]
+fn second_signal_stops_all_processes_before_the_deadline() {
+    for second in ["TERM", "INT"] {
+        let (mut server, all) = start_with_suspended_processes("3", "600");
+        server.signal("TERM");
+        let is_stopping = |process: &u32| {
+            let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+            let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap();
+            // The bit of SIGTERM.
+            u64::from_str_radix(pending.trim(), 16).unwrap() & (1 << 14) != 0
+        };
+        wait_until("all have been told to stop", || all.iter().all(is_stopping));
+        server.signal(second);
+        assert_eq!(server.await_end(), Some(0));
+        wait_until("no process is left", || all.iter().all(|process| !is_alive(*process)));
+    }
+}
+
 #[test]
 fn sigusr2_without_supervisor_is_reported() {
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--threads", "1"]));

@@ -114,7 +114,8 @@ pub fn supervise(
 ) -> Result<(), StartError> {
     let program = std::env::current_exe().map_err(StartError::Program)?;
     let successor = started_program().map_err(StartError::Program)?;
-    let predecessor = Predecessor::from_environment();
+    let predecessor = Predecessor::from_environment().map_err(StartError::Supervisor)?;
+    let takes_over = predecessor.is_some();
 
     // From here on, no signal ends this process, because connections are accepted as soon as there are sockets.
     let signals = supervisor::signals(config.kept_signals.as_ref()).map_err(StartError::Signals)?;
@@ -130,7 +131,7 @@ pub fn supervise(
     };
 
     let (listeners, mut claims) = listening.into_parts();
-    if predecessor.is_some_and(Predecessor::leaves_listeners) {
+    if predecessor.as_ref().is_some_and(Predecessor::leaves_listeners) {
         let serving = listeners.iter().flatten().map(|(_, listener)| listener);
         for listener in serving.chain(&admin) {
             claims.extend(listener.claim().map_err(StartError::Supervisor)?);
@@ -161,7 +162,7 @@ pub fn supervise(
     let ended = supervisor.run(signals, sockets, admin, || on_ready(&addresses));
 
     // Another process still uses the addresses: the successor, or the predecessor if this one could not take over.
-    if matches!(ended, Ok(ExitReason::Replaced)) || ended.is_err() && predecessor.is_some() {
+    if matches!(ended, Ok(ExitReason::Replaced)) || ended.is_err() && takes_over {
         claims.into_iter().for_each(Claim::release);
     }
     ended.map(drop).map_err(StartError::Supervisor)

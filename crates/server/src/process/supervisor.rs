@@ -128,7 +128,7 @@ impl Supervisor<'_> {
             StartOutcome::Ready => {
                 ready();
                 notify.ready("serving");
-                if let Some(predecessor) = self.predecessor {
+                if let Some(predecessor) = &self.predecessor {
                     predecessor.stop(processes.listeners_mut());
                 }
                 end = processes.supervise();
@@ -252,7 +252,7 @@ impl Processes<'_> {
                     Readiness::Ready { process } => return ServiceEnd::Replaced { by: process },
                     // It was ready in the moment in which we killed it, so this program has to go on.
                     Readiness::Killed => {}
-                    Readiness::NoProgram => return ServiceEnd::Stopped,
+                    Readiness::NotReady => return ServiceEnd::Stopped,
                 },
                 Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => return ServiceEnd::Stopped,
                 Ok(SIGHUP) => self.signal_all(Signal::HUP),

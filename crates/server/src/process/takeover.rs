@@ -1,11 +1,13 @@
 //! Takeover: a new program inherits the listening sockets of a running supervisor and replaces it (graceful restart).
 //!
 //! At SIGUSR2 a supervisor starts the program that now has its file name. The new program is a supervisor too. It starts its
-//! processes on the same sockets, and when they serve, it stops the old supervisor with SIGQUIT. One of the two accepts each
+//! processes on the same sockets, and when they serve, it says so over a pipe that only it has inherited, and wakes the old
+//! supervisor up with SIGQUIT. Without these words, a SIGQUIT is an operator's, and stops both. One of the two accepts each
 //! connection meanwhile. If the new program exits before it serves, nothing changes. If it doesn't get ready in time, or
 //! another SIGUSR2 arrives, it is killed.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::{DatagramSocket, Listener, UdpSocket};
 use cannery_secure::Seed;
 use cannery_secure::quic::Generation;
+use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -26,6 +29,12 @@ use crate::notice::Notice;
 
 /// Environment variable with the process ID of the supervisor that the program takes over from, which is its parent.
 const PREDECESSOR_VARIABLE: &str = "CANNERY_PREDECESSOR";
+
+/// Environment variable with the descriptor of the pipe on which the new program says that it is ready.
+const READY_VARIABLE: &str = "CANNERY_READY";
+
+/// The message on this pipe.
+const READY: &[u8] = b"r";
 
 /// Time for a new program to get ready, in which it may read large archives.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(300);
@@ -41,36 +50,44 @@ const END_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const OWNED_VARIABLE: &str = "CANNERY_LISTENERS_ARE_LEFT";
 
 /// The supervisor that this process takes over from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Predecessor {
     process: Pid,
+    /// The pipe on which it expects to hear that this process is ready.
+    ready: Option<File>,
     /// `true` if this process becomes the only owner of the listeners.
     leaves_listeners: bool,
 }
 
 impl Predecessor {
     /// Returns the predecessor that the environment names, if it is the parent of this process.
-    #[must_use]
-    pub(super) fn from_environment() -> Option<Predecessor> {
-        let process = std::env::var(PREDECESSOR_VARIABLE).ok()?.parse().ok().and_then(Pid::from_raw)?;
+    ///
+    /// # Errors
+    /// The environment names a pipe that isn't open.
+    pub(super) fn from_environment() -> io::Result<Option<Predecessor>> {
+        let number = |variable| std::env::var(variable).ok()?.parse().ok();
+        let process = number(PREDECESSOR_VARIABLE).and_then(Pid::from_raw);
+        let Some(process) = process.filter(|process| getppid() == Some(*process)) else { return Ok(None) };
+        let ready = number(READY_VARIABLE).map(cannery_eventloop::inherit_descriptor).transpose()?;
         let leaves_listeners = std::env::var_os(OWNED_VARIABLE).is_some();
-        (getppid() == Some(process)).then_some(Predecessor { process, leaves_listeners })
+        Ok(Some(Predecessor { process, ready: ready.map(File::from), leaves_listeners }))
     }
 
     /// Returns `true` if this process becomes the only owner of the listeners.
     #[must_use]
-    pub(super) fn leaves_listeners(self) -> bool {
+    pub(super) fn leaves_listeners(&self) -> bool {
         self.leaves_listeners
     }
 
     /// Stops the predecessor, because this process serves with these listeners.
-    pub(super) fn stop<'a>(self, listeners: impl Iterator<Item = &'a mut Listener>) {
+    pub(super) fn stop<'a>(&self, listeners: impl Iterator<Item = &'a mut Listener>) {
         if self.leaves_listeners {
             for listener in listeners {
                 listener.take_ownership();
             }
         }
-        // This fails only if it has exited.
+        // Both fail only if it has exited. The signal wakes it up, so the message must be there before.
+        let _ = self.ready.as_ref().map(|mut pipe| pipe.write_all(READY));
         let _ = kill_process(self.process, Signal::QUIT);
     }
 }
@@ -87,7 +104,22 @@ pub(super) struct Http3Handover<'a> {
 
 /// A program that has been started to take over.
 #[derive(Debug)]
-pub(super) struct Successor(Child);
+pub(super) struct Successor {
+    child: Child,
+    ready: ReadyPipe,
+}
+
+/// The pipe on which a new program says that it is ready. Nobody else can write to it.
+#[derive(Debug)]
+pub(super) struct ReadyPipe(PipeReader);
+
+impl ReadyPipe {
+    /// Takes the message, if it has arrived and wasn't taken before.
+    fn take_message(&mut self) -> bool {
+        // Without a message, reading would block, or there is nobody who could write.
+        self.0.read(&mut [0; 1]).is_ok_and(|bytes| bytes == READY.len())
+    }
+}
 
 impl Successor {
     /// Starts the program with all listening sockets.
@@ -109,6 +141,9 @@ impl Successor {
             command.env(SEED_VARIABLE, descriptor_list(&[pipe]));
         }
         command.env(PREDECESSOR_VARIABLE, std::process::id().to_string());
+        let (ready, theirs) = io::pipe()?;
+        ioctl_fionbio(&ready, true)?;
+        command.env(READY_VARIABLE, descriptor_list(&[&theirs]));
         if listeners.iter().any(|(_, listener)| listener.is_inherited()) {
             command.env_remove(OWNED_VARIABLE);
         } else {
@@ -117,19 +152,20 @@ impl Successor {
         let listeners = listeners.iter().map(|(_, listener)| *listener);
         let datagrams = http3.sockets.iter().map(AsFd::as_fd);
         let seed = seed.iter().map(AsFd::as_fd);
-        let descriptors: Vec<_> =
-            listeners.chain(admin).map(AsFd::as_fd).chain(datagrams).chain(seed).collect();
-        spawn(&mut command, &descriptors).map(Successor)
+        let sockets = listeners.chain(admin).map(AsFd::as_fd).chain(datagrams);
+        let descriptors: Vec<_> = sockets.chain(seed).chain([theirs.as_fd()]).collect();
+        let child = spawn(&mut command, &descriptors)?;
+        Ok(Successor { child, ready: ReadyPipe(ready) })
     }
 
     /// Returns its process ID.
     pub(super) fn process(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 
     /// Sends it a signal.
     fn signal(&self, signal: Signal) {
-        if let Some(process) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+        if let Some(process) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             // This fails only if it has exited.
             let _ = kill_process(process, signal);
         }
@@ -137,7 +173,7 @@ impl Successor {
 
     /// Returns its exit status, or `None` while it runs.
     fn exit_status(&mut self) -> Option<ExitStatus> {
-        self.0.try_wait().ok().flatten()
+        self.child.try_wait().ok().flatten()
     }
 }
 
@@ -153,19 +189,18 @@ pub(super) enum Takeover {
     /// The program has been killed.
     Killed { successor: Successor, is_started_again: bool },
     /// The killed program has ended. Until this time, its message that it was ready may still arrive.
-    Ended { until: Instant, is_started_again: bool },
+    Ended { ready: ReadyPipe, until: Instant, is_started_again: bool },
 }
 
-/// The meaning of a message that a program has taken over.
+/// The meaning of SIGQUIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readiness {
-    Ready {
-        process: u32,
-    },
-    /// It has been killed.
+    /// The program with this process ID has taken over.
+    Ready { process: u32 },
+    /// The program would have taken over, and has been killed.
     Killed,
-    /// It is a signal of an operator.
-    NoProgram,
+    /// No program says that it is ready: it is a signal of an operator.
+    NotReady,
 }
 
 /// The next step of a takeover.
@@ -199,7 +234,9 @@ impl Takeover {
             Takeover::Killed { successor, .. } => {
                 *self = Takeover::Killed { successor, is_started_again: true }
             }
-            Takeover::Ended { until, .. } => *self = Takeover::Ended { until, is_started_again: true },
+            Takeover::Ended { ready, until, .. } => {
+                *self = Takeover::Ended { ready, until, is_started_again: true };
+            }
             requested @ Takeover::Requested { .. } => *self = requested,
         }
     }
@@ -223,10 +260,13 @@ impl Takeover {
                 }
             }
             Takeover::Killed { mut successor, is_started_again } => match successor.exit_status() {
-                Some(_) => *self = Takeover::Ended { until: now + MESSAGE_DELAY, is_started_again },
+                Some(_) => {
+                    let until = now + MESSAGE_DELAY;
+                    *self = Takeover::Ended { ready: successor.ready, until, is_started_again };
+                }
                 None => *self = Takeover::Killed { successor, is_started_again },
             },
-            Takeover::Ended { until, is_started_again } if until <= now => {
+            Takeover::Ended { until, is_started_again, .. } if until <= now => {
                 return if is_started_again { Step::Start } else { Step::Wait };
             }
             ended @ Takeover::Ended { .. } => *self = ended,
@@ -239,13 +279,19 @@ impl Takeover {
         Takeover::Killed { successor, is_started_again }
     }
 
-    /// Returns what the message that a program has taken over means.
-    pub(super) fn readiness(&self) -> Readiness {
-        match self {
-            Takeover::Starting { successor, .. } => Readiness::Ready { process: successor.process() },
-            Takeover::Killed { .. } | Takeover::Ended { .. } => Readiness::Killed,
-            Takeover::Requested { .. } | Takeover::None => Readiness::NoProgram,
-        }
+    /// Returns what a SIGQUIT that has arrived now means.
+    pub(super) fn readiness(&mut self) -> Readiness {
+        let (ready, meaning) = match self {
+            Takeover::Starting { successor, .. } => {
+                let process = successor.process();
+                (&mut successor.ready, Readiness::Ready { process })
+            }
+            Takeover::Killed { successor: Successor { ready, .. }, .. } | Takeover::Ended { ready, .. } => {
+                (ready, Readiness::Killed)
+            }
+            Takeover::Requested { .. } | Takeover::None => return Readiness::NotReady,
+        };
+        if ready.take_message() { meaning } else { Readiness::NotReady }
     }
 
     /// Returns how long the supervisor may wait at most, or `None` for any time. It wakes up when a process ends.
@@ -289,25 +335,29 @@ fn ready_within() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::io::PipeWriter;
     use std::os::unix::process::ExitStatusExt;
     use std::sync::mpsc::channel;
 
     use super::*;
 
-    /// A program that doesn't end by itself for long.
-    fn takeover() -> Takeover {
-        Takeover::begin(Successor(Command::new("sleep").arg("1000").spawn().unwrap()))
+    /// A program that doesn't end by itself for long, and the end of the pipe on which it could say that it is ready.
+    fn takeover() -> (Takeover, PipeWriter) {
+        let (ready, theirs) = io::pipe().unwrap();
+        ioctl_fionbio(&ready, true).unwrap();
+        let child = Command::new("sleep").arg("1000").spawn().unwrap();
+        (Takeover::begin(Successor { child, ready: ReadyPipe(ready) }), theirs)
     }
 
     fn wait(takeover: &mut Takeover) -> Option<i32> {
         let Takeover::Starting { successor, .. } = takeover else { panic!("{takeover:?}") };
-        successor.0.wait().unwrap().signal()
+        successor.child.wait().unwrap().signal()
     }
 
     #[test]
     fn second_signal_kills_the_new_program_at_once() {
         let (sender, signals) = channel();
-        let mut takeover = takeover();
+        let (mut takeover, _theirs) = takeover();
         sender.send(SIGTERM).unwrap();
         takeover.kill_at(Instant::now() + Duration::from_secs(1000), &signals);
         assert_eq!(wait(&mut takeover), Some(Signal::KILL.as_raw()));
@@ -316,7 +366,7 @@ mod tests {
     #[test]
     fn new_program_is_killed_at_the_deadline() {
         let (_sender, signals) = channel();
-        let mut takeover = takeover();
+        let (mut takeover, _theirs) = takeover();
         takeover.kill_at(Instant::now(), &signals);
         assert_eq!(wait(&mut takeover), Some(Signal::KILL.as_raw()));
     }
@@ -324,9 +374,40 @@ mod tests {
     #[test]
     fn new_program_that_has_ended_is_not_awaited() {
         let (_sender, signals) = channel();
-        let mut takeover = takeover();
+        let (mut takeover, _theirs) = takeover();
         takeover.stop();
         takeover.kill_at(Instant::now() + Duration::from_secs(1000), &signals);
         assert_eq!(wait(&mut takeover), Some(Signal::TERM.as_raw()));
+    }
+
+    #[test]
+    fn only_the_new_program_says_that_it_is_ready() {
+        let (mut takeover, mut theirs) = takeover();
+        assert_eq!(takeover.readiness(), Readiness::NotReady);
+        theirs.write_all(READY).unwrap();
+        assert!(matches!(takeover.readiness(), Readiness::Ready { .. }));
+        // Another signal would be an operator's, also after the program has ended.
+        assert_eq!(takeover.readiness(), Readiness::NotReady);
+        drop(theirs);
+        assert_eq!(takeover.readiness(), Readiness::NotReady);
+        takeover.stop();
+        wait(&mut takeover);
+    }
+
+    #[test]
+    fn message_of_a_killed_program_is_no_stop() {
+        let (mut takeover, mut theirs) = takeover();
+        theirs.write_all(READY).unwrap();
+        takeover.request(Instant::now(), &|_| {});
+        assert_eq!(takeover.readiness(), Readiness::Killed);
+        assert_eq!(takeover.readiness(), Readiness::NotReady);
+
+        theirs.write_all(READY).unwrap();
+        let Takeover::Killed { successor, .. } = &mut takeover else { panic!("{takeover:?}") };
+        successor.child.wait().unwrap();
+        assert_eq!(takeover.advance(Instant::now(), &|_| {}), Step::Wait);
+        assert!(matches!(takeover, Takeover::Ended { .. }));
+        assert_eq!(takeover.readiness(), Readiness::Killed);
+        assert_eq!(takeover.readiness(), Readiness::NotReady);
     }
 }
