@@ -22,7 +22,7 @@ const LARGE_BYTES: usize = 16 << 20;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Returns `true` if attacks have their full size.
-fn is_slow() -> bool {
+pub(crate) fn is_slow() -> bool {
     std::env::var_os("CANNERY_SLOW").is_some()
 }
 
@@ -89,7 +89,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 
 /// Raises the limit of descriptors for this process and the servers that it starts. We run tests that hold
 /// thousands of them one at a time, because there are not enough for all.
-fn many_descriptors() -> MutexGuard<'static, ()> {
+pub(crate) fn many_descriptors() -> MutexGuard<'static, ()> {
     static EXCLUSIVE: Mutex<()> = Mutex::new(());
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();

@@ -247,8 +247,18 @@ impl Client {
         fields: &[(N, N)],
         content: &[u8],
     ) -> Result<StreamId, Ended> {
-        let stream = self.open_stream(Dir::Bi);
-        self.send(stream, &frame(HEADERS, &field_section(fields)));
+        let stream = self.begin_request(fields);
+        self.send_content(stream, content)?;
+        self.finish(stream);
+        Ok(stream)
+    }
+
+    /// Sends content of a request as fast as the server's windows allow. More may follow.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection has ended.
+    pub fn send_content(&mut self, stream: StreamId, content: &[u8]) -> Result<(), Ended> {
         let framed = if content.is_empty() { Vec::new() } else { frame(DATA, content) };
         let mut rest = Bytes::from(framed);
         self.run_until(|client| {
@@ -259,9 +269,7 @@ impl Client {
                 Err(_) => rest = Bytes::new(),
             }
             rest.is_empty()
-        })?;
-        self.finish(stream);
-        Ok(stream)
+        })
     }
 
     /// Sends a request without content. Returns its stream.
@@ -391,11 +399,16 @@ impl Client {
 
     /// Opens a stream of the client. The server has allowed one of this direction.
     pub fn open_stream(&mut self, direction: Dir) -> StreamId {
-        let stream = self.connection.streams().open(direction).expect("the server allows another stream");
+        self.try_open_stream(direction).expect("the server allows another stream")
+    }
+
+    /// Opens a stream of the client, unless the connection has ended or the server allows no other stream.
+    pub fn try_open_stream(&mut self, direction: Dir) -> Option<StreamId> {
+        let stream = self.connection.streams().open(direction)?;
         if direction == Dir::Bi {
             self.streams.insert(stream, Received::default());
         }
-        stream
+        Some(stream)
     }
 
     /// Sends bytes on a stream of the client, all of which must fit the server's windows.

@@ -13,7 +13,7 @@ use crate::harness::{
 };
 
 /// Returns the archive of a site with a page that is copied when it is sent.
-fn compile_pages(folder: &Path) -> PathBuf {
+pub(super) fn compile_pages(folder: &Path) -> PathBuf {
     let source = folder.join("site");
     let archive = folder.join("site.cdb");
     let page = "content ".repeat(500);
@@ -42,14 +42,14 @@ fn pipeline(server: &Server, count: usize) -> Vec<TcpStream> {
 }
 
 /// Returns a value of `/proc/PID/status`, in KiB.
-fn kibibytes(server: &Server, name: &str) -> u64 {
+pub(super) fn kibibytes(server: &Server, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// Returns the number of connections that were closed for their memory.
-fn shed(admin: &str) -> u64 {
+pub(super) fn shed(admin: &str) -> u64 {
     let metrics = crate::harness::request_at(admin, "GET", "/metrics", "").body;
     let metrics = String::from_utf8(metrics).unwrap();
     let counted = metrics.lines().find_map(|line| line.split_once("how=\"shed\"} "));
@@ -152,8 +152,17 @@ fn mapped_archive_above_the_memory_limit_survives_truncation() {
 
 /// Sends frames, each in a packet of its own. Returns the connection, unless it has ended.
 fn pin(address: SocketAddr, frames: impl Iterator<Item = Vec<u8>>) -> Option<Client> {
+    pin_with(address, Options::default(), frames)
+}
+
+/// Does the same with these options.
+pub(super) fn pin_with(
+    address: SocketAddr,
+    options: Options,
+    frames: impl Iterator<Item = Vec<u8>>,
+) -> Option<Client> {
     let forgery = Forgery::default();
-    let options = Options { forgery: Some(forgery.clone()), ..Options::default() };
+    let options = Options { forgery: Some(forgery.clone()), ..options };
     let mut client = Client::connect_with(address, &options).ok()?;
     frames.for_each(|frame| forgery.push(Level::Application, frame));
     client.send_forged(&forgery).ok()?;
@@ -161,7 +170,7 @@ fn pin(address: SocketAddr, frames: impl Iterator<Item = Vec<u8>>) -> Option<Cli
 }
 
 /// Returns a STREAM frame (RFC 9000 §19.8). No frame has the first byte of the stream.
-fn stream_frame(stream: u8, number: u16, data: &[u8]) -> Vec<u8> {
+pub(super) fn stream_frame(stream: u8, number: u16, data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(data.len()).unwrap();
     let offset = 1 + number * length.max(2);
     let fields = [offset, length].map(|field| (0x4000 | field).to_be_bytes()).concat();

@@ -8,6 +8,7 @@ mod fallbacks;
 mod links;
 mod log;
 mod memory;
+mod memory_attacks;
 mod own_pages;
 mod reports;
 mod rules;
