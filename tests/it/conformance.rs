@@ -1,6 +1,6 @@
 //! Requirements of RFC 9110 and RFC 9112 that no other test covers, in the order of the two documents.
 //!
-//! docs/conformance.md lists the test of each requirement. Requirements on clients and proxies are out of scope.
+//! docs/design/conformance.md lists the test of each requirement. Requirements on clients and proxies are out of scope.
 
 mod fields;
 mod framing;

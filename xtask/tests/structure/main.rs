@@ -1,5 +1,5 @@
 //! Structure of the project: imports between crates and modules, files with `unsafe`, module documentation, reasons for
-//! dependencies, and the tests that docs/conformance.md names.
+//! dependencies, and the tests that the pages about conformance name.
 //!
 //! The tests read source files as text and never run the product. We use only the standard library here, so
 //! that the tests also cover every dependency.
@@ -147,30 +147,57 @@ fn modules_import_later_modules_only() {
     );
 }
 
+/// The pages that name the test of each requirement, choice and deviation.
+const CONFORMANCE: [&str; 2] = ["docs/conformance.md", "docs/design/conformance.md"];
+
 #[test]
-fn tests_named_by_the_conformance_page_exist() {
-    let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page exists");
+fn tests_named_by_the_conformance_pages_exist() {
     let sources = all_sources();
     let exists = |named: &table::Named<'_>| {
         let source = sources.iter().find(|source| source.path == named.path);
         source.is_some_and(|source| table::contains(source, named.name))
     };
-    let named = table::named(&page);
-    assert!(named.len() > 100, "only {} tests are named", named.len());
-    let findings: Vec<_> = named
-        .iter()
-        .filter(|named| !exists(named))
-        .map(|named| format!("docs/conformance.md:{}: {}::{}", named.line, named.path, named.name))
-        .collect();
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for path in CONFORMANCE {
+        let page = fs::read_to_string(root().join(path)).expect("the page exists");
+        let named = table::named(&page);
+        count += named.len();
+        let missing = named.iter().filter(|named| !exists(named));
+        findings
+            .extend(missing.map(|named| format!("{path}:{}: {}::{}", named.line, named.path, named.name)));
+    }
+    assert!(count > 100, "only {count} tests are named");
     report("A test was renamed or removed: name the test that now covers the requirement.", &findings);
 }
 
 #[test]
-fn requirements_of_the_conformance_page_have_tests() {
-    let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page exists");
-    let texts = ["RFC 9110", "RFC 9112", "RFC 9111", "RFC 9113", "RFC 7541", "RFC 9218", "TLS", "QUIC"];
-    let untested = table::without_test(&page, &[&texts[..], &["Our choices", "Deviations"]].concat());
-    let findings: Vec<_> = untested.iter().map(|line| format!("docs/conformance.md:{line}")).collect();
+fn requirements_of_the_conformance_pages_have_tests() {
+    let headings = [
+        "RFC 9110",
+        "RFC 9112",
+        "RFC 9111",
+        "RFC 9113",
+        "RFC 9114",
+        "RFC 7541",
+        "RFC 9204",
+        "RFC 9218",
+        "TLS",
+        "QUIC",
+        "Our choices",
+        "Deviations",
+    ];
+    let pages =
+        CONFORMANCE.map(|path| (path, fs::read_to_string(root().join(path)).expect("the page exists")));
+    for heading in headings {
+        let line = format!("## {heading}");
+        let is_on_a_page = pages.iter().any(|(_, page)| page.lines().any(|other| other == line));
+        assert!(is_on_a_page, "no page has the heading `{line}`");
+    }
+    let untested = pages.iter().flat_map(|(path, page)| {
+        table::without_test(page, &headings).into_iter().map(move |line| format!("{path}:{line}"))
+    });
+    let findings: Vec<_> = untested.collect();
     report("Write a test that fails if the requirement is broken, and name it in the row.", &findings);
 }
 
