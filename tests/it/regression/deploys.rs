@@ -422,3 +422,116 @@ fn earlier_files_survive_deploys_and_a_takeover() {
     assert!(Command::new("kill").args(["-TERM", &successor.to_string()]).status().unwrap().success());
     wait_until("the new program ends", || !Path::new(&format!("/proc/{successor}")).exists());
 }
+
+/// Names of Nuxt, Gatsby, Trunk, Angular and Create React App were cached for an hour, and those of minified pages of Vite.
+#[test]
+fn names_of_build_tools_are_immutable_unless_their_bytes_change() {
+    let md5 = "6d5e1bd4ae0a4d3a8d4e1b0a3d5c7e91";
+    let gatsby_file = format!("static/{md5}/photo.png");
+    let page = "<link rel=stylesheet href=/assets/style-CqxJ3kLm.css crossorigin>\
+                <script crossorigin src=/assets/index-DKwAzefS.js type=module></script>\
+                <script nomodule crossorigin id=vite-legacy-entry data-src=/assets/index-legacy-D9kLm2xQ.js></script>\
+                <script src=main-ABCDEFGH.js type=module></script>";
+    let immutable = [
+        "_nuxt/DKwAzefS.js",
+        "static/js/main.abcdef12.chunk.js",
+        gatsby_file.as_str(),
+        "webpack-runtime-8f3e2a1b9c0d4e5f6a7b.js",
+        "wasm/app-0123456789abcdef.js",
+        "wasm/app-0123456789abcdef_bg.wasm",
+        "assets/style-CqxJ3kLm.css",
+        "assets/index-DKwAzefS.js",
+        "assets/index-legacy-D9kLm2xQ.js",
+        "main-ABCDEFGH.js",
+        "chunk-XYZABCDE.js",
+    ];
+    let mutable = [
+        "_nuxt/builds/latest.json",
+        "page-data/app-data.json",
+        "page-data/index/page-data.json",
+        "static/js/jquery.js",
+        "assets/main-settings.css",
+        "logo-ABSTRACT.svg",
+        "chunk-ABSTRACT.js",
+    ];
+    let site = |changed: &str| {
+        let content = |path: &str| match path {
+            "main-ABCDEFGH.js" => "import './chunk-XYZABCDE.js'".to_owned(),
+            _ if path == changed => "new".to_owned(),
+            _ => format!("of {path}"),
+        };
+        let mut files: Vec<(&str, String)> =
+            immutable.iter().chain(&mutable).map(|path| (*path, content(path))).collect();
+        files.push(("index.html", page.to_owned()));
+        files
+    };
+    let is_immutable = |server: &Server, path: &str| {
+        server.get(&format!("/{path}")).field("Cache-Control").unwrap().contains("immutable")
+    };
+    let directory = Directory::new();
+    directory.build_files("1.cdb", &site(""), &["--immutable", "!/assets/"]);
+    let server = Server::start(&[directory.path("1.cdb").to_str().unwrap()]);
+    for path in immutable {
+        assert!(is_immutable(&server, path), "{path}");
+    }
+    for path in mutable {
+        assert!(!is_immutable(&server, path), "{path}");
+    }
+
+    let previous = directory.text();
+    directory.build_files(
+        "2.cdb",
+        &site("_nuxt/DKwAzefS.js"),
+        &["--immutable", "!/assets/", "--previous", &previous],
+    );
+    let server = Server::start(&[directory.path("2.cdb").to_str().unwrap()]);
+    assert!(!is_immutable(&server, "_nuxt/DKwAzefS.js"), "its bytes have changed");
+    assert!(is_immutable(&server, "assets/index-DKwAzefS.js"));
+}
+
+/// Hashes of Angular may have letters only, which look like a word.
+#[test]
+fn change_of_an_angular_entry_point_proves_its_names() {
+    let directory = Directory::new();
+    let site = |main: &'static str, chunk: &'static str| {
+        vec![
+            ("index.html", "home".to_owned()),
+            (main, format!("{main} {chunk}")),
+            (chunk, chunk.to_owned()),
+            ("logo-ABSTRACT.svg", "<svg/>".to_owned()),
+        ]
+    };
+    let previous = directory.text();
+    directory.build_files("1.cdb", &site("main-ABCDEFGH.js", "chunk-XYZABCDE.js"), &[]);
+    let flags = ["--previous", previous.as_str()];
+    directory.build_files("2.cdb", &site("main-IJKLMNOP.js", "chunk-HELLOABC.js"), &flags);
+    let server = Server::start(&[directory.path("2.cdb").to_str().unwrap()]);
+    let caching = |path: &str| server.get(path).field("Cache-Control").unwrap().to_owned();
+    for path in ["/main-IJKLMNOP.js", "/chunk-HELLOABC.js"] {
+        assert!(caching(path).contains("immutable"), "{path}");
+    }
+    assert!(!caching("/logo-ABSTRACT.svg").contains("immutable"));
+    assert_eq!(server.get("/main-ABCDEFGH.js").status, 200, "carried for pages that are open");
+}
+
+/// A rule for one host, beside fields of an earlier release, sent these fields twice.
+#[test]
+fn carried_file_has_each_field_once() {
+    let directory = Directory::new();
+    let headers = "/*\n  X-All: 1\nhttps://a.example/*\n  X-Host: 1\n".to_owned();
+    let site = |script: &'static str| {
+        vec![("index.html", "home".to_owned()), (script, script.to_owned()), ("_headers", headers.clone())]
+    };
+    let previous = directory.text();
+    directory.build_files("1.cdb", &site("assets/a.js"), &[]);
+    directory.build_files("2.cdb", &site("assets/b.js"), &["--previous", &previous]);
+    let server = Server::start(&[directory.path("2.cdb").to_str().unwrap()]);
+    for target in ["/assets/a.js", "/assets/b.js"] {
+        let response = server.request_host("a.example", "GET", target, "");
+        assert_eq!(response.status, 200, "{target}");
+        for name in ["X-All", "X-Host", "Cache-Control", "Content-Type"] {
+            let count = response.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count();
+            assert_eq!(count, 1, "{target}: {name}: {:?}", response.fields);
+        }
+    }
+}

@@ -12,7 +12,7 @@ use cannery_wire::response_head::override_bit;
 use crate::contents::content::Contents;
 use crate::ground::progress::Progress;
 use crate::records::render::{Heads, Look, RulePath, caching, is_unfit_for_preview, title_case};
-use crate::releases::carryover::{Carryover, WITHDRAWN_STATUS};
+use crate::releases::carryover::{CarriedForm, Carryover, WITHDRAWN_STATUS};
 use crate::routes::stand_ins::{StandIns, has_lifetime};
 use crate::routes::{HostId, Routes, Scope, Target, site_index};
 use crate::rulefiles::headers::{HeaderField, HeaderRule, MergedFields, is_single_valued};
@@ -196,8 +196,8 @@ impl<'a> Emission<'a> {
             }
         }
 
-        for head in carried.paths.iter().flat_map(|path| path.forms.iter().map(|(_, head)| head)) {
-            self.heads.note_head(head.clone());
+        for form in carried.paths.iter().flat_map(|path| &path.forms) {
+            self.heads.note_head(form.head.clone());
         }
         if carried.withdrawn_body.is_some() {
             self.heads.note(WITHDRAWN, None, &NO_FIELDS);
@@ -311,12 +311,12 @@ impl<'a> Emission<'a> {
         }
         for path in &carried.paths {
             let mut representations = Vec::with_capacity(path.forms.len());
-            for (form, head) in &path.forms {
+            for CarriedForm { form, head, plain } in &path.forms {
                 representations.push(NewRepresentation {
                     coding: form.coding,
                     etag: form.etag,
                     body: form.body,
-                    head: self.heads.write(writer, head.clone())?,
+                    head: self.heads.write_carried(writer, head, plain)?,
                 });
             }
             let record = NewRecord::Resource {

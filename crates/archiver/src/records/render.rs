@@ -194,6 +194,20 @@ impl<'a> Heads<'a> {
         self.write_ruled(writer, head, None)
     }
 
+    /// Returns the ID of a head of an earlier release, and writes it if it is new.
+    pub(super) fn write_carried(
+        &mut self,
+        writer: &mut Writer,
+        head: &NewHead,
+        plain: &NewHead,
+    ) -> Result<HeadId, WriteError> {
+        if head == plain {
+            return self.write(writer, head.clone());
+        }
+        let plain = self.write(writer, plain.clone())?;
+        self.write_ruled(writer, head.clone(), Some(plain))
+    }
+
     /// Returns the ID of a head with fields of rules, and that of the head without them.
     fn write_ruled(
         &mut self,

@@ -3,9 +3,10 @@
 //! Some tools hash their input, or the content before other names were inserted. [`fingerprint`](crate::properties::fingerprint) can't
 //! verify such a name. Here we trust it if one of these shows that a tool made it:
 //!
-//! - its folder: `_app/immutable/` is reserved for them, and so are names with a hash in `_next/static/` and `_astro/`;
+//! - its folder: `_app/immutable/` is reserved for them, and so are names with a hash in `_next/static/`, `_astro/` and `_nuxt/`;
+//! - another file that only the tool writes, beside a name as that tool makes them (Gatsby, Trunk);
 //! - a manifest in the tool's own format (`.vite/manifest.json` and the like) that lists it;
-//! - an entry point that Vite wrote into a page, and the imports from there;
+//! - an entry point that Vite or Angular wrote into a page, and the imports from there;
 //! - earlier releases, in which a script of the same shape changed its name with its content.
 //!
 //! We never trust the names of pages, whether by their suffix or by the `Content-Type` of a header rule, of service workers and of
@@ -17,13 +18,15 @@
 mod evidence;
 mod manifests;
 mod names;
+mod tools;
 pub(crate) mod vite;
 
 use std::collections::{BTreeMap, HashSet};
 
 use cannery_archive::{Key, KeyBuffer};
 
-use self::names::{folder_of, has_tool_hash, split};
+use self::names::{folder_of, split};
+use self::tools::{ToolSites, is_in_tool_folder};
 use crate::contents::content::Contents;
 use crate::ground::diagnostic::Diagnostic;
 use crate::hosts::site_path::{Site, site_of};
@@ -35,11 +38,7 @@ use crate::settings::error::Error;
 use crate::settings::options::Options;
 use crate::sources::source::Sources;
 
-pub(crate) use self::evidence::{Evidence, source_path};
-
-/// Last segments of folders of build tools, and whether all names there are fingerprints. In the others, people may have files too.
-const TOOL_FOLDERS: [(&[u8], bool); 3] =
-    [(b"_next/static/", false), (b"_astro/", false), (b"_app/immutable/", true)];
+pub(crate) use self::evidence::Evidence;
 
 /// Maximum number of folders that are reported individually.
 const FOLDERS_REPORTED_MAX: usize = 5;
@@ -98,17 +97,6 @@ fn is_entry_type(text: &str) -> bool {
     entries.iter().any(|entry| essence(text).trim().eq_ignore_ascii_case(entry))
 }
 
-/// Returns `true` for a name that a build tool has given to a file of its own folder.
-fn is_named_by_tool(path: &[u8]) -> bool {
-    TOOL_FOLDERS.iter().any(|(folder, is_whole)| {
-        let is_at =
-            |start: &usize| path[*start..].starts_with(folder) && (*start == 0 || path[*start - 1] == b'/');
-        (0..path.len())
-            .find(is_at)
-            .is_some_and(|start| *is_whole || has_tool_hash(&path[start + folder.len()..]))
-    })
-}
-
 /// Forgets verified digests in names that are no fingerprints all the same.
 pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, contents: &mut Contents) {
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
@@ -130,6 +118,7 @@ pub(crate) fn mark(
 ) -> Result<Vec<Diagnostic>, Error> {
     let listed = manifests::listed(&sources.root);
     let chunks = vite::chunks(sources, names.options)?;
+    let tool_sites = ToolSites::of(sources.files.iter().map(|file| &*file.path));
     let mut unmarked: BTreeMap<&[u8], Unmarked<'_>> = BTreeMap::new();
     let mut mutable_folders = HashSet::new();
     let mut changed = Vec::new();
@@ -153,7 +142,8 @@ pub(crate) fn mark(
             names.may_infer(path) && evidence.refutation(path).is_none() && !evidence.is_kept_mutable(path);
         if !is_candidate {
             mutable_folders.insert(folder_of(path));
-        } else if is_named_by_tool(path)
+        } else if is_in_tool_folder(path)
+            || tool_sites.have_made(path)
             || listed.contains(path)
             || chunks.contains(path)
             || evidence.has_fingerprinted(path)

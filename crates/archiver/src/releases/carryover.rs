@@ -8,9 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cannery_archive::{
-    Coding, Corrupt, Digest, Head, NewHead, Origin, Record, RecordKind, Resource, percent_encode, split_host,
-};
+use cannery_archive::{Coding, Corrupt, Digest, Head, NewHead, Origin, Resource, percent_encode, split_host};
 
 use cannery_site::is_immutable;
 
@@ -18,9 +16,10 @@ use crate::contents::content::Form;
 use crate::contents::store::Store;
 use crate::ground::diagnostic::Diagnostic;
 use crate::hosts::site_path::other_wildcard_folder;
-use crate::releases::bundles::{Evidence, InferableNames, source_path};
+use crate::releases::bundles::{Evidence, InferableNames};
 use crate::releases::manifest::Release;
 use crate::releases::previous::{Earlier, Previous, Rank};
+use crate::releases::resources::{GoneFile, gone_files};
 use crate::routes::{HostId, Routes};
 use crate::settings::error::{Error, PreviousError};
 use crate::tree::skip::{SkipReason, SkipRules};
@@ -46,7 +45,16 @@ pub(crate) struct CarriedPath {
     pub(crate) key: Box<[u8]>,
     pub(crate) modified: Option<u64>,
     /// Smallest first.
-    pub(crate) forms: Vec<(Form, NewHead)>,
+    pub(crate) forms: Vec<CarriedForm>,
+}
+
+/// A representation of a carried path.
+pub(crate) struct CarriedForm {
+    pub(crate) form: Form,
+    /// With the header rules of its release.
+    pub(crate) head: NewHead,
+    /// Without them, for the server to add those of this release.
+    pub(crate) plain: NewHead,
 }
 
 /// A file that may be carried.
@@ -146,17 +154,8 @@ fn gather<'a>(
 ) -> Result<(), PreviousError> {
     let archive = &earlier.archive;
     let Selection { routes, evidence, names, .. } = selection;
-    for entry in archive.entries() {
-        let entry = entry?;
-        let RecordKind::Path(stored) = entry.kind() else { continue };
-        let Record::Resource(resource) = archive.decode_path(&entry)? else { continue };
-        let (name, key) = split_host(stored);
-        let Some(host) = host_with_site(routes, name) else { continue };
-        let place = (host, key.into());
-        if routes.paths.contains_key(&place) {
-            continue;
-        }
-        let path = source_path(stored);
+    for found in gone_files(archive, routes) {
+        let GoneFile { stored, resource, place, path } = found?;
         let was_withdrawn = resource.origin == Origin::Rule && resource.status == WITHDRAWN_STATUS;
         // The earlier build may not have recognized names that are recognized by comparison with this release.
         let is_fingerprinted = resource.origin == Origin::Carried
@@ -202,7 +201,7 @@ fn release_of(earlier: &Earlier, resource: &Resource<'_>, stored: &[u8]) -> Resu
 }
 
 /// Stores the bodies of a file.
-fn forms(candidate: &Candidate<'_>, store: &mut Store) -> Result<Vec<(Form, NewHead)>, Error> {
+fn forms(candidate: &Candidate<'_>, store: &mut Store) -> Result<Vec<CarriedForm>, Error> {
     let Candidate { earlier, resource, .. } = candidate;
     let corrupt = |source: Corrupt| Error::Previous { path: earlier.path.clone(), source: source.into() };
     let mut forms = Vec::new();
@@ -210,10 +209,12 @@ fn forms(candidate: &Candidate<'_>, store: &mut Store) -> Result<Vec<(Form, NewH
         let representation = representation.map_err(corrupt)?;
         let bytes = earlier.archive.body(representation.body).map_err(corrupt)?;
         let head = earlier.archive.head(representation.head).map_err(corrupt)?;
+        let plain = earlier.archive.plain_head(representation.head).map_err(corrupt)?;
         let digest = Digest::of(bytes);
         let body = store.body(&digest, bytes)?;
         let (coding, length, etag) = (representation.coding, bytes.len() as u64, digest.etag());
-        forms.push((Form { coding, body, length, etag }, copied(&head)));
+        let form = Form { coding, body, length, etag };
+        forms.push(CarriedForm { form, head: copied(&head), plain: copied(&plain) });
     }
     Ok(forms)
 }
@@ -230,13 +231,6 @@ fn copied(head: &Head<'_>) -> NewHead {
         hpack: Default::default(),
         qpack: Default::default(),
     }
-}
-
-/// Returns the index of a host; `None` if this release has no site for it.
-pub(super) fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
-    let Some(name) = name else { return Some(None) };
-    let place = routes.hosts.iter().position(|host| host.has_site && host.name.as_bytes() == name)?;
-    Some(Some(u32::try_from(place).ok()?))
 }
 
 /// Formats a stored key as in a URL: `/a%20b`, or `//host/a%20b`.

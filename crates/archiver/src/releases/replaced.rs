@@ -1,11 +1,11 @@
 //! The archive that a build replaces: files of it that open pages may still request.
 
-use cannery_archive::{Archive, Corrupt, Loading, Record, RecordKind, split_host};
+use cannery_archive::{Archive, Corrupt, Loading};
 use cannery_site::is_immutable;
 
 use crate::ground::diagnostic::Diagnostic;
-use crate::releases::bundles::{InferableNames, source_path};
-use crate::releases::carryover::host_with_site;
+use crate::releases::bundles::InferableNames;
+use crate::releases::resources::{GoneFile, gone_files};
 use crate::routes::Routes;
 use crate::settings::options::Options;
 
@@ -33,15 +33,9 @@ pub(crate) fn note(options: &Options, routes: &Routes) -> Option<Diagnostic> {
 fn lost(archive: &Archive, options: &Options, routes: &Routes) -> Result<(u64, Option<Vec<u8>>), Corrupt> {
     let mut count = 0;
     let mut example = None;
-    for entry in archive.entries() {
-        let entry = entry?;
-        let RecordKind::Path(stored) = entry.kind() else { continue };
-        let Record::Resource(resource) = archive.decode_path(&entry)? else { continue };
-        let (name, key) = split_host(stored);
-        let Some(host) = host_with_site(routes, name) else { continue };
-        let path = source_path(stored);
-        let is_lost = is_immutable(archive, &resource)? && InferableNames::new(options).may_infer(&path);
-        if is_lost && !routes.paths.contains_key(&(host, key.into())) {
+    for found in gone_files(archive, routes) {
+        let GoneFile { resource, path, .. } = found?;
+        if is_immutable(archive, &resource)? && InferableNames::new(options).may_infer(&path) {
             count += 1;
             example.get_or_insert(path);
         }

@@ -15,14 +15,15 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
-use cannery_archive::{Archive, Coding, Corrupt, ETag, Origin, Record, RecordKind, Resource, split_host};
+use cannery_archive::{Archive, Coding, Corrupt, ETag, Origin, Resource};
 use cannery_site::is_immutable;
 
 use super::InferableNames;
-use super::names::{Digits, Family, Shape, is_word_or_date, split};
+use super::names::{Digits, Family, Shape, angular_hash, is_base32, is_word_or_date, split};
 use crate::contents::content::Contents;
 use crate::hosts::site_path::canonical;
 use crate::releases::previous::Previous;
+use crate::releases::resources::{resources, source_path};
 use crate::settings::error::{Error, PreviousError};
 use crate::sources::source::Sources;
 
@@ -156,7 +157,7 @@ impl Evidence {
 
     fn add_shape(&mut self, path: &[u8]) {
         if Family::of(path) == Family::Code
-            && let Some((_, hash, _)) = split(path)
+            && let Some(hash) = hash_of(path)
             && let Some(shape) = Shape::of(path, &hash)
         {
             let digits = self.shapes.entry(shape).or_default();
@@ -179,7 +180,7 @@ impl Evidence {
             (&mut after, &mut files.iter().copied()),
         ] {
             paths
-                .filter_map(|path| Some((path, split(path)?.1)))
+                .filter_map(|path| Some((path, hash_of(path)?)))
                 .for_each(|(path, hash)| stems.add(path, &hash));
         }
         let pairs = |before: &Stems<'_>, after: &Stems<'_>| -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -276,20 +277,24 @@ impl Evidence {
         self.shapes.iter().any(|(shape, digits)| {
             shape.range_in(path).is_some_and(|hash| {
                 let token = &path[hash];
-                digits.contain(token) && !is_word_or_date(token)
+                let may_be_word = digits.are_base32() && is_base32(token) && Family::of(path) == Family::Code;
+                digits.contain(token) && (may_be_word || !is_word_or_date(token))
             })
         })
     }
+}
+
+/// Returns the range of the hash in a path, which for the entry points of Angular may look like a word.
+fn hash_of(path: &[u8]) -> Option<Range<usize>> {
+    split(path).map(|(_, hash, _)| hash).or_else(|| angular_hash(path))
 }
 
 /// Returns the files of an archive.
 fn paths_of(archive: &Archive) -> Result<Vec<EarlierPath>, Corrupt> {
     let serial = archive.facts().serial;
     let mut paths = Vec::new();
-    for entry in archive.entries() {
-        let entry = entry?;
-        let RecordKind::Path(stored) = entry.kind() else { continue };
-        let Record::Resource(resource) = archive.decode_path(&entry)? else { continue };
+    for found in resources(archive) {
+        let (stored, resource) = found?;
         if !matches!(resource.origin, Origin::File | Origin::Carried) {
             continue;
         }
@@ -314,16 +319,4 @@ fn etag_of(resource: &Resource<'_>) -> Result<Option<ETag>, Corrupt> {
         }
     }
     Ok(None)
-}
-
-/// Returns the path in the source folder of a stored key.
-pub(crate) fn source_path(stored: &[u8]) -> Vec<u8> {
-    let (host, key) = split_host(stored);
-    let key = key.strip_prefix(b"/").unwrap_or(key);
-    match host {
-        // Archives have the name of a wildcard host without its asterisk.
-        Some(host) if host.starts_with(b".") => [b"_hosts/*".as_slice(), host, b"/", key].concat(),
-        Some(host) => [b"_hosts", host, key].join(&b'/'),
-        None => key.to_vec(),
-    }
 }

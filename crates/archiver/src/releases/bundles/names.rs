@@ -56,7 +56,7 @@ fn is_number(token: &[u8]) -> bool {
 
 /// Returns `true` if letters and digits alternate as in no word: `3c2a7e1f` and `DKwAzefS`, but not `chapter12` or
 /// `GettingStarted`.
-fn is_mixed(token: &[u8]) -> bool {
+pub(super) fn is_mixed(token: &[u8]) -> bool {
     let turns = token.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
     if turns >= 2 {
         return true;
@@ -119,6 +119,25 @@ fn is_pronounceable(word: &[u8]) -> bool {
     longest < 6 && first < 4 && !has_lone_q
 }
 
+/// Names that Angular gives to its entry points.
+const ANGULAR_ENTRIES: [&[u8]; 4] = [b"main", b"polyfills", b"scripts", b"styles"];
+
+/// Returns `true` for hashes of Angular and esbuild, which may have capitals only, as words have.
+pub(super) fn is_base32(token: &[u8]) -> bool {
+    token.len() == BASE64URL_LENGTH && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'))
+}
+
+/// Returns the range of the hash of Angular's entry points, such as `main-ABCDEFGH.js`, whatever the hash looks like.
+pub(super) fn angular_hash(path: &[u8]) -> Option<Range<usize>> {
+    let name_at = folder_of(path).len();
+    let name = &path[name_at..];
+    let stem = name.strip_suffix(b".js").or_else(|| name.strip_suffix(b".css"))?;
+    let start = stem.len().checked_sub(BASE64URL_LENGTH)?;
+    let entry = stem[..start].strip_suffix(b"-")?;
+    let is_entry = ANGULAR_ENTRIES.contains(&entry) && is_base32(&stem[start..]);
+    is_entry.then(|| name_at + start..name_at + stem.len())
+}
+
 /// Kinds of files that differ in the evidence that a hash in their name needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
@@ -155,9 +174,14 @@ pub(super) fn has_tool_hash(path: &[u8]) -> bool {
         || folder_of(path).split(|byte| *byte == b'/').any(is_build)
 }
 
-/// Returns `true` if a part of a name ends with a hash, or begins with one, as Astro's `logo.DHY2EjBc_Z1abCd.webp`.
+/// Returns `true` if a part of a name ends with a hash, or begins with one, as Astro's `logo.DHY2EjBc_Z1abCd.webp` and Next's
+/// `e4af272ccee01ff0-s.p.woff2`.
 fn has_base64url_end_or_start(part: &[u8]) -> bool {
     let is_hash = |token: &[u8]| is_token(token) && !is_word_or_date(token);
+    let first = part.split(|byte| *byte == b'-').next().unwrap_or_default();
+    if first.len() >= WHOLE_NAME_LENGTH_MIN && looks_hashed(first) {
+        return true;
+    }
     let at_start = part
         .split_at_checked(BASE64URL_LENGTH)
         .is_some_and(|(token, rest)| matches!(rest, [] | [b'_' | b'-', ..]) && is_hash(token));
@@ -256,6 +280,11 @@ impl Digits {
 
     pub(super) fn contain(self, token: &[u8]) -> bool {
         Digits::of(token).0 & !self.0 == 0
+    }
+
+    /// Returns `true` if all hashes are capitals and digits, so that one of capitals only may look like a word.
+    pub(super) fn are_base32(self) -> bool {
+        self == Digits::of(b"AAAAAAAA")
     }
 }
 

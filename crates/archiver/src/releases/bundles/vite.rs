@@ -1,24 +1,32 @@
-//! Chunks of Vite: its entry points in pages, and the scripts and style sheets that they import.
+//! Chunks of Vite and Angular: their entry points in pages, and the scripts and style sheets that these import.
 //!
-//! Vite writes entry points into pages with attributes in one order, which is unlikely in a page written by hand. The hash of a chunk covers
+//! Vite writes entry points into pages with `crossorigin`, which pages written by hand rarely have for files of their own.
+//! Minifiers change the order of the attributes. With a name that may be a word, such as `main-settings.js`, only Vite's own order
+//! counts. Angular's entry points have fixed names, and hashes of capitals. The hash of a chunk covers
 //! the names of the chunks that it imports, so it can't be verified; but a bundler resolves all imports, so what a chunk
 //! refers to by a relative path is a chunk too. Images and other files are not taken from here: their hashes are digests of
 //! their content, and files of `public/` may lie beside them.
 
 use std::collections::{HashMap, HashSet};
 
-use super::names::{BASE64URL_LENGTH, folder_of, is_token, is_word_or_date};
+use super::names::{BASE64URL_LENGTH, angular_hash, folder_of, is_mixed, is_token, is_word_or_date};
 use crate::properties::classify::essence;
 use crate::settings::error::Error;
 use crate::settings::options::Options;
 use crate::sources::source::{SourceId, Sources};
 
-/// The beginnings of the elements for entry points, up to the URL.
+/// How Vite itself writes the elements for entry points, up to the URL.
 const ENTRY_ELEMENTS: [&[u8]; 3] = [
     b"<script type=\"module\" crossorigin src=\"",
     b"<link rel=\"modulepreload\" crossorigin href=\"",
     b"<link rel=\"stylesheet\" crossorigin href=\"",
 ];
+
+/// Identifiers of the scripts that the plugin for legacy browsers adds.
+const LEGACY_IDS: [&[u8]; 2] = [b"vite-legacy-entry", b"vite-legacy-polyfill"];
+
+/// A longer tag isn't one of an entry point.
+const TAG_BYTES_MAX: usize = 4096;
 
 /// Maximum number of pages that are searched for entry points.
 const PAGES_MAX: usize = 100;
@@ -26,7 +34,7 @@ const PAGES_MAX: usize = 100;
 /// Larger pages and chunks aren't read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Returns the paths of Vite's chunks.
+/// Returns the paths of the chunks.
 ///
 /// # Errors
 ///
@@ -78,7 +86,9 @@ pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
     }
 
     // Without hashes in its names (`entryFileNames: '[name].js'`), a tool may write `main-settings.js`.
-    let is_hashed = found.iter().any(|path| !is_word_or_date(hash_of(path).unwrap_or_default()));
+    let is_hashed = found
+        .iter()
+        .any(|path| angular_hash(path).is_some() || !is_word_or_date(hash_of(path).unwrap_or_default()));
     Ok(if is_hashed { found } else { HashSet::new() })
 }
 
@@ -110,10 +120,87 @@ fn hash_of(path: &[u8]) -> Option<&[u8]> {
 /// Returns the URLs of the entry points in a page.
 fn entry_urls(page: &[u8]) -> impl Iterator<Item = &[u8]> {
     let starts = page.iter().enumerate().filter(|(_, byte)| **byte == b'<').map(|(start, _)| start);
-    starts.filter_map(|start| {
-        let url = ENTRY_ELEMENTS.iter().find_map(|element| page[start..].strip_prefix(*element))?;
-        url.iter().position(|byte| *byte == b'"').map(|end| &url[..end])
-    })
+    starts.filter_map(|start| entry_url(&page[start..]))
+}
+
+/// Returns the URL of an entry point if its element is at the start of a text.
+fn entry_url(text: &[u8]) -> Option<&[u8]> {
+    let written_by_vite = ENTRY_ELEMENTS.iter().find_map(|element| text.strip_prefix(*element));
+    if let Some(url) = written_by_vite {
+        return url.iter().position(|byte| *byte == b'"').map(|end| &url[..end]);
+    }
+    let (is_script, tag) = match text.get(..8)?.to_ascii_lowercase().as_slice() {
+        b"<script " | b"<script\n" => (true, &text[7..]),
+        [b'<', b'l', b'i', b'n', b'k', b' ' | b'\n', ..] => (false, &text[5..]),
+        _ => return None,
+    };
+    let attributes = Attributes::of(&tag[..tag.len().min(TAG_BYTES_MAX)])?;
+    let is = |name: &str, value: &[u8]| {
+        attributes.get(name).is_some_and(|found| found.eq_ignore_ascii_case(value))
+    };
+    if is_script && LEGACY_IDS.iter().any(|id| is("id", id)) {
+        return attributes.get("data-src").or_else(|| attributes.get("src"));
+    }
+    let url = attributes.get(if is_script { "src" } else { "href" })?;
+    let is_module = is_script && is("type", b"module");
+    let is_linked = !is_script && (is("rel", b"modulepreload") || is("rel", b"stylesheet"));
+    if (is_module || is_linked) && angular_hash(url).is_some() {
+        return Some(url);
+    }
+    let may_be_word = hash_of(url).is_none_or(|hash| {
+        let digits: Vec<u8> = hash.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
+        is_word_or_date(hash) && !is_mixed(&digits)
+    });
+    ((is_module || is_linked) && is("crossorigin", b"") && !may_be_word).then_some(url)
+}
+
+/// The attributes of a tag, with their values, which are empty if there is none.
+struct Attributes<'p>(Vec<(&'p [u8], &'p [u8])>);
+
+impl<'p> Attributes<'p> {
+    /// Parses attributes up to the end of a tag. Returns `None` if the tag has no end.
+    fn of(text: &'p [u8]) -> Option<Attributes<'p>> {
+        let mut attributes = Vec::new();
+        let mut rest = text;
+        loop {
+            let start = rest.iter().position(|byte| !byte.is_ascii_whitespace() && *byte != b'/')?;
+            rest = &rest[start..];
+            if rest[0] == b'>' {
+                return Some(Attributes(attributes));
+            }
+            let ends_name = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'=' | b'>' | b'/');
+            // A name may begin with `=`.
+            let end = 1 + rest[1..].iter().position(ends_name)?;
+            let (name, after) = rest.split_at(end);
+            let spaces = after.iter().position(|byte| !byte.is_ascii_whitespace())?;
+            let value;
+            (value, rest) = match after[spaces..].strip_prefix(b"=") {
+                Some(text) => attribute_value(text)?,
+                None => (&b""[..], after),
+            };
+            attributes.push((name, value));
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&'p [u8]> {
+        let found = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, value)| *value)
+    }
+}
+
+/// Returns the value of an attribute after its `=`, and the rest of the tag.
+fn attribute_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.trim_ascii_start();
+    match text.first()? {
+        quote @ (b'"' | b'\'') => {
+            let end = text[1..].iter().position(|byte| byte == quote)?;
+            Some((&text[1..=end], &text[end + 2..]))
+        }
+        _ => {
+            let end = text.iter().position(|byte| byte.is_ascii_whitespace() || *byte == b'>')?;
+            Some(text.split_at(end))
+        }
+    }
 }
 
 /// Returns the source at a URL, which may have the site's base path or another origin before it.
@@ -161,6 +248,54 @@ mod tests {
         let by_path = HashMap::from([(&b"assets/index-BIOfnJmv.js"[..], 7)]);
         let found = source_of(urls[0], b"", &by_path);
         assert_eq!(found, Some((&b"assets/index-BIOfnJmv.js"[..], 7)));
+    }
+
+    /// In any order, in any case, with and without quotes. A name that may be a word needs the order of Vite.
+    #[test]
+    fn entry_points_are_recognized_by_their_attributes() {
+        for (element, url) in [
+            (
+                "<script crossorigin src=/assets/index-BIOfnJmv.js type=module></script>",
+                "/assets/index-BIOfnJmv.js",
+            ),
+            ("<script src='./index-BIOfnJmv.js' crossorigin=\"\" TYPE=Module>", "./index-BIOfnJmv.js"),
+            ("<link href=\"/a-B-Ombg3M.css\" rel=\"stylesheet\" crossorigin/>", "/a-B-Ombg3M.css"),
+            ("<link crossorigin href = '/a-CAh_XF9s.js' rel=modulepreload>", "/a-CAh_XF9s.js"),
+            (
+                "<script nomodule crossorigin id=\"vite-legacy-polyfill\" src=\"/p-legacy-D9kLm2xQ.js\">",
+                "/p-legacy-D9kLm2xQ.js",
+            ),
+            (
+                "<script nomodule crossorigin id=\"vite-legacy-entry\" data-src=\"/i-legacy-D9kLm2xQ.js\">System.import(document\
+                 .getElementById('vite-legacy-entry').getAttribute('data-src'))</script>",
+                "/i-legacy-D9kLm2xQ.js",
+            ),
+            ("<script src=\"main-ABCDEFGH.js\" type=\"module\"></script>", "main-ABCDEFGH.js"),
+            ("<link rel=\"stylesheet\" href=\"styles-5QOZHB7U.css\" media=\"print\">", "styles-5QOZHB7U.css"),
+            (
+                "<script type=\"module\" crossorigin src=\"/assets/main-settings.js\">",
+                "/assets/main-settings.js",
+            ),
+        ] {
+            let urls: Vec<&[u8]> = entry_urls(element.as_bytes()).collect();
+            assert_eq!(urls, [url.as_bytes()], "{element}");
+        }
+        for element in [
+            "<script type=module src=/assets/index-BIOfnJmv.js></script>",
+            "<script crossorigin src=/assets/index-BIOfnJmv.js></script>",
+            "<script type=module crossorigin=anonymous src=/assets/index-BIOfnJmv.js></script>",
+            "<script crossorigin type=module src=/assets/main-settings.js></script>",
+            "<link crossorigin rel=icon href=/a-CAh_XF9s.png>",
+            "<link href=/site-settings.css rel=stylesheet crossorigin>",
+            "<script src=logo-ABSTRACT.js type=module></script>",
+            "<script src=main-abstract.js type=module></script>",
+            "<script crossorigin type=module src=\"/a-CAh_XF9s.js",
+            "<script crossorigin type=module src",
+            "<script ",
+            "<scripts crossorigin type=module src=/a-CAh_XF9s.js>",
+        ] {
+            assert_eq!(entry_urls(element.as_bytes()).count(), 0, "{element}");
+        }
     }
 
     #[test]

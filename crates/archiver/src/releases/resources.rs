@@ -1,0 +1,67 @@
+//! The files of an earlier archive, also those at paths that this release doesn't have.
+
+use cannery_archive::{Archive, Corrupt, Record, RecordKind, Resource, split_host};
+
+use crate::routes::{HostId, Routes};
+
+/// A file of an earlier archive, at a path that this release doesn't have.
+pub(super) struct GoneFile<'a> {
+    /// Its key in that archive.
+    pub(super) stored: &'a [u8],
+    pub(super) resource: Resource<'a>,
+    pub(super) place: (HostId, Box<[u8]>),
+    /// Its path in the source folder.
+    pub(super) path: Vec<u8>,
+}
+
+/// Returns the resources of an archive, with their keys.
+pub(super) fn resources(archive: &Archive) -> impl Iterator<Item = Result<(&[u8], Resource<'_>), Corrupt>> {
+    archive.entries().filter_map(|entry| {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(corrupt) => return Some(Err(corrupt)),
+        };
+        let RecordKind::Path(stored) = entry.kind() else { return None };
+        match archive.decode_path(&entry) {
+            Ok(Record::Resource(resource)) => Some(Ok((stored, resource))),
+            Ok(_) => None,
+            Err(corrupt) => Some(Err(corrupt)),
+        }
+    })
+}
+
+/// Returns the resources at paths that this release doesn't have, on hosts that it has a site for.
+pub(super) fn gone_files<'a>(
+    archive: &'a Archive,
+    routes: &Routes,
+) -> impl Iterator<Item = Result<GoneFile<'a>, Corrupt>> {
+    resources(archive).filter_map(|found| {
+        let (stored, resource) = match found {
+            Ok(found) => found,
+            Err(corrupt) => return Some(Err(corrupt)),
+        };
+        let (name, key) = split_host(stored);
+        let place = (host_with_site(routes, name)?, key.into());
+        let is_gone = !routes.paths.contains_key(&place);
+        is_gone.then(|| Ok(GoneFile { stored, resource, place, path: source_path(stored) }))
+    })
+}
+
+/// Returns the index of a host; `None` if this release has no site for it.
+fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
+    let Some(name) = name else { return Some(None) };
+    let place = routes.hosts.iter().position(|host| host.has_site && host.name.as_bytes() == name)?;
+    Some(Some(u32::try_from(place).ok()?))
+}
+
+/// Returns the path in the source folder of a stored key.
+pub(super) fn source_path(stored: &[u8]) -> Vec<u8> {
+    let (host, key) = split_host(stored);
+    let key = key.strip_prefix(b"/").unwrap_or(key);
+    match host {
+        // Archives have the name of a wildcard host without its asterisk.
+        Some(host) if host.starts_with(b".") => [b"_hosts/*".as_slice(), host, b"/", key].concat(),
+        Some(host) => [b"_hosts", host, key].join(&b'/'),
+        None => key.to_vec(),
+    }
+}
