@@ -2,6 +2,7 @@ package cannery
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -45,7 +46,9 @@ func (a *Archive) headerRules(host, path string, content contentRules) (*ruleFie
 		err = eachEntry(root.rules, func(e *entry) bool {
 			if e.kind == entryHeaderRule && matchesHost(e.host, host) {
 				if _, matches := matchPattern(e.pattern, content.own[1:]); matches {
-					valid = rules.add(e.fields, isRepresentationField)
+					valid = rules.add(e.fields, func(f field, effect byte) bool {
+						return isRepresentationField(f.name) || content.isSuccess && restrictsCaching(f, effect)
+					})
 				}
 			}
 			return valid
@@ -63,7 +66,7 @@ func (a *Archive) headerRules(host, path string, content contentRules) (*ruleFie
 			if matches {
 				rules.hasHostRule = rules.hasHostRule || e.host != ""
 				isExact := !slices.ContainsFunc(e.pattern, func(p piece) bool { return p.kind != literal })
-				valid = rules.add(e.fields, func(name string) bool { return content.includes(isExact, name) })
+				valid = rules.add(e.fields, func(f field, _ byte) bool { return content.includes(isExact, f.name) })
 			}
 			return valid
 		})
@@ -75,7 +78,7 @@ func (a *Archive) headerRules(host, path string, content contentRules) (*ruleFie
 }
 
 // add applies those fields of a rule that are included, after all earlier rules. It returns false if they are malformed.
-func (r *ruleFields) add(d decoder, includes func(name string) bool) bool {
+func (r *ruleFields) add(d decoder, includes func(f field, effect byte) bool) bool {
 	for len(d.data) > 0 {
 		effect, override := d.u8(), d.u8()
 		nameBytes, valueBytes := d.u8(), d.u16()
@@ -84,7 +87,7 @@ func (r *ruleFields) add(d decoder, includes func(name string) bool) bool {
 		if d.bad || effect > effectLine || f.name == "" || strings.ContainsAny(f.name+f.value, "\r\n\x00") {
 			return false
 		}
-		if !includes(f.name) {
+		if !includes(f, effect) {
 			continue
 		}
 		r.isEmpty = false
@@ -159,6 +162,40 @@ func isRepresentationField(name string) bool {
 	return strings.HasPrefix(name, "content-") && !strings.HasPrefix(name, "content-security-")
 }
 
+// isShortLived returns true if a Cache-Control value lets no cache reuse a response for more than an hour.
+func isShortLived(value string) bool {
+	for _, directive := range strings.Split(lower(value), ",") {
+		name, seconds, hasValue := strings.Cut(directive, "=")
+		name, seconds = strings.Trim(name, space), strings.Trim(seconds, space)
+		if !hasValue {
+			if name == "immutable" {
+				return false
+			}
+			continue
+		}
+		switch name {
+		case "max-age", "s-maxage", "stale-while-revalidate":
+			if len(seconds) >= 2 && seconds[0] == '"' && seconds[len(seconds)-1] == '"' {
+				seconds = seconds[1 : len(seconds)-1]
+			}
+			if lifetime, err := strconv.ParseUint(seconds, 10, 64); err != nil || lifetime > 3600 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// restrictsCaching returns true for a field of a rule for a file that also says how the file is cached under another path: one
+// with the syntax of Cache-Control that lets no cache keep it for long.
+func restrictsCaching(f field, effect byte) bool {
+	switch lower(f.name) {
+	case "expires", "pragma", "x-accel-expires":
+		return false
+	}
+	return effect != effectRemove && isCachingField(f.name) && isShortLived(f.value)
+}
+
 // counting tells which of the header rules for the requested path count.
 type counting int
 
@@ -173,7 +210,8 @@ const (
 type contentRules struct {
 	caching, representation counting
 	// own is the path of the file that a rule with captures shows. All rules for it describe the representation.
-	own string
+	own       string
+	isSuccess bool
 }
 
 // includes returns true if a rule that matches the requested path sets a field.

@@ -80,8 +80,8 @@ func (a *Archive) respond(r *request) *response {
 	if err != nil {
 		resp, addsRules, counts = c.errorResponse(err), true, countNone
 	}
-	content := contentRules{caching: counts, representation: counts, own: resp.own}
-	if resp.status >= 400 {
+	content := contentRules{caching: counts, representation: counts, own: resp.own, isSuccess: resp.status < 400}
+	if !content.isSuccess {
 		content.caching = countNone
 	}
 	if addsRules && a.has(flagHeaderRules) {
@@ -93,7 +93,8 @@ func (a *Archive) respond(r *request) *response {
 			resp.rules = rules
 		}
 	}
-	if resp.own != "" && resp.head != nil && resp.status < 400 && resp.head.isImmutable() {
+	if resp.own != "" && resp.head != nil && resp.status < 400 && resp.head.isImmutable() &&
+		!(resp.rules != nil && resp.rules.replacesCaching) {
 		if resp.rules == nil {
 			resp.rules = &ruleFields{}
 		}

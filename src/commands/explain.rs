@@ -226,7 +226,7 @@ fn describe_reasons(
     let is_page = !matches!(answer.fields, Fields::Redirect(_)) && answer.status < 400;
     if is_page && matches!(answer.reason, Reason::Fallback(_) | Reason::Rule(_)) {
         lines.push(
-            "It stands in for another path: header rules for this path don't decide how it is cached."
+            "It stands in for another path: header rules for this path don't decide how it is cached, nor describe its content."
                 .to_owned(),
         );
     }

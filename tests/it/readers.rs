@@ -31,6 +31,11 @@ const HEADERS: &str = "\
 /*.css
   Content-Disposition: attachment
   Content-Language: fr
+/x-*
+  CDN-Cache-Control: max-age=9
+  Expires: Thu, 31 Dec 2099 23:59:59 GMT
+/odd*
+  Cache-Control: private, max-age=60
 /cdn/*
   Content-Language: la
   X-Cdn: yes
@@ -126,7 +131,7 @@ impl Place {
 
 /// Returns the arguments of `cannery explain` for each request.
 fn requests() -> Vec<Vec<String>> {
-    const TARGETS: [&str; 43] = [
+    const TARGETS: [&str; 45] = [
         "/",
         "/index",
         "/index.html",
@@ -161,6 +166,8 @@ fn requests() -> Vec<Vec<String>> {
         "/listed/",
         "/cdn/b.css",
         "/cdn/a.txt",
+        "/cdn/docs/",
+        "/cdn/odd%20name%20%E4.txt",
         "/gone/a.css",
         "/app/a.css",
         "//a.txt",

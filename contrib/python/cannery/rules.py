@@ -109,6 +109,30 @@ def is_representation_field(name: bytes) -> bool:
     return name.startswith(b"content-") and not name.startswith(b"content-security-")
 
 
+def _is_short_lived(value: bytes) -> bool:
+    """Returns `True` if a `Cache-Control` value lets no cache reuse a response for more than an hour."""
+    for directive in value.lower().split(b","):
+        name, has_value, seconds = (part.strip() for part in directive.partition(b"="))
+        if not has_value:
+            if name == b"immutable":
+                return False
+        elif name in (b"max-age", b"s-maxage", b"stale-while-revalidate"):
+            if len(seconds) >= 2 and seconds[:1] == seconds[-1:] == b'"':
+                seconds = seconds[1:-1]
+            if not seconds.isdigit() or int(seconds) > 3600:
+                return False
+    return True
+
+
+def restricts_caching(field: HeaderField) -> bool:
+    """Returns `True` for a caching field of a rule for a file that also says how the file is cached under another path.
+
+    It has the syntax of `Cache-Control`, and lets no cache keep the file for long.
+    """
+    is_date = field.name.lower() in (b"expires", b"pragma", b"x-accel-expires")
+    return field.effect != Effect.REMOVE and not is_date and _is_short_lived(field.value)
+
+
 @dataclass(slots=True)
 class _Line:
     name: bytes

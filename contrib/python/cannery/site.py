@@ -253,7 +253,7 @@ class _Lookup:
         if self.archive.facts.flags & layout.HEADER_RULES:
             try:
                 caching = _Counting.NONE if answer.status >= 400 else counting
-                fields, _ = self._header_rules(place, caching, counting, own)
+                fields, _ = self._header_rules(place, caching, counting, own, answer.status)
             except Corrupt:
                 return answer
             if not fields.is_empty:
@@ -261,7 +261,12 @@ class _Lookup:
         return answer
 
     def _header_rules(
-        self, place: _Place, caching: _Counting, representation: _Counting, own: bytes | None = None
+        self,
+        place: _Place,
+        caching: _Counting,
+        representation: _Counting,
+        own: bytes | None = None,
+        status: int = 200,
     ) -> tuple[rules.SiteFields, bool]:
         """Returns the fields of the matching rules, and `True` if a rule with a host is among them.
 
@@ -276,10 +281,12 @@ class _Lookup:
         root = self.archive.root(site)
         of_host = [rule for rule in (root.header_rules if root else ()) if rules.matches_host(rule.host, place.host)]
         # First, because rules for exactly the requested path take precedence.
+        is_success = status < 400
         for rule in of_host if own is not None else ():
             if rules.match_exactly(rule.pattern, own[1:]) is not None:
                 for change in rule.fields:
-                    if rules.is_representation_field(change.name):
+                    is_caching = is_success and _is_caching_field(change.name) and rules.restricts_caching(change)
+                    if is_caching or rules.is_representation_field(change.name):
                         fields.add(change)
         for rule in of_host:
             if place.is_path:
@@ -455,7 +462,8 @@ class _Lookup:
             counting = _Counting.ALL if is_file else _Counting.EXACT
         answer = self._with_rules(answer, place, counting, own) if is_plain else answer
         if isinstance(found.record, Rewrite) and answer.status < 400 and answer.head is not None:
-            if answer.head.is_immutable:
+            is_cached_by_rule = answer.site_fields is not None and answer.site_fields.replaces_caching
+            if answer.head.is_immutable and not is_cached_by_rule:
                 answer.site_fields = answer.site_fields or rules.SiteFields()
                 answer.site_fields.set_caching(answer.head.caching_elsewhere)
         return answer

@@ -52,6 +52,8 @@ pub use negotiate::Weights;
 pub use range::RANGES_MAX;
 pub use request::{Conditions, Full, Method, Request, Single, Values};
 pub use site::{Scratch, Site, VirtualHosts};
-pub use site_fields::{SITE_FIELDS_MAX, SiteFields, SiteLine, is_caching_field, is_representation_field};
+pub use site_fields::{
+    SITE_FIELDS_MAX, SiteFields, SiteLine, is_caching_field, is_representation_field, is_short_lived,
+};
 pub use sites::Sites;
 pub use target::Target;

@@ -13,7 +13,9 @@ use crate::location::{LOCATION_BYTES_MAX, Location};
 use crate::range::Parts;
 use crate::request::{Method, Request};
 use crate::resolve::{Found, Search};
-use crate::site_fields::{SiteFields, is_caching_field, is_representation_field, matches_host};
+use crate::site_fields::{
+    SiteFields, is_caching_field, is_representation_field, matches_host, restricts_caching,
+};
 use crate::sites::{Place, Sites};
 
 /// The archiver's values for files that may change.
@@ -61,16 +63,22 @@ pub(crate) struct ContentRules<'a> {
     representation: Counting,
     /// The path of the file that a rule with captures shows. All rules for that path describe the representation.
     own: Option<Key<'a>>,
+    /// Errors don't take over the caching of a file.
+    is_success: bool,
 }
 
 impl<'a> ContentRules<'a> {
     /// For the file of the requested path.
     const OF_FILE: ContentRules<'static> =
-        ContentRules { caching: Counting::All, representation: Counting::All, own: None };
+        ContentRules { caching: Counting::All, representation: Counting::All, own: None, is_success: true };
 
     /// For a response without content of the requested path.
-    pub(crate) const NONE: ContentRules<'static> =
-        ContentRules { caching: Counting::None, representation: Counting::None, own: None };
+    pub(crate) const NONE: ContentRules<'static> = ContentRules {
+        caching: Counting::None,
+        representation: Counting::None,
+        own: None,
+        is_success: false,
+    };
 
     fn of(answer: &Answer<'_>, own: Option<Key<'a>>) -> ContentRules<'a> {
         let representation = match answer.reason {
@@ -78,8 +86,9 @@ impl<'a> ContentRules<'a> {
             Reason::Path(_) => Counting::All,
             _ => Counting::None,
         };
-        let caching = if answer.status >= 400 { Counting::None } else { representation };
-        ContentRules { caching, representation, own }
+        let is_success = answer.status < 400;
+        let caching = if is_success { representation } else { Counting::None };
+        ContentRules { caching, representation, own, is_success }
     }
 
     /// Returns `true` if a rule that matches the requested path sets the field.
@@ -173,7 +182,8 @@ impl<'a> Lookup<'a, '_> {
                 Err(corrupt) => answer = self.error_response(corrupt.into()),
             }
         }
-        if let Some(caching) = caching_elsewhere(&answer) {
+        let is_cached_by_rule = has_fields && header_rules.fields.replaces_caching();
+        if let Some(caching) = caching_elsewhere(&answer).filter(|_| !is_cached_by_rule) {
             if !has_fields {
                 header_rules.fields.clear();
             }
@@ -290,7 +300,9 @@ impl HeaderRuleSearch {
                 if Runs::match_exactly(rule.pattern, path)?.is_some() && matches_host(rule.host, place.host) {
                     for field in rule.fields {
                         let field = field?;
-                        if is_representation_field(field.name) {
+                        let is_own = is_representation_field(field.name)
+                            || content_rules.is_success && restricts_caching(&field);
+                        if is_own {
                             fields.add(archive.bytes(), &field);
                         }
                     }

@@ -225,6 +225,37 @@ pub fn is_caching_field(name: &[u8]) -> bool {
 const CACHING_FIELDS: [&[u8]; 6] =
     [b"Cache-Control", b"Edge-Control", b"Expires", b"Pragma", b"Surrogate-Control", b"X-Accel-Expires"];
 
+/// The longest lifetime in seconds that a rule for many paths gives to a page in place of another.
+const LIFETIME_SECONDS_MAX: u64 = 3600;
+
+/// Returns `true` if a `Cache-Control` value lets no cache reuse a response for more than an hour.
+#[must_use]
+pub fn is_short_lived(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').all(|directive| {
+        let mut parts = directive.splitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
+        let name = parts.next().unwrap_or_default();
+        let Some(seconds) = parts.next() else { return !name.eq_ignore_ascii_case(b"immutable") };
+        let is_lifetime = [b"max-age".as_slice(), b"s-maxage", b"stale-while-revalidate"]
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known));
+        // A lifetime that isn't a number may be too long.
+        let seconds =
+            seconds.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(seconds);
+        let seconds = str::from_utf8(seconds).ok().and_then(|seconds| seconds.parse::<u64>().ok());
+        !is_lifetime || seconds.is_some_and(|seconds| seconds <= LIFETIME_SECONDS_MAX)
+    })
+}
+
+/// Returns `true` for a field of a rule for a file that also says how the file is cached under another path: one with the syntax of
+/// `Cache-Control` that lets no cache keep it for long. A lifetime is about the file's own path.
+pub(crate) fn restricts_caching(field: &HeaderField<'_>) -> bool {
+    let is_date = [b"Expires".as_slice(), b"Pragma", b"X-Accel-Expires"].contains(&field.name);
+    field.effect != HeaderEffect::Remove
+        && is_caching_field(field.name)
+        && !is_date
+        && is_short_lived(field.value)
+}
+
 /// Returns `true` for a field, in any letter case, that describes the content that is sent (RFC 9110 §8), such as its media type or
 /// the name under which to save it. A page in place of a missing file isn't that file, so it doesn't take over such fields.
 ///

@@ -362,3 +362,37 @@ fn missing_asset_is_recognized_whatever_follows_its_name() {
     let server = site(&[("img/_wildcard.png", "blank")], &[]);
     assert_eq!(server.get("/img/gone.png/").body, b"blank", "as without the slash");
 }
+
+/// A file with `no-store` was kept for an hour by shared caches under the path of a rule.
+#[test]
+fn captured_path_shows_a_file_as_privately_as_its_own() {
+    // The name has the first digits of the SHA-256 of the content `x`.
+    let script = "app-2d711642b726b044.js";
+    let own = format!("mine/{script}");
+    let mine = format!("/p/{script}");
+    let headers = "/mine/*\n  Cache-Control: private, no-store\n  CDN-Cache-Control: no-store\n\
+         /long/*\n  Cache-Control: max-age=3601\n  CDN-Cache-Control: max-age=86400\n  Expires: Thu, 31 Dec 2099 23:59:59 GMT\n\
+         /mine/404.html\n  Cache-Control: max-age=60\n";
+    let server = site(
+        &[
+            (own.leak(), "x"),
+            ("mine/a.txt", "a"),
+            ("mine/none.html", "none"),
+            ("long/a.txt", "a"),
+            ("_headers", headers),
+            ("_redirects", "/p/* /mine/:splat 200\n/l/* /long/:splat 200\n/n/* /mine/:splat 404\n"),
+        ],
+        &[],
+    );
+    for target in ["/p/a.txt", &mine] {
+        let response = server.get(target);
+        assert_eq!(response.status, 200);
+        assert_eq!(response.field("Cache-Control"), Some("private, no-store"), "{target}");
+        assert_eq!(response.field("CDN-Cache-Control"), Some("no-store"), "{target}");
+    }
+    let long = server.get("/l/a.txt");
+    assert_eq!(long.field("Cache-Control"), Some("public, max-age=3600"), "a lifetime is about the own path");
+    assert_eq!((long.field("CDN-Cache-Control"), long.field("Expires")), (None, None));
+    let error = server.get("/n/none.html");
+    assert_eq!((error.status, error.field("Cache-Control")), (404, Some("no-store")));
+}

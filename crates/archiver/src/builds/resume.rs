@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use cannery_archive::{Archive, Coding, Corrupt, Extent, Origin, Record, RecordKind, split_host};
+use cannery_archive::{Archive, Coding, Corrupt, Extent, Origin, Record, RecordKind};
 use cannery_base::{FileStamp, FileVersion};
 use rayon::prelude::*;
 
+use crate::hosts::site_path::source_path;
 use crate::sources::snapshot::{Bodies, KnownFile, Snapshot};
 use crate::sources::source_facts::Examination;
 
@@ -31,7 +32,7 @@ pub(super) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
                 {
                     let representations = resource.representations().collect::<Result<Vec<_>, _>>()?;
                     let identity = representations.iter().find(|found| found.coding == Coding::Identity);
-                    found.extend(identity.map(|identity| (source_path(key), identity.body)));
+                    found.extend(identity.map(|identity| (source_path(key).into(), identity.body)));
                 }
             }
             _ => {}
@@ -59,17 +60,4 @@ pub(super) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
         files: Arc::new(files.into_iter().collect()),
         archive: Arc::new(archive),
     })
-}
-
-/// Returns the path in the source folder of a file with this key.
-fn source_path(key: &[u8]) -> Box<[u8]> {
-    let (host, path) = split_host(key);
-    let path = path.strip_prefix(b"/").unwrap_or(path);
-    let path = match host {
-        // The site of all hosts below a name begins with a dot in an archive.
-        Some([b'.', host @ ..]) => [b"_hosts/*.", host, b"/", path].concat(),
-        Some(host) => [b"_hosts/", host, b"/", path].concat(),
-        None => path.to_vec(),
-    };
-    path.into()
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use cannery_archive::split_host;
+
 use crate::hosts::host::is_too_deep;
 use crate::hosts::punycode::ascii_host;
 
@@ -77,4 +79,16 @@ fn is_host(name: &str) -> bool {
         plain && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
     };
     name.len() <= 253 && name.split('.').all(is_label)
+}
+
+/// Returns the path in the source folder of a stored key.
+pub(crate) fn source_path(stored: &[u8]) -> Vec<u8> {
+    let (host, key) = split_host(stored);
+    let key = key.strip_prefix(b"/").unwrap_or(key);
+    match host {
+        // Archives have the name of a wildcard host without its asterisk.
+        Some(host) if host.starts_with(b".") => [b"_hosts/*".as_slice(), host, b"/", key].concat(),
+        Some(host) => [b"_hosts", host, key].join(&b'/'),
+        None => key.to_vec(),
+    }
 }

@@ -2,6 +2,7 @@
 
 use cannery_archive::{Archive, Corrupt, Record, RecordKind, Resource, split_host};
 
+use crate::hosts::site_path::source_path;
 use crate::routes::{HostId, Routes};
 
 /// A file of an earlier archive, at a path that this release doesn't have.
@@ -52,16 +53,4 @@ fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
     let Some(name) = name else { return Some(None) };
     let place = routes.hosts.iter().position(|host| host.has_site && host.name.as_bytes() == name)?;
     Some(Some(u32::try_from(place).ok()?))
-}
-
-/// Returns the path in the source folder of a stored key.
-pub(super) fn source_path(stored: &[u8]) -> Vec<u8> {
-    let (host, key) = split_host(stored);
-    let key = key.strip_prefix(b"/").unwrap_or(key);
-    match host {
-        // Archives have the name of a wildcard host without its asterisk.
-        Some(host) if host.starts_with(b".") => [b"_hosts/*".as_slice(), host, b"/", key].concat(),
-        Some(host) => [b"_hosts", host, key].join(&b'/'),
-        None => key.to_vec(),
-    }
 }

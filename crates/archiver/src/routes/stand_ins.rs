@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use cannery_archive::{Key, KeyBuffer, Origin};
-use cannery_site::is_representation_field;
+use cannery_site::{is_representation_field, is_short_lived};
 
 use crate::hosts::site_path::{Site, site_of};
 use crate::properties::caching::{cache_control, cache_kind};
@@ -17,9 +17,6 @@ use crate::rulefiles::headers::{self, HeaderRule, MergedFields};
 use crate::rulefiles::redirects::Action;
 use crate::settings::options::Options;
 use crate::sources::source::{SourceId, Sources};
-
-/// The longest lifetime in seconds that a rule for many paths gives to such a page.
-const LIFETIME_SECONDS_MAX: u64 = 3600;
 
 /// The fields that header rules set for the own files of pages that stand in for other paths.
 #[derive(Default)]
@@ -89,7 +86,7 @@ impl StandIns {
         if options.preview {
             return Some("no-cache");
         }
-        let value = options.cache_control.as_deref().filter(|value| is_short_lived(value));
+        let value = options.cache_control.as_deref().filter(|value| is_short_lived(value.as_bytes()));
         Some(value.unwrap_or_else(|| cache_control(cache_kind(path, media_type), false)))
     }
 }
@@ -122,7 +119,7 @@ fn own_caching(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> Option<
         merged.fields.into_iter().find(|(name, _)| name == "cache-control").map(|(_, value)| value)
     };
     let value = value_of(headers::merge(rules, host, path))?;
-    if is_short_lived(&value) {
+    if is_short_lived(value.as_bytes()) {
         return Some(value);
     }
     value_of(headers::merge_exact(rules, host, path)).filter(|value| !is_immutable(value))
@@ -130,20 +127,6 @@ fn own_caching(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> Option<
 
 fn is_immutable(value: &str) -> bool {
     value.to_ascii_lowercase().contains("immutable")
-}
-
-/// Returns `true` if a `Cache-Control` value lets no cache reuse a response for more than an hour.
-fn is_short_lived(value: &str) -> bool {
-    let is_short = |directive: &str| {
-        let Some((name, seconds)) = directive.split_once('=') else { return true };
-        let is_lifetime = ["max-age", "s-maxage", "stale-while-revalidate"]
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(name.trim()));
-        // A lifetime that isn't a number may be too long.
-        let seconds = seconds.trim().trim_matches('"').parse::<u64>();
-        !is_lifetime || seconds.is_ok_and(|seconds| seconds <= LIFETIME_SECONDS_MAX)
-    };
-    !is_immutable(value) && value.split(',').all(is_short)
 }
 
 /// Returns `true` if a cache may reuse a response without asking.
@@ -165,7 +148,7 @@ mod tests {
         for value in
             ["no-store", "no-cache", "max-age=3600", "private, MAX-AGE=60, s-maxage=\"60\"", "public"]
         {
-            assert!(is_short_lived(value), "{value}");
+            assert!(is_short_lived(value.as_bytes()), "{value}");
         }
         for value in [
             "immutable",
@@ -175,7 +158,7 @@ mod tests {
             "max-age=0, stale-while-revalidate=99999",
             "max-age=99999999999999999999999",
         ] {
-            assert!(!is_short_lived(value), "{value}");
+            assert!(!is_short_lived(value.as_bytes()), "{value}");
         }
     }
 

@@ -21,9 +21,9 @@ use cannery_site::is_immutable;
 use super::InferableNames;
 use super::names::{Digits, Family, Shape, angular_hash, is_base32, is_word_or_date, split};
 use crate::contents::content::Contents;
-use crate::hosts::site_path::canonical;
+use crate::hosts::site_path::{canonical, source_path};
 use crate::releases::previous::Previous;
-use crate::releases::resources::{resources, source_path};
+use crate::releases::resources::resources;
 use crate::settings::error::{Error, PreviousError};
 use crate::sources::source::Sources;
 
