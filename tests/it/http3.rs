@@ -187,6 +187,35 @@ fn access_log_has_no_forged_address() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// A client may name another one only from an address that it has proved to have.
+#[test]
+fn forged_address_is_no_trusted_proxy() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_release(folder.path(), 1);
+    let log = folder.path().join("access.log");
+    let flags = ["--access-log", log.to_str().unwrap(), "--trusted-proxy", "127.0.9.0/24"];
+    let server = start_site(folder.path(), &[&flags[..], &["--trusted-proxy", "unix"]].concat());
+    let fields = |path| [&get(path)[..], &[("x-forwarded-for", "203.0.113.9")]].concat();
+    let lines = || fs::read_to_string(&log).unwrap();
+
+    let mut client = connect(server.read_quic_address());
+    assert_eq!(client.request(&fields("/small.txt")).unwrap().status, 200);
+    client.forge_request("127.0.9.9".parse().unwrap(), &fields("/forged")).unwrap();
+    wait_until("the request is logged", || lines().contains("/forged"));
+    assert!(lines().lines().all(|line| line.starts_with("127.0.0.1 - - [")), "{}", lines());
+
+    // Once the client has answered at that address, it is a proxy.
+    client.rebind("127.0.9.9".parse().unwrap()).unwrap();
+    let end = Instant::now() + TIMEOUT;
+    while !lines().contains("203.0.113.9 - - [") {
+        assert!(Instant::now() < end, "the new address isn't trusted: {}", lines());
+        assert_eq!(client.request(&fields("/moved")).unwrap().status, 404);
+    }
+    let is_of_proxy = |line: &str| line.starts_with("203.0.113.9 - - [");
+    assert!(lines().lines().filter(|line| is_of_proxy(line)).all(|line| line.contains("/moved")));
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn certificate_is_selected_by_name() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! Early data (0-RTT) of HTTP/3: accepted with `--early-data` alone, and only GET and HEAD are answered before the handshake is
 //! done. That no early data is read twice is tested in `crates/secure/tests/quic/early_data.rs`.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -66,4 +67,25 @@ fn other_methods_wait_for_the_handshake() {
     }
     assert!(client.is_early_data_accepted());
     assert_eq!(early_requests(&server), "0");
+}
+
+/// Requests in early data may come from a forged address, which no log may name and no proxy may have.
+#[test]
+fn early_requests_come_from_addresses_that_are_proved() {
+    let folder = tempfile::tempdir().unwrap();
+    for (proxies, client_address) in [("127.0.0.0/8", "203.0.113.9"), ("unix", "127.0.0.1")] {
+        let log = folder.path().join(client_address);
+        let flags = ["--early-data", "--access-log", log.to_str().unwrap(), "--trusted-proxy", proxies];
+        let server = start(&flags);
+        let address = server.read_quic_address();
+        let options = options_with_session(address);
+        let mut client = Client::connect_early(address, &options).unwrap();
+        let fields = [&request("HEAD")[..], &[("x-forwarded-for", "203.0.113.9")]].concat();
+        assert_eq!(client.request(&fields).unwrap().status, 200);
+        assert!(client.is_early_data_accepted());
+        assert_eq!(server.stop(), Some(0));
+        let lines = fs::read_to_string(&log).unwrap();
+        let line = lines.lines().find(|line| line.contains("\"HEAD / HTTP/3.0\"")).unwrap();
+        assert!(line.starts_with(&format!("{client_address} - - [")), "{line}");
+    }
 }
