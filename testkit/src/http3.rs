@@ -12,4 +12,4 @@ pub use frame::{
     CANCEL_PUSH, CONTROL_STREAM, DATA, GOAWAY, HEADERS, MAX_PUSH_ID, SETTINGS, frame, take_frame, varint,
 };
 pub use qpack::{decode, field_section};
-pub use quinn_proto::{Dir, StreamId};
+pub use quinn_proto::{Dir, Side, StreamId};

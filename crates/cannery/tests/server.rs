@@ -6,6 +6,7 @@
 mod support;
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -13,10 +14,12 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cannery::config::{NoticeHandler, Timeouts};
 use cannery::{Error, Request, Response, RunningServer, Server, StartError};
+use cannery_testkit::http1;
 use cannery_testkit::http2::{self, DATA, END_STREAM, HEADERS};
 use cannery_testkit::http3::{self, decode, take_frame};
 
@@ -121,7 +124,7 @@ fn routes(waiting: Receiver<()>, is_waiting: Arc<AtomicBool>) -> Server {
         })
         .blocking_route("GET /thread", |_: &Request<'_>| {
             // Which of them is a matter of chance.
-            std::thread::current()
+            thread::current()
                 .name()
                 .unwrap_or_default()
                 .trim_end_matches(|digit: char| digit.is_ascii_digit())
@@ -494,6 +497,174 @@ fn content_reaches_handlers() {
     assert!(String::from_utf8(invalid.body).unwrap().contains("line 1 column 6"));
 }
 
+/// The time of a request in the tests of uploads.
+const REQUEST_TIME: Duration = Duration::from_secs(3);
+
+/// The steps in which uploads are sent, together longer than [`REQUEST_TIME`]. Each upload takes four of them.
+const STEPS: usize = 30;
+
+/// The rate of uploads. No condition is awaited.
+const STEP: Duration = Duration::from_millis(150);
+
+/// Part of an upload, which has four.
+const PART: [u8; 1000] = [b'x'; 1000];
+
+fn start_with_short_requests() -> Fixture {
+    Fixture::start_with(|server| {
+        server.configure(|config| {
+            config.timeouts = Some(Timeouts { head: REQUEST_TIME, ..Timeouts::default() });
+        })
+    })
+}
+
+/// A connection with several uploads at a time.
+trait Uploads: Sized {
+    fn connect(at: Addresses) -> Self;
+    /// Begins an upload, and returns its number.
+    fn begin(&mut self) -> u64;
+    fn send(&mut self, upload: u64, is_last: bool);
+    fn pause(&mut self);
+    /// Reads the responses, and returns the length of each body.
+    fn finish(&mut self, uploads: &[u64]) -> Vec<usize>;
+    /// Waits until the server ends the connection.
+    fn await_end(self);
+}
+
+impl Uploads for http2::Client<TcpStream> {
+    fn connect(at: Addresses) -> Self {
+        http2::Client::new(TcpStream::connect(at.plain).unwrap())
+    }
+
+    fn begin(&mut self) -> u64 {
+        self.begin_request(&pseudo("POST", "/slow/echo", &[])).unwrap().into()
+    }
+
+    fn send(&mut self, upload: u64, is_last: bool) {
+        self.send_frame(DATA, if is_last { END_STREAM } else { 0 }, upload.try_into().unwrap(), &PART);
+    }
+
+    fn pause(&mut self) {
+        thread::sleep(STEP);
+    }
+
+    fn finish(&mut self, uploads: &[u64]) -> Vec<usize> {
+        let uploads: Vec<u32> = uploads.iter().map(|upload| (*upload).try_into().unwrap()).collect();
+        let responses = self.receive_all(&uploads, "POST").unwrap();
+        responses.into_iter().map(|response| response.body.len()).collect()
+    }
+
+    fn await_end(mut self) {
+        while self.receive_frame().unwrap().kind != http2::GOAWAY {}
+    }
+}
+
+impl Uploads for http3::Client {
+    fn connect(at: Addresses) -> Self {
+        http3::Client::connect(at.quic).unwrap()
+    }
+
+    fn begin(&mut self) -> u64 {
+        let mut fields = pseudo("POST", "/slow/echo", &[]);
+        fields[1].1 = "https";
+        self.begin_request(&fields).index()
+    }
+
+    fn send(&mut self, upload: u64, is_last: bool) {
+        let stream = stream_of_client(upload);
+        http3::Client::send(self, stream, &http3::frame(http3::DATA, &PART));
+        if is_last {
+            http3::Client::finish(self, stream);
+        }
+    }
+
+    fn pause(&mut self) {
+        let end = Instant::now() + STEP;
+        self.acknowledge_while(|| Instant::now() < end).unwrap();
+    }
+
+    fn finish(&mut self, uploads: &[u64]) -> Vec<usize> {
+        let receive = |upload: &u64| self.receive(stream_of_client(*upload), "POST").unwrap().body.len();
+        uploads.iter().map(receive).collect()
+    }
+
+    fn await_end(mut self) {
+        let _ = self.await_close_or_reset();
+    }
+}
+
+fn stream_of_client(number: u64) -> http3::StreamId {
+    http3::StreamId::new(http3::Side::Client, http3::Dir::Bi, number)
+}
+
+/// At each time, some uploads aren't complete, but none for long.
+fn check_overlapping_uploads<C: Uploads>(at: Addresses) {
+    let mut client = C::connect(at);
+    let mut open: VecDeque<(u64, usize)> = VecDeque::new();
+    for _ in 0..STEPS {
+        open.push_back((client.begin(), 0));
+        for (upload, parts) in &mut open {
+            *parts += 1;
+            client.send(*upload, *parts == 4);
+        }
+        if let Some((upload, _)) = open.pop_front_if(|(_, parts)| *parts == 4) {
+            assert_eq!(client.finish(&[upload]), [4 * PART.len()]);
+        }
+        client.pause();
+    }
+}
+
+/// An upload that doesn't end, among others that do. Only its own connection ends, after the others have been answered.
+fn check_stalled_upload<C: Uploads>(at: Addresses) {
+    let mut client = C::connect(at);
+    let stalled = client.begin();
+    client.send(stalled, false);
+    let others = [client.begin(), client.begin()];
+    for upload in others {
+        client.send(upload, false);
+        client.send(upload, true);
+    }
+    assert_eq!(client.finish(&others), [2 * PART.len(); 2]);
+    client.await_end();
+}
+
+/// Sends pipelined uploads, with the border between two of them within a step.
+fn check_pipelined_uploads(address: SocketAddr) {
+    const UPLOADS: usize = 8;
+    let upload =
+        [b"POST /slow/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n".as_slice(), &PART].concat();
+    let all = upload.repeat(UPLOADS);
+    let mut client = http1::Client::new(TcpStream::connect(address).unwrap());
+    for part in all.chunks(all.len() / STEPS) {
+        client.send(part).unwrap();
+        thread::sleep(STEP);
+    }
+    for _ in 0..UPLOADS {
+        let response = client.receive("POST").unwrap();
+        assert_eq!((response.status, response.body.len()), (200, PART.len()));
+    }
+}
+
+fn check_stalled_pipelined_upload(address: SocketAddr) {
+    let upload = b"POST /slow/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+    let received = exchange(address, &[upload.as_slice(), &upload[..upload.len() - 1]].concat());
+    assert_eq!(received.matches("HTTP/1.1 200 ").count(), 1, "{received}");
+}
+
+/// Each upload has its own time: neither many that overlap nor one that stalls end others.
+#[test]
+fn uploads_are_late_by_their_own_age() {
+    let fixture = start_with_short_requests();
+    let at = fixture.at;
+    thread::scope(|scope| {
+        scope.spawn(|| check_pipelined_uploads(at.plain));
+        scope.spawn(|| check_stalled_pipelined_upload(at.plain));
+        scope.spawn(|| check_overlapping_uploads::<http2::Client<TcpStream>>(at));
+        scope.spawn(|| check_stalled_upload::<http2::Client<TcpStream>>(at));
+        scope.spawn(|| check_overlapping_uploads::<http3::Client>(at));
+        scope.spawn(|| check_stalled_upload::<http3::Client>(at));
+    });
+}
+
 #[test]
 fn failures_of_handlers_are_reported_and_end_no_connection() {
     let fixture = Fixture::start();
@@ -522,7 +693,7 @@ fn await_condition(holds: impl Fn() -> bool) {
         if holds() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     panic!("the condition does not hold");
 }
@@ -543,7 +714,7 @@ fn bodies_are_streamed() {
 fn handlers_that_wait_delay_no_other_request() {
     let fixture = Fixture::start_with(|server| server.threads(NonZeroUsize::MIN));
     let answered = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let at = fixture.at;
         let answered = &answered;
         let waiting = scope.spawn(move || {
@@ -602,7 +773,7 @@ fn clients_may_leave_at_any_time() {
 fn responses_in_flight_are_completed_when_the_server_stops() {
     let mut fixture = Fixture::start();
     let at = fixture.at;
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let waiting = scope.spawn(move || over_http1(at.plain, "GET", "/wait", &[], b"").body);
         await_condition(|| fixture.is_waiting.load(Ordering::SeqCst));
         let server = fixture.server.take().unwrap();
@@ -631,7 +802,7 @@ fn handlers_that_take_too_long_are_replaced() {
 
 fn never_returns(_: &Request<'_>) -> &'static str {
     loop {
-        std::thread::park();
+        thread::park();
     }
 }
 
@@ -640,7 +811,7 @@ fn stop(mut fixture: Fixture) {
     let server = fixture.server.take().unwrap();
     server.stop_handle().stop();
     let (ended, end) = channel();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         server.wait();
         ended.send(()).unwrap();
     });

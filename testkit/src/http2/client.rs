@@ -179,6 +179,17 @@ impl<S: Read + Write> Client<S> {
         self.write(HEADERS, END_STREAM | END_HEADERS, id, &field_block(fields)).map(|()| id)
     }
 
+    /// Sends the head of a request, of which content may follow. Returns its stream.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server has closed the connection.
+    pub fn begin_request<N: AsRef<str>>(&mut self, fields: &[(N, N)]) -> io::Result<u32> {
+        let id = self.next_stream;
+        self.next_stream += 2;
+        self.write(HEADERS, END_HEADERS, id, &field_block(fields)).map(|()| id)
+    }
+
     /// Reads the response to a request with this method on a stream. No frame of another stream may arrive.
     ///
     /// # Errors
