@@ -53,7 +53,7 @@ struct Target {
     quic: SocketAddr,
 }
 
-/// What an attacker leaves open.
+/// A connection that an attacker leaves open.
 #[allow(clippy::large_enum_variant, reason = "there are few")]
 enum Held {
     Quic(Client),

@@ -109,14 +109,14 @@ pub(super) struct Successor {
     ready: ReadyPipe,
 }
 
-/// The pipe on which a new program says that it is ready. Nobody else can write to it.
+/// The pipe on which a new program says that it is ready. No other process can write to it.
 #[derive(Debug)]
 pub(super) struct ReadyPipe(PipeReader);
 
 impl ReadyPipe {
     /// Takes the message, if it has arrived and wasn't taken before.
     fn take_message(&mut self) -> bool {
-        // Without a message, reading would block, or there is nobody who could write.
+        // Without a message, reading would block, or returns nothing because the program has exited.
         self.0.read(&mut [0; 1]).is_ok_and(|bytes| bytes == READY.len())
     }
 }
