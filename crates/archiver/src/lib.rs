@@ -1,32 +1,33 @@
 //! Compiles a source folder into an archive.
 //!
-//! [`compile`] builds once, into a file; a [`Compiler`] builds again and again, into memory, or on disk if the archive is
-//! large. Both run the same pipeline, in which we give each step a line. It never prints, and the archive doesn't depend on
-//! threads, clocks or the order of directory entries.
+//! [`compile`] builds once, into a file. A [`Compiler`] is meant for folders that are being edited: it builds again and
+//! again, into memory, or on disk if the archive is large. Both run the pipeline in `build` below, which has about a line
+//! for each step. This crate never prints, and the archive doesn't depend on threads, clocks or the order of directory
+//! entries.
 
 #![forbid(unsafe_code)]
 
-// Each module imports only modules that follow it.
+// The rooms, from the outermost to the innermost: a module may only import from modules further down.
 
-// Converts an archive of kawipiko.
+// Converts kawipiko archives.
 mod import;
 
-// Runs of the pipeline, once or again and again.
+// Runs the pipeline, either once or again and again.
 mod builds;
 
 // Link checker.
 mod links;
 
-// The records of the archive: routes and response heads.
+// Archive records: routes and response heads.
 mod records;
 
 // Files of earlier releases.
 mod releases;
 
-// The answer to each path.
+// Decides what answers each path.
 mod routes;
 
-// Contents: read, compressed, stored once.
+// Reads, compresses and stores contents. Equal contents are stored once.
 mod contents;
 
 // Source files.
@@ -38,22 +39,22 @@ mod destination;
 // Options, effort, cancellation, errors.
 mod settings;
 
-// Reads archives of kawipiko.
+// kawipiko archive reader.
 mod kawipiko;
 
-// The grammar of `_redirects` and `_headers`.
+// Parsers for `_redirects` and `_headers`.
 mod rulefiles;
 
-// Which files there are.
+// Walks the source folder and decides which files belong to the site.
 mod tree;
 
-// Names of hosts.
+// Host names.
 mod hosts;
 
-// Properties of a file.
+// Properties of single files, for example their media type.
 mod properties;
 
-// Shared by all rooms.
+// Helpers for all of the above.
 mod ground;
 
 pub use builds::changes::{BuiltFiles, Change};
@@ -111,10 +112,10 @@ use crate::sources::source_facts::SourceFacts;
 
 /// Compiles the folder `options.sources` into the archive `options.archive`.
 ///
-/// The archive is replaced as a whole or not at all: after an error, the old one is unchanged.
+/// The archive is replaced as a whole or not at all: if the build fails, the old archive stays as it is.
 ///
 /// # Errors
-/// See [`Error`]. Each error names the path concerned.
+/// See [`Error`]. Each error names the path that caused it.
 pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
     Ok(build(options, None, progress)?.report)
 }
@@ -124,19 +125,19 @@ pub(crate) struct Built {
     file: File,
     report: Report,
     sources: Sources,
-    /// By source file, if the caches store them.
+    /// One entry per source file. Empty if the caches don't store any.
     known: Vec<(FileStamp, SourceFacts)>,
-    /// The bodies of the archive.
+    /// The bodies in the archive, which the next build may copy.
     bodies: Bodies,
-    /// Number of compressed contents that a quick build did without.
+    /// Number of compressed contents that were left to a later build, because this was a quick one.
     deferred: u64,
-    /// Whether a page of the folder answers `/`.
+    /// Whether one of the folder's own pages answers `/`.
     has_start_page: bool,
-    /// The routes, which take a while to drop.
+    /// The caller drops these in the background: with many routes, it takes a while.
     routes: Routes,
 }
 
-/// Builds into the archive of the options, or into a file without a name if the build is one of a session.
+/// Runs the pipeline. Without a session, the archive replaces `options.archive`; with one, it's written to an unnamed file.
 pub(crate) fn build(
     options: &Options,
     mut session: Option<&mut Session<'_>>,
@@ -146,6 +147,7 @@ pub(crate) fn build(
     let mut previous = Previous::open(options)?;
     let serial = previous.serial(options);
     let mut stopwatch = Stopwatch::new(progress);
+
     let destination = match &session {
         None => Destination::Path(Staging::beside(&options.archive)?),
         Some(session) => Destination::Memory(session.space.clone()),
@@ -154,11 +156,14 @@ pub(crate) fn build(
     stopwatch.stage(Stage::Walk, None);
     let (mut sources, mut report) = prepare::sources(options, &destination, session.as_deref_mut())?;
 
+    // Plan the routes before anything is hashed or compressed: many mistakes in a site show up here already.
     stopwatch.stage(Stage::Route, None);
     let mut routes = routes::plan(&sources, options);
     rules::add(&mut routes, &mut sources, options)?;
     let mut header_rules = header_rules::parse(&mut routes, &sources)?;
     content_encoding::find(&mut routes, &mut sources, &mut header_rules)?;
+
+    // From here on, the build either fails with all errors it has found so far, or only adds warnings.
     report.diagnostics.append(&mut routes.diagnostics);
     report.diagnostics.append(&mut previous.notes);
     report.diagnostics.append(&mut suspects::find(&sources, options));
@@ -166,26 +171,33 @@ pub(crate) fn build(
     if report.errors() > 0 {
         return Err(Error::Sources { path: destination.path().to_owned(), report: Box::new(report) });
     }
-    // A listing isn't one.
+
+    // We ask before listings are added, because a generated listing isn't a start page that the folder could lose.
     let has_start_page = routes.has_start_page();
+
     if options.include_folder_listing {
         let mut single = Listings::default();
         let listings = session.as_mut().map_or(&mut single, |session| &mut session.listings);
         report.generated = listing::add(&mut routes, &mut sources, options, listings);
     }
+
+    // A program may be replacing the whole folder right now. It's better to keep the last archive than to publish half a site.
     let may_be_unfinished = session.as_ref().is_some_and(|session| session.may_be_unfinished);
     prepare::check_unfinished(options, &sources, has_start_page, may_be_unfinished)?;
     prepare::check_start_page(options, &sources, &routes)?;
 
     stopwatch.stage(Stage::Read, Some(sources.len() as u64));
+    // Read and hash each source. Contents that need no compression are stored right away.
     let earlier = session.as_ref().and_then(|session| session.earlier.snapshot.clone());
     let mut store = Store::begin(destination, options.format, earlier, sources.bytes())?;
+
     let effort = session.as_ref().map_or(Effort::Full, |session| session.effort);
     let cancel = session.as_ref().map_or_else(CancelFlag::default, |session| session.cancel.clone());
     let caches = match session {
         None => Caches::Disk(DiskCaches::open(options)?),
         Some(session) => Caches::Memory { earlier: session.earlier.clone(), results: session.results },
     };
+
     let reading = Reading {
         options,
         sources: &sources,
@@ -195,11 +207,15 @@ pub(crate) fn build(
         progress,
     };
     let mut read = reading.run(&mut store)?;
+
+    // Some file names contain a hash of the content. We mark those as immutable, so that browsers need not ask again.
     let names = InferableNames::with_rules(options, &routes, &header_rules);
     bundles::unmark_entries(names, &sources, &mut read.contents);
     let mut remarks = immutable::mark(options, &sources, &mut read.contents)?;
     let mut evidence = Evidence::find(&sources, &read.contents, &previous, names)?;
     remarks.append(&mut bundles::mark(names, &sources, &mut evidence, &mut read.contents)?);
+
+    // Unreadable files are collected, so that one error can list all of them.
     sources.check_unreadable()?;
     report.diagnostics.append(&mut remarks);
     read::store_hidden(&routes.hidden, &sources, &mut read.contents, &mut store)?;
@@ -208,11 +224,15 @@ pub(crate) fn build(
         Encoding { options, sources: &sources, caches: &caches, effort, cancel: &cancel, progress };
     stopwatch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
     let tally = encoding.run(&mut read.contents, &mut store)?;
+
+    // Files of earlier releases that open pages may still request. They're read from the previous archive.
     let (skip_rules, _) = prepare::skip_rules(options)?;
     let selection = Selection { routes: &routes, evidence: &evidence, names, skip_rules: &skip_rules };
     let carried = Carryover::store(&previous, &selection, &mut store)?;
     report.diagnostics.extend(carried.note());
 
+    // All bodies are stored, so only small records follow. If they may not fit, the store switches to the
+    // 64-bit format now, while it still can.
     stopwatch.stage(Stage::Write, Some(routes.paths.len() as u64));
     let (bytes, records) = emit::bound(&routes, &sources, options);
     let (carried_bytes, carried_records) = carried.bound();
@@ -221,6 +241,8 @@ pub(crate) fn build(
     let (mut writer, destination, body_ids) = store.into_parts()?;
     let archive = destination.path().to_owned();
     let write_error = || Error::write(&archive);
+
+    // Routes and response heads refer to the bodies by their IDs, so they come last.
     let stand_ins = StandIns::find(&sources, &routes, &header_rules);
     let emission = Emission::new(
         options,
@@ -231,7 +253,7 @@ pub(crate) fn build(
     );
     let emitted = emission.run(&mut writer, &carried, progress).map_err(write_error())?;
 
-    // The manifest holds the report, as far as it is known.
+    // The manifest contains the report, as far as we know it by now.
     report.add_counts(&Results {
         sources: &sources,
         routes: &routes,
@@ -246,19 +268,22 @@ pub(crate) fn build(
     writer.set_serial(serial);
 
     let bodies = Bodies::new(body_ids, writer.body_extents());
+
     if options.exclude_slash_redirects {
         writer.disable_slash_redirects();
     }
+    // The last chance to cancel before the archive becomes valid.
     cancel.check()?;
     let (file, facts) = writer.finish().map_err(write_error())?;
     report.add_archive(&facts);
     report.diagnostics.append(&mut routes.diagnostics);
 
+    // The link checker looks up paths in the finished archive, just like the server will. A quick build leaves this out.
     if options.check_links != LinkCheck::Off && effort == Effort::Full {
         let links = Links::open(options, &sources, &routes, destination.open(&file)?);
         stopwatch.stage(Stage::Links, Some(links.file_count()));
         let mut found = links.check(progress)?;
-        // A name with pages was reported.
+        // If a name has several pages, `left_out` has reported it already. Don't report each link to it again.
         let known: HashSet<String> = report.files_with(left_out::PAGES_LEFT_OUT);
         found.retain(|diagnostic| diagnostic.code != "linked-left-out" || !known.contains(&diagnostic.file));
         report.diagnostics.append(&mut found);
@@ -272,7 +297,7 @@ pub(crate) fn build(
     if let Destination::Path(_) = destination {
         report.diagnostics.extend(replaced::note(options, &routes));
     }
-    // About this machine, and not about the folder, so it is no error for `--strict`.
+    // This warning is about the machine, not about the folder, so `--strict` doesn't turn it into an error.
     report.diagnostics.extend(destination.warning());
     destination.publish(&file)?;
     report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);

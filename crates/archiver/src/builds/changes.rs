@@ -1,4 +1,4 @@
-//! Files that differ between two builds of a compiler.
+//! Compares the source files of two builds.
 
 use std::sync::Arc;
 
@@ -6,28 +6,28 @@ use cannery_base::FileStamp;
 
 use crate::sources::snapshot::{KnownFile, KnownFiles};
 
-/// The files of a build in memory, for comparisons with other builds. Clones share their memory.
+/// Source files of a build in memory, for comparing it with other builds. Clones are cheap.
 #[derive(Clone)]
 pub struct BuiltFiles(pub(super) Arc<KnownFiles>);
 
 /// A file that differs between two builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The path relative to the source folder. Bytes that aren't UTF-8 are replaced with U+FFFD.
+    /// The path relative to the source folder. Invalid UTF-8 is replaced with U+FFFD.
     pub path: String,
-    /// Length in bytes before, or `None` if the file is new.
+    /// Length in bytes in the older build, or `None` if the file is new.
     pub bytes_before: Option<u64>,
-    /// Length in bytes now, or `None` if the file was removed.
+    /// Length in bytes in the newer build, or `None` if the file was removed.
     pub bytes_after: Option<u64>,
 }
 
 impl BuiltFiles {
-    /// Returns the paths of all files, relative to the source folder, and their stamps, in any order.
+    /// Returns all files as paths relative to the source folder, with their stamps, in arbitrary order.
     pub fn stamps(&self) -> impl Iterator<Item = (&[u8], &FileStamp)> {
         self.0.iter().map(|(path, file)| (&**path, &file.stamp))
     }
 
-    /// Returns the files that differ from those of another build of the same compiler, sorted by path.
+    /// Returns the files that have been added, modified or removed since another build by the same compiler, sorted by path.
     #[must_use]
     pub fn changes_since(&self, before: &BuiltFiles) -> Vec<Change> {
         let differing = self.0.iter().filter_map(|(path, new)| {

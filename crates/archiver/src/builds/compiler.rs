@@ -1,8 +1,8 @@
-//! Compiles a folder that is being edited again and again, each time into memory, or on disk if the archive is large.
+//! Compiles a folder that is being edited, again and again, each time into memory or, if the archive is large, on disk.
 //!
-//! Only changed files are read and compressed: everything else comes from the last build. An editor may be writing at any
-//! time, so a file that changes or vanishes during a build is no error. The build reads it again, or takes its last version
-//! and reports the folder as unsettled; it never publishes half-written content.
+//! Only changed files are read and compressed: everything else comes from the last build. Editors may write at any time, so
+//! it isn't an error if a file changes or vanishes during a build. In this case, the build reads it again, or takes its last
+//! version and reports the folder as unsettled. Half-written content is never published.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -31,27 +31,27 @@ use crate::sources::snapshot::{Earlier, KnownFile, Snapshot};
 use crate::sources::unreadable::UnreadableFiles;
 use crate::sources::writers;
 
-/// Maximum number of attempts of a build in which files vanish, or don't settle.
+/// Maximum number of attempts for one build, if files vanish or don't settle.
 const ATTEMPTS_MAX: u32 = 20;
 
-/// Pause between two attempts.
+/// Pause between attempts.
 const ATTEMPT_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A file that is still being written after this time is read as it is.
+/// After this time, we read a file even if it's still being written. Log files, for example, never settle.
 const HELD_BACK_MAX: Duration = Duration::from_secs(2);
 
-/// A folder that has lost its start page, or most of its files, is taken as it is after this time.
+/// After this time, we accept that a folder has lost its start page or most of its files.
 const UNFINISHED_MAX: Duration = Duration::from_secs(2);
 
 /// Compiles one folder again and again.
 ///
-/// Builds may run at the same time on several threads. The caches of the options aren't used, and contents are always
-/// stored uncompressed too.
+/// Several threads may build at the same time. The on-disk caches of the options aren't used. Every content is also stored
+/// uncompressed, so that the next build can copy it.
 pub struct Compiler {
     options: Options,
-    /// For large archives.
+    /// Holds archives that are too large for memory.
     directory: Arc<TemporaryDirectory>,
-    /// A larger archive is on disk.
+    /// Archives up to this size are in memory.
     memory_archive_bytes_max: u64,
     started: AtomicU64,
     results: MemoryCache,
@@ -60,14 +60,14 @@ pub struct Compiler {
     unreadable: UnreadableFiles,
 }
 
-/// The finished builds, as far as the next one needs them.
+/// Facts about finished builds that the next build needs.
 #[derive(Default)]
 struct History {
-    /// The finished build that started last.
+    /// Of all finished builds, the one that started last.
     last: Option<Arc<Snapshot>>,
-    /// Files that are being written, and since when.
+    /// Files that are being written, with the time when we first noticed.
     unsettled: BTreeMap<Box<[u8]>, Instant>,
-    /// Since when the folder lacks its start page, or most of its files.
+    /// Set while the folder lacks its start page or most of its files.
     unfinished_since: Option<Instant>,
 }
 
@@ -76,7 +76,7 @@ struct History {
 pub struct Build {
     /// Builds are numbered in the order in which they start, from 1.
     pub number: u64,
-    /// The archive, in memory or on disk. No process can change one in memory, and no other user one on disk.
+    /// The archive, in memory or on disk. In memory, no process can change it; on disk, no other user can.
     pub archive: File,
     /// The report.
     pub report: Report,
@@ -84,12 +84,13 @@ pub struct Build {
     pub files: BuiltFiles,
     /// Number of compressed contents that a [`Effort::Quick`] build did without.
     pub deferred: u64,
-    /// Files that are being written, sorted: the archive has their last versions, or doesn't have them. Build again soon.
+    /// Files that are being written, sorted. The archive has their last versions, or lacks them if they are new. Callers should
+    /// build again soon.
     pub unsettled: Vec<String>,
 }
 
 impl Compiler {
-    /// Creates a compiler for the folder of these options. Large archives are in the temporary directory of the environment.
+    /// Creates a compiler for the folder in `options`. Large archives will be in the temporary directory from the environment.
     #[must_use]
     pub fn new(mut options: Options) -> Compiler {
         options.encoders.insert(Encoder::Identity);
@@ -107,21 +108,22 @@ impl Compiler {
         }
     }
 
-    /// Lets large archives be in this directory.
+    /// Puts large archives into this directory instead.
     #[must_use]
     pub fn with_temporary_directory(self, directory: TemporaryDirectory) -> Compiler {
         Compiler { directory: Arc::new(directory), ..self }
     }
 
-    /// Starts from the last archive of another compiler of this folder, which has ended: files that are being replaced or written
-    /// keep the versions that it has.
+    /// Starts from the last archive of another process that compiled this folder. While files are being replaced or written,
+    /// the next build takes the versions in that archive.
     ///
     /// # Errors
-    /// The archive can't be opened or is damaged. The compiler then starts without it.
+    /// The archive can't be opened or is damaged. The compiler then starts from scratch.
     pub fn resume(&self, archive: &File) -> Result<(), Error> {
         let failed = |source| Error::ReadBack { path: self.options.sources.clone(), source };
         let archive = Archive::from_file(archive, Loading::Mapped).map_err(failed)?;
         let snapshot = resume::snapshot(archive).map_err(|corrupt| failed(OpenError::Corrupt(corrupt)))?;
+        // A build may have finished meanwhile. It knows more than the old archive.
         let mut history = self.history();
         if history.last.is_none() {
             history.last = Some(Arc::new(snapshot));
@@ -130,10 +132,10 @@ impl Compiler {
     }
 
     /// Compiles the folder into memory, or on disk if the archive is larger than [`MEMORY_ARCHIVE_BYTES_MAX`]. If the disk
-    /// can't be written, it is in memory too, and the report has a warning.
+    /// can't be written, a large archive is in memory too, and the report has a warning.
     ///
     /// # Errors
-    /// See [`Error`]. A canceled build returns [`Error::Canceled`]; what it has compressed is kept for the next one.
+    /// See [`Error`]. A canceled build returns [`Error::Canceled`]. Contents that it has compressed are kept for the next build.
     pub fn build(
         &self,
         effort: Effort,
@@ -146,6 +148,7 @@ impl Compiler {
         let mut space = Space::new(Arc::clone(&self.directory), self.memory_archive_bytes_max);
 
         loop {
+            // Everything that an attempt starts from must be current, because another thread may have finished a build.
             let snapshot = self.history().last.clone();
             let mut session = Session {
                 effort,
@@ -166,26 +169,28 @@ impl Compiler {
                     *self.listings() = listings.finish();
                     return self.finish(number, built, earlier, unreliable);
                 }
-                // The disk is full, for example.
+                // For example, the disk is full. Try the same in memory. This doesn't count as an attempt.
                 Err(Error::Write { path, source: WriteError::Io(error) }) if path == space.directory() => {
                     space.abandon_disk(&error);
                     continue;
                 }
-                // At once: the next attempt is made without them.
+                // No need to wait: the next attempt leaves these files out.
                 Err(Error::Unreadable { .. }) if attempts < ATTEMPTS_MAX => {
                     attempts += 1;
                     cancel.check()?;
                     continue;
                 }
+                // Keep the last archive for now. `may_be_unfinished` will be false once the folder has stayed like this for a while.
                 Err(error) if error.is_unfinished() => {
                     self.history().unfinished_since.get_or_insert_with(Instant::now);
                     return Err(error);
                 }
+                // A file changed or vanished while we read it. Hold it back in the next attempt.
                 Err(error) if error.is_transient() && attempts < ATTEMPTS_MAX => {
                     unreliable.extend(self.path_of(&error));
                 }
                 Err(error) => {
-                    // A folder with another fault isn't empty. A canceled build may not have seen it.
+                    // Any other error means that the folder isn't empty, so the clock starts again. A canceled build can't tell.
                     if !matches!(error, Error::Canceled) {
                         self.history().unfinished_since = None;
                     }
@@ -205,7 +210,7 @@ impl Compiler {
         Some(path.strip_prefix(&self.options.sources).ok()?.as_os_str().as_bytes().into())
     }
 
-    /// Returns `true` unless the folder has been incomplete for long enough to be meant so.
+    /// Returns `true` unless the folder has been incomplete for so long that it's probably intended.
     fn may_be_unfinished(&self) -> bool {
         self.history().unfinished_since.is_none_or(|since| since.elapsed() < UNFINISHED_MAX)
     }
@@ -217,7 +222,7 @@ impl Compiler {
         overdue.map(|(path, _)| path.clone()).collect()
     }
 
-    /// Records a finished build, and returns it.
+    /// Records a finished build and returns it.
     fn finish(
         &self,
         number: u64,
@@ -228,12 +233,14 @@ impl Compiler {
         let Built { file: archive, report, mut sources, known, bodies, deferred, has_start_page, routes } =
             built;
         let read_back = |source| Error::ReadBack { path: self.options.sources.clone(), source };
+
         let now = SystemTime::now();
         let files = (0..).zip(&sources.files).zip(known).map(|((id, file), (stamp, facts))| {
             let is_settled = !writers::is_recent(&stamp, now);
             let coding = sources.precompressed.get(&id).map(|precompressed| precompressed.coding);
             (file.path.clone(), KnownFile { stamp, facts, is_settled, coding })
         });
+
         let files = Arc::new(files.collect());
         let snapshot = Arc::new(Snapshot {
             number,
@@ -244,6 +251,7 @@ impl Compiler {
             source_bytes: sources.bytes(),
         });
 
+        // Files that stay unsettled keep the time when we first saw them that way, so that they become overdue at some point.
         let unsettled = std::mem::take(&mut sources.unsettled);
         let mut unsettled = unsettled.into_inner().unwrap_or_else(PoisonError::into_inner);
         unsettled.extend(unreliable);
@@ -252,14 +260,15 @@ impl Compiler {
         for path in &unsettled {
             history.unsettled.entry(path.clone()).or_insert_with(Instant::now);
         }
-        // A build that has started later may have finished before.
+        // Builds may overtake each other. Only the one that started last should be the base of the next build.
         if history.last.as_ref().is_none_or(|last| last.number < number) {
             self.results.settle(&snapshot);
             history.last = Some(snapshot);
             history.unfinished_since = None;
         }
         drop(history);
-        // The caller need not wait until the archive of the last build is unmapped.
+
+        // Dropping these unmaps the archive of the last build, which may take a while. The caller shouldn't have to wait.
         drop_in_background((earlier, sources, routes));
 
         let unsettled = unsettled.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
@@ -267,19 +276,19 @@ impl Compiler {
     }
 
     fn listings(&self) -> MutexGuard<'_, Listings> {
-        // A set is replaced as a whole.
+        // A poisoned lock is harmless, because the listings are always replaced as a whole.
         self.listings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn history(&self) -> MutexGuard<'_, History> {
-        // Each change is complete, even if another thread has panicked.
+        // A poisoned lock is harmless, because each update leaves a consistent history.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Drops values in another thread.
+/// Drops values on another thread.
 fn drop_in_background<T: Send + 'static>(values: T) {
-    // Without a thread, they are dropped here.
+    // If the thread can't be spawned, they are dropped right here.
     let _ = std::thread::Builder::new().name("drop".into()).spawn(move || drop(values));
 }
 

@@ -1,4 +1,4 @@
-//! Names whose changes may change a build, for programs that follow the source folder.
+//! Tells programs that follow a source folder which changes may affect a build.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,45 +10,45 @@ use crate::settings::options::Options;
 use crate::tree::boundary::{Boundary, LinksOut};
 use crate::tree::skip::SkipRules;
 
-/// The names of a source folder whose changes may change a build, for programs that follow the folder.
+/// Decides whether a change in a source folder may affect a build.
 #[derive(Debug)]
 pub struct FollowedNames {
     rules: SkipRules,
     root: PathBuf,
     links_out: LinksOut,
-    /// The boundary of the folder that had this ID.
+    /// The boundary, cached for the folder with this ID.
     boundary: Mutex<Option<(FolderId, Arc<Boundary>)>>,
 }
 
-/// Device and inode of a folder.
+/// Device and inode.
 type FolderId = (u64, u64);
 
 impl FollowedNames {
-    /// Returns the names in the folder of these options. The ignore file isn't read, because it may change.
+    /// Returns the names for the folder in `options`. The ignore file isn't read, because it may change at any time.
     #[must_use]
     pub fn of(options: &Options) -> FollowedNames {
         let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
         for pattern in &options.ignore {
-            // The build reports an invalid pattern.
+            // The build will report invalid patterns.
             let _ = rules.add_pattern(pattern);
         }
         let (root, links_out) = (options.sources.clone(), options.links_out);
         FollowedNames { rules, root, links_out, boundary: Mutex::default() }
     }
 
-    /// Returns `true` if a change of this path, relative to the folder, may change a build.
+    /// Returns `true` if a change to this path, relative to the folder, may affect a build.
     #[must_use]
     pub fn contain(&self, path: &Path, is_folder: bool) -> bool {
         self.rules.may_matter(path, is_folder)
     }
 
-    /// Returns `true` if a build follows a link to `target`.
+    /// Returns `true` if builds follow a link to `target`.
     #[must_use]
     pub fn admit(&self, link: &Path, target: &Metadata) -> bool {
         self.boundary().is_ok_and(|boundary| boundary.admits(link, target, true))
     }
 
-    /// Returns the boundary of the folder, which may have been exchanged for another one since the last call.
+    /// Returns the boundary of the folder. The folder may have been replaced since the last call.
     fn boundary(&self) -> io::Result<Arc<Boundary>> {
         let found = fs::metadata(&self.root)?;
         let identity = (found.dev(), found.ino());
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// Each scan resolved all folders above the root again, for each link.
+    /// Regression test: each scan used to resolve all parents of the root for every link.
     #[test]
     fn boundary_of_followed_names_is_found_once_per_folder() {
         let folder = tempfile::tempdir().unwrap();
@@ -81,10 +81,12 @@ mod tests {
         }
         symlink("../other/a", root.join("out")).unwrap();
         symlink("a", root.join("in")).unwrap();
+
         let mut options = Options::new(&root, "");
         options.links_out = LinksOut::LeftOut;
         options.ignore.push("*.psd".to_owned());
         let names = FollowedNames::of(&options);
+
         assert!(names.contain(Path::new("a"), false) && !names.contain(Path::new("a.psd"), false));
         let admits = |name: &str| {
             let link = root.join(name);

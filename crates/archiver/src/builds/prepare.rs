@@ -1,4 +1,4 @@
-//! Source files of a build: the walk of the source folder, except files that the build itself writes.
+//! Lists the source files of a build: walks the source folder and leaves out files that the build itself writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -26,14 +26,15 @@ use crate::tree::skip::{IGNORE_FILE, SkipRules};
 use crate::tree::sparse;
 use crate::tree::walk::{SourceFile, Walked, walk};
 
-/// Lists the source folder.
+/// Walks the source folder. Returns its files, and a report that has only the remarks about them so far.
 pub(crate) fn sources(
     options: &Options,
     destination: &Destination,
     session: Option<&mut Session<'_>>,
 ) -> Result<(Sources, Report), Error> {
     let (rules, mut diagnostics) = skip_rules(options)?;
-    // Before the walk: if the folder is exchanged for another one, its files don't count as those of the other.
+
+    // We open the root before the walk. If another folder takes its place meanwhile, we won't read that one by mistake.
     let confinement = Confinement::of(&options.sources, options.links_out);
     let list = || walk(&options.sources, &rules, options.links_out);
     let mut walked = match &session {
@@ -41,12 +42,15 @@ pub(crate) fn sources(
         None => list()?,
     };
     diagnostics.append(&mut walked.diagnostics);
+
     if !options.allow_sparse {
         let severity = if session.is_some() { Severity::Warning } else { Severity::Error };
         diagnostics.append(&mut leave_out_sparse(&options.sources, &mut walked, severity));
     }
 
     let own = OwnFiles::of(options, destination);
+
+    // The archive and the caches may be in the source folder. We must not pack them into the next archive.
     let mut cached: BTreeMap<&Path, u64> = BTreeMap::new();
     walked.files.retain(|file| {
         if own.is_archive(file) {
@@ -58,7 +62,7 @@ pub(crate) fn sources(
         *cached.entry(cache).or_default() += 1;
         false
     });
-    // One note per cache, which may have thousands of files.
+    // One note per cache is enough, because a cache may have thousands of files.
     diagnostics.extend(cached.into_iter().map(|(cache, files)| {
         let message = match files {
             1 => "belongs to a cache of this build: left out".to_owned(),
@@ -69,6 +73,7 @@ pub(crate) fn sources(
     walked.folders.retain(|folder| own.cache_of(folder).is_none());
     keep_ignore_file(options, &mut walked.files);
 
+    // Only a folder that is being edited has files from an earlier build, half-written files, and files to be retried.
     let mut earlier = None;
     let mut unreadable = None;
     let mut unsettled = BTreeSet::new();
@@ -98,8 +103,8 @@ pub(crate) fn sources(
     Ok((sources, report))
 }
 
-/// Checks that a folder that had a page for `/` in the last build, or many more files, still has: a program may be replacing all of
-/// it. `has_start_page` doesn't count a listing.
+/// Returns an error if a folder had a page for `/` in the last build, or many more files, and no longer does: a program may
+/// be replacing all of it. `has_start_page` shouldn't count a listing.
 pub(crate) fn check_unfinished(
     options: &Options,
     sources: &Sources,
@@ -115,7 +120,7 @@ pub(crate) fn check_unfinished(
     Ok(())
 }
 
-/// Returns the names to leave out, and remarks about the ignore file.
+/// Returns the rules for leaving out names, along with remarks about the ignore file.
 pub(crate) fn skip_rules(options: &Options) -> Result<(SkipRules, Vec<Diagnostic>), Error> {
     let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
     let diagnostics = rules.add_ignore_file(&options.sources, options.links_out)?;
@@ -123,8 +128,8 @@ pub(crate) fn skip_rules(options: &Options) -> Result<(SkipRules, Vec<Diagnostic
     Ok((rules, diagnostics))
 }
 
-/// Checks that the site has a start page: an empty folder would take the site offline. A folder that had files in the last
-/// build is being replaced if it has none.
+/// Checks that the site has a start page, because an empty folder would take the site offline. If the folder had files in the
+/// last build and is empty now, it's probably being replaced, so `--allow-empty` doesn't help.
 pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Routes) -> Result<(), Error> {
     let folder = || options.sources.clone();
     if sources.files.is_empty() && sources.earlier.as_ref().is_some_and(Earlier::has_files) {
@@ -139,14 +144,14 @@ pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Ro
     if routes.has_start_page() { Ok(()) } else { Err(Error::NoStartPage { folder: folder() }) }
 }
 
-/// Leaves out sparse files, those with the largest holes first, until the holes of the others are within the limit. Returns a
-/// diagnostic of this severity about each.
+/// Leaves out the sparse files with the largest holes, until the holes of all others are within the limit. Returns one
+/// diagnostic of this severity for each.
 fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec<Diagnostic> {
     let Walked { thin, files, .. } = walked;
     let measure = |path: Box<[u8]>| {
         let place = files.binary_search_by(|file| (*file.path).cmp(&path)).ok()?;
         let length = files[place].stamp.version.size;
-        // An unreadable file is reported elsewhere.
+        // Unreadable files are reported elsewhere.
         let file = folder_file::open(&folder_file::full_path(root, &path)).ok()?;
         let data_bytes = sparse::data_bytes(&file, length)?;
         Some((length - data_bytes.min(length), length, path))
@@ -155,12 +160,14 @@ fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec
         std::mem::take(thin).into_iter().filter_map(measure).collect();
     sparse.sort_unstable();
 
+    // Accept files in ascending order of their holes until the limit is reached.
     let mut hole_bytes: u64 = 0;
     let is_accepted = |(holes, ..): &&(u64, u64, Box<[u8]>)| {
         hole_bytes = hole_bytes.saturating_add(*holes);
         hole_bytes <= sparse::HOLE_BYTES_MAX
     };
     let accepted = sparse.iter().take_while(is_accepted).count();
+
     let mut diagnostics = Vec::new();
     for (holes, length, path) in &sparse[accepted..] {
         let data_bytes = length - holes;
@@ -170,13 +177,14 @@ fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec
         );
         diagnostics.push(Diagnostic { severity, ..Diagnostic::warning(path, "sparse-file", message) });
     }
+
     let left_out: BTreeSet<&[u8]> = sparse[accepted..].iter().map(|(_, _, path)| &**path).collect();
     files.retain(|file| !left_out.contains(&*file.path));
     diagnostics
 }
 
-/// Leaves out files that an attempt couldn't read: known ones get the stamp of the last build, whose version is taken. Returns a
-/// warning about each.
+/// Handles files that an earlier attempt couldn't read. If the last build had such a file, we take that version; otherwise we
+/// leave the file out. Returns a warning for each.
 fn set_unreadable_aside(
     root: &Path,
     files: &mut Vec<SourceFile>,
@@ -186,9 +194,11 @@ fn set_unreadable_aside(
     if unreadable.is_empty() {
         return Vec::new();
     }
+
     let place =
         |files: &[SourceFile], path: &[u8]| files.binary_search_by(|file| (*file.path).cmp(path)).ok();
     unreadable.refresh(root, |path| place(files, path).map(|place| files[place].stamp));
+
     files.retain(|file| !unreadable.contains(&file.path) || earlier.known(&file.path).is_some());
     for file in files.iter_mut().filter(|file| unreadable.contains(&file.path)) {
         if let Some(known) = earlier.known(&file.path) {
@@ -199,11 +209,11 @@ fn set_unreadable_aside(
     unreadable.warnings(|path| earlier.known(path).is_some())
 }
 
-/// Files of the build that may be in the source folder: the archive and the caches.
+/// Files that the build writes itself, and that may be in the source folder: the archive and the caches.
 struct OwnFiles {
-    /// The existing archive, which may have several names.
+    /// The existing archive. We compare device and inode, because it may have several names.
     archive: Option<FileVersion>,
-    /// Relative to the source folder.
+    /// Paths relative to the source folder.
     caches: Vec<PathBuf>,
 }
 
@@ -222,14 +232,14 @@ impl OwnFiles {
         self.archive.is_some_and(|archive| archive.is_same_file(&file.stamp.version))
     }
 
-    /// Returns the cache that a path belongs to.
+    /// Returns the cache that contains this path.
     fn cache_of(&self, path: &[u8]) -> Option<&Path> {
         let path = Path::new(OsStr::from_bytes(path));
         self.caches.iter().map(PathBuf::as_path).find(|cache| path.starts_with(cache))
     }
 }
 
-/// Adds the ignore file, which the walk leaves out, so that `extract` restores it.
+/// Adds the ignore file, which the walk leaves out, so that `extract` can restore it.
 fn keep_ignore_file(options: &Options, files: &mut Vec<SourceFile>) {
     let found = fs::metadata(options.sources.join(IGNORE_FILE)).ok().filter(fs::Metadata::is_file);
     let Some(found) = found else { return };

@@ -1,7 +1,7 @@
-//! The last build of a process that has ended, read back from its archive.
+//! Recovers the state of the last build of an earlier process from its archive.
 //!
-//! Without it, the next process would take a file for deleted that an editor has just moved away, and would not have the last
-//! version of one that is being written.
+//! Without this, the next process would take a file for deleted if an editor has just moved it away. It would also lack the
+//! last version of a file that is being written right now.
 
 use std::sync::Arc;
 
@@ -13,19 +13,21 @@ use crate::hosts::site_path::source_path;
 use crate::sources::snapshot::{Bodies, KnownFile, Snapshot};
 use crate::sources::source_facts::Examination;
 
-/// The key of the page for `/`.
+/// Archive key of the start page.
 const START_PAGE: &[u8] = b"/";
 
-/// Reads the files of an archive that a [`Compiler`](crate::Compiler) has built.
+/// Reads the source files back from an archive that was built by a [`Compiler`](crate::Compiler).
 ///
 /// # Errors
 /// Returns an error if the archive is damaged.
 pub(super) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
+    // Files that answer a path are found by that path. The others, such as `_headers`, have a record of their own.
     let mut found: Vec<(Box<[u8]>, Extent)> = Vec::new();
     for entry in archive.entries() {
         let entry = entry?;
         match entry.kind() {
             RecordKind::Source(path) => found.push((path.into(), archive.decode_source(&entry)?)),
+            // A compiler stores every content uncompressed too, which is the version that we want.
             RecordKind::Path(key) => {
                 if let Record::Resource(resource) = archive.decode_path(&entry)?
                     && resource.origin == Origin::File
@@ -39,12 +41,13 @@ pub(super) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
         }
     }
 
+    // Hash the contents again: the archive has digests of bodies, but not all the facts that we need here.
     let files = found.par_iter().map(|(path, extent)| {
         let content = archive.body(*extent)?;
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let mut examination = Examination::begin(name, true);
         examination.take(content);
-        // No file has this stamp, so every one that exists is read again.
+        // No real file has this stamp, so the next build will read every file again.
         let version = FileVersion { device: 0, inode: 0, size: content.len() as u64, modified_ns: 0 };
         let stamp = FileStamp { version, changed_ns: 0 };
         Ok((path.clone(), KnownFile { stamp, facts: examination.finish(), is_settled: false, coding: None }))

@@ -1,4 +1,4 @@
-//! One build of a [`Compiler`](crate::Compiler): the builds before it, and the ways in which it differs from a single build.
+//! State of a single build made by a [`Compiler`](crate::Compiler).
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use crate::settings::effort::Effort;
 use crate::sources::snapshot::Earlier;
 use crate::sources::unreadable::UnreadableFiles;
 
-/// A build that follows others in the same process.
+/// A build that follows other builds in the same process.
 pub(crate) struct Session<'a> {
     pub(crate) effort: Effort,
     pub(crate) cancel: &'a CancelFlag,
     pub(crate) results: &'a MemoryCache,
-    /// Space for the archive.
+    /// Decides whether the archive is in memory or on disk.
     pub(crate) space: Space,
-    /// Folder listings of the last build; after it, those of this one.
+    /// Before the build, the listings of the last one; after it, the new ones.
     pub(crate) listings: Listings,
     pub(crate) earlier: Earlier,
-    /// Whether to wait until files are written. Only the first attempt of a build does.
+    /// Whether to wait for files that are being written. We only do that in the first attempt.
     pub(super) waits: bool,
-    /// Files that can't be read, in this attempt or one before it.
+    /// Files that this attempt or an earlier one couldn't read.
     pub(super) unreadable: UnreadableFiles,
-    /// Whether a folder that has lost its start page, or most of its files, may be one that a program is still writing.
+    /// Whether to treat a folder as unfinished if it has lost its start page or most of its files.
     pub(crate) may_be_unfinished: bool,
-    /// Files that vanished, or didn't settle, in an attempt before this one. They are held back.
+    /// Files that vanished or didn't settle in earlier attempts. They are held back.
     pub(super) unreliable: &'a BTreeSet<Box<[u8]>>,
 }

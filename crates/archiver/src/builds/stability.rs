@@ -1,5 +1,5 @@
-//! Waits for a moment until a folder that is being edited has settled: files that are being replaced exist again, and files
-//! that are being written are complete. A file that isn't is held back: the build takes its last version.
+//! Waits briefly until a folder that is being edited has settled: files being replaced exist again, and files being written are
+//! complete. Files that don't settle are held back, which means that the build takes the version of the last build.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,24 +22,24 @@ use crate::tree::folder_file::{self, Confinement};
 use crate::tree::skip::IGNORE_FILE;
 use crate::tree::walk::{SourceFile, WalkError, Walked};
 
-/// A file counts as deleted if a walk doesn't find it that has begun this long after the last change of its folder. A program
-/// that moves the old file away before it creates the new one needs microseconds, unless it isn't scheduled.
+/// A file counts as deleted once a walk misses it that started this long after its folder last changed. Programs that move
+/// the old file away before they create the new one usually need microseconds, unless they aren't scheduled.
 const DELETED_AFTER: Duration = Duration::from_millis(50);
 
-/// Maximum time to wait for files that are being replaced, or for the source folder.
+/// Maximum time to wait for files being replaced, or for the source folder itself.
 const REPLACED_MAX: Duration = Duration::from_millis(150);
 
-/// Maximum time to wait for files that are being written.
+/// Maximum time to wait for files being written.
 const WRITTEN_MAX: Duration = Duration::from_millis(60);
 
-/// Maximum total size of the new files that we keep the contents of.
+/// Maximum total size of new files that we keep in memory.
 const CAPTURED_BYTES_MAX: u64 = 32 << 20;
 
-/// Interval between two checks.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Walks the source folder. If files of the last build are missing, or the folder itself, checks whether they are being
-/// replaced.
+/// Walks the source folder. If the folder or files of the last build are missing, walks it again for as long as they may be in
+/// the middle of being replaced.
 pub(super) fn walk(
     root: &Path,
     earlier: &Earlier,
@@ -49,13 +49,13 @@ pub(super) fn walk(
     let Some(snapshot) = &earlier.snapshot else { return walk() };
     loop {
         let root_before = identity(root);
-        // The walk itself may take long, or may not be scheduled.
+        // We take the time before the walk, because the walk itself may be slow or may not be scheduled.
         let walk_began = SystemTime::now();
         let walked = walk();
         let is_being_replaced = match &walked {
             Err(WalkError::Root { source, .. }) => source.kind() == ErrorKind::NotFound,
             Err(_) => false,
-            // A walk finds no files in folders that were moved away meanwhile.
+            // If the root was moved away during the walk, we may have found only some of the files.
             Ok(_) if identity(root) != root_before => true,
             Ok(walked) => missing(snapshot, walked).any(|path| is_just_removed(root, path, walk_began)),
         };
@@ -72,19 +72,20 @@ fn identity(root: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// Returns the files of the last build that a walk hasn't found.
+/// Returns files of the last build that the walk didn't find.
 fn missing<'a>(snapshot: &'a Snapshot, walked: &'a Walked) -> impl Iterator<Item = &'a [u8]> {
-    // Most often there is none, which a lookup for each found file shows faster than one for each known file.
+    // Usually there are none. Looking up each found file is the faster way to show that.
     let known = walked.files.iter().filter(|file| snapshot.files.contains_key(&file.path)).count();
-    // The walk leaves the ignore file out.
+    // The walk never lists the ignore file.
     let ignore_file = IGNORE_FILE.as_bytes();
     let expected = snapshot.files.len() - usize::from(snapshot.files.contains_key(ignore_file));
+
     let paths = (known != expected).then(|| snapshot.files.keys().map(|path| &**path));
     let is_listed = |path: &[u8]| walked.files.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
     paths.into_iter().flatten().filter(move |path| *path != ignore_file && !is_listed(path))
 }
 
-/// Returns `true` if the folder of this path, or the nearest one that exists, has changed since a walk, or just before it.
+/// Returns `true` if the file's folder, or its nearest existing parent, changed during the walk or just before it.
 fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
     let path = root.join(OsStr::from_bytes(path));
     let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
@@ -92,8 +93,8 @@ fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
     stamp.is_some_and(|stamp| writers::age_at(&stamp, walk_began) < DELETED_AFTER)
 }
 
-/// Holds back files that another process is writing, or that an earlier attempt couldn't read: known ones get the stamp of the
-/// last build, new ones are left out. Returns both. The contents of small new files are captured.
+/// Holds back files that another process is writing, or that an earlier attempt couldn't read. Known files get the stamp of the
+/// last build; new files are left out. Returns both kinds. Small new files are captured instead.
 pub(super) fn hold_back(
     root: &Path,
     confinement: &Confinement,
@@ -104,6 +105,7 @@ pub(super) fn hold_back(
     let now = SystemTime::now();
     let earlier = &mut session.earlier;
     let unreliable = session.unreliable;
+    // A file that was changed long ago can't be half-written. For all others, we have to look.
     let may_be_half_written = |file: &SourceFile| {
         writers::is_recent(&file.stamp, now)
             && earlier.unchanged(&file.path, &file.stamp).is_none()
@@ -113,6 +115,7 @@ pub(super) fn hold_back(
     let mut waiting: Vec<usize> =
         (0..files.len()).filter(|place| may_be_half_written(&files[*place])).collect();
 
+    // Poll until all of these are complete or the time is up.
     let mut vanished = BTreeSet::new();
     let mut captured_bytes = 0;
     loop {
@@ -130,6 +133,7 @@ pub(super) fn hold_back(
         sleep(INTERVAL);
     }
 
+    // Whatever is left is held back, along with the files that made an earlier attempt fail.
     waiting.extend((0..files.len()).filter(|place| unreliable.contains(&files[*place].path)));
     let mut held_back = BTreeSet::new();
     for place in waiting {
@@ -139,24 +143,26 @@ pub(super) fn hold_back(
             file.stamp = known.stamp;
         }
     }
+
+    // New files have no last version to fall back on, so this build has to do without them.
     files.retain(|file| !held_back.contains(&file.path) || earlier.known(&file.path).is_some());
     files.retain(|file| !vanished.contains(&file.path));
     earlier.held_back.clone_from(&held_back);
     held_back
 }
 
-/// The result of a check of a recently changed file.
+/// Result of checking a recently changed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
-    /// It can be read, or the build reports why not.
+    /// The file can be read, or the build will report why not.
     Readable,
-    /// Another process is writing it.
+    /// Another process is writing the file.
     HalfWritten,
-    /// It doesn't exist any more.
+    /// The file no longer exists.
     Vanished,
 }
 
-/// Checks a file, and captures its content if it is new, within the limit of all captured contents.
+/// Checks a file. If it's new and small enough, also captures its content.
 fn check(
     root: &Path,
     confinement: &Confinement,
@@ -165,7 +171,7 @@ fn check(
     captured_bytes: &mut u64,
 ) -> Status {
     let path = root.join(OsStr::from_bytes(&file.path));
-    // The last build has another version of a known file, and the first build has many new ones.
+    // For known files we have the version of the last build, and a first build may have too many new ones.
     let is_to_capture = earlier.snapshot.is_some() && earlier.known(&file.path).is_none();
     if !is_to_capture || *captured_bytes + file.stamp.version.size > CAPTURED_BYTES_MAX {
         return if is_half_written(&path) { Status::HalfWritten } else { Status::Readable };

@@ -1,4 +1,4 @@
-//! The summary of a build: fills in the [`Report`].
+//! Fills in the [`Report`] of a build.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::routes::Routes;
 use crate::sources::source::Sources;
 use crate::tree::walk::Skipped;
 
-/// The results of all stages.
+/// Results of all pipeline stages.
 pub(crate) struct Results<'a> {
     pub(crate) sources: &'a Sources,
     pub(crate) routes: &'a Routes,
@@ -25,7 +25,7 @@ pub(crate) struct Results<'a> {
 }
 
 impl Report {
-    /// Adds the counts of files, paths, contents and codings.
+    /// Adds the numbers of files, paths, contents and codings.
     pub(crate) fn add_counts(&mut self, results: &Results<'_>) {
         let Results { sources, routes, read, tally, emitted } = results;
         self.files = sources.files.len() as u64;
@@ -47,7 +47,7 @@ impl Report {
         };
     }
 
-    /// Adds the paths that are carried forward from earlier releases.
+    /// Adds the paths carried over from earlier releases.
     pub(crate) fn add_carried(&mut self, serial: u64, carried: &Carryover) {
         let release = |release: &Release| PreviousRelease {
             serial: release.serial,
@@ -60,7 +60,7 @@ impl Report {
         self.previous = carried.releases.iter().map(release).collect();
     }
 
-    /// Adds the properties of the finished archive.
+    /// Adds the facts that are known once the archive is finished.
     pub(crate) fn add_archive(&mut self, written: &WriteReport) {
         self.padding_bytes = written.padding_bytes;
         self.archive_bytes = written.facts.file_bytes;
@@ -72,7 +72,7 @@ impl Report {
     }
 }
 
-/// Groups skipped names by rule, the most frequent first.
+/// Groups skipped names by rule, the most frequent rule first.
 pub(super) fn skipped(skipped: &[Skipped]) -> Vec<SkippedGroup> {
     let mut groups: BTreeMap<String, (u64, Vec<String>)> = BTreeMap::new();
     for one in skipped {

@@ -1,5 +1,5 @@
-//! The caches between builds: compressed contents, and digests of source files. On disk, or in the memory of a process that
-//! builds again and again.
+//! Caches between builds, for compressed contents and for digests of source files. They are on disk, or in memory if one
+//! process builds again and again.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -23,11 +23,11 @@ pub(crate) enum Caches<'a> {
     Memory { earlier: Earlier, results: &'a MemoryCache },
 }
 
-/// The caches that the options name.
+/// The on-disk caches that are enabled in the options.
 pub(crate) struct DiskCaches {
     compress: Option<CompressCache>,
     sources: Option<SourcesCache>,
-    /// The source folder as an absolute path, which is part of the keys of `sources`.
+    /// Absolute path of the source folder. The keys of `sources` start with it.
     root: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl DiskCaches {
 }
 
 impl Caches<'_> {
-    /// Returns the properties of the file at this path, relative to the source folder, if it still has this stamp.
+    /// Returns the cached properties of a file, given its path relative to the source folder, unless its stamp has changed.
     pub(super) fn facts(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         match self {
             Caches::Disk(DiskCaches { sources, root, .. }) => {
@@ -53,7 +53,7 @@ impl Caches<'_> {
         }
     }
 
-    /// Returns `true` if the properties of files are stored for the next build.
+    /// Returns `true` if the properties of files will be stored for the next build.
     pub(super) fn stores_facts(&self) -> bool {
         match self {
             Caches::Disk(caches) => caches.sources.is_some(),
@@ -61,12 +61,12 @@ impl Caches<'_> {
         }
     }
 
-    /// Returns `true` if it is stored which results have been verified. Results in memory need no verification.
+    /// Returns `true` if we store which results have been verified. Results in memory don't need that.
     pub(super) fn stores_verified(&self) -> bool {
         matches!(self, Caches::Disk(DiskCaches { sources: Some(_), .. }))
     }
 
-    /// Returns the result of compressing a content of `length` bytes, if there is a valid one.
+    /// Returns the cached result of compressing a content of `length` bytes, if it's valid.
     pub(super) fn result(&self, key: &ResultKey, length: u64, coders: &mut Coders) -> Option<Outcome> {
         match self {
             Caches::Disk(DiskCaches { compress, sources, .. }) => {
@@ -77,7 +77,7 @@ impl Caches<'_> {
         }
     }
 
-    /// Stores the result of compressing a content.
+    /// Stores a compression result.
     pub(super) fn keep_result(&self, key: &ResultKey, outcome: &Outcome) {
         match self {
             Caches::Disk(DiskCaches { compress: Some(cache), .. }) => cache.keep(key, outcome),
@@ -86,7 +86,7 @@ impl Caches<'_> {
         }
     }
 
-    /// Stores the facts of this build on disk. Returns warnings, which never fail a build.
+    /// Writes the sources cache to disk. Problems are returned as warnings, because a cache shouldn't fail a build.
     pub(crate) fn keep(
         self,
         known: &[(FileStamp, SourceFacts)],

@@ -1,6 +1,6 @@
-//! Encoders with one interface: bytes in, bytes out, deterministically.
+//! Encoders with a common interface: bytes in, bytes out, always the same.
 //!
-//! Every result is decoded and compared before it is used. No timestamp, file name or thread count affects it.
+//! We decode and compare each result before we use it. Timestamps, file names and thread counts don't affect the output.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -13,8 +13,7 @@ use zstd_safe::{CCtx, CParameter, DCtx};
 
 use crate::settings::options::{Encoder, Levels};
 
-/// Names and versions of the encoders, which together with the level determine the output. A test compares them with the
-/// dependencies.
+/// Encoder names and versions. Together with the level, they determine the output. A test compares them with `Cargo.lock`.
 pub(super) const VERSIONS: [(Encoder, &str); 4] = [
     (Encoder::Gzip, "libdeflater-1.26.1"),
     (Encoder::Zopfli, "zopfli-0.8.4"),
@@ -22,12 +21,12 @@ pub(super) const VERSIONS: [(Encoder, &str); 4] = [
     (Encoder::Zstd, "zstd-safe-8.2.0"),
 ];
 
-/// Returns the version of an encoder; `None` for [`Encoder::Identity`].
+/// Returns the version of an encoder, or an empty string for [`Encoder::Identity`].
 pub(crate) fn version(encoder: Encoder) -> &'static str {
     VERSIONS.iter().find(|(named, _)| *named == encoder).map_or("", |(_, version)| version)
 }
 
-/// Returns the content coding that an encoder writes.
+/// Returns the content coding produced by an encoder.
 pub(super) const fn coding(encoder: Encoder) -> Coding {
     match encoder {
         Encoder::Identity => Coding::Identity,
@@ -37,13 +36,13 @@ pub(super) const fn coding(encoder: Encoder) -> Coding {
     }
 }
 
-/// Window sizes of Brotli as powers of two (RFC 7932 §9.1). The largest takes 16 MiB at the client.
+/// Brotli window sizes as powers of two (RFC 7932 §9.1). For the largest, a client needs 16 MiB.
 const BROTLI_WINDOW_BITS: (i32, i32) = (10, 24);
 
 /// RFC 9659 §3: the window must not exceed 8 MiB.
 const ZSTD_WINDOW_BITS_MAX: u32 = 23;
 
-/// One of each encoder and decoder, for one thread. They reuse their tables.
+/// One encoder and decoder of each kind, for a single thread. They reuse their tables.
 pub(super) struct Coders {
     levels: Levels,
     gzip: Compressor,
@@ -52,7 +51,7 @@ pub(super) struct Coders {
     unzstd: DCtx<'static>,
 }
 
-/// An encoder failed, or its output doesn't decode to the content.
+/// The encoder failed, or its output doesn't decode to the original content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodeError;
 
@@ -80,8 +79,8 @@ impl Coders {
         coded.filter(|coded| self.reproduces(coding(encoder), coded, content)).ok_or(EncodeError)
     }
 
-    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest, without trailing bytes, which a
-    /// client might read on. Allocates at most `length` bytes, whatever `coded` claims.
+    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest. There must be no trailing bytes, because
+    /// a client might read on. Allocates at most `length` bytes, regardless of the length claimed by `coded`.
     pub(super) fn decodes_to(
         &mut self,
         coding: Coding,
@@ -104,7 +103,7 @@ impl Coders {
     fn gunzip_exactly(&mut self, coded: &[u8], length: usize) -> Option<Vec<u8>> {
         let mut decoded = vec![0; length];
         let is_whole = self.gunzip.gzip_decompress(coded, &mut decoded) == Ok(length);
-        // The decoder ignores trailing bytes. If the last byte isn't needed, there are some.
+        // The decoder ignores trailing bytes. If it also succeeds without the last byte, then there were some.
         let shorter = &coded[..coded.len().saturating_sub(1)];
         let is_exact = is_whole && self.gunzip.gzip_decompress(shorter, &mut vec![0; length]).is_err();
         is_exact.then_some(decoded)
@@ -120,8 +119,8 @@ impl Coders {
     fn zstd(&mut self, content: &[u8]) -> Option<Vec<u8>> {
         let level = self.levels.of(Encoder::Zstd);
         self.zstd.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-        // The length lets a client allocate once. We omit the checksum, because transport and entity tag have the same
-        // purpose.
+        // With the content size, clients can allocate once. We don't need a checksum, because the transport and the entity tag
+        // already protect the content.
         self.zstd.set_parameter(CParameter::ContentSizeFlag(true)).ok()?;
         self.zstd.set_parameter(CParameter::ChecksumFlag(false)).ok()?;
         if level > 19 {
@@ -152,10 +151,11 @@ impl Coders {
     }
 }
 
-/// Decodes a Brotli stream of exactly these bytes to a content of exactly this length.
+/// Decodes a whole Brotli stream to a content of exactly `length` bytes.
 fn unbrotli_exactly(coded: &[u8], length: usize) -> Option<Vec<u8>> {
-    // Without large windows, which are in no RFC and which clients reject.
+    // "Strict" means no large windows: no RFC defines them, and clients reject them.
     let new = StandardAlloc::default;
+
     let mut state = BrotliState::new_strict(new(), new(), new());
     let mut decoded = vec![0; length];
     let mut input_left = coded.len();
@@ -163,6 +163,7 @@ fn unbrotli_exactly(coded: &[u8], length: usize) -> Option<Vec<u8>> {
     let mut output_left = length;
     let mut output_at = 0;
     let mut total = 0;
+
     let result = BrotliDecompressStream(
         &mut input_left,
         &mut input_at,
@@ -197,14 +198,14 @@ fn brotli(content: &[u8], quality: i32) -> Option<Vec<u8>> {
     Some(coded)
 }
 
-/// Returns the smallest window that spans the content: a window of 2^n spans 2^n - 16 bytes. A larger one costs memory here
-/// and at every client, and doesn't save bytes.
+/// Returns the smallest window that spans the content: a window of 2^n covers 2^n - 16 bytes. A larger window would cost memory
+/// here and in every client, but save no bytes.
 fn brotli_window_bits(length: usize) -> i32 {
     let (smallest, largest) = BROTLI_WINDOW_BITS;
     (smallest..largest).find(|bits| (1usize << bits) - 16 >= length).unwrap_or(largest)
 }
 
-/// Accepts the expected bytes only: compares without a second copy.
+/// A writer that only accepts the expected bytes. This way, we can compare without a second copy.
 struct Expect<'a>(&'a [u8]);
 
 impl Write for Expect<'_> {

@@ -1,11 +1,10 @@
-//! Cache of compressed contents between builds: a directory with one file per result.
+//! On-disk cache of compressed contents: a directory with a file for each result.
 //!
-//! The key of a result is the digest of its content, the encoder, its version and its level, so entries never become stale.
-//! Files are created by rename, so several builds may share the directory.
+//! Results are keyed by content digest, encoder, encoder version and level, so entries never become stale. Files are created
+//! under a temporary name and renamed, so several builds may share the directory.
 //!
-//! Entries aren't trusted: a result is used only if it decodes to its content, or if an earlier build has verified it,
-//! which the sources cache remembers. An invalid entry is replaced and reported. If the directory can't be written, that is
-//! a warning.
+//! Entries aren't trusted. We only use a result if it decodes to its content, or if an earlier build has verified it, which is
+//! recorded in the sources cache. Invalid entries are replaced and reported. If the directory can't be written, we only warn.
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
@@ -22,13 +21,13 @@ use crate::ground::temporary;
 use crate::settings::error::Error;
 use crate::settings::options::Encoder;
 
-/// Magic bytes. The digit is the version of the format, and of the rule that decides what pays off.
+/// Magic bytes. The digit is the version of the format and of the rule for which results pay off.
 const MAGIC: &[u8; 8] = b"CANRENC1";
 
-/// Header length: magic, digest of the content, digest of the result.
+/// Header length: magic, content digest, result digest.
 const HEADER_BYTES: usize = MAGIC.len() + 2 * Digest::BYTES;
 
-/// Permissions of a new file, subject to the umask.
+/// Mode of new files, subject to the umask.
 const MODE: u32 = 0o644;
 
 /// The result of compressing a content.
@@ -36,9 +35,9 @@ const MODE: u32 = 0o644;
 pub(super) enum Outcome {
     /// The compressed bytes and their digest.
     Coded(Vec<u8>, Digest),
-    /// A body of the archive of the last build, with its digest.
+    /// A body in the archive of the last build, with its digest.
     Stored(Extent, Digest),
-    /// Compression saves too little.
+    /// Compression doesn't save enough.
     NotWorth,
 }
 
@@ -52,7 +51,7 @@ impl Outcome {
     }
 }
 
-/// The key of a result.
+/// Identifies a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResultKey {
     /// Digest of the content.
@@ -61,7 +60,7 @@ pub(crate) struct ResultKey {
     pub(super) level: i32,
 }
 
-/// The few results of a content are next to each other in a map, because they are looked up one after another.
+/// Hashes the content only, so that the few results of a content are adjacent in a map. They are looked up together.
 impl Hash for ResultKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.content.hash(state);
@@ -72,7 +71,7 @@ impl Hash for ResultKey {
 #[derive(Debug)]
 pub(super) struct CompressCache {
     folder: PathBuf,
-    /// Makes names of temporary files unique within this process.
+    /// Makes temporary file names unique within this process.
     serial: AtomicU64,
     problems: Mutex<Problems>,
 }
@@ -80,19 +79,19 @@ pub(super) struct CompressCache {
 /// Problems with the directory.
 #[derive(Debug, Default)]
 struct Problems {
-    /// Why results are no longer stored.
+    /// Set once results can't be stored any more.
     unwritable: Option<io::Error>,
     /// Number of invalid results.
     corrupt: u64,
-    /// The first of them by name.
+    /// The one that comes first by name, so that the warning doesn't depend on timing.
     first_corrupt: Option<PathBuf>,
 }
 
 impl CompressCache {
-    /// Uses `folder`, which is created if it doesn't exist.
+    /// Uses `folder`, creating it if needed.
     ///
     /// # Errors
-    /// Returns an error if something else has that name.
+    /// Returns an error if the name exists but isn't a directory.
     pub(super) fn open(folder: &Path) -> Result<CompressCache, Error> {
         let mut problems = Problems::default();
         match fs::create_dir_all(folder) {
@@ -109,8 +108,8 @@ impl CompressCache {
         })
     }
 
-    /// Returns the result for a content of `length` bytes, if there is a valid one. A result with the digest `verified`
-    /// isn't decoded again.
+    /// Returns the result for a content of `length` bytes, if there's a valid one. If its digest is `verified`, the result isn't
+    /// decoded again.
     pub(super) fn find(
         &self,
         key: &ResultKey,
@@ -133,16 +132,17 @@ impl CompressCache {
         }
     }
 
-    /// Stores a result, unless storing has failed before.
+    /// Stores a result, unless storing another one has failed before.
     pub(super) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
         if self.problems().unwritable.is_some() {
             return;
         }
-        // No encoder writes an empty result, so an empty one means "not smaller".
+
+        // No encoder produces empty output, so we can store "not smaller" as an empty result.
         let empty = (&[][..], Digest::of(b""));
         let (coded, digest) = match outcome {
             Outcome::Coded(coded, digest) => (coded.as_slice(), *digest),
-            // Only results in memory are stored in an archive.
+            // `Stored` only occurs with the memory cache.
             Outcome::Stored(..) | Outcome::NotWorth => empty,
         };
 
@@ -191,17 +191,17 @@ impl CompressCache {
     /// `ab/abcd…-brotli-9.1.1-11`: subdirectories of two digits keep each directory small.
     fn place(&self, key: &ResultKey) -> PathBuf {
         let digest = key.content.to_string();
-        // The level follows a dash, so that the dots of the version aren't taken for a suffix.
+        // The version's dots would look like a file extension to `with_extension`.
         let name = format!("{digest}-{}-{}", coders::version(key.encoder).replace('.', "_"), key.level);
         self.folder.join(&digest[..2]).join(name)
     }
 }
 
-/// Why no result can be used.
+/// Why an entry can't be used.
 enum Unusable {
-    /// There is none, or one of another version.
+    /// It doesn't exist, or has another format version.
     Missing,
-    /// It isn't valid.
+    /// It's invalid.
     Corrupt,
 }
 
@@ -213,7 +213,7 @@ fn read(
     coders: &mut Coders,
 ) -> Result<Outcome, Unusable> {
     let metadata = fs::metadata(place).map_err(|_| Unusable::Missing)?;
-    // A pipe would never end, and no useful result is longer than its content.
+    // Reading a pipe would never end. A useful result is never longer than its content.
     if !metadata.is_file() || metadata.len() > length.saturating_add(HEADER_BYTES as u64) {
         return Err(Unusable::Corrupt);
     }
@@ -222,7 +222,7 @@ fn read(
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(|_| Unusable::Corrupt)?);
     file.read_to_end(&mut bytes).map_err(|_| Unusable::Corrupt)?;
 
-    // A file of another version is none.
+    // Another format version isn't corruption. We'll just replace the file.
     let (found, coded) = bytes.split_at_checked(HEADER_BYTES).ok_or(Unusable::Corrupt)?;
     if !found.starts_with(MAGIC) && found.starts_with(&MAGIC[..MAGIC.len() - 1]) {
         return Err(Unusable::Missing);
@@ -232,6 +232,7 @@ fn read(
     if found != header(&key.content, &digest) {
         return Err(Unusable::Corrupt);
     }
+    // See `keep`.
     if coded.is_empty() {
         return Ok(Outcome::NotWorth);
     }

@@ -1,6 +1,6 @@
-//! Distinct contents: sources with the same bytes share one.
+//! Distinct contents. Sources with equal bytes share one.
 //!
-//! Contents are compared by digest only.
+//! Contents are compared by their digests only.
 
 use cannery_archive::{BodyId, Coding, Digest, ETag};
 
@@ -10,7 +10,7 @@ use crate::sources::source::SourceId;
 /// Index of a distinct content.
 pub(super) type ContentId = u32;
 
-/// A content in one coding, as stored.
+/// An encoded content, as stored in the archive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) coding: Coding,
@@ -19,23 +19,23 @@ pub(crate) struct Form {
     pub(crate) etag: ETag,
 }
 
-/// A content, which one or more sources have.
+/// A content that at least one source has.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) digest: Digest,
     /// Length in bytes, uncompressed.
     pub(crate) length: u64,
-    /// The first source with this content.
+    /// The first source that has this content.
     pub(crate) first: SourceId,
-    /// `true` if a source with this content is stored.
+    /// Whether the archive needs this content.
     pub(super) wanted: bool,
-    /// `true` if a source with this content has a compressible type.
+    /// Whether at least one source with this content has a compressible type.
     pub(super) should_encode: bool,
-    /// The stored codings; sorted by size once all are stored.
+    /// The stored codings, sorted by size at the end.
     pub(crate) forms: Vec<Form>,
 }
 
-/// The content of a source and its properties: 16 bytes, because there are many.
+/// Content and properties of a source. Keep this small, because there may be many.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceContent {
     pub(crate) content: ContentId,
@@ -43,7 +43,7 @@ pub(crate) struct SourceContent {
     pub(crate) fingerprinted: bool,
 }
 
-/// All contents, in the order in which they first occur.
+/// All contents, in the order in which they first occurred.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) all: Vec<Content>,
@@ -52,7 +52,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Returns the index and the content of this digest, which is added with `source` as its first source if it is new.
+    /// Returns the content with this digest and its index. A new content is added, with `source` as its first source.
     pub(super) fn find_or_add(
         &mut self,
         digest: Digest,

@@ -1,7 +1,7 @@
-//! Second pass: compresses contents, and stores results that pay off.
+//! Second pass: compresses contents and stores the results that pay off.
 //!
-//! Each content in each coding is a job. The longest jobs come first, so that no CPU is left with a long one at the end.
-//! Results are committed in order, so the archive doesn't depend on timing.
+//! There is a job for each content and coding. We start with the longest jobs, because otherwise a single CPU might be busy with
+//! one at the end while all others are idle. Results are committed in order, so the archive doesn't depend on timing.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,14 +24,13 @@ use crate::settings::error::Error;
 use crate::settings::options::{Encoder, Options};
 use crate::sources::source::{SourceId, Sources};
 
-/// Maximum number of bytes that are being compressed or not committed yet.
+/// Maximum number of bytes being compressed or waiting to be committed.
 const HELD_BYTES_MAX: u64 = 64 << 20;
 
-/// A result must save at least this many bytes: `Content-Encoding` takes about twenty, and decompression costs the client
-/// time.
+/// Results must save at least this many bytes: the `Content-Encoding` field takes about twenty, and decompression takes time.
 const SAVED_BYTES_MIN: u64 = 64;
 
-/// A result must also save at least one part in this many (3 %).
+/// Results must also save at least one part in this many (3 %).
 const SAVED_PART_MIN: u64 = 33;
 
 /// The inputs of the second pass.
@@ -44,29 +43,29 @@ pub(crate) struct Encoding<'a> {
     pub(crate) progress: &'a dyn Progress,
 }
 
-/// Number of results by origin.
+/// Numbers of results, by origin.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) found: u64,
     pub(crate) made: u64,
-    /// Results that a quick build did without.
+    /// Results left to a later build.
     pub(crate) deferred: u64,
     /// The verified results.
     pub(crate) verified: Verified,
 }
 
-/// A content to be compressed in one coding.
+/// Compresses one content with one encoder.
 struct Job {
     content: ContentId,
     digest: Digest,
     /// Length of the content in bytes.
     length: u64,
-    /// A source with the content.
+    /// One of the sources with this content.
     source: SourceId,
     encoder: Encoder,
 }
 
-/// Number of results by origin, while the workers count.
+/// A [`Tally`] that workers can update.
 #[derive(Default)]
 struct Counters {
     found: AtomicU64,
@@ -75,7 +74,7 @@ struct Counters {
 }
 
 impl Encoding<'_> {
-    /// Returns the encoders in use: the better one of two for the same coding.
+    /// Returns the encoders to use. If two of them produce the same coding, we only take the better one.
     fn encoders(&self) -> impl Iterator<Item = Encoder> + '_ {
         let wanted = &self.options.encoders;
         wanted.iter().copied().filter(|encoder| match encoder {
@@ -85,7 +84,7 @@ impl Encoding<'_> {
         })
     }
 
-    /// Returns the number of bytes to compress, counted once for all codings.
+    /// Returns the number of bytes to compress. Each content counts once, no matter how many codings there are.
     pub(crate) fn total_bytes(&self, contents: &Contents) -> u64 {
         if self.encoders().next().is_none() {
             return 0;
@@ -93,7 +92,7 @@ impl Encoding<'_> {
         contents.all.iter().filter(|content| content.should_encode).map(|content| content.length).sum()
     }
 
-    /// Compresses contents, and stores those uncompressed that no coding makes smaller.
+    /// Compresses all contents. Contents that no coding makes smaller are stored uncompressed.
     pub(crate) fn run(&self, contents: &mut Contents, store: &mut Store) -> Result<Tally, Error> {
         let all = self.jobs(contents);
         let jobs = Jobs { all: &all, held_bytes: |job: &Job| job.length };
@@ -104,6 +103,7 @@ impl Encoding<'_> {
         let mut coded_bytes = 0;
         let scratch = || Coders::new(self.options.levels);
 
+        // Runs on this thread, in the order of the jobs.
         let mut commit = |job: &Job, outcome: Option<Outcome>| {
             let content = &mut contents.all[job.content as usize];
             let stored = match outcome {
@@ -124,14 +124,15 @@ impl Encoding<'_> {
                 content.forms.push(Form { coding, body, length, etag: digest.etag() });
             }
 
-            // A content advances the progress by one part per coding, which add up to its length.
+            // Each coding advances the progress by an equal share of the content's length, rounded so that the shares add up.
             let before = coded_bytes / codings.max(1);
             coded_bytes += content.length;
             self.progress.advance(coded_bytes / codings.max(1) - before);
             Ok::<(), Error>(())
         };
+
         if self.effort == Effort::Quick {
-            // A lookup costs less than passing its result to another thread.
+            // Quick builds only look up cached results. A lookup is cheaper than handing its result to another thread.
             let mut coders = scratch();
             for job in &all {
                 let outcome = self.compress(job, &mut coders, &counters)?;
@@ -156,7 +157,7 @@ impl Encoding<'_> {
         })
     }
 
-    /// Returns the result of a job: from the cache, or by compressing the content. A quick build compresses nothing.
+    /// Returns the result of a job, either from the cache or by compressing the content. Quick builds only use the cache.
     fn compress(
         &self,
         job: &Job,
@@ -190,7 +191,7 @@ impl Encoding<'_> {
         ResultKey { content: job.digest, encoder: job.encoder, level }
     }
 
-    /// Returns the jobs, the longest first. Ties are ordered by digest, which is the same on every machine.
+    /// Returns all jobs, the longest first. Ties are broken by digest, so the order is the same on every machine.
     fn jobs(&self, contents: &Contents) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (id, content) in (0..).zip(&contents.all) {
@@ -204,15 +205,16 @@ impl Encoding<'_> {
                 }));
             }
         }
+
         jobs.par_sort_unstable_by_key(|job| {
-            // Comparing the beginnings as numbers decides nearly always, and is faster.
+            // The first eight bytes nearly always decide, and comparing them as a number is faster.
             let beginning = job.digest.0.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
             (Reverse(job.length * cost(job.encoder)), beginning, job.digest, job.encoder)
         });
         jobs
     }
 
-    /// Stores contents without a form uncompressed, and sorts forms by size.
+    /// Stores contents uncompressed if they have no other form, and sorts all forms by size.
     fn complete(&self, contents: &mut Contents, store: &mut Store) -> Result<(), Error> {
         for content in &mut contents.all {
             if content.forms.is_empty() && content.wanted {
@@ -220,7 +222,7 @@ impl Encoding<'_> {
                 store_identity(content, source, self.sources, store)?;
             }
 
-            // Clients that accept Brotli or Zstandard accept gzip too, so a form must be smaller than gzip's to be useful.
+            // Clients that accept Brotli or Zstandard also accept gzip, so these are only useful if they are smaller.
             let gzip = content.forms.iter().find(|form| form.coding == Coding::Gzip).map(|form| form.length);
             let special = |coding| matches!(coding, Coding::Brotli | Coding::Zstd);
             content.forms.retain(|form| !special(form.coding) || gzip.is_none_or(|gzip| form.length < gzip));
@@ -230,7 +232,7 @@ impl Encoding<'_> {
     }
 }
 
-/// Approximate time per byte of an encoder, relative to the fastest at its highest level.
+/// Approximate time per byte, relative to the fastest encoder, if each runs at its highest level.
 const fn cost(encoder: Encoder) -> u64 {
     match encoder {
         Encoder::Identity | Encoder::Gzip | Encoder::Zstd => 1,
@@ -239,7 +241,7 @@ const fn cost(encoder: Encoder) -> u64 {
     }
 }
 
-/// Returns the compressed bytes if they save enough.
+/// Returns the compressed bytes, or [`Outcome::NotWorth`] if they don't save enough.
 fn worth(coded: Vec<u8>, length: u64) -> Outcome {
     let saved = length.saturating_sub(coded.len() as u64);
     if saved >= SAVED_BYTES_MIN.max(length / SAVED_PART_MIN) {

@@ -1,7 +1,7 @@
-//! Cache of compressed contents in memory, between the builds of one process.
+//! In-memory cache of compressed contents, for processes that build again and again.
 //!
-//! The bytes of most results are in the archive of the last build, so the cache holds only those of builds that are running or
-//! were abandoned, up to a limit. It keeps no bytes of a content that the last build no longer had.
+//! Most compressed bytes are in the archive of the last build anyway. The cache itself only needs to hold the results of
+//! builds that are running or were abandoned, up to a limit. Bytes of contents that the last build no longer had are dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,36 +11,34 @@ use crate::contents::compress_cache::{Outcome, ResultKey};
 use crate::ground::digest_map::DigestMap;
 use crate::sources::snapshot::Snapshot;
 
-/// Maximum number of bytes that the cache holds. Those of further results are only in the archive of their build: if it is
-/// abandoned, they are made again. The next build stores what the cache holds, so there is room for further results, and edits
-/// in quick succession can't keep a large site from being compressed.
+/// Maximum number of bytes held by the cache. Results beyond that are only in the archive of their build, so they are lost if
+/// the build is abandoned. The next build stores everything that the cache holds, which makes room again. This means that even
+/// frequent edits can't keep a large site from being compressed in the end.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// The cache.
 #[derive(Default)]
 pub(crate) struct MemoryCache(Mutex<Results>);
 
-/// The results.
 #[derive(Default)]
 struct Results {
     stored: DigestMap<Stored, ResultKey>,
-    /// The keys of results that may have bytes here.
+    /// Keys of results that may have their bytes in memory.
     here: Vec<ResultKey>,
-    /// The length of these bytes.
+    /// Total length of these bytes.
     held_bytes: usize,
-    /// The number of results after those of vanished contents were dropped.
+    /// Number of results left after the last cleanup.
     kept: usize,
 }
 
-/// Results of vanished contents are dropped when there are this many new results, and as many as were kept before. They have
-/// no bytes.
+/// We drop results of vanished contents once there are this many new results, in addition to as many as the last cleanup has
+/// left. Such results hold no bytes, so there's no hurry.
 const DROPPED_AFTER: usize = 1024;
 
-/// A result, and where its bytes are.
+/// A compression result, or where to find it.
 #[derive(Clone)]
 enum Stored {
     Here(Arc<[u8]>, Digest),
-    /// In the archive of the last build, unless the build that made it was abandoned.
+    /// The bytes are in the archive of the last build, unless the build that made them was abandoned.
     InArchive(Digest),
     NotWorth,
 }
@@ -55,7 +53,7 @@ impl Stored {
 }
 
 impl MemoryCache {
-    /// Returns the result with this key.
+    /// Returns the result for this key.
     pub(super) fn find(&self, key: &ResultKey, snapshot: Option<&Snapshot>) -> Option<Outcome> {
         let stored = self.lock().stored.get(key)?.clone();
         match stored {
@@ -75,6 +73,8 @@ impl MemoryCache {
             Outcome::Coded(_, digest) | Outcome::Stored(_, digest) => Stored::InArchive(*digest),
             Outcome::NotWorth => Stored::NotWorth,
         };
+
+        // Two builds at the same time may have made the same result, so we must not count its bytes twice.
         results.held_bytes += stored.held_bytes();
         if let Some(before) = results.stored.insert(*key, stored) {
             results.held_bytes -= before.held_bytes();
@@ -82,12 +82,12 @@ impl MemoryCache {
         results.here.push(*key);
     }
 
-    /// Drops bytes that the archive of this build has, and those of contents that it doesn't have.
+    /// Drops bytes that are in the archive of this build, and bytes of contents that no longer exist.
     pub(crate) fn settle(&self, snapshot: &Snapshot) {
         let mut results = self.lock();
         let Results { stored, here, held_bytes, kept } = &mut *results;
         here.retain(|key| match stored.get(key) {
-            // A build in memory stores every content uncompressed too, also those of generated pages.
+            // The content is gone. We can tell because these archives have every content uncompressed too, even generated pages.
             Some(Stored::Here(..)) if !snapshot.has(&key.content) => {
                 stored.remove(key);
                 false
@@ -100,6 +100,7 @@ impl MemoryCache {
             Some(Stored::Here(..)) => true,
             Some(Stored::InArchive(_) | Stored::NotWorth) | None => false,
         });
+
         *held_bytes = here.iter().filter_map(|key| stored.get(key)).map(Stored::held_bytes).sum();
         if stored.len() > 2 * *kept + DROPPED_AFTER {
             stored.retain(|key, _| snapshot.has(&key.content));
@@ -108,7 +109,7 @@ impl MemoryCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Results> {
-        // Each change of the map is complete, even if another thread has panicked.
+        // A poisoned lock is harmless, because each update leaves a consistent map.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,14 +126,16 @@ mod tests {
         let most = vec![0; HELD_BYTES_MAX - 10];
         let outcome = |length: usize| Outcome::Coded(most[..length].to_vec(), Digest::of(&[]));
         let is_held = |name: &[u8]| matches!(cache.find(&key(name), None), Some(Outcome::Coded(..)));
+
         cache.keep(&key(b"long"), &outcome(most.len()));
         cache.keep(&key(b"too long"), &outcome(11));
         cache.keep(&key(b"short"), &outcome(10));
         assert!(is_held(b"long") && is_held(b"short"));
-        // It is made again unless an archive has it.
+        // This result would have to be made again, unless an archive has it.
         assert!(cache.find(&key(b"too long"), None).is_none());
         assert_eq!(cache.lock().held_bytes, HELD_BYTES_MAX);
-        // The same result from two builds at once.
+
+        // Two builds at once may store the same result.
         cache.keep(&key(b"short"), &outcome(0));
         assert_eq!(cache.lock().held_bytes, HELD_BYTES_MAX - 10);
     }

@@ -1,7 +1,7 @@
-//! First pass: reads and hashes every source, and stores the contents that aren't compressed.
+//! First pass: reads and hashes every source, and stores contents that won't be compressed.
 //!
-//! Sources are read in parallel and committed in order, so the archive depends neither on timing nor on caches. Only a
-//! probe is compressed here.
+//! Sources are read in parallel but committed in order, so neither timing nor caches affect the archive. Compression comes
+//! later, apart from a small probe of files with an unknown type.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -25,19 +25,19 @@ use crate::settings::options::{Encoder, Options};
 use crate::sources::source::{Source, SourceId, Sources};
 use crate::sources::source_facts::{Examination, Probe, SourceFacts};
 
-/// Longer sources are read in pieces instead of being held in memory.
+/// Longer sources are streamed instead of being held in memory.
 pub(super) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
 
 /// Longer sources aren't compressed, because an encoder would have to hold them in memory.
 pub const ENCODED_BYTES_MAX: u64 = 128 << 20;
 
-/// Shorter sources aren't compressed: the savings would be smaller than the fields `Content-Encoding` and `Vary`.
+/// Shorter sources aren't compressed, because `Content-Encoding` and `Vary` would take more bytes than we'd save.
 const ENCODED_BYTES_MIN: u64 = 96;
 
-/// Maximum number of bytes that are read and not committed yet.
+/// Maximum number of bytes that have been read but not yet committed.
 const HELD_BYTES_MAX: u64 = 32 << 20;
 
-/// Sources per job, and their bytes: enough to amortize the bookkeeping, few enough to balance the load.
+/// Maximum sources and bytes per job: large enough to amortize the bookkeeping, small enough to balance the load.
 const JOB_SOURCES: usize = 64;
 const JOB_BYTES: u64 = 2 << 20;
 
@@ -45,14 +45,13 @@ const JOB_BYTES: u64 = 2 << 20;
 pub(crate) struct Reading<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sources: &'a Sources,
-    /// Sources that answer no path, sorted. They are stored uncompressed for `extract`, or not at all.
+    /// Sources that don't answer any path, sorted. They are stored uncompressed for `extract`, or not at all.
     pub(crate) control: &'a [SourceId],
     pub(crate) caches: &'a Caches<'a>,
     pub(crate) cancel: &'a CancelFlag,
     pub(crate) progress: &'a dyn Progress,
 }
 
-/// A source that was read.
 struct ReadSource {
     facts: SourceFacts,
     stamp: FileStamp,
@@ -60,7 +59,7 @@ struct ReadSource {
 }
 
 impl ReadSource {
-    /// Stands for a file that can't be read, in a build that is repeated without it.
+    /// Stands in for an unreadable file. The build will be repeated without it.
     fn unreadable() -> ReadSource {
         let version = FileVersion { device: 0, inode: 0, size: 0, modified_ns: 0 };
         ReadSource {
@@ -71,35 +70,35 @@ impl ReadSource {
     }
 }
 
-/// Where storing a content uncompressed finds its bytes.
+/// Source of the bytes of an uncompressed body.
 enum BodySource {
-    /// In the file, which is read again.
+    /// The file, which has to be read again.
     File,
     /// In memory.
     Memory(Vec<u8>),
-    /// In the archive of the last build.
+    /// The archive of the last build.
     LastBuild(Extent),
 }
 
-/// Whether a source is compressed.
+/// Whether to compress a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compression {
     Always,
     Never,
-    /// If its start is compressible.
+    /// Compress it if its first bytes turn out to be compressible.
     ByProbe,
 }
 
 /// The results of the first pass.
 pub(crate) struct Outcome {
     pub(crate) contents: Contents,
-    /// By source, for the sources cache.
+    /// One entry per source, for the sources cache.
     pub(crate) known: Vec<(FileStamp, SourceFacts)>,
     pub(crate) found_in_cache: u64,
 }
 
 impl Reading<'_> {
-    /// Reads every source, and stores the bodies that aren't compressed.
+    /// Reads all sources, and stores the bodies that won't be compressed.
     pub(crate) fn run(&self, store: &mut Store) -> Result<Outcome, Error> {
         let all = self.jobs();
         let held_bytes = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
@@ -111,11 +110,14 @@ impl Reading<'_> {
         let mut known = Vec::with_capacity(if self.caches.stores_facts() { self.sources.len() } else { 0 });
 
         let work = |(): &mut (), job: &Range<SourceId>| {
+            // Don't stop at the first unreadable file, so that a single error can list all of them.
             let read = |id| match self.read(id, &claimed, &found_in_cache) {
                 Err(error) if self.sources.set_aside(id, &error) => Ok(ReadSource::unreadable()),
                 outcome => outcome,
             };
             let sources = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
+
+            // Tell the scheduler how much memory the job really holds: most bodies aren't needed any more.
             let held_bytes = sources.iter().map(|source| match &source.body {
                 BodySource::Memory(bytes) => bytes.len() as u64,
                 BodySource::File | BodySource::LastBuild(_) => 0,
@@ -140,6 +142,7 @@ impl Reading<'_> {
                 Ok::<(), Error>(())
             },
         )?;
+
         self.sources.check_unreadable()?;
         Ok(Outcome { contents, known, found_in_cache: found_in_cache.into_inner() })
     }
@@ -161,6 +164,7 @@ impl Reading<'_> {
         jobs
     }
 
+    /// Returns an estimate of the memory needed for reading a source.
     fn held_bytes(&self, id: SourceId) -> u64 {
         let length = self.sources.length(id);
         if length > HELD_SOURCE_BYTES_MAX { 1 << 20 } else { length }
@@ -170,7 +174,7 @@ impl Reading<'_> {
         &self.options.media_types
     }
 
-    /// Returns whether a source is compressed, as far as its type and its length tell.
+    /// Decides whether to compress a source, judging by its type and length only.
     fn compression(&self, id: SourceId) -> Compression {
         let media_type = self.media_types().of(self.sources.type_path(id));
         let length = self.sources.length(id);
@@ -192,7 +196,7 @@ impl Reading<'_> {
         self.options.encoders.contains(&Encoder::Identity)
     }
 
-    /// Reads and hashes one source, or finds its digest in the cache.
+    /// Reads and hashes one source, unless the cache has its digest.
     fn read(
         &self,
         id: SourceId,
@@ -200,16 +204,19 @@ impl Reading<'_> {
         found_in_cache: &AtomicU64,
     ) -> Result<ReadSource, Error> {
         self.cancel.check()?;
+        // A precompressed file must be read anyway, because we have to decode it.
         let cached = if self.sources.precompressed.contains_key(&id) { None } else { self.find_in_cache(id) };
         if let Some((stamp, facts)) = cached {
-            // Generated pages aren't read.
+            // Generated pages don't count, because there is no file to read.
             let is_file = matches!(self.sources.of(id), Source::File(_));
             found_in_cache.fetch_add(u64::from(is_file), Ordering::Relaxed);
-            // The store copies the content from the last build, if that has it.
+
+            // If the last build has this content, the store will copy it from there.
             if let Some(extent) = self.sources.earlier_extent(&facts.digest) {
                 return Ok(ReadSource { facts, stamp, body: BodySource::LastBuild(extent) });
             }
-            // The bytes are needed only to store them uncompressed, and only for the first source with this content.
+
+            // Otherwise we only need the bytes if they are stored uncompressed, and only for the first source with this content.
             let is_stored = self.stores_identity() || !self.should_encode(id, &facts);
             let is_first =
                 is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
@@ -222,9 +229,11 @@ impl Reading<'_> {
             return Ok(ReadSource { facts, stamp, body });
         }
 
+        // Not in the cache, so read it.
         let path = self.sources.path(id);
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let probe = self.compression(id) == Compression::ByProbe;
+
         if self.sources.length(id) > HELD_SOURCE_BYTES_MAX {
             let begin = || Examination::begin(name, probe);
             let (examination, stamp) = self.sources.stream(id, begin, Examination::take)?;
@@ -237,9 +246,10 @@ impl Reading<'_> {
         examination.take(&bytes);
         let facts = examination.finish();
         if let Source::Generated(generated) = self.sources.of(id) {
-            // Another build may have set the same.
+            // Fails if another build has set it meanwhile, to the same value.
             let _ = generated.page.facts.set(facts);
         }
+
         let is_stored = self.stores_identity() || !self.should_encode(id, &facts);
         let is_first =
             is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
@@ -252,7 +262,7 @@ impl Reading<'_> {
             Source::File(file) => (file.stamp, self.caches.facts(&file.path, &file.stamp)?),
             Source::Generated(generated) => (generated.stamp(), *generated.page.facts.get()?),
         };
-        // A missing probe has to be made now.
+        // The cached facts may come from a build that didn't need the probe. If we do now, we have to read the file.
         let lacks_probe = facts.probe == Probe::Missing && self.compression(id) == Compression::ByProbe;
         (!lacks_probe).then_some((stamp, facts))
     }
@@ -289,7 +299,7 @@ impl Reading<'_> {
     }
 }
 
-/// Stores hidden files uncompressed, whatever the encoders are: `extract` restores them from there.
+/// Stores hidden files uncompressed, regardless of the enabled encoders, so that `extract` can restore them.
 pub(crate) fn store_hidden(
     hidden: &[SourceId],
     sources: &Sources,
@@ -306,7 +316,7 @@ pub(crate) fn store_hidden(
     Ok(())
 }
 
-/// Stores a content uncompressed: from the last build, or from the source `id`, which must still have it.
+/// Stores an uncompressed content. The bytes come from the last build or from source `id`, which must not have changed.
 pub(super) fn store_identity(
     content: &mut Content,
     id: SourceId,
@@ -317,7 +327,7 @@ pub(super) fn store_identity(
     store_body(content, id, &from, sources, store)
 }
 
-/// Stores a content uncompressed, if need be from the file of the source `id`, which must still have it.
+/// Stores an uncompressed content. If the bytes have to be read from source `id`, it must not have changed.
 fn store_body(
     content: &mut Content,
     id: SourceId,
@@ -341,7 +351,7 @@ fn store_body(
     Ok(())
 }
 
-/// Stores the content of a large file while it is read, so that it is never in memory as a whole.
+/// Stores a large file while reading it, so that it's never in memory as a whole.
 fn store_streamed(
     digest: &Digest,
     length: u64,
@@ -357,7 +367,7 @@ fn store_streamed(
     }
 
     let body = match stored {
-        // The file was truncated.
+        // The file was truncated while we read it.
         Err(Error::Write { source: WriteError::Io(error), .. })
             if error.kind() == ErrorKind::UnexpectedEof =>
         {
@@ -365,13 +375,14 @@ fn store_streamed(
         }
         stored => stored?,
     };
+    // Same length, other bytes.
     if hashed.hasher.finalize().as_bytes() != &digest.0 {
         return Err(sources.changing(id));
     }
     Ok(body)
 }
 
-/// A file that is hashed while it is read. It keeps its read error, because the archive's error type has none.
+/// Hashes a file while reading it. Remembers the read error, because the archive's error type can't express it.
 struct Hashed {
     file: File,
     hasher: blake3::Hasher,

@@ -1,13 +1,13 @@
-//! Cache of digests of source files between builds, so that unchanged files aren't read again.
+//! On-disk cache of source file digests, so that unchanged files aren't read again.
 //!
-//! One file, which is loaded and replaced as a whole. An entry is valid if the file at its absolute path still has exactly
-//! the same stamp. A file that was modified within two seconds before the build isn't stored, because it could be modified
-//! again within the same tick of the file system's clock. That is the only use of the clock. A damaged cache, or one of
-//! another version, counts as empty.
+//! The cache is a single file that is loaded and replaced as a whole. An entry is valid as long as the file at its absolute
+//! path has exactly the same stamp. Files modified within two seconds before the build aren't stored, because they could be
+//! modified again within the same tick of the file system's clock. We don't use the clock for anything else. If the cache is
+//! damaged or has another version, we start with an empty one.
 //!
-//! It also stores which compressed results have been verified, so that each is decoded once. Because the cache is trusted,
-//! it is used only if no other user (except root) can write to it. A cache of another machine has other inodes and matches
-//! nothing. Problems are warnings.
+//! The cache also records which compressed results have been verified, so that each has to be decoded only once. This means
+//! that we trust it, so we only use it if no other user except root can write to it. A cache copied from another machine is
+//! harmless: the inodes differ, so nothing matches. Problems with the cache are reported as warnings.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -27,16 +27,16 @@ use crate::settings::error::Error;
 use crate::settings::options::Encoder;
 use crate::sources::source_facts::{Probe, SourceFacts};
 
-/// Magic bytes. The digit is the version of the format.
+/// Magic bytes. The digit is the format version.
 const MAGIC: &[u8; 8] = b"CANRSRC3";
 
-/// Files younger than this, in nanoseconds, aren't stored: the coarsest file systems have a resolution of two seconds.
+/// Files younger than this, in nanoseconds, aren't stored: some file systems have a resolution of two seconds.
 const RACY_NS: i128 = 2_000_000_000;
 
-/// Permissions of the file, which is trusted.
+/// File mode. Since we trust the file, other users must not be able to write to it.
 const MODE: u32 = 0o600;
 
-/// Permission bits that let others write.
+/// Permission bits that would let other users write.
 const OTHERS_WRITE: u32 = 0o022;
 
 const UTF8: u8 = 1 << 0;
@@ -44,41 +44,40 @@ const FINGERPRINTED: u8 = 1 << 1;
 const PROBED: u8 = 1 << 2;
 const COMPRESSIBLE: u8 = 1 << 3;
 
-/// Length of an entry without its path: length of the path, stamp, digest, flags.
+/// Length of an entry without its path: path length, stamp, digest, flags.
 const ENTRY_BYTES: usize = 4 + 56 + Digest::BYTES + 1;
 
-/// A file with this stamp has these properties.
+/// As long as a file has this stamp, it has these properties.
 type Entry = (FileStamp, SourceFacts);
 
-/// Entries by absolute path.
+/// Entries, by absolute path.
 type Entries = BTreeMap<Box<[u8]>, Entry>;
 
-/// Digests of verified results of compression.
+/// Digests of verified compression results.
 pub(super) type Verified = BTreeMap<ResultKey, Digest>;
 
-/// The content of the file.
+/// Decoded contents of the cache file.
 #[derive(Debug, Default)]
 struct Memory {
     entries: Entries,
     verified: Verified,
 }
 
-/// The cache.
 #[derive(Debug)]
 pub(super) struct SourcesCache {
     place: PathBuf,
     memory: Memory,
-    /// Start of the build in nanoseconds since 1970.
+    /// When the build started, in nanoseconds since 1970.
     began_ns: i128,
-    /// Why the existing file isn't used.
+    /// Why we ignored the existing file.
     unused: Option<String>,
 }
 
 impl SourcesCache {
-    /// Loads the cache at `place`; an empty one if there is none, or none that can be trusted.
+    /// Loads the cache at `place`. If it doesn't exist or can't be trusted, starts with an empty one.
     ///
     /// # Errors
-    /// Returns an error if something other than a file has that name.
+    /// Returns an error if the name exists but isn't a regular file.
     pub(super) fn load(place: &Path) -> Result<SourcesCache, Error> {
         let (bytes, unused) = match read(place) {
             Ok(bytes) => (bytes, None),
@@ -86,6 +85,7 @@ impl SourcesCache {
             Err(Unusable::Kind(error)) => return Err(Error::cache(place)(error)),
             Err(Unusable::Warning(why)) => (Vec::new(), Some(why)),
         };
+
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let began_ns =
             i128::try_from(since_1970.as_nanos()).expect("2^64 seconds are fewer than 2^127 nanoseconds");
@@ -93,31 +93,32 @@ impl SourcesCache {
         Ok(SourcesCache { place: place.to_owned(), memory, began_ns, unused })
     }
 
-    /// Returns the properties of the file at this absolute path, if it still has this stamp.
+    /// Returns the properties of the file at this absolute path, unless its stamp has changed.
     pub(super) fn find(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
     }
 
-    /// Returns the digest of a verified result of compression.
+    /// Returns the digest of a verified compression result.
     pub(super) fn verified(&self, key: &ResultKey) -> Option<&Digest> {
         self.memory.verified.get(key)
     }
 
-    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified`, and
-    /// writes the cache. Returns warnings.
+    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified`, and writes the
+    /// cache to disk. Returns warnings.
     pub(super) fn replace(
         mut self,
         root: &[u8],
         files: impl Iterator<Item = (Box<[u8]>, FileStamp, SourceFacts)>,
         verified: Verified,
     ) -> Vec<Diagnostic> {
+        // Entries of other folders are kept, because several sites may share a cache.
         let Memory { entries, verified: known } = &mut self.memory;
         entries.retain(|path, _| !path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")));
         let racy_ns = self.began_ns - RACY_NS;
         let settled = files.filter(|(_, stamp, _)| stamp.version.modified_ns.max(stamp.changed_ns) < racy_ns);
         entries.extend(settled.map(|(path, stamp, facts)| (path, (stamp, facts))));
 
-        // Results of contents that no file has any more are dropped.
+        // Forget results for contents that no file has any more.
         known.extend(verified);
         let contents: HashSet<Digest> = entries.values().map(|(_, facts)| facts.digest).collect();
         known.retain(|key, _| contents.contains(&key.content));
@@ -139,17 +140,17 @@ impl SourcesCache {
     }
 }
 
-/// Why no cache can be used.
+/// Why the cache file can't be used.
 enum Unusable {
-    /// There is none.
+    /// It doesn't exist.
     Missing,
-    /// Something else has its name.
+    /// It isn't a regular file.
     Kind(io::Error),
-    /// It can't be read, or must not be trusted.
+    /// It can't be read, or shouldn't be trusted.
     Warning(String),
 }
 
-/// Returns the bytes of the file, if no other user can have written them.
+/// Reads the cache file, unless another user could have written it.
 fn read(place: &Path) -> Result<Vec<u8>, Unusable> {
     let failed = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => Unusable::Missing,
@@ -162,6 +163,8 @@ fn read(place: &Path) -> Result<Vec<u8>, Unusable> {
     if !metadata.is_file() {
         return Err(Unusable::Kind(io::Error::other("it is not a regular file")));
     }
+
+    // From here on, it's about trust.
     let owner = metadata.uid();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         return Err(Unusable::Warning(format!("it belongs to another user ({owner})")));
@@ -170,6 +173,7 @@ fn read(place: &Path) -> Result<Vec<u8>, Unusable> {
         let mode = metadata.mode() & 0o777;
         return Err(Unusable::Warning(format!("other users can write it (mode {mode:o})")));
     }
+
     fs::read(place).map_err(failed)
 }
 
@@ -209,7 +213,7 @@ fn encode(memory: &Memory) -> Vec<u8> {
     out
 }
 
-/// Decodes the file, if its digest is correct.
+/// Decodes the cache file, if its digest is correct.
 fn decode(bytes: &[u8]) -> Option<Memory> {
     let (written, digest) = bytes.split_last_chunk::<{ Digest::BYTES }>()?;
     if Digest::of(written).0 != *digest {
@@ -218,7 +222,7 @@ fn decode(bytes: &[u8]) -> Option<Memory> {
     let mut rest = written.strip_prefix(MAGIC)?;
 
     let count = u64::from_le_bytes(take(&mut rest)?);
-    // The capacity comes from the length of the file, because the count is not checked.
+    // The count hasn't been checked against anything, so we derive the capacity from the file length instead.
     let mut entries = Vec::with_capacity(rest.len() / (ENTRY_BYTES + 48));
     for _ in 0..count {
         entries.push(decode_entry(&mut rest)?);
@@ -235,7 +239,7 @@ fn decode(bytes: &[u8]) -> Option<Memory> {
     Some(Memory { entries: entries.into_iter().collect(), verified })
 }
 
-/// Decodes the path of a file, its stamp and its facts.
+/// Decodes a path, with its stamp and facts.
 fn decode_entry(rest: &mut &[u8]) -> Option<(Box<[u8]>, Entry)> {
     let path_bytes = u32::from_le_bytes(take(rest)?) as usize;
 

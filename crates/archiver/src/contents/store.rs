@@ -1,7 +1,7 @@
-//! Bodies of the archive that is being written: each digest once.
+//! Stores bodies in the archive that is being written, each digest once.
 //!
-//! Starts in the 32-bit format. When there is no more room, continues in the 64-bit format in a second temporary file,
-//! unless the options require one format.
+//! We start with the 32-bit format. If it runs out of room, we convert what we have to the 64-bit format, in a second temporary
+//! file, and continue there, unless the options ask for a particular format.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use crate::settings::error::Error;
 use crate::settings::options::FormatChoice;
 use crate::sources::snapshot::Snapshot;
 
-/// Allowance for heads, the manifest and small records, when estimating whether 32-bit positions suffice.
+/// Allowance for response heads, the manifest and small records when we estimate whether 32-bit positions are enough.
 const SLACK_BYTES: u64 = 16 << 20;
 const SLACK_RECORDS: u64 = 65_536;
 
 /// An archive that is being written.
 pub(crate) struct Store {
     destination: Destination,
-    /// `None` only after widening has failed; writing has ended then.
+    /// `None` only after widening has failed. Nothing more is written then.
     writer: Option<Writer>,
     may_widen: bool,
-    /// Length of the contents, of which the archive has each at least once.
+    /// Total length of all contents. The archive has each of them at least once.
     content_bytes: u64,
     bodies: DigestMap<BodyId>,
-    /// The last build. We copy unchanged bodies from its archive.
+    /// The last build. Unchanged bodies are copied from its archive.
     earlier: Option<Arc<Snapshot>>,
 }
 
 impl Store {
-    /// Starts an archive in a file of `destination`, for contents of about `content_bytes` bytes.
+    /// Starts an archive for contents of about `content_bytes` bytes.
     pub(crate) fn begin(
         mut destination: Destination,
         format: FormatChoice,
@@ -44,8 +44,10 @@ impl Store {
             FormatChoice::Cdb => (Format::Cdb, false),
             FormatChoice::Cdb64 => (Format::Cdb64, false),
         };
+
         let file = match earlier.as_ref().map(|earlier| earlier.estimate_archive_bytes(content_bytes)) {
-            // Moving it there later would take a quarter of a quick build.
+            // If we know that memory won't suffice, it's better to start on disk: moving the archive there later would take a quarter
+            // of the time of a quick build.
             Some(bytes) if destination.needs_disk(bytes) => destination.begin_on_disk(content_bytes),
             Some(_) | None => None,
         };
@@ -57,17 +59,17 @@ impl Store {
         Ok(Store { destination, writer: Some(writer), may_widen, content_bytes, bodies, earlier })
     }
 
-    /// Returns the body with this digest, if it is stored.
+    /// Returns the body with this digest, if there is one.
     pub(super) fn find(&self, digest: &Digest) -> Option<BodyId> {
         self.bodies.get(digest).copied()
     }
 
-    /// Stores a body, unless it is stored already.
+    /// Stores a body, unless the archive has it already.
     pub(crate) fn body(&mut self, digest: &Digest, bytes: &[u8]) -> Result<BodyId, Error> {
         self.write_body(digest, bytes.len() as u64, |writer| writer.body_from_slice(digest, bytes))
     }
 
-    /// Stores a body of `length` bytes from a reader, unless it is stored already.
+    /// Stores a body of `length` bytes from a reader, unless the archive has it already.
     pub(super) fn body_from(
         &mut self,
         digest: &Digest,
@@ -77,13 +79,14 @@ impl Store {
         self.write_body(digest, length, |writer| writer.body(digest, length, content))
     }
 
-    /// Stores a body that the archive of the last build has at this place, unless it is stored already.
+    /// Copies a body from the archive of the last build, unless the new archive has it already.
     pub(super) fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, Error> {
         let earlier = Arc::clone(self.earlier.as_ref().expect("the extent is of the last build"));
         self.write_body(digest, extent.length, |writer| {
             if writer.format() == earlier.archive.format() {
                 return writer.copied_body(digest, extent);
             }
+            // The kernel can only copy between archives of the same format.
             let content = earlier.archive.body(extent).map_err(|_| WriteError::Full)?;
             writer.body_from_slice(digest, content)
         })
@@ -109,7 +112,7 @@ impl Store {
         Ok(body)
     }
 
-    /// Makes room for `bytes` bytes in `records` records that aren't bodies, and for heads, the manifest and small records.
+    /// Makes room for `records` more records of `bytes` bytes in total, and for heads, the manifest and small records.
     pub(crate) fn require(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
         self.leave_memory_if_full(bytes, records)?;
         let required = self.with_writer(|writer| {
@@ -121,13 +124,13 @@ impl Store {
         required.map_err(Error::write(self.destination.path()))
     }
 
-    /// Ends the bodies, and returns their IDs too. The remaining records refer to them.
+    /// Finishes the bodies and returns their IDs, which the remaining records need.
     pub(crate) fn into_parts(self) -> Result<(Writer, Destination, DigestMap<BodyId>), Error> {
         let writer = self.writer.ok_or(WriteError::Full).map_err(Error::write(self.destination.path()))?;
         Ok((writer, self.destination, self.bodies))
     }
 
-    /// Moves an archive in memory to disk if it is too large with `records` further records of `bytes` bytes in total.
+    /// Moves an in-memory archive to disk if `records` more records of `bytes` bytes in total would make it too large.
     fn leave_memory_if_full(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let archive_bytes = writer.length_with(bytes, records).unwrap_or(u64::MAX);
@@ -162,7 +165,7 @@ impl Store {
     }
 }
 
-/// Lets a writer copy bodies from the last build, if that has the same format.
+/// Lets the writer copy bodies from the archive of the last build, which is only possible if both have the same format.
 fn set_source(writer: &mut Writer, earlier: Option<&Snapshot>) {
     if let Some(earlier) = earlier.filter(|earlier| earlier.archive.format() == writer.format()) {
         writer.set_source(Arc::clone(&earlier.archive));
