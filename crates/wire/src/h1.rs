@@ -1,7 +1,7 @@
 //! HTTP/1 connections (RFC 9112): pipelining, keep-alive, close.
 //!
-//! Requests come out in the order in which they were sent, and must be answered in that order. Where the next
-//! request begins is never guessed: if it is ambiguous, the connection closes.
+//! Requests come out in the order they were sent, and responses must be written in the same order. We never
+//! guess where the next request begins. If a request is ambiguous, we close the connection.
 
 mod connection;
 mod content;

@@ -1,21 +1,22 @@
 //! HTTP/2 connections (RFC 9113), as far as a file server needs them, with priorities (RFC 9218).
 //!
-//! Requests come out as soon as their header sections are complete, and are answered at once: their content
-//! is discarded. Only those for handlers may be answered later. A small response that fits the peer's windows is written whole and creates no stream; any
-//! other waits as a stream for its turn ([`Connection::fill`]). No server push.
+//! A request comes out as soon as its header section is complete. Usually it's answered at once, and its
+//! content is discarded. Only handlers can answer later. If a small response fits the peer's flow-control
+//! windows, we write all of it immediately and don't create a stream. Other responses become streams, which
+//! take turns in [`Connection::fill`]. We don't support server push.
 
-// The state machine: frames of the peer, and requests that wait.
+// The state machine: the peer's frames, and requests that wait.
 mod connection;
 mod control;
 mod kept_request;
 
-// Responses: heads and bodies, in the order of their priorities, as windows allow.
+// Responses: heads and bodies, sent by priority as the flow-control windows allow.
 mod body;
 mod flow;
 mod respond;
 mod stream;
 
-// Layout of frames, settings and error codes.
+// Layout of frames, settings and error codes on the wire.
 mod error;
 mod frame;
 mod settings;

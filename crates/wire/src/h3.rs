@@ -1,8 +1,9 @@
 //! HTTP/3 connections (RFC 9114), as far as a file server needs them, with priorities (RFC 9218).
 //!
-//! QUIC orders the bytes of a stream, limits them and retransmits them, so a [`Connection`] only turns the bytes of request
-//! streams into requests, and answers into bytes. Requests come out as soon as their field sections are complete, and are
-//! answered at once: their content is counted and discarded. No server push.
+//! QUIC already takes care of ordering, flow control and retransmission. So a [`Connection`] only needs to turn
+//! bytes of request streams into requests, and answers into bytes. A request comes out as soon as its field
+//! section is complete. Usually it's answered at once, and its content is counted and discarded. We don't
+//! support server push.
 
 // The state machine, and responses.
 mod connection;

@@ -1,19 +1,19 @@
-//! HTTP as state machines without I/O: bytes to requests, and responses to bytes.
+//! HTTP protocol state machines. They turn bytes into requests and responses into bytes, and never do I/O.
 //!
-//! A connection parses the peer's bytes into requests ([`h1::Connection::next_request`]), and writes the
-//! response for the site's answer into an [`Output`]. This crate makes no system call, reads no clock and
-//! knows no TLS: bytes and time are arguments.
+//! A connection parses received bytes into requests ([`h1::Connection::next_request`]). The caller looks up an
+//! answer in the site, and the connection then writes the response into an [`Output`]. This crate makes no
+//! system calls, doesn't read the clock and doesn't know TLS: callers pass in both bytes and time.
 
 #![forbid(unsafe_code)]
 
-// Connections: state machines, parsers and encoders of the protocols.
+// Connections: a state machine, parsers and encoders for each protocol.
 pub mod h1;
 pub mod h2;
 pub mod h3;
-// The PROXY protocol, which may precede either.
+// The PROXY protocol header that a load balancer may send first.
 pub mod proxy;
 
-// Requests, or why bytes are not a request.
+// Requests, and why we refuse some of them.
 mod head_store;
 mod priority;
 mod refusal;
@@ -21,7 +21,7 @@ mod request_head;
 mod request_line;
 mod stored_request;
 
-// Responses, and the buffer that collects them.
+// Responses, and the buffer they are written to.
 mod builtin_fields;
 mod multiplexed;
 mod output;
@@ -36,7 +36,7 @@ pub mod huffman;
 pub mod qpack;
 mod table_owner;
 
-// Shared by all of them: budgets, limits, grammar, byte searches.
+// Shared by all protocols: budgets, limits, grammar, byte searches.
 mod abuse;
 mod archive_ref;
 mod decimal;

@@ -1,32 +1,32 @@
-//! Output buffer: inline bytes, and ranges of archives in between.
+//! Output buffer. It contains encoded bytes, and refers to ranges of archives that should be sent in between.
 //!
-//! It collects the responses to pipelined requests, so that one call sends them all. Large bodies are never
-//! copied.
+//! Responses to pipelined requests share an output, so one system call can send them all. Large bodies are
+//! never copied.
 
 use cannery_archive::Extent;
 
 use crate::decimal::Decimal;
 use crate::limits::{OUTPUT_BYTES, RESPONSE_BYTES_RESERVED, RESPONSE_SEGMENTS_MAX, SEGMENTS_MAX};
 
-/// A segment of an output.
+/// A part of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Segment {
-    /// The next bytes of the output's buffer, by their number.
+    /// This number of bytes from the buffer.
     Inline(usize),
-    /// A range of the archive with this number.
+    /// A range in the archive with this number.
     Archive(u16, Extent),
 }
 
-/// Bytes to send on one connection, in order. Each worker has one.
+/// Bytes to send on a connection, in order. Each worker has one output, and reuses it.
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
     segments: Vec<Segment>,
-    /// Start of the inline bytes that belong to no segment yet: `open_from <= bytes.len()`.
+    /// Where the inline bytes start that aren't part of a segment yet. `open_from <= bytes.len()`.
     open_from: usize,
-    /// Number of the archive that the next ranges refer to.
+    /// The archive that subsequent ranges refer to, by number.
     archive: u16,
-    /// Length of all ranges of archives, in bytes.
+    /// Total length of all archive ranges, in bytes.
     archive_bytes: u64,
 }
 
@@ -43,7 +43,7 @@ impl Output {
         }
     }
 
-    /// Returns `true` if another response fits. Otherwise the output must be sent first.
+    /// Returns `true` if there's room for another response. If not, send the output first.
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
@@ -51,14 +51,14 @@ impl Output {
             && self.segments.len() + RESPONSE_SEGMENTS_MAX < SEGMENTS_MAX
     }
 
-    /// Returns `true` if there are no bytes to send.
+    /// Returns `true` if there's nothing to send.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.segments.is_empty()
     }
 
-    /// Returns the length of all segments, in bytes.
+    /// Returns the total length in bytes, archive ranges included.
     #[must_use]
     #[inline]
     pub fn length(&self) -> u64 {
@@ -77,19 +77,19 @@ impl Output {
         &mut self.bytes
     }
 
-    /// Returns the number of inline bytes, which is the position of the next one.
+    /// Returns the number of inline bytes, which is also the position of the next one.
     #[inline]
     pub(crate) fn inline_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Overwrites inline bytes, which must exist, from this position on.
+    /// Overwrites inline bytes at `position`. They must exist.
     #[inline]
     pub(crate) fn overwrite(&mut self, position: usize, bytes: &[u8]) {
         self.bytes[position..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Removes the inline bytes from this position on. No range of an archive may follow it.
+    /// Removes and returns the inline bytes from `position` on. No archive range may follow `position`.
     pub(crate) fn split_off(&mut self, position: usize) -> Vec<u8> {
         debug_assert!(position >= self.open_from, "a segment holds these bytes");
         self.bytes.split_off(position)
@@ -101,27 +101,27 @@ impl Output {
         self.put(Decimal::new(number).digits());
     }
 
-    /// Sets the archive that the next ranges refer to, by its number.
+    /// Sets the archive that subsequent ranges refer to.
     #[inline]
     pub fn set_archive(&mut self, number: u16) {
         self.archive = number;
     }
 
-    /// Appends a range of the archive.
+    /// Appends a range of the current archive.
     pub fn put_archive(&mut self, extent: Extent) {
         self.close_inline();
         self.segments.push(Segment::Archive(self.archive, extent));
         self.archive_bytes += extent.length;
     }
 
-    /// Returns the inline bytes if there are no ranges of archives.
+    /// Returns the inline bytes if they are all there is to send.
     #[must_use]
     #[inline]
     pub fn inline_only(&self) -> Option<&[u8]> {
         self.segments.is_empty().then_some(&self.bytes)
     }
 
-    /// Returns the inline bytes and a range of an archive if these two are all there is, in this order.
+    /// Returns the inline bytes and the range after them, if the output has exactly these two segments.
     #[must_use]
     #[inline]
     pub fn inline_and_range(&self) -> Option<(&[u8], u16, Extent)> {
@@ -133,23 +133,23 @@ impl Output {
         }
     }
 
-    /// Returns the inline bytes, and the segments that they and ranges of archives make up.
+    /// Returns the inline bytes, and the segments that say how to send them.
     pub fn parts(&mut self) -> (&[u8], &[Segment]) {
         self.close_inline();
         (&self.bytes, &self.segments)
     }
 
-    /// Removes everything, and keeps the capacity.
+    /// Removes everything but keeps the capacity.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.segments.clear();
         self.open_from = 0;
         self.archive_bytes = 0;
-        // An unusually large head made it grow.
+        // A very large head may have made the buffer grow. Don't keep that memory.
         self.bytes.shrink_to(OUTPUT_BYTES);
     }
 
-    /// Makes a segment of the inline bytes that belong to none yet.
+    /// Makes the open inline bytes a segment.
     fn close_inline(&mut self) {
         let bytes = self.bytes.len() - self.open_from;
         if bytes > 0 {
@@ -176,10 +176,12 @@ mod tests {
         output.put(b"ab");
         output.put_number(10);
         assert_eq!(output.inline_only(), Some(b"ab10".as_slice()));
+
         output.set_archive(3);
         output.put_archive(extent);
         assert_eq!(output.inline_only(), None);
         assert_eq!(output.inline_and_range(), Some((b"ab10".as_slice(), 3, extent)));
+
         output.put_archive(extent);
         assert_eq!(output.inline_and_range(), None);
         output.put(b"c");
@@ -188,6 +190,7 @@ mod tests {
             output.parts(),
             (b"ab10c".as_slice(), [Segment::Inline(4), archive, archive, Segment::Inline(1)].as_slice())
         );
+
         output.clear();
         assert!(output.is_empty());
         output.put_archive(extent);

@@ -1,7 +1,9 @@
-//! Response fields in every version of HTTP: lines that the archiver encoded, then the fields that only the server knows.
+//! Response fields for all versions of HTTP. Most are lines that the archiver has encoded; the rest is known only to
+//! the server.
 //!
-//! Copies encoded lines, and formats only numbers and dates. Each syntax is a [`FieldEncoder`]: the text of HTTP/1.1
-//! (RFC 9112 §5), HPACK (RFC 9113 §8.3) and QPACK (RFC 9114 §4.1). This module doesn't know frames.
+//! Encoded lines are copied as they are. Only numbers and dates need to be formatted. There's a [`FieldEncoder`] for
+//! each syntax: HTTP/1.1 text (RFC 9112 §5), HPACK (RFC 9113 §8.3) and QPACK (RFC 9114 §4.1). This module doesn't
+//! know frames.
 
 mod encoder;
 mod hpack;
@@ -35,6 +37,7 @@ pub(crate) fn field_section<E: FieldEncoder>(
     encoder.begin(section, archive);
     let mut section = Section { encoder, bytes: section };
 
+    // Most responses take the second arm: the archive has the head ready for this status, validators apart.
     let overrides = match &answer.fields {
         _ if let Some(site_fields) = answer.site_fields => section.put_head_with_rules(response, site_fields),
         Fields::Canned { head, validators } if answer.status == head.status => {
@@ -52,7 +55,7 @@ pub(crate) fn field_section<E: FieldEncoder>(
     section.encoder.end(section.bytes, start);
 }
 
-/// Appends the encoded field section of a response that is not in an archive.
+/// Appends the encoded field section of a response that doesn't come from an archive.
 pub(crate) fn field_section_of<E: FieldEncoder>(encoder: &mut E, head: &OwnHead<'_>, section: &mut Vec<u8>) {
     let start = section.len();
     encoder.begin(section, ArchiveRef::NONE);
@@ -72,8 +75,8 @@ struct Section<'b, E> {
 }
 
 impl<E: FieldEncoder> Section<'_, E> {
-    /// Appends the fields of any other response, up to its length. Returns which of the server's fields the
-    /// site sets.
+    /// Appends the fields of a less common response, up to its length. Returns which of the server's fields are set by
+    /// the site.
     #[cold]
     fn put_other_head(&mut self, answer: &Answer<'_>, fields: &ServerFields) -> u8 {
         let status = answer.status;
@@ -120,8 +123,8 @@ impl<E: FieldEncoder> Section<'_, E> {
         }
     }
 
-    /// Appends the fields of an answer to which rules of `_headers` add fields: the lines that the rules
-    /// don't replace, then the fields of the rules. Returns which of the server's fields the site sets.
+    /// Appends the fields of an answer that is subject to `_headers` rules. We leave out lines that the rules replace,
+    /// and append the rules' fields last. Returns which of the server's fields are set by the site.
     #[cold]
     fn put_head_with_rules(&mut self, response: &Response<'_>, site_fields: &SiteFields) -> u8 {
         let Response { answer, fields, .. } = *response;
@@ -130,6 +133,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         let is_of_success = is_success_sent_as_error(answer);
         let put_lines = |section: &mut Self, lines: E::Lines<'_>| {
             for line in lines {
+                // Drop lines that a rule replaces. A page that's shown for an error must not be cached like a success.
                 let is_caching = E::has_name(line, FieldName::CacheControl);
                 if E::has_name(line, FieldName::ContentType) && site_fields.replaces_content_type()
                     || is_caching && site_fields.replaces_caching()
@@ -144,7 +148,7 @@ impl<E: FieldEncoder> Section<'_, E> {
             }
         };
 
-        // A built-in head begins with its status.
+        // Built-in heads start with a status of their own.
         if !matches!(answer.fields, Fields::BuiltIn { .. }) {
             self.put_status(status);
         }
@@ -186,6 +190,7 @@ impl<E: FieldEncoder> Section<'_, E> {
             }
         }
 
+        // A rule can't replace the type of a multipart body, since clients need its boundary.
         let is_multipart = matches!(answer.fields, Fields::Multipart { .. });
         for line in site_fields.lines(archive, has_content) {
             let name = line.name(archive);
@@ -196,9 +201,9 @@ impl<E: FieldEncoder> Section<'_, E> {
         site_fields.overrides()
     }
 
-    /// Appends a field of a rule, with its values joined.
+    /// Appends a rule's field. Multiple values are joined with commas.
     fn put_rule_line(&mut self, name: &[u8], line: SiteLine<'_>, archive: &[u8]) {
-        // There is one separator fewer than there are values.
+        // Two bytes for each separator, and one separator less than there are values.
         let joined = || line.values(archive).map(|value| value.len() + 2).sum::<usize>().saturating_sub(2);
         E::put_rule(self.bytes, name, joined, |section| {
             for (number, value) in line.values(archive).enumerate() {
@@ -222,7 +227,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         self.put_value(FieldName::CacheControl, redirect_caching(status, location, fields));
     }
 
-    /// Appends the fields that describe a built-in page.
+    /// Appends the fields that describe a built-in page. A 204 has no page.
     fn put_builtin_page_fields(&mut self, status: u16) {
         if status != 204 {
             self.put_value(FieldName::ContentType, PAGE_TYPE);
@@ -230,9 +235,9 @@ impl<E: FieldEncoder> Section<'_, E> {
         }
     }
 
-    /// Appends a head under a status other than the one that it was rendered for.
+    /// Appends a head with a status that it wasn't rendered for.
     ///
-    /// Errors are never cached, even if the page that is shown for them is.
+    /// This happens when an error page is shown. Errors must not be cached, even if the page itself may be.
     fn put_head_with_other_status(&mut self, status: u16, head: &Head<'_>) {
         if status < 400 {
             return self.put_status_and_lines(status, E::lines(head));
@@ -247,24 +252,24 @@ impl<E: FieldEncoder> Section<'_, E> {
         }
     }
 
-    /// Appends the status of a response that the server makes itself, and the fields that its status
-    /// requires.
+    /// Appends the status of a built-in response, and the fields that this status requires.
     fn put_builtin_head(&mut self, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
         self.put_status(status);
         match status {
-            // RFC 9110 §9.3.7: the methods and features that a client can use.
+            // RFC 9110 §9.3.7: the response to OPTIONS describes what clients can use.
             204 => {
                 self.put_value(FieldName::Allow, ALLOWED);
                 self.put_value(FieldName::AcceptRanges, "bytes");
             }
-            // RFC 9110 §15.5.6 requires `Allow` for 405.
+            // RFC 9110 §15.5.6: 405 requires `Allow`.
             405 | 501 => self.put_value(FieldName::Allow, ALLOWED),
-            // The head of a page that varies has this line already.
+            // If the page itself varies, its head has this line already.
             406 | 416 if !page.is_some_and(|page| varies_by_encoding(page.head.resource())) => {
                 self.put_value(FieldName::Vary, "Accept-Encoding");
             }
             _ => {}
         }
+
         if let Some(length) = complete_length {
             self.put_literal(FieldName::ContentRange, &[b"bytes */", Decimal::new(length).digits()]);
         }
@@ -293,7 +298,7 @@ impl<E: FieldEncoder> Section<'_, E> {
             E::put_etag(self.bytes, etag);
         }
         if let Some(modified) = validators.modified {
-            // RFC 9110 §8.8.2.1: never later than the response.
+            // RFC 9110 §8.8.2.1: this date must not be later than the response's own date.
             self.put_literal(FieldName::LastModified, &[&format_http_date(modified.min(fields.seconds()))]);
         }
     }
@@ -304,7 +309,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         self.put_literal(FieldName::ContentRange, &pieces);
     }
 
-    /// Appends a field whose value is a concatenation.
+    /// Appends a field. Its value is the concatenation of `pieces`.
     #[inline]
     fn put_literal(&mut self, name: FieldName, pieces: &[&[u8]]) {
         let length = || pieces.iter().map(|piece| piece.len()).sum();

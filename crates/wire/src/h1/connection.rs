@@ -1,6 +1,6 @@
-//! State machine of one HTTP/1 connection: pipelining, keep-alive, close.
+//! HTTP/1 connection state machine: pipelining, keep-alive, close.
 //!
-//! Its state between calls is small, because it is all that an idle connection keeps.
+//! An idle connection keeps nothing but this state, so it should stay small.
 
 use cannery_site::Method;
 
@@ -13,86 +13,86 @@ use crate::refusal::Refusal;
 use crate::request_head::Version;
 use crate::response::Response;
 
-/// One HTTP/1 connection.
+/// An HTTP/1 connection.
 #[derive(Debug, Default)]
 pub struct Connection {
     reading: Reading,
     close: Close,
-    /// Whether any request was answered.
+    /// Whether we've written at least one response.
     has_responded: bool,
-    /// Whether the connection is encrypted, so that it serves targets of the scheme `https` (RFC 9110 §7.4).
+    /// Whether the connection is encrypted, so that `https` targets may be requested on it (RFC 9110 §7.4).
     is_secured: bool,
-    /// Whether the caller decides about the content of each request.
+    /// Whether the caller decides, for each request, if the content is received or discarded.
     leaves_content: bool,
 }
 
-/// The part of a message that the next bytes belong to.
+/// What the next bytes belong to.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
-    /// A request head, of which `scanned` bytes have arrived that don't contain its end.
+    /// A request head. The first `scanned` bytes have arrived, and don't contain the end of the head.
     ///
-    /// `is_head` is set if the incomplete or refused request is for `HEAD`.
+    /// `is_head` is set if the incomplete or refused request uses the method `HEAD`.
     Head { scanned: usize, is_head: bool },
     /// The content of the last request. Never [`Content::Done`].
     Content(Content),
-    /// The end: the content of the last request cannot be read completely, or is not worth it.
+    /// Nothing more will be read: the last request's content is invalid, or too long to be worth reading.
     Closed,
 }
 
 /// When the connection closes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Close {
-    /// Not yet.
+    /// The connection stays open.
     #[default]
     No,
-    /// After the next response, which announces it.
+    /// After the next response, which will say `Connection: close`.
     AfterNext,
-    /// After the output, because the peer requested it or for a reason of ours.
+    /// Once the output is sent. Either the peer asked for it, or we can't continue.
     Now { by_peer: bool },
 }
 
-/// The bytes that the peer has to send next.
+/// What we're waiting for the peer to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
-    /// Its next request, or none.
+    /// A new request. Idle peers may never send another.
     Request,
     /// The rest of a request head.
     Head,
-    /// The rest of a request's content.
+    /// The rest of the request content.
     Content,
 }
 
 /// Outcome of [`Connection::next_request`].
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
-    /// A request, to be answered by [`Connection::respond`].
+    /// A request. The caller should answer it with [`Connection::respond`].
     Request,
-    /// An incomplete request.
+    /// The request is incomplete: call again with more input.
     More,
-    /// Something that cannot be answered as a request: see [`Connection::refuse`].
+    /// A request that can't be answered normally: see [`Connection::refuse`].
     Refused(Refusal),
-    /// Invalid content of a request that was already answered: the connection closes.
+    /// The content of a request that we've already answered is invalid. The connection closes.
     End,
 }
 
-/// The content of a request is longer than its handler accepts.
+/// Request content is longer than its handler accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentTooLong;
 
-/// Why the content of a request cannot be received.
+/// Why request content can't be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentError {
     /// It is longer than its handler accepts.
     TooLong,
-    /// It breaks the grammar of RFC 9112 §7.1, or its chunks are tiny.
+    /// It violates the chunked grammar (RFC 9112 §7.1), or it comes in many tiny chunks.
     Invalid,
 }
 
-/// The least that the heads of all chunks of a request's content may take, in bytes.
+/// Allowance for chunk heads in addition to the content itself, in bytes.
 const CHUNK_HEADS_BYTES_MIN: u32 = 1024;
 
 impl Reading {
-    /// The next request head, before its first byte.
+    /// Waiting for a new request head.
     const NEXT_HEAD: Reading = Reading::Head { scanned: 0, is_head: false };
 }
 
@@ -109,21 +109,21 @@ impl Connection {
         Connection { is_secured, ..Connection::default() }
     }
 
-    /// Lets the caller decide about the content of each request, by [`Connection::skip_content`] or
-    /// [`Connection::receive_content`], before it answers.
+    /// Lets the caller decide about request content, with [`Connection::skip_content`] or
+    /// [`Connection::receive_content`], before it responds.
     #[must_use]
     pub fn leaving_content(self) -> Connection {
         Connection { leaves_content: true, ..self }
     }
 
-    /// Returns `true` if the connection closes once the output was sent.
+    /// Returns `true` if the connection should be closed once the output is sent.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         matches!(self.close, Close::Now { .. })
     }
 
-    /// Returns `true` if the connection closes because the peer asked for it, and everything that the peer
-    /// announced has arrived.
+    /// Returns `true` if the peer asked us to close the connection, and all request content it announced has
+    /// arrived.
     #[must_use]
     pub fn is_closed_by_peer(&self) -> bool {
         self.close == Close::Now { by_peer: true } && !matches!(self.reading, Reading::Content(_))
@@ -135,27 +135,27 @@ impl Connection {
         self.has_responded
     }
 
-    /// Returns `true` if the connection stays open after the response to the last request.
+    /// Returns `true` if the connection will stay open after the response to the last request.
     #[must_use]
     pub fn keeps_open(&self, head: &Head<'_>) -> bool {
-        // Content that is too long to be worth reading closes the connection instead.
+        // If content was too long to be worth reading, we can't find the next request.
         head.keep_alive && self.close == Close::No && !matches!(self.reading, Reading::Closed)
     }
 
-    /// Closes the connection once the output was sent, because the response cannot be completed.
+    /// Gives up on a response that can't be completed. The connection closes once the output is sent.
     pub fn break_off(&mut self) {
         self.reading = Reading::Closed;
         self.close = Close::Now { by_peer: false };
     }
 
-    /// Closes the connection after the next response, which announces it.
+    /// Closes the connection after the next response, which will say `Connection: close`.
     pub fn close_after_next(&mut self) {
         if self.close == Close::No {
             self.close = Close::AfterNext;
         }
     }
 
-    /// Returns the part of a request that the peer has to send next.
+    /// Returns what we're waiting for the peer to send.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
         match self.reading {
@@ -165,13 +165,14 @@ impl Connection {
         }
     }
 
-    /// Reads the next request from `input`, which starts with the first byte that the last call didn't
+    /// Reads the next request from `input`, which must start with the first byte that the last call didn't
     /// consume.
     ///
-    /// Returns the number of bytes consumed: up to the end of a request, and up to the start of one that is refused. `head`
-    /// is valid only after [`Step::Request`].
+    /// Returns the number of bytes consumed. A request is consumed to its end, a refused request isn't consumed
+    /// at all. `head` is valid only after [`Step::Request`].
     #[inline]
     pub fn next_request<'a>(&mut self, input: &'a [u8], head: &mut Head<'a>) -> (usize, Step) {
+        // If we've answered a request whose content is still arriving, skip that content first.
         let (skipped, scanned) = match &mut self.reading {
             Reading::Head { scanned, .. } => (0, *scanned),
             Reading::Content(content) => match content.skip(input) {
@@ -195,9 +196,11 @@ impl Connection {
             return (skipped, Step::More);
         }
 
-        // Looks for the end of a head among the new bytes before parsing it again. A head that is too large
-        // is parsed in any case, because the parser reports which limit it exceeds.
+        // A slow client may send its head in many small pieces. We look for the end of the head among the new
+        // bytes before we parse everything again. A head that is too large is parsed in any case, because the
+        // parser knows which limit was exceeded.
         if scanned > 0 && input.len() < HEAD_BYTES_MAX {
+            // The end of the head is four bytes long, and up to three of them may have arrived before.
             let unscanned = scanned.saturating_sub(3).min(input.len());
             if !has_end_of_head(&input[unscanned..]) {
                 return (skipped, self.await_rest(input));
@@ -223,10 +226,10 @@ impl Connection {
         Step::More
     }
 
-    /// Discards the content of a request, unless the caller decides about it. Returns the number of bytes consumed.
+    /// Discards request content unless the caller wants to decide. Returns the number of bytes consumed.
     ///
     /// # Errors
-    /// The content is invalid, and with it the request.
+    /// The content is invalid, so the request must be refused.
     #[inline]
     fn begin_content(&mut self, head: &Head<'_>, rest: &[u8]) -> Result<usize, Refusal> {
         self.reading = Reading::NEXT_HEAD;
@@ -236,12 +239,13 @@ impl Connection {
         self.skip_content(head, rest)
     }
 
-    /// Discards the content of the last request as far as it has arrived with its head.
+    /// Discards the last request's content, as far as it has arrived. Whatever is missing is skipped by
+    /// [`Connection::next_request`].
     ///
-    /// Returns the number of bytes consumed.
+    /// `rest` is the input that follows the head. Returns the number of bytes consumed.
     ///
     /// # Errors
-    /// The content is invalid, and with it the request.
+    /// The content is invalid, so the request must be refused.
     pub fn skip_content(&mut self, head: &Head<'_>, rest: &[u8]) -> Result<usize, Refusal> {
         let Some(mut content) = Content::new(head.framing, SKIPPED_BYTES_MAX) else {
             self.reading = Reading::Closed;
@@ -262,18 +266,18 @@ impl Connection {
         }
     }
 
-    /// Begins to receive the content of a request, which [`Connection::read_content`] continues, and asks for it if the client
-    /// holds it back.
+    /// Starts receiving request content, which the caller should read with [`Connection::read_content`]. Clients
+    /// that sent `Expect: 100-continue` are asked to go ahead.
     ///
     /// # Errors
-    /// The announced length is more than `bytes_max`. The connection closes after the response.
+    /// The announced length exceeds `bytes_max`. The connection closes after the response.
     pub fn receive_content(
         &mut self,
         head: &Head<'_>,
         bytes_max: u32,
         output: &mut Output,
     ) -> Result<(), ContentTooLong> {
-        // Chunks have heads, which are a part of the content here.
+        // Here, chunk heads count as content. Allow as much for them as for the content itself.
         let bytes_max = if head.framing == Framing::Chunked {
             bytes_max.saturating_mul(2).saturating_add(CHUNK_HEADS_BYTES_MIN)
         } else {
@@ -283,6 +287,7 @@ impl Connection {
             self.reading = Reading::Closed;
             return Err(ContentTooLong);
         };
+
         self.reading = if content.is_done() { Reading::NEXT_HEAD } else { Reading::Content(content) };
         if head.expects_continue && !content.is_done() {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -290,16 +295,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns `true` while the content of the last request is incomplete.
+    /// Returns `true` while some of the last request's content is missing.
     #[must_use]
     pub fn awaits_content(&self) -> bool {
         matches!(self.reading, Reading::Content(_))
     }
 
-    /// Removes the content of the last request from the front of `input`, and appends it to `content`.
+    /// Moves request content from the front of `input` to the end of `content`.
     ///
     /// # Errors
-    /// The content is longer than `bytes_max` or invalid. No request can follow, so the connection closes after the response.
+    /// The content is invalid or longer than `bytes_max`. We can't find the next request then, so the connection
+    /// closes after the response.
     pub fn read_content(
         &mut self,
         input: &mut &[u8],
@@ -319,6 +325,7 @@ impl Connection {
             }
             Err(Unreadable) => Err(ContentError::Invalid),
         };
+
         self.reading = Reading::Closed;
         outcome
     }
@@ -331,32 +338,32 @@ impl Connection {
         put_response(output, response, option);
     }
 
-    /// Begins the response to the last request, which the caller writes. Returns its [`connection_option`].
+    /// Prepares for a response that the caller writes. Returns its [`connection_option`].
     pub fn begin(&mut self, head: &Head<'_>, output: &mut Output) -> Option<&'static str> {
         self.begin_response(head, output);
         connection_option(!self.is_closing(), head)
     }
 
-    /// Responds to the last request with bytes that are already encoded, [`connection_option`] included.
+    /// Writes an encoded response to the last request. It must include the [`connection_option`].
     pub fn respond_with_bytes(&mut self, head: &Head<'_>, bytes: &[u8], output: &mut Output) {
         self.begin_response(head, output);
         output.put(bytes);
     }
 
-    /// Writes the response to something that is not a request, and closes the connection.
+    /// Writes an error response to a malformed or unsupported request, and closes the connection.
     ///
-    /// The status of the answer is [`Refusal::status`]. Returns the length of the content that is sent, in bytes.
+    /// The response should have [`Refusal::status`]. Returns the number of content bytes written.
     pub fn refuse(&mut self, response: &Response<'_>, output: &mut Output) -> u64 {
         self.close = Close::Now { by_peer: false };
-        // RFC 9110 §9.3.2 has no exception for errors.
+        // Responses to HEAD never have a body. RFC 9110 §9.3.2 doesn't make an exception for errors.
         let is_head = matches!(self.reading, Reading::Head { is_head: true, .. });
         let answer = if is_head { response.answer.without_body() } else { *response.answer };
         put_response(output, &Response { answer: &answer, ..*response }, Some("close"));
         answer.sent_content_bytes()
     }
 
-    /// Decides whether the connection stays open after this response, and asks for content that the client
-    /// holds back.
+    /// Decides if the connection will stay open after this response, and asks for content that the client is
+    /// holding back.
     fn begin_response(&mut self, head: &Head<'_>, output: &mut Output) {
         if head.expects_continue && self.has_no_content_yet(head) {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -368,15 +375,15 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if the content of the last request is awaited, and no byte of it has arrived.
+    /// Returns `true` if we're waiting for request content and haven't received any yet.
     fn has_no_content_yet(&self, head: &Head<'_>) -> bool {
         let whole = Content::new(head.framing, SKIPPED_BYTES_MAX);
         matches!(self.reading, Reading::Content(content) if whole == Some(content))
     }
 }
 
-/// Returns the value of `Connection`, or `None` if the version's default holds: HTTP/1.1 connections stay
-/// open, HTTP/1.0 connections close.
+/// Returns the value for the `Connection` field. `None` means that the field isn't needed, because this is the
+/// version's default: HTTP/1.1 connections stay open, HTTP/1.0 connections close.
 #[must_use]
 pub fn connection_option(keeps_open: bool, head: &Head<'_>) -> Option<&'static str> {
     match (keeps_open, head.common.version) {
@@ -386,9 +393,9 @@ pub fn connection_option(keeps_open: bool, head: &Head<'_>) -> Option<&'static s
     }
 }
 
-/// Returns `true` if an incomplete or invalid request begins like a `HEAD` request.
+/// Returns `true` if an incomplete or invalid request looks like a `HEAD` request.
 ///
-/// Skips empty lines as the parser does, so that the result doesn't depend on how the request is split.
+/// We skip empty lines as the parser does. Otherwise the result would depend on how the request is split.
 fn begins_as_head(input: &[u8]) -> bool {
     let mut line = input;
     while let Some(rest) = line.strip_prefix(b"\r\n") {
@@ -397,9 +404,9 @@ fn begins_as_head(input: &[u8]) -> bool {
     line.starts_with(b"HEAD ")
 }
 
-/// Returns `true` if `bytes` contain an empty line.
+/// Returns `true` if `bytes` contains an empty line.
 ///
-/// Bare line feeds count as well, so that the parser refuses them at once instead of waiting for more.
+/// Bare line feeds count too. The parser will refuse them at once, instead of waiting for more input.
 fn has_end_of_head(bytes: &[u8]) -> bool {
     bytes.windows(4).any(|window| window == b"\r\n\r\n") || bytes.windows(2).any(|window| window == b"\n\n")
 }

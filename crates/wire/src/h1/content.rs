@@ -1,13 +1,13 @@
-//! Request content: read to its end, to find the next request. It is discarded, unless a handler needs it.
+//! Reads request content, if only to find the next request. We discard it unless a handler needs it.
 //!
-//! Content is never parsed as the next request (request smuggling): if it violates the grammar of RFC 9112
-//! §7.1, or is longer than is worth reading, the connection closes.
+//! Content must never be parsed as a request (request smuggling). If it violates the grammar of RFC 9112 §7.1,
+//! or is too long to be worth reading, the connection closes.
 
 use super::parse::Framing;
 use crate::grammar::{is_token_byte, is_value_byte};
 use crate::limits::{CHUNK_LINE_BYTES_MAX, CONTENT_SKIPPED_BYTES_MAX};
 
-/// [`CONTENT_SKIPPED_BYTES_MAX`] as a number that fits the state of an idle connection.
+/// [`CONTENT_SKIPPED_BYTES_MAX`] as `u32`, to keep the state of idle connections small.
 pub(super) const SKIPPED_BYTES_MAX: u32 = {
     assert!(CONTENT_SKIPPED_BYTES_MAX <= u32::MAX as u64, "content that is skipped is counted in 32 bits");
     #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
@@ -15,47 +15,47 @@ pub(super) const SKIPPED_BYTES_MAX: u32 = {
     bytes
 };
 
-/// The part of a request's content that has not arrived yet.
+/// Request content that hasn't arrived yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Content {
-    /// None: all of it has arrived.
+    /// All of it has arrived.
     #[default]
     Done,
-    /// This number of bytes.
+    /// This number of bytes is missing.
     Length(u32),
-    /// Chunks, and the number of bytes that they may still take before the content is too long.
+    /// Chunked content. The number is how many bytes it may still take, chunk heads included.
     Chunked(Chunked, u32),
 }
 
 /// Position within the chunked transfer coding (RFC 9112 §7.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunked {
-    /// Within a chunk's size, after `digits` digits.
+    /// Within a chunk size, after `digits` digits.
     Size { size: u32, digits: u8 },
     /// Within the chunk extensions, after `bytes` bytes.
     Extension { size: u32, bytes: u16 },
     /// After the CR of the line with the chunk's size.
     SizeEnd { size: u32 },
-    /// Within a chunk's data, before this number of bytes.
+    /// Within chunk data. This number of bytes is missing.
     Data(u32),
     /// After a chunk's data.
     DataEnd,
     /// After the CR that follows a chunk's data.
     DataLineEnd,
-    /// Within the name of a trailer field (RFC 9112 §7.1.2), after `bytes` bytes; 0 at the start of a line.
+    /// Within a trailer field name (RFC 9112 §7.1.2), after `bytes` bytes. 0 is the start of a line.
     TrailerName { bytes: u16 },
-    /// Within the value of a trailer field, after `bytes` bytes of its line.
+    /// Within a trailer field value, after `bytes` bytes of the line.
     TrailerValue { bytes: u16 },
-    /// After the CR of a line of the trailer section.
+    /// After the CR of a trailer line.
     TrailerEnd { was_empty: bool },
 }
 
-/// The content is invalid or too long, so that its end cannot be found.
+/// The content is invalid or too long, so we can't find its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
 impl Content {
-    /// Returns the content that follows a head, or `None` if it is longer than `bytes_max`.
+    /// Returns the state at the start of the content, or `None` if it's longer than `bytes_max`.
     pub(super) fn new(framing: Framing, bytes_max: u32) -> Option<Content> {
         match framing {
             Framing::Length(0) => Some(Content::Done),
@@ -70,17 +70,14 @@ impl Content {
         self == Content::Done
     }
 
-    /// Discards the content at the beginning of `input`, and returns its length in bytes.
-    ///
-    /// Consumes all of `input` unless the content ends within it.
+    /// Discards content from the front of `input`. Returns the number of bytes consumed, which is all of `input`
+    /// unless the content ends within it.
     pub(super) fn skip(&mut self, input: &[u8]) -> Result<usize, Unreadable> {
         self.read(input, |_| {})
     }
 
-    /// Passes the content at the beginning of `input` to `take`, without its framing. Returns the number of bytes that it
-    /// takes in `input`.
-    ///
-    /// Consumes all of `input` unless the content ends within it.
+    /// Passes content from the front of `input` to `take`, without chunk heads. Returns the number of bytes
+    /// consumed, which is all of `input` unless the content ends within it.
     pub(super) fn read(&mut self, input: &[u8], mut take: impl FnMut(&[u8])) -> Result<usize, Unreadable> {
         match self {
             Content::Done => Ok(0),
@@ -99,9 +96,11 @@ impl Content {
                     if let Chunked::Data(_) = state {
                         take(&input[at..at + step.bytes]);
                     }
+
                     at += step.bytes;
                     let bytes = u32::try_from(step.bytes).map_err(|_| Unreadable)?;
                     *left = left.checked_sub(bytes).ok_or(Unreadable)?;
+
                     match step.next {
                         Some(next) => *state = next,
                         None => {
@@ -118,9 +117,9 @@ impl Content {
 
 /// A step through the chunked coding.
 struct Step {
-    /// Bytes of the input that it consumes.
+    /// Number of input bytes consumed.
     bytes: usize,
-    /// The position after them; `None` at the end of the content.
+    /// The next state, or `None` at the end of the content.
     next: Option<Chunked>,
 }
 

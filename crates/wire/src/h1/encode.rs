@@ -1,4 +1,5 @@
-//! HTTP/1.1 responses: the head, then the body. Large bodies are never copied.
+//! HTTP/1.1 responses. The head is encoded into the output; large bodies are sent from the archive, and never
+//! copied.
 
 use cannery_archive::Extent;
 use cannery_site::{Body, MultipartPiece};
@@ -9,14 +10,14 @@ use crate::output::Output;
 use crate::response::Response;
 use crate::response_fields::{Text, field_section};
 
-/// Appends a response, with this value of `Connection`.
+/// Appends a response. `connection` is the value of the `Connection` field.
 pub(crate) fn put_response(output: &mut Output, response: &Response<'_>, connection: Option<&str>) {
     output.set_archive(response.archive.number);
     field_section(&mut Text { connection }, response, output.inline_mut());
     put_body(output, &response.answer.body, response.archive.bytes);
 }
 
-/// Appends the head of a response, without `Connection`, for servers that send HTTP by other means.
+/// Appends a response head without `Connection`, for servers that don't send HTTP/1 themselves.
 pub fn put_head(output: &mut Output, response: &Response<'_>) {
     let answer = response.answer.without_body();
     put_response(output, &Response { answer: &answer, ..*response }, None);
@@ -45,8 +46,8 @@ fn put_extent(output: &mut Output, extent: Extent, archive: &[u8]) {
     }
 }
 
-/// Returns the whole response of `--dummy`: the status line, the length, the values of `Connection` and `Alt-Svc` if there are
-/// any, and the body.
+/// Returns the complete response for `--dummy`: status line, length, `Connection` and `Alt-Svc` if they have
+/// values, and the body.
 #[must_use]
 pub fn dummy_response(body: &[u8], connection: Option<&str>, alternative: Option<&str>) -> Vec<u8> {
     let line =

@@ -1,8 +1,8 @@
 //! HTTP/1 request head parser (RFC 9112 §2–§6).
 //!
-//! It is strict wherever two parsers could disagree, which is how request smuggling begins: lines end with
-//! CRLF, no space precedes a colon, no lines are folded, and there is one framing. It never allocates, and
-//! never repairs an ambiguous request.
+//! Request smuggling starts where two parsers disagree, so this parser is strict: lines must end with CRLF, a
+//! colon can't follow a space, lines can't be folded, and there must be exactly one framing. It never
+//! allocates, and never tries to repair an ambiguous request.
 
 use cannery_site::{Full, Method, Target, Values};
 
@@ -15,18 +15,18 @@ use crate::scan::{is_name, plain_name_end, target_end, value_end};
 /// The head of an HTTP/1 request.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
-    /// The parts that requests of all versions of HTTP have.
+    /// The parts that all HTTP versions have in common.
     pub common: RequestHead<'a>,
-    /// Whether the client lets the connection stay open after the response.
+    /// Whether the client allows us to keep the connection open after the response.
     pub keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends content.
+    /// Whether the client wants a `100 Continue` before it sends content.
     pub expects_continue: bool,
-    /// How the end of the content is determined.
+    /// How we find the end of the content.
     pub framing: Framing,
 }
 
 impl Head<'_> {
-    /// An empty head, to be filled by the parser.
+    /// An empty head for the parser to fill.
     pub const EMPTY: Head<'static> = Head {
         common: RequestHead::EMPTY,
         keep_alive: false,
@@ -35,30 +35,30 @@ impl Head<'_> {
     };
 }
 
-/// How the end of a request's content is determined (RFC 9112 §6.3).
+/// How we find the end of request content (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// After this number of bytes; most requests have none.
+    /// After this number of bytes. Most requests don't have content, so it's usually 0.
     Length(u64),
-    /// After the last chunk.
+    /// After the last chunk. The number of bytes isn't known beforehand.
     Chunked,
 }
 
 /// Outcome of [`parse`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Parsed {
-    /// A head of this length in bytes.
+    /// A complete head. The number is its length in bytes.
     Head(usize),
-    /// The beginning of a head.
+    /// The head is incomplete.
     More,
-    /// Not a head.
+    /// Not a head that we accept.
     Refused(Refusal),
 }
 
 /// Parses one head from the front of `input` into `head`, which is valid only after [`Parsed::Head`].
 ///
-/// We fill a head of the caller's because it takes half a kilobyte: returning it through several functions
-/// would cost more than parsing it.
+/// The caller provides the head because it takes half a kilobyte. Returning it by value through several
+/// functions would cost more than parsing it.
 pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) -> Parsed {
     let mut reader = Reader { input, at: 0, is_secured };
     match reader.read_head(head) {
@@ -70,25 +70,25 @@ pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) 
     }
 }
 
-/// Returns the refusal for an incomplete head that is too large: of its target, or of the whole head.
+/// Returns the reason to refuse an incomplete head: either the target or the head as a whole is too large.
 fn too_large(input: &[u8]) -> Refusal {
     let has_line_end = input.iter().take(TARGET_BYTES_MAX).any(|byte| *byte == b'\n');
     if has_line_end { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
 }
 
-/// Why parsing stopped before the end of the head.
+/// Why the parser stopped before the end of the head.
 enum Stop {
-    /// The input ends here.
+    /// It needs more input.
     End,
     Refused(Refusal),
 }
 
-/// State of the field parser.
+/// Field parser state.
 struct Fields<'h, 'a> {
     head: &'h mut Head<'a>,
-    /// Whether `Connection` has the option `close`.
+    /// Whether `Connection: close` was found.
     has_close: bool,
-    /// Whether `Connection` has the option `keep-alive`.
+    /// Whether `Connection: keep-alive` was found.
     has_keep_alive: bool,
     content_length: Option<u64>,
     is_chunked: bool,
@@ -101,11 +101,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Parses a whole head.
     fn read_head(&mut self, head: &mut Head<'a>) -> Result<(), Stop> {
         let common = &mut head.common;
         common.clear();
 
+        // The request line.
         self.skip_empty_lines()?;
         common.method_name = self.method()?;
         common.request.method = Method::of(common.method_name);
@@ -113,6 +113,7 @@ impl<'a> Reader<'a> {
         common.version = self.version()?;
         let is_http10 = common.version == Version::Http10;
 
+        // All field lines, up to and including the empty line that ends the head.
         let fields_start = self.at;
         head.expects_continue = false;
         let mut fields =
@@ -121,17 +122,20 @@ impl<'a> Reader<'a> {
         let Fields { head, has_close, has_keep_alive, content_length, is_chunked } = fields;
         head.common.field_lines = &self.input[fields_start..self.at];
 
+        // RFC 9112 §3.2: HTTP/1.1 requests must have a Host field.
         if head.common.request.host.is_none() && !is_http10 {
             return Err(Stop::Refused(Refusal::Host));
         }
+
         head.framing = match (content_length, is_chunked) {
-            // Two framings: two parsers could take different bytes for the next request.
+            // With two framings, two parsers could disagree about where the next request begins.
             (Some(_), true) => return Err(Stop::Refused(Refusal::Framing)),
             // RFC 9112 §6.1: HTTP/1.0 has no transfer codings.
             (None, true) if is_http10 => return Err(Stop::Refused(Refusal::Framing)),
             (None, true) => Framing::Chunked,
             (length, false) => Framing::Length(length.unwrap_or(0)),
         };
+
         head.keep_alive = !has_close && (!is_http10 || has_keep_alive);
         head.expects_continue &= !is_http10;
         Ok(())
@@ -145,7 +149,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Parses the method. One that is longer than any known method is not implemented (RFC 9112 §3).
+    /// Parses the method. If it's longer than any known method, it isn't implemented (RFC 9112 §3).
     #[inline]
     fn method(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
@@ -155,6 +159,7 @@ impl<'a> Reader<'a> {
             return Ok(&rest[..3]);
         }
 
+        // Refuse a method that is too long, even if its end hasn't arrived yet.
         if rest.iter().take_while(|byte| is_token_byte(**byte)).take(METHOD_BYTES_MAX + 1).count()
             > METHOD_BYTES_MAX
         {
@@ -174,6 +179,7 @@ impl<'a> Reader<'a> {
         self.at += target.len();
         self.expect(b" ", Refusal::RequestLine)?;
 
+        // The target is complete now. Most targets start with a slash and need no further checks here.
         if target.is_empty() {
             return Err(Stop::Refused(Refusal::RequestLine));
         }
@@ -257,7 +263,7 @@ impl<'a> Reader<'a> {
         Ok(trim(&rest[..length]))
     }
 
-    /// Parses exactly these bytes.
+    /// Parses exactly `bytes`.
     #[inline]
     fn expect(&mut self, bytes: &[u8], refusal: Refusal) -> Result<(), Stop> {
         let rest = &self.input[self.at..];
@@ -268,21 +274,22 @@ impl<'a> Reader<'a> {
             }
             return Err(Stop::Refused(refusal));
         }
-        // An incomplete match waits for more; a mismatch is refused at once.
+        // If this could still become a match, wait for more input. Otherwise refuse it now.
         if bytes.starts_with(rest) { Err(Stop::End) } else { Err(Stop::Refused(refusal)) }
     }
 }
 
 impl<'a> Fields<'_, 'a> {
-    /// Stores a field.
     #[inline]
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
-        // The length comes first, because it distinguishes most fields without comparing their letters.
+        // Compare lengths first. This rules out most fields without looking at their letters.
         match name.len() {
+            // RFC 9112 §3.2: there must not be more than one Host field.
             4 if is_name(name, b"host") => {
                 let is_first = self.head.common.request.host.replace(value).is_none();
                 return if is_first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
             }
+
             6 if is_name(name, b"accept") => self.head.common.request.intent.take_accept(value),
             6 if is_name(name, b"expect") => {
                 for expectation in elements(value) {
@@ -292,6 +299,7 @@ impl<'a> Fields<'_, 'a> {
                     self.head.expects_continue = true;
                 }
             }
+
             7 if is_name(name, b"referer") => self.head.common.referer = Some(value),
             10 if is_name(name, b"user-agent") => self.head.common.user_agent = Some(value),
             10 if is_name(name, b"connection") => {
@@ -300,12 +308,15 @@ impl<'a> Fields<'_, 'a> {
                     self.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
+
+            // We refuse repeated lengths even if they agree (RFC 9110 §8.6 allows both).
             14 if is_name(name, b"content-length") => {
                 let length = parse_length(value).ok_or(Refusal::Framing)?;
                 if self.content_length.replace(length).is_some() {
                     return Err(Refusal::Framing);
                 }
             }
+
             14 if is_name(name, b"sec-fetch-dest") => {
                 self.head.common.request.intent.take_destination(value);
             }
@@ -319,6 +330,7 @@ impl<'a> Fields<'_, 'a> {
                 check_transfer_codings(value)?;
                 self.is_chunked = true;
             }
+
             5 | 8 | 13 | 17 | 19 => return self.take_condition(name, value),
             _ => {}
         }
@@ -326,9 +338,9 @@ impl<'a> Fields<'_, 'a> {
     }
 }
 
-/// Fields of conditional and range requests.
+/// Fields for conditional and range requests.
 impl<'a> Fields<'_, 'a> {
-    /// Stores a field of conditional or range requests. Ignores other fields.
+    /// Stores a field for conditional or range requests. Ignores other fields.
     fn take_condition(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
         let conditions = &mut self.head.common.request.conditions;
         match name.len() {
@@ -349,10 +361,10 @@ fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
     values.push(value).map_err(|Full| Refusal::HeadTooLarge)
 }
 
-/// Checks an absolute form beyond its grammar: the authority must be a host without user information (RFC
-/// 9110 §4.2.1, §4.2.4), and the scheme must be one that this connection serves (§7.4).
+/// Checks a target in absolute form. The authority must be a host without user information (RFC 9110 §4.2.1,
+/// §4.2.4), and the scheme must be one that we serve on this connection (§7.4).
 fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
-    // A target in none of the forms gets a response that depends on the method.
+    // If the target has none of the known forms, the response depends on the method.
     let Some(Target { authority: Some(authority), .. }) = Target::parse(target) else { return Ok(()) };
     if !is_host(authority) || authority.starts_with(b":") {
         return Err(Refusal::RequestLine);
@@ -363,11 +375,11 @@ fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
     }
 }
 
-/// Checks `Transfer-Encoding`: unless `chunked` is the last coding, the end of the content is unknown (RFC
+/// Checks `Transfer-Encoding`. If `chunked` isn't the last coding, we can't find the end of the content (RFC
 /// 9112 §6.3).
 ///
-/// Empty elements are not ignored as in other lists, because other parsers disagree about them (request
-/// smuggling, §11.2).
+/// In other lists we ignore empty elements, but not here: parsers disagree about them, which is a risk of
+/// request smuggling (§11.2).
 fn check_transfer_codings(value: &[u8]) -> Result<(), Refusal> {
     let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
     let mut codings = value.rsplit(|byte| *byte == b',').map(trim);

@@ -1,6 +1,6 @@
 //! Pending response bodies, written in chunks.
 //!
-//! Ranges of the archive are never copied. This module knows neither frames nor windows.
+//! Archive ranges are never copied. This module doesn't know frames or flow-control windows.
 
 use std::collections::VecDeque;
 
@@ -10,29 +10,29 @@ use cannery_site::{ErrorPage, Multipart, MultipartPiece};
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::{Output, Segment};
 
-/// The rest of a body.
+/// The part of a response body that hasn't been written yet.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// A range of the archive of this number.
+    /// A range in the archive with this number.
     Archive(u16, Extent),
-    /// Text, and ranges of the archive in between.
+    /// Text with archive ranges in between.
     Pieces(Box<Pieces>),
-    /// Bytes that a handler makes while they are sent.
+    /// Bytes from a handler that produces them while we send.
     Open(Box<OpenBody>),
 }
 
-/// A body of which more bytes may follow.
+/// A body that may still grow.
 #[derive(Debug, Default)]
 pub(super) struct OpenBody {
     bytes: Vec<u8>,
-    /// The part of `bytes` that was written.
+    /// How many of `bytes` were written.
     written: usize,
-    /// Whether no more bytes follow.
+    /// Whether the body is complete.
     is_ended: bool,
 }
 
 impl OpenBody {
-    /// Appends bytes. Returns how many are pending.
+    /// Appends bytes. Returns the number of pending bytes.
     pub(super) fn append(&mut self, bytes: &[u8], ends: bool) -> usize {
         self.bytes.drain(..std::mem::take(&mut self.written));
         self.bytes.extend_from_slice(bytes);
@@ -45,34 +45,32 @@ impl OpenBody {
     }
 }
 
-/// Text, and ranges of the archive in between.
+/// Text with archive ranges in between.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    /// The text of all pieces, concatenated.
+    /// Text of all pieces, concatenated.
     text: Vec<u8>,
-    /// The part of `text` that was written, in bytes.
+    /// How many bytes of `text` were written.
     text_written: usize,
     pieces: VecDeque<Segment>,
-    /// Length of all pieces, in bytes.
+    /// Remaining length of all pieces, in bytes.
     left: u64,
 }
 
 impl Body {
-    /// Copies a text.
     pub(super) fn from_text(text: &[u8]) -> Body {
         let mut pieces = Pieces::default();
         pieces.add_text(text);
         Body::Pieces(Box::new(pieces))
     }
 
-    /// Copies a built-in page.
     pub(super) fn from_error_page(page: &ErrorPage<'_>) -> Body {
         let mut pieces = Pieces::default();
         page.for_each_piece(&mut |piece| pieces.add_text(piece));
         Body::Pieces(Box::new(pieces))
     }
 
-    /// Creates a body of several parts, from the archive with this number.
+    /// Creates a multipart body. Its parts are ranges in the archive with this number.
     pub(super) fn from_multipart(multipart: &Multipart<'_>, archive: u16) -> Body {
         let mut pieces = Pieces::default();
         multipart.for_each_piece(&mut |piece| match piece {
@@ -83,7 +81,6 @@ impl Body {
         Body::Pieces(Box::new(pieces))
     }
 
-    /// Returns the number of bytes left.
     #[inline]
     pub(super) fn left(&self) -> u64 {
         match self {
@@ -93,23 +90,23 @@ impl Body {
         }
     }
 
-    /// Returns `true` if no bytes follow those that are left.
+    /// Returns `true` if the body won't grow any more.
     #[inline]
     pub(super) fn is_complete(&self) -> bool {
         !matches!(self, Body::Open(open) if !open.is_ended)
     }
 
-    /// Returns `true` if the next bytes are not known yet.
+    /// Returns `true` if we need to wait for the handler before we can send more.
     pub(super) fn is_starved(&self) -> bool {
         matches!(self, Body::Open(open) if !open.is_ended && open.left() == 0)
     }
 
-    /// Returns `true` for bytes that a handler makes while they are sent.
+    /// Returns `true` if a handler produces this body.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Body::Open(_))
     }
 
-    /// Returns the memory of bytes that were copied, in bytes.
+    /// Returns the memory used by copied bytes, in bytes.
     pub(super) fn memory(&self) -> usize {
         match self {
             Body::Archive(..) => 0,
@@ -118,19 +115,18 @@ impl Body {
         }
     }
 
-    /// Returns the length of the next chunk, at most `bytes_max`. Chunks of text are short, because they are
-    /// copied.
+    /// Returns the length of the next chunk, at most `bytes_max`. Chunks that have to be copied are short.
     #[inline]
     pub(super) fn chunk_bytes(&self, bytes_max: u32) -> u32 {
         let bytes = match self {
             Body::Archive(_, extent) => extent.length,
             Body::Pieces(_) | Body::Open(_) => self.left().min(COPIED_BODY_BYTES_MAX),
         };
-        // A length beyond 32 bits is larger than `bytes_max`.
+        // If it doesn't fit 32 bits, it's larger than `bytes_max`.
         u32::try_from(bytes).map_or(bytes_max, |bytes| bytes.min(bytes_max))
     }
 
-    /// Writes the next `bytes` bytes, which must be left, to `output`.
+    /// Writes the next `bytes` bytes to `output`. Not more than [`Body::left`].
     #[inline]
     pub(super) fn put(&mut self, bytes: u64, output: &mut Output) {
         match self {
@@ -206,7 +202,7 @@ fn length(piece: Segment) -> u64 {
     }
 }
 
-/// Splits a range after `bytes` bytes, which it must have.
+/// Splits a range in two, the first one `bytes` long.
 fn split(extent: Extent, bytes: u64) -> (Extent, Extent) {
     let Extent { position, length } = extent;
     (Extent { position, length: bytes }, Extent { position: position + bytes, length: length - bytes })
@@ -228,6 +224,7 @@ mod tests {
             pieces.add_text(b"defg");
             let mut body = Body::Pieces(Box::new(pieces));
             let mut output = Output::new();
+
             assert_eq!(body.left(), 27);
             while body.left() > 0 {
                 body.put(body.left().min(step), &mut output);

@@ -1,8 +1,8 @@
-//! State machine of one HTTP/2 connection, driven by the peer's frames (RFC 9113 §5, §6).
+//! HTTP/2 connection state machine, driven by the peer's frames (RFC 9113 §5, §6).
 //!
-//! Header blocks, request content, requests that are answered later and stream IDs have modules of their own below. Frames
-//! about the connection or about streams as such are in `control.rs`, responses in `respond.rs`. A stream exists only while
-//! it waits for something.
+//! The modules below handle header blocks, request content, postponed requests and stream IDs. Frames that
+//! control the connection or its streams are in `control.rs`, responses in `respond.rs`. A stream exists only
+//! while it waits for something.
 
 mod header_blocks;
 mod postponed;
@@ -25,7 +25,7 @@ use crate::output::Output;
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 
-/// One HTTP/2 connection.
+/// An HTTP/2 connection.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) stage: Stage,
@@ -33,36 +33,36 @@ pub struct Connection {
     decoder: Decoder,
     pub(super) encoder: EncoderTable,
     pub(super) streams: Streams,
-    /// The highest stream that the peer has opened; 0 if there is none.
+    /// The highest stream that the peer has opened, or 0.
     pub(super) last_stream: u32,
-    /// Which of the 64 streams up to `last_stream` were opened, one bit each: the others were skipped (RFC
-    /// 9113 §5.1.1).
+    /// Bit set of the last 64 streams up to `last_stream`: a stream's bit is set if the peer opened it, and clear
+    /// if the peer skipped its ID (RFC 9113 §5.1.1).
     opened_streams: u64,
-    /// Streams that we reset before the peer ended them, oldest first. Frames on them may still be in flight,
-    /// and are ignored (RFC 9113 §5.1).
+    /// Streams that we reset before the peer ended them, oldest first. More frames may still be in flight, and
+    /// we need to ignore them (RFC 9113 §5.1).
     reset_streams: Vec<u32>,
-    /// The last request, until it is answered.
+    /// The last request, until it's answered.
     pub(super) pending_request: Option<PendingRequest>,
-    /// An incomplete header block.
+    /// A header block that needs more CONTINUATION frames.
     block: Option<Box<HeaderBlock>>,
-    /// Flow-control window for content that we send on all streams together.
+    /// Connection-level window for content that we send.
     pub(super) window: Window,
-    /// Initial size of the same window for each stream, in bytes.
+    /// Initial size of each stream's window, in bytes.
     pub(super) initial_window: u32,
-    /// Bytes of content received since our last WINDOW_UPDATE.
+    /// Content bytes received since our last WINDOW_UPDATE.
     unacknowledged: u32,
     pub(super) budget: Budget,
-    /// Priorities of streams that are still idle (RFC 9218 §7.1), oldest first.
+    /// Priorities for streams that aren't open yet (RFC 9218 §7.1), oldest first.
     pub(super) early_priorities: Vec<(u32, Priority)>,
-    /// Whether the beginning of a frame, or of the preface, has arrived.
+    /// Whether we've received a part of a frame, or of the preface.
     has_partial_frame: bool,
-    /// When the bytes that are read were received.
+    /// When the current input was received.
     time: Option<Instant>,
-    /// Since when a frame or a header block is incomplete.
+    /// When we started waiting for the rest of a frame or header block.
     partial_since: Option<Instant>,
 }
 
-/// Progress of a connection.
+/// Connection progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Before the client's connection preface.
@@ -70,21 +70,21 @@ pub(super) enum Stage {
     /// Before the SETTINGS frame that must follow it (RFC 9113 §3.4).
     Settings,
     Open,
-    /// After the last frame that is read.
+    /// We don't read any more frames.
     Closed,
 }
 
-/// Progress of a graceful shutdown (RFC 9113 §6.8).
+/// Graceful shutdown progress (RFC 9113 §6.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goaway {
     NotSent,
-    /// The peer was notified. Requests that it sent before the notice arrived are still answered.
+    /// We've told the peer. It may have sent requests before it knew, so we still answer them.
     Announced,
-    /// Streams above this one are not answered.
+    /// We don't answer requests on streams above this one.
     Final(u32),
 }
 
-/// ID of a stream within its connection.
+/// Stream ID, unique within a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamId(u32);
 
@@ -96,62 +96,63 @@ impl StreamId {
     }
 }
 
-/// A request that was not answered yet.
+/// A request that hasn't been answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingRequest {
     pub(super) id: u32,
     pub(super) info: RequestInfo,
     pub(super) content: Content,
-    /// Flow-control window for the content of the response.
+    /// Flow-control window for the response content.
     pub(super) window: Window,
 }
 
 /// Outcome of [`Connection::next_request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A request, with its head in the [`HeadStore`]. It must be answered before the next call.
+    /// A request. Its head is in the [`HeadStore`]. The caller must answer it before the next call.
     Request(StreamId),
-    /// A request that must be answered with the status of its refusal, and without a body if it is for `HEAD`.
+    /// A request that the caller must answer with the refusal's status, and without a body if it's for `HEAD`.
     Refused(StreamId, Refusal),
-    /// A request with complete content, or with too much of it. It must be taken and answered before the next call.
+    /// All content of a request has arrived, or more than its handler accepts. The caller must take and answer
+    /// the request before the next call.
     Received(StreamId, ReceivedContent),
-    /// An incomplete frame.
+    /// The last frame is incomplete: call again with more input.
     More,
-    /// The output is full: call again with the rest of the input once it was sent.
+    /// The output is full. Send it, then call again with the rest of the input.
     Full,
-    /// The connection closes once the output was sent.
+    /// The connection should be closed once the output is sent.
     End,
 }
 
-/// Whether the content of a request was received.
+/// Result of receiving request content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceivedContent {
-    /// To its end.
+    /// All of it was received.
     Whole,
     /// It is longer than its handler accepts.
     TooLong,
 }
 
-/// The bytes that the peer has to send next.
+/// What we're waiting for the peer to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
-    /// Its next request, or none.
+    /// A new request. Idle peers may never send another.
     Request,
-    /// None: a handler makes the response.
+    /// Nothing. A handler will provide the response.
     Response,
-    /// None: a handler makes the next bytes of a body.
+    /// Nothing. A handler will provide the next bytes of a body.
     Body,
-    /// The rest of a frame or of a header block. No stream waits for anything.
+    /// The rest of a frame or of a header block. No streams are waiting.
     Head,
-    /// The rest of a request's content.
+    /// The rest of some request's content.
     Content,
-    /// A WINDOW_UPDATE that lets the rest of a response leave (RFC 9113 §5.2).
+    /// A WINDOW_UPDATE, before we can send the rest of a response (RFC 9113 §5.2).
     Window,
 }
 
-/// Outcome of a frame, apart from its effects on the connection.
+/// What a frame means to the caller.
 enum FrameOutcome {
-    /// No request, or a part of one.
+    /// Nothing. Read the next frame.
     Continue,
     Request,
     Refused(Refusal),
@@ -184,15 +185,14 @@ impl Connection {
         }
     }
 
-    /// Writes the server's connection preface (RFC 9113 §3.4): our settings.
+    /// Writes the server's connection preface (RFC 9113 §3.4), which consists of our settings.
     pub fn begin(&mut self, output: &mut Output) {
         frame::put(output, kind::SETTINGS, 0, 0, &settings::OURS);
     }
 
-    /// Reads frames from `input`, up to the next request, and writes the frames that they require to
-    /// `output`.
+    /// Reads frames from `input`, up to the next request. Frames that need an acknowledgement get it in `output`.
     ///
-    /// `input` starts with the first byte that the last call didn't consume. Returns the number of bytes
+    /// `input` must start with the first byte that the last call didn't consume. Returns the number of bytes
     /// consumed.
     #[inline]
     pub fn next_request(
@@ -205,6 +205,8 @@ impl Connection {
         self.time = store.time();
         let mut used = 0;
 
+        // A client must send the preface first. If what has arrived can't become a preface any more, we don't need
+        // to wait for the rest.
         if self.stage == Stage::Preface {
             let Some(preface) = input.first_chunk() else {
                 self.end_input(input, 0);
@@ -241,6 +243,7 @@ impl Connection {
                 self.end_input(rest, used);
                 return (used, Step::More);
             };
+
             used += HEAD_BYTES + head.length;
 
             let fault = match self.handle_frame(head, payload, store, output) {
@@ -254,6 +257,8 @@ impl Connection {
                 }
                 Err(fault) => fault,
             };
+
+            // A stream error concerns one stream, so the loop goes on unless there were too many of them.
             let handled = match fault {
                 Fault::Stream(id, code) => self.reset(id, code, output),
                 Fault::Connection(code) => Err(code),
@@ -264,9 +269,10 @@ impl Connection {
         }
     }
 
-    /// Handles that `rest` holds no complete frame, after `used` bytes of frames.
+    /// Notes that `rest` doesn't contain a complete frame. `used` bytes of frames came before it.
     fn end_input(&mut self, rest: &[u8], used: usize) {
         self.has_partial_frame = !rest.is_empty();
+        // The clock restarts with each new frame, but not with the frames of an incomplete header block.
         let begins = used > 0 && self.block.is_none();
         if !self.has_partial_frame && self.block.is_none() {
             self.partial_since = None;
@@ -275,36 +281,36 @@ impl Connection {
         }
     }
 
-    /// Returns since when the oldest incomplete request arrives: its head, a frame, or its content. Returns `None` if there is none.
-    /// Each block of content for a handler makes a request younger.
+    /// Returns when the oldest incomplete request started to arrive, if there is one. It may lack a part of its
+    /// head, of a frame, or of its content. Handlers extend this: each block of content they receive restarts the
+    /// request's clock.
     #[must_use]
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.streams.incomplete_since().into_iter().chain(self.partial_since).min()
     }
 
-    /// Returns `true` if bodies wait to be sent, so that their archives must be kept.
+    /// Returns `true` if we have bodies to send, so their archives must be kept open.
     #[must_use]
     #[inline]
     pub fn has_bodies(&self) -> bool {
         self.streams.has_archive_bodies()
     }
 
-    /// Returns `true` if [`Connection::fill`] may have bytes to write.
+    /// Returns `true` if [`Connection::fill`] might write something.
     #[must_use]
     #[inline]
     pub fn has_pending_bytes(&self) -> bool {
         self.streams.has_pending_bytes()
     }
 
-    /// Returns the memory of the client's HPACK table, which lasts as long as the connection, in bytes.
+    /// Returns the size of the client's HPACK table, in bytes. The table lasts as long as the connection.
     #[must_use]
     #[inline]
     pub fn table_memory(&self) -> usize {
         self.decoder.allocated_bytes()
     }
 
-    /// Returns the memory that waiting streams, header blocks and priorities take, in bytes. The tables of
-    /// HPACK are not included.
+    /// Returns the memory used by streams, header blocks and priorities, in bytes. HPACK tables aren't included.
     #[must_use]
     pub fn memory(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |block| block.memory());
@@ -313,10 +319,10 @@ impl Connection {
         block + lists + self.streams.memory()
     }
 
-    /// Returns what the peer has to send next, provided that the output of [`Connection::fill`] was sent.
+    /// Returns what we're waiting for the peer to send, assuming that the output of [`Connection::fill`] is sent.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
-        // Streams come first: otherwise each frame that arrives in two pieces would restart their timeouts.
+        // Check streams first. Otherwise a frame that arrives in two pieces would restart their timeouts.
         if self.streams.has_pending_bytes() {
             Awaits::Window
         } else if self.streams.has_content() {
@@ -347,19 +353,19 @@ impl Connection {
         self.has_partial_frame = false;
         self.partial_since = None;
 
-        // RFC 9113 §6.8: the last stream must not increase from one GOAWAY to the next.
+        // RFC 9113 §6.8: a second GOAWAY must not name a higher stream than the first.
         let last = if let Goaway::Final(last) = self.goaway { last } else { self.last_stream };
         frame::put_goaway(output, last, code);
     }
 
-    /// Returns `true` if all requests are answered and no more are read: the connection closes once the
-    /// output was sent.
+    /// Returns `true` if we've answered all requests and won't read any more. The connection should be closed
+    /// once the output is sent.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.stage == Stage::Closed || (matches!(self.goaway, Goaway::Final(_)) && self.streams.is_empty())
     }
 
-    /// Closes the connection for a connection error of the peer's (RFC 9113 §5.4.1).
+    /// Closes the connection because of a connection error (RFC 9113 §5.4.1).
     #[cold]
     fn fail(&mut self, code: ErrorCode, input: &[u8], output: &mut Output) -> (usize, Step) {
         if self.stage != Stage::Closed {
@@ -368,11 +374,11 @@ impl Connection {
         (input.len(), Step::End)
     }
 
-    /// Resets a stream for a stream error of the peer's (RFC 9113 §5.4.2).
+    /// Resets a stream because of a stream error (RFC 9113 §5.4.2).
     ///
     /// # Errors
     ///
-    /// Returns the code of a connection error if there were too many of them.
+    /// Too many streams were reset, or the stream was idle. Both are connection errors.
     #[cold]
     fn reset(&mut self, id: u32, code: ErrorCode, output: &mut Output) -> Result<(), ErrorCode> {
         // RFC 9113 §6.4: an idle stream must not be reset.
@@ -380,6 +386,8 @@ impl Connection {
             return Err(code);
         }
         frame::put_reset(output, id, code);
+
+        // The peer may have sent more frames before it learns of the reset.
         let has_ended = self.streams.remove(id).is_none_or(|stream| stream.content == Content::Ended);
         if !has_ended {
             self.remember_reset(id);
@@ -387,7 +395,7 @@ impl Connection {
         Ok(self.budget.charge_reset()?)
     }
 
-    /// Handles a frame. HEADERS on an open connection take the fast path.
+    /// Handles a frame. The common case, HEADERS on an open connection, takes the fast path.
     #[inline]
     fn handle_frame(
         &mut self,
@@ -410,11 +418,11 @@ impl Connection {
         store: &mut HeadStore,
         output: &mut Output,
     ) -> Result<FrameOutcome, Fault> {
-        // RFC 9113 §6.10: CONTINUATION must follow an incomplete header block, and only that.
+        // RFC 9113 §6.10: while a header block is incomplete, only CONTINUATION may follow.
         if self.block.is_some() != (head.kind == kind::CONTINUATION) {
             return Err(ErrorCode::Protocol.into());
         }
-        // RFC 9113 §3.4: SETTINGS is the first frame.
+        // RFC 9113 §3.4: the first frame must be SETTINGS.
         if self.stage == Stage::Settings {
             if head.kind != kind::SETTINGS || head.has(flag::ACK) {
                 return Err(ErrorCode::Protocol.into());
@@ -439,9 +447,9 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Adds the stream of an answered request that waits: for its window, or for its content.
+    /// Adds a stream for a request whose response or content isn't complete.
     ///
-    /// `sent_bytes` of the response's content were already written.
+    /// `sent_bytes` of the response content were already written.
     pub(super) fn add_stream(&mut self, request: PendingRequest, body: Option<Body>, sent_bytes: u32) {
         let PendingRequest { id, info, content, mut window } = request;
         window.consume(sent_bytes);

@@ -1,7 +1,7 @@
-//! Control frames (RFC 9113 §6.3 to §6.9, RFC 9218 §7.1): settings, windows, resets, pings, priorities,
-//! graceful shutdown.
+//! Control frames: settings, windows, resets, pings, priorities, graceful shutdown (RFC 9113 §6.3 to §6.9, RFC
+//! 9218 §7.1).
 //!
-//! Each of them is charged to the connection's budget, because none produces a response.
+//! None of them makes us send a response, so each is charged to the connection's budget.
 
 use super::connection::{Connection, Goaway, Stage};
 use super::error::{ErrorCode, Fault};
@@ -12,16 +12,17 @@ use crate::limits::PRIORITIES_REMEMBERED_MAX;
 use crate::output::Output;
 use crate::priority::Priority;
 
-/// Payload of the PING that follows our first GOAWAY. Its acknowledgement shows that the peer has received
-/// both.
+/// Payload of the PING that follows our first GOAWAY. Once it's acknowledged, we know that the peer has seen the
+/// GOAWAY too.
 const GOAWAY_PING: [u8; 8] = *b"cannery!";
 
-/// Last stream of a GOAWAY that announces another GOAWAY: no stream has a higher ID (RFC 9113 §6.8).
+/// Last stream of our first GOAWAY, which announces that another one will follow. All IDs are lower (RFC 9113
+/// §6.8).
 const ANY_STREAM: u32 = 0x7fff_ffff;
 
 impl Connection {
-    /// Starts a graceful shutdown (RFC 9113 §6.8): notifies the peer. Requests that it sent before the notice
-    /// arrived are still answered. See [`Connection::has_ended`].
+    /// Starts a graceful shutdown by notifying the peer (RFC 9113 §6.8). We still answer requests that the peer
+    /// sent before it was notified. See [`Connection::has_ended`].
     pub fn go_away(&mut self, output: &mut Output) {
         if self.goaway == Goaway::NotSent && self.stage != Stage::Closed {
             self.goaway = Goaway::Announced;
@@ -30,7 +31,7 @@ impl Connection {
         }
     }
 
-    /// Checks PRIORITY, which is otherwise ignored (RFC 9113 §5.3.2).
+    /// Checks PRIORITY. Apart from that we ignore it (RFC 9113 §5.3.2).
     pub(super) fn handle_priority(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         self.budget.charge_frame()?;
         if head.stream == 0 {
@@ -45,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// Removes a stream that the peer resets.
+    /// Handles RST_STREAM: the peer isn't interested in the response any more.
     pub(super) fn handle_reset(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         if payload.len() != 4 {
             return Err(ErrorCode::FrameSize.into());
@@ -55,12 +56,12 @@ impl Connection {
         }
 
         self.forget_reset(head.stream);
-        // Only the reset of a pending response is charged as one (rapid reset, CVE-2023-44487).
+        // The peer may always reset finished streams, so we only charge for pending responses (rapid reset,
+        // CVE-2023-44487).
         let is_pending = self.streams.remove(head.stream).is_some_and(|stream| !stream.is_answered());
         Ok(if is_pending { self.budget.charge_reset() } else { self.budget.charge_frame() }?)
     }
 
-    /// Applies and acknowledges the peer's SETTINGS.
     pub(super) fn handle_settings(
         &mut self,
         head: FrameHead,
@@ -78,8 +79,8 @@ impl Connection {
         let changes = settings::read(payload)?;
         self.budget.charge_settings(changes.parameters)?;
 
-        // RFC 9113 §6.5.3: values apply one after the other, so the largest must not overflow a window
-        // either.
+        // RFC 9113 §6.5.3: values are applied in order. So even if a later value is smaller, the largest one must not
+        // overflow any window.
         if let Some((largest, last)) = changes.window_bytes {
             self.streams
                 .shift_windows(self.initial_window, largest)
@@ -95,7 +96,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Acknowledges PING. An acknowledgement of our own PING completes a graceful shutdown.
+    /// Answers PING. If the peer acknowledges our own PING, completes the graceful shutdown.
     pub(super) fn handle_ping(
         &mut self,
         head: FrameHead,
@@ -112,6 +113,7 @@ impl Connection {
 
         if !head.has(flag::ACK) {
             frame::put(output, kind::PING, flag::ACK, 0, payload);
+        // The peer has seen our first GOAWAY. All requests that it sent earlier have arrived by now.
         } else if self.goaway == Goaway::Announced && payload == GOAWAY_PING {
             self.goaway = Goaway::Final(self.last_stream);
             frame::put_goaway(output, self.last_stream, ErrorCode::None);
@@ -119,8 +121,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Checks the peer's GOAWAY, which is otherwise ignored: it announces only that the peer opens no more
-    /// streams.
+    /// Checks GOAWAY. Apart from that we ignore it, because it only says that the peer won't accept streams from us.
     pub(super) fn handle_goaway(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         if head.stream != 0 {
             return Err(ErrorCode::Protocol.into());
@@ -131,7 +132,7 @@ impl Connection {
         Ok(self.budget.charge_frame()?)
     }
 
-    /// Enlarges the window of the connection, or of a stream.
+    /// Handles WINDOW_UPDATE: enlarges the window of the connection or of a stream.
     pub(super) fn handle_window_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         let Ok(increment) = <[u8; 4]>::try_from(payload) else { return Err(ErrorCode::FrameSize.into()) };
         self.budget.charge_frame()?;
@@ -155,12 +156,12 @@ impl Connection {
             Some(stream) => {
                 stream.window.widen(increment).map_err(|TooLarge| Fault::Stream(id, ErrorCode::FlowControl))
             }
-            // RFC 9113 §6.9: it may have been in flight when the stream closed.
+            // RFC 9113 §6.9: the peer may have sent it before it knew that the stream is closed.
             None => Ok(()),
         }
     }
 
-    /// Changes the priority of a stream, now or once it is opened (RFC 9218 §7.1).
+    /// Handles PRIORITY_UPDATE, which may even arrive before the request (RFC 9218 §7.1).
     pub(super) fn handle_priority_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         if head.stream != 0 {
             return Err(ErrorCode::Protocol.into());
@@ -168,12 +169,14 @@ impl Connection {
         let (id, value) = payload.split_first_chunk().ok_or(ErrorCode::FrameSize)?;
         self.budget.charge_frame()?;
         let id = frame::parse_u31(*id);
-        // Stream 0, or a stream that the server would have had to promise.
+        // Stream 0, or a stream that only server push could have opened.
         if id.is_multiple_of(2) {
             return Err(ErrorCode::Protocol.into());
         }
 
         let priority = Priority::parse(value);
+
+        // If the stream isn't open yet, keep the priority for later. A peer can't make us keep many.
         if id > self.last_stream {
             self.early_priorities.retain(|(stream, _)| *stream != id);
             if self.early_priorities.len() >= PRIORITIES_REMEMBERED_MAX {
@@ -186,8 +189,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Applies the priority that the last request got before it was opened, and forgets those of skipped
-    /// streams.
+    /// Applies a priority that arrived before the last request. Also forgets priorities of skipped streams.
     #[cold]
     pub(super) fn apply_early_priority(&mut self, id: u32) {
         let early = self.early_priorities.iter().find(|(stream, _)| *stream == id);

@@ -1,29 +1,29 @@
 //! Stream errors, connection errors, and their codes (RFC 9113 §5.4, §7).
 //!
-//! All of them are the peer's fault. Faults of the server itself are statuses.
+//! All of them are the peer's fault. If the server itself fails, it sends a status instead.
 
 use crate::abuse::Exhausted;
 
 /// Error codes that we send (RFC 9113 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// `NO_ERROR`: a graceful end.
+    /// `NO_ERROR`: nothing went wrong, for example at a graceful shutdown.
     None,
     /// `PROTOCOL_ERROR`.
     Protocol,
-    /// `INTERNAL_ERROR`: a fault of ours.
+    /// `INTERNAL_ERROR`: our fault.
     Internal,
-    /// `FLOW_CONTROL_ERROR`: content beyond the window, or a window beyond 2^31-1.
+    /// `FLOW_CONTROL_ERROR`: the peer sent more than its window allows, or enlarged ours beyond 2^31-1.
     FlowControl,
-    /// `STREAM_CLOSED`: a frame for a stream that has ended.
+    /// `STREAM_CLOSED`: a frame arrived on a stream that has ended.
     StreamClosed,
-    /// `FRAME_SIZE_ERROR`: a length that the frame's type does not allow.
+    /// `FRAME_SIZE_ERROR`: this frame type doesn't allow this length.
     FrameSize,
-    /// `REFUSED_STREAM`: the request was not processed, so it is safe to retry.
+    /// `REFUSED_STREAM`: we haven't processed the request, so the client can safely retry.
     RefusedStream,
-    /// `COMPRESSION_ERROR`: a header block that cannot be decoded.
+    /// `COMPRESSION_ERROR`: we couldn't decode a header block.
     Compression,
-    /// `ENHANCE_YOUR_CALM`: more work than a peer may cause without requesting anything.
+    /// `ENHANCE_YOUR_CALM`: the peer causes too much work without requesting anything.
     EnhanceYourCalm,
 }
 
@@ -44,7 +44,7 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the code's label in metrics.
+    /// Returns the code's name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,12 +61,12 @@ impl ErrorCode {
     }
 }
 
-/// The error that an invalid frame causes.
+/// Error caused by an invalid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Connection error (RFC 9113 §5.4.1).
+    /// Closes the connection (RFC 9113 §5.4.1).
     Connection(ErrorCode),
-    /// Stream error, with the stream's ID (RFC 9113 §5.4.2).
+    /// Resets the stream with this ID (RFC 9113 §5.4.2).
     Stream(u32, ErrorCode),
 }
 

@@ -1,14 +1,14 @@
 //! Flow-control windows (RFC 9113 §5.2, §6.9).
 //!
-//! A window can be negative, after the peer reduced the initial window size; it is never above 2^31-1.
+//! A window can become negative if the peer reduces the initial window size, but it never exceeds 2^31-1.
 
-/// Initial window of streams and connections, in both directions (RFC 9113 §6.9.2).
+/// Initial window size for streams and connections, in both directions (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
 
-/// The largest allowed window (RFC 9113 §6.9.1).
+/// Largest window allowed (RFC 9113 §6.9.1).
 pub(super) const WINDOW_BYTES_MAX: u32 = 0x7fff_ffff;
 
-/// The number of content bytes that the peer accepts.
+/// How many more content bytes the peer accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window(i32);
 
@@ -17,36 +17,36 @@ pub(super) struct Window(i32);
 pub(super) struct TooLarge;
 
 impl Window {
-    /// Creates a window of this size, which is at most [`WINDOW_BYTES_MAX`].
+    /// Creates a window. `bytes` must not exceed [`WINDOW_BYTES_MAX`].
     pub(super) fn new(bytes: u32) -> Window {
         debug_assert!(bytes <= WINDOW_BYTES_MAX, "{bytes}");
         Window(i32::try_from(bytes).unwrap_or(i32::MAX))
     }
 
-    /// Returns the number of bytes that may be sent.
+    /// Returns how many bytes may be sent.
     #[inline]
     pub(super) fn bytes(self) -> u32 {
-        // A negative window allows none.
+        // If the window is negative, we can't send anything.
         u32::try_from(self.0).unwrap_or(0)
     }
 
-    /// Accounts for bytes that were sent, at most [`Window::bytes`].
+    /// Accounts for sent bytes. Not more than [`Window::bytes`].
     #[inline]
     pub(super) fn consume(&mut self, bytes: u32) {
         debug_assert!(bytes <= self.bytes(), "{bytes} from {self:?}");
         self.0 = self.0.saturating_sub_unsigned(bytes);
     }
 
-    /// Enlarges the window (WINDOW_UPDATE).
+    /// Enlarges the window because of a WINDOW_UPDATE.
     pub(super) fn widen(&mut self, bytes: u32) -> Result<(), TooLarge> {
         self.0 = self.0.checked_add_unsigned(bytes).ok_or(TooLarge)?;
         Ok(())
     }
 
-    /// Applies a change of the initial window size, from `before` to `after` (RFC 9113 §6.9.2).
+    /// Adapts the window to a new initial window size (RFC 9113 §6.9.2).
     pub(super) fn shift(&mut self, before: u32, after: u32) -> Result<(), TooLarge> {
         let shifted = i64::from(self.0) + i64::from(after) - i64::from(before);
-        // A negative result always fits: only bytes that the window once allowed were consumed.
+        // This can only overflow, never underflow, because we never send more than the window allowed.
         self.0 = i32::try_from(shifted).map_err(|_| TooLarge)?;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Frame layout (RFC 9113 §4, §6): heads, padding, and the small frames that we send.
 //!
-//! This module knows no streams, and doesn't decide which error an invalid frame causes.
+//! This module doesn't know streams. Callers decide which error an invalid frame causes.
 
 use super::error::ErrorCode;
 use crate::output::Output;
@@ -11,8 +11,7 @@ pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length of a frame head, in bytes (RFC 9113 §4.1).
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// The longest payload that every peer must accept, and the longest that we send and accept, in bytes (RFC
-/// 9113 §4.2).
+/// Largest payload that every peer must accept. We don't send or accept larger ones (RFC 9113 §4.2).
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 16_384;
 
 /// Frame types (RFC 9113 §6, RFC 9218 §7.1).
@@ -30,7 +29,7 @@ pub(super) mod kind {
     pub(in crate::h2) const PRIORITY_UPDATE: u8 = 16;
 }
 
-/// Frame flags. The meaning of a bit depends on the frame type.
+/// Frame flags. What a bit means depends on the frame type.
 pub(super) mod flag {
     pub(in crate::h2) const ACK: u8 = 0x1;
     pub(in crate::h2) const END_STREAM: u8 = 0x1;
@@ -39,14 +38,13 @@ pub(super) mod flag {
     pub(in crate::h2) const PRIORITY: u8 = 0x20;
 }
 
-/// A frame head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHead {
     /// Length of the payload, in bytes.
     pub(super) length: usize,
     pub(super) kind: u8,
     pub(super) flags: u8,
-    /// Stream ID without the reserved bit; 0 for the connection.
+    /// Stream ID without the reserved bit. 0 is the connection.
     pub(super) stream: u32,
 }
 
@@ -60,7 +58,7 @@ impl FrameHead {
         Some(FrameHead { length, kind, flags, stream })
     }
 
-    /// Encodes the head. `length` must be less than 2^24.
+    /// Encodes the head. `length` must be below 2^24.
     #[inline]
     pub(super) fn bytes(self) -> [u8; HEAD_BYTES] {
         let [_, .., l0, l1, l2] = (self.length as u64).to_be_bytes();
@@ -74,19 +72,19 @@ impl FrameHead {
     }
 }
 
-/// Parses a stream ID or a window increment: 31 bits after a reserved one (RFC 9113 §4.1, §6.9).
+/// Parses a stream ID or window increment: 31 bits, after a reserved bit that we ignore (RFC 9113 §4.1, §6.9).
 #[inline]
 pub(super) fn parse_u31(bytes: [u8; 4]) -> u32 {
     u32::from_be_bytes(bytes) & 0x7fff_ffff
 }
 
-/// Returns the stream that a priority refers to (RFC 7540 §6.3).
+/// Returns the stream that a priority depends on (RFC 7540 §6.3).
 pub(super) fn depends_on(dependency: &[u8; 5]) -> u32 {
     let [s0, s1, s2, s3, _] = *dependency;
     parse_u31([s0, s1, s2, s3])
 }
 
-/// Returns a payload without its padding (RFC 9113 §6.1, §6.2).
+/// Removes padding from a payload (RFC 9113 §6.1, §6.2).
 #[inline]
 pub(super) fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], ErrorCode> {
     if !head.has(flag::PADDED) {
@@ -97,12 +95,11 @@ pub(super) fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], ErrorCo
     Ok(&rest[..length])
 }
 
-/// Returns the length of a payload, or of a part of it, in bytes.
 pub(super) fn payload_bytes(payload: &[u8]) -> u32 {
     u32::try_from(payload.len()).expect("longer frames were refused by their head")
 }
 
-/// Appends a whole frame. `payload` must not be longer than [`PAYLOAD_BYTES_MAX`].
+/// Appends a whole frame. `payload` must not exceed [`PAYLOAD_BYTES_MAX`].
 pub(super) fn put(output: &mut Output, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     output.put(&FrameHead { length: payload.len(), kind, flags, stream }.bytes());
     output.put(payload);
@@ -113,7 +110,7 @@ pub(super) fn put_reset(output: &mut Output, stream: u32, code: ErrorCode) {
     put(output, kind::RST_STREAM, 0, stream, &code.number().to_be_bytes());
 }
 
-/// Appends GOAWAY (RFC 9113 §6.8). No stream above `last` was or will be answered.
+/// Appends GOAWAY (RFC 9113 §6.8). We promise not to answer streams above `last`.
 pub(super) fn put_goaway(output: &mut Output, last: u32, code: ErrorCode) {
     let mut payload = [0; 8];
     payload[..4].copy_from_slice(&last.to_be_bytes());
@@ -121,12 +118,12 @@ pub(super) fn put_goaway(output: &mut Output, last: u32, code: ErrorCode) {
     put(output, kind::GOAWAY, 0, 0, &payload);
 }
 
-/// Appends WINDOW_UPDATE (RFC 9113 §6.9) for the connection.
+/// Appends WINDOW_UPDATE for the connection (RFC 9113 §6.9).
 pub(super) fn put_window_update(output: &mut Output, increment: u32) {
     put_stream_window_update(output, 0, increment);
 }
 
-/// Appends a WINDOW_UPDATE frame for a stream.
+/// Appends WINDOW_UPDATE for a stream.
 pub(super) fn put_stream_window_update(output: &mut Output, stream: u32, increment: u32) {
     put(output, kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes());
 }

@@ -1,4 +1,5 @@
-//! Writes responses: heads at once, bodies at once or when their turn and the peer's windows allow.
+//! Writes responses. Heads are written at once. Bodies follow at once if possible, or else when it's their turn
+//! and the peer's flow-control windows allow.
 //!
 //! Large bodies are never copied.
 
@@ -21,7 +22,7 @@ use crate::stored_request::StoredRequest;
 impl Multiplexed for Connection {
     type StreamId = StreamId;
 
-    /// Writes the head now, and the body now or by [`Connection::fill`].
+    /// Writes the head now. [`Connection::fill`] writes the body, unless it's small enough to go out now.
     #[inline]
     fn respond(&mut self, stream: StreamId, response: &Response<'_>, output: &mut Output) {
         let Some(request) = self.take_request(stream) else { return };
@@ -30,6 +31,7 @@ impl Multiplexed for Connection {
         field_section(&mut self.encoder, response, output.inline_mut());
 
         let Response { answer, archive, .. } = *response;
+        // All but empty bodies end the stream with their last DATA frame.
         match &answer.body {
             AnswerBody::Archive(extent) if extent.length > 0 => {
                 head.end(request.id, 0, output);
@@ -111,9 +113,9 @@ impl Multiplexed for Connection {
 }
 
 impl Connection {
-    /// Writes pending bodies, by priority, as far as the peer's windows and the output have room.
+    /// Writes pending bodies by priority, as far as the peer's windows and the output have room.
     ///
-    /// Must be called after requests were answered, and each time the output was sent.
+    /// Callers should do this after they answered requests, and each time the output was sent.
     pub fn fill(&mut self, output: &mut Output) {
         while self.has_pending_bytes() && output.has_room() {
             let connection_window = self.window.bytes();
@@ -122,6 +124,7 @@ impl Connection {
             let window = connection_window.min(stream.window.bytes());
             let Some(body) = &mut stream.body else { return };
 
+            // Each turn writes one frame. Then another stream may be due.
             let bytes = body.chunk_bytes(window.min(PAYLOAD_BYTES_MAX));
             let is_last = u64::from(bytes) == body.left() && body.is_complete();
             put_data_head(output, id, bytes, if is_last { flag::END_STREAM } else { 0 });
@@ -138,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// Returns the request that is to be answered, or `None` if it was answered before.
+    /// Returns the request to answer, or `None` if it was answered before.
     #[inline]
     pub(super) fn take_request(&mut self, stream: StreamId) -> Option<PendingRequest> {
         let pending = self.pending_request.take();
@@ -146,16 +149,17 @@ impl Connection {
         pending.filter(|request| request.id == stream.number())
     }
 
-    /// Accounts for a response that was written whole, with this number of content bytes.
+    /// Accounts for a response that is complete, with this number of content bytes.
     #[inline]
     fn finish_response(&mut self, request: PendingRequest, bytes: u32) {
         self.budget.credit_response();
+        // We still need to read the rest of the request content.
         if request.content != Content::Ended {
             self.add_stream(request, None, bytes);
         }
     }
 
-    /// Leaves a body for [`Connection::fill`].
+    /// Leaves a body to [`Connection::fill`].
     #[cold]
     fn queue(&mut self, request: PendingRequest, body: Body) {
         self.add_stream(request, Some(body), 0);
@@ -195,8 +199,8 @@ impl Connection {
         self.finish_body(request, length);
     }
 
-    /// Returns the length of a body that may leave with its head: it is small, fits the peer's windows, and
-    /// no body that is as urgent waits. Otherwise returns `None`.
+    /// Returns the length of a body that may be sent right after its head, or `None`. The body must be small and
+    /// fit the peer's windows, and there must not be another body to send that is at least as urgent.
     #[inline]
     fn immediate_bytes(&self, request: &PendingRequest, bytes: usize) -> Option<u32> {
         let length = u32::try_from(bytes).ok()?;
@@ -206,7 +210,7 @@ impl Connection {
         is_immediate.then_some(length)
     }
 
-    /// Writes a whole body of `length` bytes after its head.
+    /// Writes a DATA frame with the whole body.
     #[inline]
     fn put_body(&mut self, request: PendingRequest, body: &[u8], length: u32, output: &mut Output) {
         put_data_head(output, request.id, length, flag::END_STREAM);
@@ -214,7 +218,7 @@ impl Connection {
         self.finish_body(request, length);
     }
 
-    /// Accounts for a whole body that was written after its head.
+    /// Accounts for a body that was written right after its head.
     #[inline]
     fn finish_body(&mut self, request: PendingRequest, bytes: u32) {
         self.window.consume(bytes);
@@ -223,7 +227,8 @@ impl Connection {
     }
 }
 
-/// A header block that is being encoded into an output, after space for the head of its frame.
+/// A HEADERS frame under construction. Its length isn't known before the header block is encoded, so we leave
+/// room for the frame head and fill it in later.
 struct HeadersFrame {
     start: usize,
 }
@@ -236,7 +241,6 @@ impl HeadersFrame {
         HeadersFrame { start }
     }
 
-    /// Fills in the head of the frame.
     #[inline]
     fn end(self, stream: u32, flags: u8, output: &mut Output) {
         let length = output.inline_bytes() - self.start - HEAD_BYTES;
@@ -247,7 +251,7 @@ impl HeadersFrame {
         output.overwrite(self.start, &head.bytes());
     }
 
-    /// Splits a block that is larger than a frame into HEADERS and CONTINUATION (RFC 9113 §4.3).
+    /// Splits a block that exceeds the frame size into HEADERS and CONTINUATION (RFC 9113 §4.3).
     #[cold]
     fn end_in_fragments(self, stream: u32, flags: u8, output: &mut Output) {
         let block = output.split_off(self.start + HEAD_BYTES);
@@ -266,7 +270,7 @@ impl HeadersFrame {
     }
 }
 
-/// Appends the head of a DATA frame with this number of bytes.
+/// Appends the head of a DATA frame.
 #[inline]
 fn put_data_head(output: &mut Output, stream: u32, bytes: u32, flags: u8) {
     output.put(&FrameHead { length: bytes as usize, kind: kind::DATA, flags, stream }.bytes());

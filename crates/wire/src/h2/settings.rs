@@ -1,6 +1,6 @@
-//! SETTINGS (RFC 9113 §6.5): ours, and a parser for the peer's.
+//! SETTINGS (RFC 9113 §6.5): our own, and a parser for the peer's.
 //!
-//! The parser returns changes; the connection applies them.
+//! The parser only returns changes. Applying them is up to the connection.
 
 use super::error::ErrorCode;
 use super::flow::WINDOW_BYTES_MAX;
@@ -19,8 +19,8 @@ const NO_RFC7540_PRIORITIES: u16 = 9;
 /// Length of a parameter, in bytes.
 const PARAMETER_BYTES: usize = 6;
 
-/// Payload of our SETTINGS. Other parameters keep their defaults: a table of 4 KiB, windows of 64 KiB, frames
-/// of 16 KiB.
+/// Payload of our SETTINGS. We keep the defaults of the other parameters: 4 KiB tables, 64 KiB windows, 16 KiB
+/// frames.
 pub(super) const OURS: [u8; 3 * PARAMETER_BYTES] = {
     #[allow(clippy::cast_possible_truncation, reason = "the assertion below")]
     let list_bytes = FIELD_LIST_BYTES_MAX as u32;
@@ -46,7 +46,7 @@ pub(super) const OURS: [u8; 3 * PARAMETER_BYTES] = {
     bytes
 };
 
-/// Changes that the peer's SETTINGS make.
+/// Changes requested by the peer's SETTINGS.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     /// Smallest and last value of SETTINGS_HEADER_TABLE_SIZE.
@@ -57,10 +57,10 @@ pub(super) struct Changes {
     pub(super) parameters: usize,
 }
 
-/// Parses the payload of the peer's SETTINGS.
 pub(super) fn read(payload: &[u8]) -> Result<Changes, ErrorCode> {
     let (parameters, []) = payload.as_chunks::<PARAMETER_BYTES>() else { return Err(ErrorCode::FrameSize) };
     let mut changes = Changes { parameters: parameters.len(), ..Changes::default() };
+
     for [i0, i1, value @ ..] in parameters {
         let value = u32::from_be_bytes(*value);
         match u16::from_be_bytes([*i0, *i1]) {
@@ -74,14 +74,16 @@ pub(super) fn read(payload: &[u8]) -> Result<Changes, ErrorCode> {
                 let largest = changes.window_bytes.map_or(value, |(largest, _)| largest.max(value));
                 changes.window_bytes = Some((largest, value));
             }
-            // A valid value has no effect: our frames are as small as any peer must accept.
+            // Our frames always have the smallest size that peers must accept, so a valid value doesn't change
+            // anything.
             MAX_FRAME_SIZE if !(PAYLOAD_BYTES_MAX..1 << 24).contains(&value) => {
                 return Err(ErrorCode::Protocol);
             }
-            // Other valid parameters don't concern us; unknown ones are ignored (RFC 9113 §6.5.2).
+            // Other valid parameters don't matter to us. Unknown ones must be ignored (RFC 9113 §6.5.2).
             _ => {}
         }
     }
+
     Ok(changes)
 }
 
@@ -118,6 +120,7 @@ mod tests {
         ] {
             assert_eq!(read(&payload(&[(id, value)])), Err(code), "{id} {value}");
         }
+
         for (id, value) in
             [(2, 1), (3, 0), (4, (1 << 31) - 1), (5, 16_384), (5, (1 << 24) - 1), (6, 0), (9, 1)]
         {

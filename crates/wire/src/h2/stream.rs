@@ -1,7 +1,7 @@
-//! Waiting streams (RFC 9113 §5.1), and the scheduler that selects which of them sends next.
+//! Waiting streams (RFC 9113 §5.1), and the scheduler that chooses which one sends next.
 //!
-//! A stream waits for its window, or for the rest of a request's content. A request without content that is
-//! answered at once never becomes a stream here. This module knows no frames.
+//! A stream waits for its flow-control window, or for the rest of the request content. If a request has no
+//! content and is answered at once, it never becomes a stream. This module doesn't know frames.
 
 use std::time::Instant;
 
@@ -11,7 +11,6 @@ use super::kept_request::Unanswered;
 use crate::limits::STREAMS_MAX;
 use crate::priority::Priority;
 
-/// A waiting stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
@@ -19,58 +18,55 @@ pub(super) struct Stream {
     /// Flow-control window for content that we send.
     pub(super) window: Window,
     pub(super) content: Content,
-    /// The rest of the response; `None` if all of it was written.
+    /// The rest of the response. `None` once all of it was written.
     pub(super) body: Option<Body>,
-    /// The request, if it is answered later.
+    /// The request, if we'll answer it later.
     pub(super) request: Option<Box<Unanswered>>,
-    /// When its request was read, or its last block of content for a handler was complete.
+    /// When we read the request, or completed the last block of content for a handler.
     pub(super) since: Option<Instant>,
 }
 
 impl Stream {
-    /// Returns `true` if the stream waits only for the rest of its request's content, which is discarded.
+    /// Returns `true` if the response is complete. The stream only waits for request content, which we discard.
     pub(super) fn is_answered(&self) -> bool {
         self.body.is_none() && self.request.is_none()
     }
 
-    /// Returns `true` if bytes of the body could be sent.
+    /// Returns `true` if the body has bytes to send.
     fn has_pending_bytes(&self) -> bool {
         self.body.as_ref().is_some_and(|body| !body.is_starved())
     }
 }
 
-/// State of a request's content, which is discarded unless the request is kept.
+/// Request content state. Unless the request is kept, content is discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
-    /// There is no more: the stream is half-closed (remote).
+    /// All of it has arrived: the stream is half-closed (remote).
     Ended,
-    /// More may arrive.
+    /// More may follow.
     Pending {
-        /// Bytes left, if the request announced its length.
+        /// Number of missing bytes, if the request announced a length.
         left: Option<u64>,
-        /// Window of the peer, in bytes. It is enlarged only for content that a handler needs.
+        /// The peer's window, in bytes. We enlarge it only if a handler needs the content.
         window: u32,
     },
 }
 
-/// Why content is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContentError {
-    /// Its length is not the announced one (RFC 9113 §8.1.1).
+    /// It doesn't have the announced length (RFC 9113 §8.1.1).
     Length,
     /// It exceeds the window (RFC 9113 §6.9.1).
     Window,
 }
 
 impl Content {
-    /// Returns the state after a head that doesn't end its stream. `length` is the announced length, in
-    /// bytes.
+    /// Returns the state after a head that doesn't end its stream. `length` is the announced length in bytes.
     pub(super) fn pending(length: Option<u64>) -> Content {
         Content::Pending { left: length, window: INITIAL_WINDOW_BYTES }
     }
 
-    /// Accounts for a DATA frame: the length of its payload, and the part of it that is not padding, in
-    /// bytes.
+    /// Accounts for a DATA frame. `content_bytes` is the payload length without padding.
     pub(super) fn receive(
         &mut self,
         payload_bytes: u32,
@@ -88,7 +84,7 @@ impl Content {
         Ok(())
     }
 
-    /// Returns the window of the peer up to its initial size, which it was enlarged by if that is worth a frame.
+    /// Reopens the receive window once half of it has been used. Returns the increment for WINDOW_UPDATE.
     pub(super) fn reopen_window(&mut self) -> Option<u32> {
         let Content::Pending { window, .. } = self else { return None };
         let used = INITIAL_WINDOW_BYTES.saturating_sub(*window);
@@ -99,7 +95,7 @@ impl Content {
         Some(used)
     }
 
-    /// Accounts for the end of the content.
+    /// Accounts for the end of the content. Its length must be the announced one.
     pub(super) fn end(&mut self) -> Result<(), ContentError> {
         match std::mem::replace(self, Content::Ended) {
             Content::Pending { left: Some(1..), .. } => Err(ContentError::Length),
@@ -108,22 +104,21 @@ impl Content {
     }
 }
 
-/// The waiting streams, in no order.
+/// Waiting streams, in no particular order.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     list: Vec<Stream>,
     /// Number of streams with a body.
     bodies: usize,
-    /// Number of them with a body that is not complete yet. It is in memory, and refers to no archive.
+    /// How many of these bodies are open. Open bodies are in memory and don't refer to an archive.
     open_bodies: usize,
-    /// Number of streams with a request that is answered later.
+    /// Number of streams with a request that we'll answer later.
     requests: usize,
-    /// The incremental stream that sent last (round-robin).
+    /// The incremental stream that sent last, for round-robin.
     last_incremental: u32,
 }
 
 impl Streams {
-    /// Returns the memory that they take, in bytes.
     pub(super) fn memory(&self) -> usize {
         let later = |stream: &Stream| {
             let request = stream.request.as_ref().map_or(0, |request| request.memory());
@@ -133,58 +128,56 @@ impl Streams {
         self.list.capacity() * size_of::<Stream>() + kept
     }
 
-    /// Returns `true` if a body waits that may refer to an archive.
+    /// Returns `true` if there's a body that may refer to an archive.
     #[inline]
     pub(super) fn has_archive_bodies(&self) -> bool {
         self.bodies > self.open_bodies
     }
 
-    /// Returns `true` if bytes of a body could be sent, if the windows allow.
+    /// Returns `true` if a body has bytes to send as soon as the windows allow.
     pub(super) fn has_pending_bytes(&self) -> bool {
         self.has_archive_bodies() || self.open_bodies > 0 && self.list.iter().any(Stream::has_pending_bytes)
     }
 
-    /// Returns `true` if a request waits for its handler.
+    /// Returns `true` if a request is waiting for its handler.
     pub(super) fn has_requests(&self) -> bool {
         self.requests > 0
     }
 
-    /// Returns `true` if a response waits for the rest of its body.
+    /// Returns `true` if a response is waiting for more of its body.
     pub(super) fn has_open_bodies(&self) -> bool {
         self.open_bodies > 0
     }
 
-    /// Returns `true` if a body waits.
     #[inline]
     pub(super) fn has_bodies(&self) -> bool {
         self.bodies > 0
     }
 
-    /// Returns `true` if a body waits that is at least as urgent.
+    /// Returns `true` if a body with at least this urgency has bytes to send.
     #[inline]
     pub(super) fn has_bodies_before(&self, urgency: u8) -> bool {
         self.has_bodies()
             && self.list.iter().any(|stream| stream.has_pending_bytes() && stream.priority.urgency <= urgency)
     }
 
-    /// Returns since when the oldest request arrives of which content is awaited.
+    /// Returns the start time of the oldest request with missing content.
     pub(super) fn incomplete_since(&self) -> Option<Instant> {
         let incomplete = self.list.iter().filter(|stream| matches!(stream.content, Content::Pending { .. }));
         incomplete.filter_map(|stream| stream.since).min()
     }
 
-    /// Returns `true` if more content of a request is awaited.
+    /// Returns `true` if a request is missing content.
     pub(super) fn has_content(&self) -> bool {
         self.list.iter().any(|stream| matches!(stream.content, Content::Pending { .. }))
     }
 
-    /// Returns `true` if no more streams may be opened.
+    /// Returns `true` if there's no room for another stream.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.list.len() >= STREAMS_MAX as usize
     }
 
-    /// Returns `true` if no stream waits.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -201,7 +194,6 @@ impl Streams {
         self.list.push(stream);
     }
 
-    /// Removes a stream, whatever it waits for.
     pub(super) fn remove(&mut self, id: u32) -> Option<Stream> {
         let position = self.list.iter().position(|stream| stream.id == id)?;
         let stream = self.list.swap_remove(position);
@@ -209,23 +201,23 @@ impl Streams {
         self.open_bodies -= usize::from(stream.body.as_ref().is_some_and(Body::is_open));
         self.requests -= usize::from(stream.request.is_some());
         if self.list.is_empty() {
-            // Frees the memory: an idle connection keeps none.
+            // Idle connections are many. Don't keep memory for them.
             self.list = Vec::new();
         }
         Some(stream)
     }
 
-    /// Applies a change of the initial window size to all windows.
+    /// Adapts all windows to a new initial window size.
     pub(super) fn shift_windows(&mut self, before: u32, after: u32) -> Result<(), TooLarge> {
         self.list.iter_mut().try_for_each(|stream| stream.window.shift(before, after))
     }
 
-    /// Selects the stream that sends next (RFC 9218 §10), among those with a body and an open window.
+    /// Chooses the stream that sends next (RFC 9218 §10). It must have a body, and both windows must be open.
     ///
-    /// The most urgent streams come first. Of these, non-incremental ones are sent one after the other, then
-    /// incremental ones round-robin.
+    /// More urgent streams come first. If several streams are equally urgent, non-incremental ones are sent one
+    /// after the other, and then incremental ones take turns.
     ///
-    /// The end of a body without bytes needs no window (RFC 9113 §6.9.1).
+    /// Note that an empty frame at the end of a body doesn't need a window (RFC 9113 §6.9.1).
     pub(super) fn next_to_send(&mut self, connection_window: u32) -> Option<&mut Stream> {
         let last_incremental = self.last_incremental;
         let can_send = |stream: &&mut Stream| match &stream.body {
@@ -243,7 +235,7 @@ impl Streams {
         Some(next)
     }
 
-    /// Drops the body of a stream, because all of it was written.
+    /// Drops the body of a stream once all of it was written.
     pub(super) fn end_body(&mut self, id: u32) {
         let Some(stream) = self.find(id) else { return };
         let Some(body) = stream.body.take() else { return };

@@ -1,4 +1,4 @@
-//! State of one HTTP/3 connection: QPACK, the peer's critical streams, and requests that are incomplete.
+//! HTTP/3 connection state: QPACK, the peer's critical streams, and incomplete requests.
 //!
 //! Responses are in `respond.rs`, unidirectional streams in `unidirectional.rs`.
 
@@ -22,66 +22,66 @@ use crate::refusal::Refusal;
 use crate::request_head::Version;
 use crate::stored_request::StoredRequest;
 
-/// One HTTP/3 connection.
+/// An HTTP/3 connection.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) sections: SectionReader,
     pub(super) encoder: EncoderTable,
     pub(super) peer_streams: PeerStreams,
-    /// Streams of which more is to be read, in no order.
+    /// Streams that we're still reading, in no particular order.
     requests: Vec<Request>,
-    /// The last request, until it is answered.
+    /// The last request, until it's answered.
     pub(super) pending_request: Option<PendingRequest>,
-    /// Requests that are answered later.
+    /// Requests that we'll answer later.
     pub(super) postponed: Vec<PendingRequest>,
-    /// The first request stream that the peer may not open yet.
+    /// The first request stream that the peer isn't allowed to open yet.
     pub(super) stream_limit: StreamId,
-    /// The request stream after the highest one that the peer has opened.
+    /// The first request stream that the peer hasn't opened yet.
     pub(super) next_stream: StreamId,
-    /// The stream from which on requests are not answered, if the peer was notified of it.
+    /// If we've sent a final GOAWAY: the first stream that we don't answer.
     goaway: Option<StreamId>,
     pub(super) budget: Budget,
-    /// Priorities of streams that are not open yet (RFC 9218 §7), oldest first.
+    /// Priorities for streams that aren't open yet (RFC 9218 §7), oldest first.
     pub(super) early_priorities: Vec<(StreamId, Priority)>,
-    /// Changed priorities of open streams, oldest first.
+    /// Priority updates for open streams, oldest first.
     pub(super) changed_priorities: Vec<(StreamId, Priority)>,
 }
 
-/// A request stream of which more is to be read.
+/// A request stream that we're still reading.
 #[derive(Debug)]
 struct Request {
     stream: StreamId,
     frames: RequestStream,
     content: Content,
-    /// When it was opened, or its last block of content for a handler was complete.
+    /// When it was opened, or completed the last block of content for a handler.
     since: Instant,
 }
 
-/// The content of a request that arrives.
+/// Request content.
 #[derive(Debug, Default)]
 struct Content {
-    /// The announced length that is left, in bytes.
+    /// Number of missing bytes, if the request announced a length.
     left: Option<u64>,
-    /// The length that has arrived, in bytes.
+    /// Number of bytes that have arrived.
     bytes: u64,
-    /// The request, if its content is received for a handler. Otherwise it is skipped.
+    /// The request, if a handler needs the content. Otherwise we skip the content.
     kept: Option<Box<KeptRequest>>,
 }
 
-/// The limit that the content of a request exceeds.
+/// A limit that request content exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Excess {
     None,
-    /// It is longer than announced.
+    /// More than announced.
     Announced,
-    /// It is too long for its handler.
+    /// More than its handler accepts.
     Kept,
-    /// It is too long to be skipped.
+    /// More than we're willing to skip.
     Skipped,
 }
 
 impl Content {
-    /// Returns `true` if a block of content for a handler has ended within the last `bytes` bytes.
+    /// Returns `true` if the last `bytes` bytes completed a block of content for a handler.
     #[inline]
     fn has_begun_block(&self, bytes: usize) -> bool {
         self.kept.as_ref().is_some_and(|kept| {
@@ -90,7 +90,6 @@ impl Content {
         })
     }
 
-    /// Receives or skips the next bytes.
     #[inline]
     fn receive(&mut self, content: &[u8]) -> Excess {
         let bytes = content.len() as u64;
@@ -112,16 +111,16 @@ impl Content {
     }
 }
 
-/// A request while its content is received.
+/// A request whose content we're receiving.
 #[derive(Debug)]
 struct KeptRequest {
     request: StoredRequest,
     info: RequestInfo,
-    /// The limit of the content, in bytes.
+    /// Content limit, in bytes.
     bytes_max: usize,
 }
 
-/// A request that was not answered yet.
+/// A request that hasn't been answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingRequest {
     pub(super) stream: StreamId,
@@ -131,28 +130,30 @@ pub(super) struct PendingRequest {
 /// Outcome of [`Connection::next_request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A request, with its head in the [`HeadStore`]. It must be answered before the next call.
+    /// A request. Its head is in the [`HeadStore`]. The caller must answer it before the next call.
     Request(Priority),
-    /// A request that must be answered with the status of its refusal, and without a body if it is for `HEAD`.
+    /// A request that the caller must answer with the refusal's status, and without a body if it's for `HEAD`.
     Refused(Priority, Refusal),
-    /// The content of the request is too long for its handler. It must be taken and answered before the next call.
+    /// Request content exceeds what its handler accepts. The caller must take and answer the request before the
+    /// next call.
     TooLong,
-    /// The rest of the request is not worth reading: the peer should stop sending, with [`ErrorCode::None`] (RFC 9114 §4.1).
+    /// The rest of the request isn't worth reading. The caller should ask the peer to stop sending, with
+    /// [`ErrorCode::None`] (RFC 9114 §4.1).
     Stop,
-    /// The stream must be reset with this code, in both directions.
+    /// The caller must reset the stream with this code, in both directions.
     Reset(ErrorCode),
-    /// The input is read.
+    /// All input was read.
     More,
 }
 
-/// Outcome of the end of a request stream.
+/// What the end of a request stream means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestEnd {
     /// The request is complete.
     Complete,
-    /// The request is complete, with its content. It must be taken and answered before the next call.
+    /// The request and its content are complete. The caller must take and answer it before the next call.
     Received,
-    /// The stream must be reset with this code.
+    /// The caller must reset the stream with this code.
     Reset(ErrorCode),
 }
 
@@ -176,44 +177,44 @@ impl Connection {
         }
     }
 
-    /// Returns the beginning of our control stream, with our settings.
+    /// Returns the start of our control stream: its type and our settings.
     #[must_use]
     pub fn control_stream_start() -> Vec<u8> {
         [&stream_type(kind::CONTROL), settings::OURS.as_slice()].concat()
     }
 
-    /// Returns the beginning of our QPACK encoder stream: its type. The rest comes from
+    /// Returns the start of our QPACK encoder stream, which is just its type. The rest comes from
     /// [`take_encoder_stream`](Self::take_encoder_stream).
     #[must_use]
     pub fn encoder_stream_start() -> Vec<u8> {
         stream_type(kind::QPACK_ENCODER)
     }
 
-    /// Returns the beginning of our QPACK decoder stream: its type. The rest comes from
+    /// Returns the start of our QPACK decoder stream, which is just its type. The rest comes from
     /// [`take_decoder_stream`](Self::take_decoder_stream).
     #[must_use]
     pub fn decoder_stream_start() -> Vec<u8> {
         stream_type(kind::QPACK_DECODER)
     }
 
-    /// Takes the bytes to be sent on our QPACK encoder stream.
+    /// Takes bytes to send on our QPACK encoder stream.
     pub fn take_encoder_stream(&mut self) -> Vec<u8> {
         self.encoder.take_encoder_stream()
     }
 
-    /// Takes the bytes to be sent on our QPACK decoder stream.
+    /// Takes bytes to send on our QPACK decoder stream.
     pub fn take_decoder_stream(&mut self) -> Vec<u8> {
         self.sections.take_decoder_stream()
     }
 
-    /// Takes the priorities that the peer has changed, each with the ID of its stream. The last one of a stream counts (RFC 9218
-    /// §7).
+    /// Takes the priority updates that the peer has sent. If there are several for a stream, the last one counts
+    /// (RFC 9218 §7).
     pub fn take_priorities(&mut self) -> impl Iterator<Item = (StreamId, Priority)> {
         self.changed_priorities.drain(..)
     }
 
-    /// Returns the memory that incomplete requests, the tables of QPACK, incomplete instructions and frames, and priorities take, in
-    /// bytes.
+    /// Returns the memory used by incomplete requests, QPACK tables, partial instructions and frames, and
+    /// priorities, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         let sections = self.requests.iter().map(|request| request.frames.memory()).sum::<usize>();
@@ -229,34 +230,34 @@ impl Connection {
             + priorities * size_of::<(StreamId, Priority)>()
     }
 
-    /// Returns since when the oldest incomplete request arrives, or `None` if there is none. Each block of content for a handler
-    /// makes a request younger.
+    /// Returns when the oldest incomplete request started to arrive, if there is one. Each block of content for a
+    /// handler restarts the request's clock.
     #[must_use]
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.requests.iter().map(|request| request.since).min()
     }
 
-    /// Sets how many request streams the peer may open in all, those that are closed included.
+    /// Sets how many request streams the peer may open in total. Closed streams count too.
     pub fn set_stream_limit(&mut self, streams: u64) {
         self.stream_limit = StreamId::request(streams);
     }
 
-    /// Opens a request stream at this time. Streams are opened in order.
+    /// Opens a request stream. Callers must open streams in order.
     pub fn open(&mut self, stream: StreamId, now: Instant) {
         self.next_stream = self.next_stream.max(stream.next_request());
         if self.requests.capacity() == 0 {
-            // A vector makes room for four at first, but many connections have one at a time.
+            // `Vec` would allocate room for four requests, but most connections have one at a time.
             self.requests.reserve_exact(1);
         }
         let (frames, content) = Default::default();
         self.requests.push(Request { stream, frames, content, since: now });
     }
 
-    /// Reads the next bytes of a request stream, up to the next request, and removes them from `input`.
+    /// Reads a request stream up to the next request. Consumed bytes are removed from `input`.
     ///
     /// # Errors
     ///
-    /// Returns the code of a connection error.
+    /// The connection must be closed with the code.
     #[inline]
     pub fn next_request(
         &mut self,
@@ -266,10 +267,11 @@ impl Connection {
     ) -> Result<Step, ErrorCode> {
         self.budget.set_time(store.seconds());
         let Some(index) = self.position(stream) else {
-            // The stream was reset, and its bytes were in flight.
+            // We've reset the stream, and more bytes were in flight.
             *input = &[];
             return Ok(Step::More);
         };
+        // The request isn't covered by our GOAWAY, so the client can retry it on another connection.
         if self.goaway.is_some_and(|first| stream >= first) {
             self.requests.swap_remove(index);
             return Ok(Step::Reset(ErrorCode::RequestRejected));
@@ -281,11 +283,12 @@ impl Connection {
                 None => return Ok(Step::More),
                 Some(Event::Ignored) => self.budget.charge_frame()?,
                 Some(Event::Content(content)) => match request.content.receive(content) {
+                    // The upload makes progress, so give it more time.
                     Excess::None if request.content.has_begun_block(content.len()) => {
                         request.since = store.time().unwrap_or(request.since);
                     }
                     Excess::None => {}
-                    // RFC 9114 §4.1.2: more content than announced.
+                    // RFC 9114 §4.1.2: the request is malformed if the lengths differ.
                     Excess::Announced => return self.malformed(index),
                     Excess::Kept => return Ok(Step::TooLong),
                     Excess::Skipped => {
@@ -316,13 +319,12 @@ impl Connection {
         }
     }
 
-    /// Returns the index of a request of which more is to be read.
+    /// Returns the index of a request that we're still reading.
     #[inline]
     fn position(&self, stream: StreamId) -> Option<usize> {
         self.requests.iter().rposition(|request| request.stream == stream)
     }
 
-    /// Handles the head of a request.
     #[inline]
     fn handle_head(&mut self, index: usize, verdict: Verdict) -> Result<Step, ErrorCode> {
         let (mut info, refusal) = match verdict {
@@ -330,11 +332,13 @@ impl Connection {
             Verdict::Refused(info, refusal) => (info, Some(refusal)),
             Verdict::Malformed => return self.malformed(index),
         };
+
         let request = &mut self.requests[index];
         request.content.left = info.content_length;
         let stream = request.stream;
         info.priority = self.early_priority(stream).unwrap_or(info.priority);
         self.pending_request = Some(PendingRequest { stream, info });
+
         Ok(match refusal {
             None => Step::Request(info.priority),
             Some(refusal) => Step::Refused(info.priority, refusal),
@@ -345,33 +349,35 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Returns the code of a connection error.
+    /// The connection must be closed with the code.
     pub fn end_request(&mut self, stream: StreamId) -> Result<RequestEnd, ErrorCode> {
         let Some(index) = self.position(stream) else { return Ok(RequestEnd::Complete) };
         let request = &self.requests[index];
         let ending = request.frames.end();
         let is_short = request.content.left.is_some_and(|left| left > 0);
+        // The request stays in the list until its handler takes it.
         if request.content.kept.is_some() && ending.is_ok() && !is_short {
             return Ok(RequestEnd::Received);
         }
 
         self.requests.swap_remove(index);
         let code = match ending {
-            // RFC 9114 §4.1.2: less content than announced.
+            // RFC 9114 §4.1.2: the request is malformed if the lengths differ.
             Ok(()) if is_short => ErrorCode::Message,
             Ok(()) => return Ok(RequestEnd::Complete),
             Err(EndError::Stream(code)) => code,
             Err(EndError::Connection(code)) => return Err(code),
         };
+
         self.budget.charge_reset()?;
         Ok(RequestEnd::Reset(code))
     }
 
-    /// Handles a reset of a request stream by the peer: the request ends early (RFC 9114 §4.1.1).
+    /// Handles a stream reset: the peer cancels the request (RFC 9114 §4.1.1).
     ///
     /// # Errors
     ///
-    /// Returns the code of a connection error if there were too many of them.
+    /// The peer resets too many streams. The connection must be closed with the code.
     pub fn cancel_request(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
         self.postponed.retain(|request| request.stream != stream);
         if let Some(index) = self.position(stream) {
@@ -383,13 +389,13 @@ impl Connection {
         Ok(self.budget.charge_reset()?)
     }
 
-    /// Stops reading a request, because its response is complete. Later bytes of its stream are ignored.
+    /// Stops reading a request whose response is complete. The rest of the stream will be ignored.
     pub fn stop_reading(&mut self, stream: StreamId) {
         self.postponed.retain(|request| request.stream != stream);
         self.requests.retain(|request| request.stream != stream);
     }
 
-    /// Keeps the request that is to be answered, with its stream, until its content has arrived.
+    /// Keeps a request until its content has arrived.
     pub(super) fn keep(&mut self, pending: PendingRequest, request: StoredRequest, bytes_max: usize) {
         if let Some(index) = self.position(pending.stream) {
             let kept = KeptRequest { request, info: pending.info, bytes_max };
@@ -397,7 +403,7 @@ impl Connection {
         }
     }
 
-    /// Takes a request after its content has arrived, and stops reading it.
+    /// Takes a request with complete content, and stops reading its stream.
     pub(super) fn take_kept(&mut self, stream: StreamId) -> Option<StoredRequest> {
         let index = self.position(stream)?;
         let KeptRequest { request, info, .. } = *self.requests.swap_remove(index).content.kept?;
@@ -405,45 +411,45 @@ impl Connection {
         Some(request)
     }
 
-    /// Returns `true` if a handler makes a response.
+    /// Returns `true` if a handler is working on a response.
     #[must_use]
     pub fn has_postponed_requests(&self) -> bool {
         !self.postponed.is_empty()
     }
 
-    /// Appends a DATA frame with the next bytes of a body that follows its head.
+    /// Appends a DATA frame with the next bytes of an open body.
     pub fn put_body(bytes: &[u8], output: &mut Output) {
         encode::put_data_head(output, bytes.len() as u64);
         output.put(bytes);
     }
 
-    /// Accounts for a response that was sent to its end.
+    /// Accounts for a response that was sent completely.
     pub fn finish_response(&mut self) {
         self.budget.credit_response();
     }
 
-    /// Accounts for a response that the peer does not want any more (RFC 9000 §3.5).
+    /// Accounts for a response that the peer has cancelled (RFC 9000 §3.5).
     ///
     /// # Errors
     ///
-    /// Returns the code of a connection error if there were too many of them.
+    /// The peer cancels too many responses. The connection must be closed with the code.
     pub fn stop_response(&mut self) -> Result<(), ErrorCode> {
         Ok(self.budget.charge_reset()?)
     }
 
-    /// Appends to our control stream that the connection ends soon: the peer should send no more requests. Those that it has
-    /// sent are still answered (RFC 9114 §5.2).
+    /// Appends a GOAWAY to our control stream, which asks the peer not to send more requests. We'll still answer all
+    /// requests that arrive (RFC 9114 §5.2).
     pub fn announce_end(&self, control_stream: &mut Vec<u8>) {
         encode::put_goaway(control_stream, StreamId::LAST_REQUEST);
     }
 
-    /// Appends to our control stream which requests are not answered any more: all that have not arrived.
+    /// Appends the final GOAWAY to our control stream: we'll only answer requests that have arrived by now.
     pub fn stop_requests(&mut self, control_stream: &mut Vec<u8>) {
         self.goaway = Some(self.next_stream);
         encode::put_goaway(control_stream, self.next_stream);
     }
 
-    /// Refuses a malformed request, and stops reading it (RFC 9114 §4.1.2).
+    /// Rejects a malformed request, and stops reading it (RFC 9114 §4.1.2).
     #[cold]
     fn malformed(&mut self, index: usize) -> Result<Step, ErrorCode> {
         self.requests.swap_remove(index);
@@ -451,19 +457,20 @@ impl Connection {
         Ok(Step::Reset(ErrorCode::Message))
     }
 
-    /// Takes the priority that the peer sent before it opened this stream.
+    /// Takes the priority that the peer sent before it opened the stream.
     #[inline]
     fn early_priority(&mut self, stream: StreamId) -> Option<Priority> {
         let position = self.early_priorities.iter().position(|(early, _)| *early == stream)?;
         Some(self.early_priorities.remove(position).1)
     }
 
-    /// Applies the peer's priority of a stream, which may not be open yet.
+    /// Applies a priority update. It may arrive before the stream is open.
     pub(super) fn set_priority(&mut self, stream: StreamId, priority: Priority) {
         if stream < self.next_stream {
             self.changed_priorities.push((stream, priority));
             return;
         }
+
         self.early_priorities.retain(|(early, _)| *early != stream);
         if self.early_priorities.len() == PRIORITIES_REMEMBERED_MAX {
             self.early_priorities.remove(0);
@@ -472,7 +479,6 @@ impl Connection {
     }
 }
 
-/// Returns the beginning of a unidirectional stream: its type.
 fn stream_type(kind: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     varint::put(&mut bytes, kind);

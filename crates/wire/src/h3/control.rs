@@ -1,4 +1,4 @@
-//! The peer's control stream (RFC 9114 §6.2.1): its settings, and priorities of requests.
+//! The peer's control stream (RFC 9114 §6.2.1): settings and request priorities.
 
 use super::error::ErrorCode;
 use super::frame::{FrameReader, Part, kind};
@@ -12,42 +12,41 @@ use crate::priority::Priority;
 #[derive(Debug, Default)]
 pub(super) struct ControlStream {
     frames: FrameReader,
-    /// The frame that is being read.
+    /// The frame we're reading.
     frame: Frame,
     has_settings: bool,
-    /// The push ID of the last GOAWAY, which must not increase (RFC 9114 §5.2).
+    /// Push ID in the last GOAWAY. It must not increase (RFC 9114 §5.2).
     last_goaway: Option<u64>,
-    /// The last MAX_PUSH_ID, which must not decrease (RFC 9114 §7.2.7).
+    /// The last MAX_PUSH_ID. It must not decrease (RFC 9114 §7.2.7).
     max_push_id: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 enum Frame {
-    /// Of a type that is not known, so its payload is skipped (RFC 9114 §9).
+    /// We don't know this frame type, so we skip the payload (RFC 9114 §9).
     #[default]
     Unknown,
-    /// With the payload so far.
+    /// A frame with the payload received so far.
     Known { kind: u64, payload: Vec<u8> },
 }
 
-/// A notice of the peer.
+/// What a frame on the control stream says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// Its settings, which come first.
+    /// The peer's settings. They always come first.
     Settings(PeerSettings),
-    /// The priority of a request (RFC 9218 §7.2), which may not have arrived yet.
+    /// A request's priority (RFC 9218 §7.2). The request may not have arrived yet.
     Priority {
-        /// The stream of the request.
+        /// Request stream.
         stream: StreamId,
         /// The new priority.
         priority: Priority,
     },
-    /// Any other frame, which has no effect.
+    /// Another frame, which we ignore.
     Other,
 }
 
 impl ControlStream {
-    /// Returns the memory of a partial frame, in bytes.
     pub(super) fn memory(&self) -> usize {
         match &self.frame {
             Frame::Unknown => 0,
@@ -55,11 +54,11 @@ impl ControlStream {
         }
     }
 
-    /// Removes frames from the front of `input`, up to the next one that is complete. Returns `None` at the end of `input`.
+    /// Consumes frames from the front of `input`, until one is complete. Returns `None` at the end of `input`.
     ///
     /// # Errors
     ///
-    /// Returns the code of a connection error.
+    /// The connection must be closed with the code.
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Notice>, ErrorCode> {
         loop {
             match self.frames.next(input) {
@@ -77,7 +76,7 @@ impl ControlStream {
         }
     }
 
-    /// Checks a frame by its head.
+    /// Decides what to do with a frame, by its type and length.
     fn begin(&self, kind: u64, length: u64) -> Result<Frame, ErrorCode> {
         match kind {
             kind::SETTINGS if self.has_settings => Err(ErrorCode::FrameUnexpected),
@@ -99,7 +98,6 @@ impl ControlStream {
         }
     }
 
-    /// Handles a complete frame.
     fn end(&mut self) -> Result<Notice, ErrorCode> {
         let Frame::Known { kind, payload } = std::mem::take(&mut self.frame) else {
             return Ok(Notice::Other);
@@ -111,6 +109,7 @@ impl ControlStream {
                 return settings::read(&payload).map(Notice::Settings);
             }
             kind::GOAWAY => {
+                // RFC 9114 §5.2: IDs must not increase. We have nothing else to do, because we never push.
                 let push_id = single_integer(&payload)?;
                 if self.last_goaway.is_some_and(|last| push_id > last) {
                     return Err(ErrorCode::Id);
@@ -124,7 +123,7 @@ impl ControlStream {
                 }
                 self.max_push_id = Some(push_id);
             }
-            // RFC 9114 §7.2.3, RFC 9218 §7.2: we never promise a push, so every push ID is an error.
+            // RFC 9114 §7.2.3, RFC 9218 §7.2: we never push, so every push ID is an error.
             kind::CANCEL_PUSH => {
                 single_integer(&payload)?;
                 return Err(ErrorCode::Id);
@@ -144,7 +143,6 @@ impl ControlStream {
     }
 }
 
-/// Parses a payload that is one integer.
 fn single_integer(payload: &[u8]) -> Result<u64, ErrorCode> {
     match varint::read(payload) {
         Some((number, [])) => Ok(number),

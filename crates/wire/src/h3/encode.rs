@@ -1,23 +1,23 @@
-//! Frames that we send (RFC 9114 §7.2), apart from SETTINGS.
+//! Frames that we send (RFC 9114 §7.2), except SETTINGS.
 
 use super::frame::{kind, put_head};
 use super::stream_id::StreamId;
 use super::varint;
 use crate::output::Output;
 
-/// A field section that is being encoded into an output, after space for the head of its HEADERS frame.
+/// A HEADERS frame under construction. Its length isn't known before the field section is encoded, so we leave
+/// room for the frame head and fill it in later.
 pub(super) struct HeadersFrame {
     start: usize,
 }
 
-/// Length of the head of a HEADERS frame: its type, and its length in two bytes.
+/// Length of the room we leave: one byte for the frame type, two for the length.
 const HEADERS_HEAD_BYTES: usize = 3;
 
-/// The length of a field section from which on its length takes four bytes.
+/// From this section length on, the length field takes four bytes.
 const LONG_SECTION_BYTES: usize = 0x4000;
 
 impl HeadersFrame {
-    /// Reserves space for the head of the frame.
     #[inline]
     pub(super) fn begin(output: &mut Output) -> HeadersFrame {
         let start = output.inline_bytes();
@@ -25,7 +25,6 @@ impl HeadersFrame {
         HeadersFrame { start }
     }
 
-    /// Fills in the head of the frame.
     #[inline]
     pub(super) fn end(self, output: &mut Output) {
         let length = output.inline_bytes() - self.start - HEADERS_HEAD_BYTES;
@@ -46,13 +45,13 @@ impl HeadersFrame {
     }
 }
 
-/// Appends the head of a DATA frame, before content of this length in bytes.
+/// Appends the head of a DATA frame.
 #[inline]
 pub(super) fn put_data_head(output: &mut Output, content_bytes: u64) {
     put_head(output.inline_mut(), kind::DATA, content_bytes);
 }
 
-/// Appends GOAWAY: requests on this stream and higher ones are not answered (RFC 9114 §5.2).
+/// Appends GOAWAY: we don't answer requests on `stream` and above (RFC 9114 §5.2).
 pub(super) fn put_goaway(out: &mut Vec<u8>, stream: StreamId) {
     let mut id = Vec::with_capacity(8);
     varint::put(&mut id, stream.number());

@@ -5,35 +5,35 @@ use crate::abuse::Exhausted;
 /// Error codes that we send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// `H3_NO_ERROR`: a graceful end.
+    /// `H3_NO_ERROR`: nothing went wrong, for example at a graceful shutdown.
     None,
-    /// `H3_INTERNAL_ERROR`: a fault of the server.
+    /// `H3_INTERNAL_ERROR`: our fault.
     Internal,
-    /// `H3_STREAM_CREATION_ERROR`: a stream that the peer must not open.
+    /// `H3_STREAM_CREATION_ERROR`: the peer isn't allowed to open this stream.
     StreamCreation,
-    /// `H3_CLOSED_CRITICAL_STREAM`: the end of a stream that must stay open.
+    /// `H3_CLOSED_CRITICAL_STREAM`: the peer closed a stream that must stay open.
     ClosedCriticalStream,
-    /// `H3_FRAME_UNEXPECTED`: a frame that is not allowed on its stream, or not yet.
+    /// `H3_FRAME_UNEXPECTED`: the frame isn't allowed on this stream, or not at this point.
     FrameUnexpected,
-    /// `H3_FRAME_ERROR`: a frame with an invalid layout or length.
+    /// `H3_FRAME_ERROR`: the frame's layout or length is invalid.
     Frame,
-    /// `H3_EXCESSIVE_LOAD`: more work than a peer may cause without requesting anything.
+    /// `H3_EXCESSIVE_LOAD`: the peer causes too much work without requesting anything.
     ExcessiveLoad,
-    /// `H3_ID_ERROR`: a stream ID or push ID that is invalid, or in the wrong direction.
+    /// `H3_ID_ERROR`: a stream ID or push ID is invalid, or moved in the wrong direction.
     Id,
     /// `H3_SETTINGS_ERROR`: an invalid setting.
     Settings,
-    /// `H3_MISSING_SETTINGS`: no SETTINGS at the beginning of the control stream.
+    /// `H3_MISSING_SETTINGS`: the control stream doesn't start with SETTINGS.
     MissingSettings,
-    /// `H3_REQUEST_REJECTED`: the request was not processed, so it is safe to retry.
+    /// `H3_REQUEST_REJECTED`: we haven't processed the request, so the client can safely retry.
     RequestRejected,
-    /// `H3_REQUEST_CANCELLED`: the response is not sent to its end.
+    /// `H3_REQUEST_CANCELLED`: we won't send the rest of the response.
     RequestCancelled,
-    /// `H3_REQUEST_INCOMPLETE`: the stream ends before the request.
+    /// `H3_REQUEST_INCOMPLETE`: the stream ended in the middle of a request.
     RequestIncomplete,
     /// `H3_MESSAGE_ERROR`: a malformed request.
     Message,
-    /// `QPACK_DECOMPRESSION_FAILED`: a field section that cannot be decoded.
+    /// `QPACK_DECOMPRESSION_FAILED`: we couldn't decode a field section.
     QpackDecompression,
     /// `QPACK_ENCODER_STREAM_ERROR`: an invalid instruction on the peer's encoder stream.
     QpackEncoderStream,
@@ -66,7 +66,7 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the code's label in metrics.
+    /// Returns the code's name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Frames of a stream (RFC 9114 §7.1), from bytes that arrive in pieces of any length.
+//! Splits a stream into frames (RFC 9114 §7.1). The stream may arrive in pieces of any length.
 
 use super::varint;
 
@@ -20,10 +20,9 @@ pub(super) mod kind {
     }
 }
 
-/// Length of the longest frame head: two integers.
+/// Longest possible frame head: two integers.
 const HEAD_BYTES_MAX: usize = 16;
 
-/// Splits the bytes of a stream into frames.
 #[derive(Debug, Default)]
 pub(super) struct FrameReader {
     state: State,
@@ -31,20 +30,20 @@ pub(super) struct FrameReader {
 
 #[derive(Debug)]
 enum State {
-    /// Within a frame head, or before one.
+    /// In or before a frame head.
     Head { bytes: [u8; HEAD_BYTES_MAX], length: usize },
-    /// Within a payload, of which this number of bytes is left.
+    /// In a payload. This number of bytes is missing.
     Payload { left: u64 },
 }
 
 /// A part of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part<'b> {
-    /// The bytes end within a frame, or between two.
+    /// The input ends here.
     Incomplete,
-    /// The head of a frame.
+    /// A complete frame head.
     Head { kind: u64, length: u64 },
-    /// The next bytes of the payload. A frame without payload has one empty piece.
+    /// The next payload bytes. If the payload is empty, there's one empty piece.
     Payload { bytes: &'b [u8], is_last: bool },
 }
 
@@ -55,11 +54,11 @@ impl Default for State {
 }
 
 impl FrameReader {
-    /// Removes the next part of a frame from the front of `input`.
+    /// Consumes the next part of a frame from the front of `input`.
     pub(super) fn next<'b>(&mut self, input: &mut &'b [u8]) -> Part<'b> {
         match &mut self.state {
             State::Head { bytes, length } => {
-                // The head may have begun in an earlier piece of the stream.
+                // Some bytes of the head may have arrived earlier. Copy as many as the longest head could have.
                 let begun = *length;
                 let added = input.len().min(HEAD_BYTES_MAX - begun);
                 bytes[begun..begun + added].copy_from_slice(&input[..added]);
@@ -68,6 +67,7 @@ impl FrameReader {
                     *input = &input[added..];
                     return Part::Incomplete;
                 };
+
                 *input = &input[head_bytes - begun..];
                 self.state = State::Payload { left: payload };
                 Part::Head { kind, length: payload }
@@ -76,10 +76,12 @@ impl FrameReader {
                 if input.is_empty() && *left > 0 {
                     return Part::Incomplete;
                 }
+
                 let available = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 let (bytes, rest) = input.split_at(available);
                 *input = rest;
                 *left -= available as u64;
+
                 let is_last = *left == 0;
                 if is_last {
                     self.state = State::default();
@@ -89,20 +91,19 @@ impl FrameReader {
         }
     }
 
-    /// Returns `true` if the bytes so far end with a whole frame.
+    /// Returns `true` if the stream may end here without cutting off a frame.
     pub(super) fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Head { length: 0, .. })
     }
 }
 
-/// Returns the type and the payload's length of a frame, and the length of its head; `None` if the head is incomplete.
+/// Returns the frame type, the payload length and the head length, or `None` if the head is incomplete.
 fn parse_head(bytes: &[u8]) -> Option<(u64, u64, usize)> {
     let (kind, rest) = varint::read(bytes)?;
     let (length, rest) = varint::read(rest)?;
     Some((kind, length, bytes.len() - rest.len()))
 }
 
-/// Appends a frame head.
 pub(super) fn put_head(out: &mut Vec<u8>, kind: u64, length: u64) {
     varint::put(out, kind);
     varint::put(out, length);

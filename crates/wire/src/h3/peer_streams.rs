@@ -1,4 +1,4 @@
-//! The peer's unidirectional streams, by their types (RFC 9114 §6.2).
+//! The peer's unidirectional streams and their types (RFC 9114 §6.2).
 
 use super::control::ControlStream;
 use super::error::ErrorCode;
@@ -13,20 +13,19 @@ pub(super) mod kind {
     pub(in crate::h3) const QPACK_DECODER: u64 = 0x03;
 }
 
-/// Length of the longest stream type.
+/// Longest possible stream type.
 const KIND_BYTES_MAX: usize = 8;
 
-/// The peer's unidirectional streams.
 #[derive(Debug, Default)]
 pub(super) struct PeerStreams {
     control: Option<(StreamId, ControlStream)>,
     qpack_encoder: Option<StreamId>,
     qpack_decoder: Option<StreamId>,
-    /// Streams with an incomplete type: the bytes that have arrived.
+    /// Streams that lack a part of their type, with the bytes received so far.
     untyped: Vec<(StreamId, Vec<u8>)>,
 }
 
-/// The purpose of a stream.
+/// Purpose of a unidirectional stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Control,
@@ -35,12 +34,12 @@ pub(super) enum Purpose {
 }
 
 impl PeerStreams {
-    /// Returns the memory of a partial frame of the control stream, in bytes.
+    /// Returns the memory used by a partial frame on the control stream, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.control.as_ref().map_or(0, |(_, control)| control.memory())
     }
 
-    /// Returns the purpose of a stream, if its type was read.
+    /// Returns what a stream is for, once we've read its type.
     pub(super) fn purpose(&self, stream: StreamId) -> Option<Purpose> {
         if self.control.as_ref().is_some_and(|(control, _)| *control == stream) {
             Some(Purpose::Control)
@@ -53,17 +52,17 @@ impl PeerStreams {
         }
     }
 
-    /// Returns the reader of the control stream, if the peer has opened it.
+    /// Returns the control stream, if the peer has opened it.
     pub(super) fn control(&mut self) -> Option<&mut ControlStream> {
         self.control.as_mut().map(|(_, control)| control)
     }
 
-    /// Forgets a stream with an incomplete type.
+    /// Forgets a stream that ended before we knew its type.
     pub(super) fn forget(&mut self, stream: StreamId) {
         self.untyped.retain(|(untyped, _)| *untyped != stream);
     }
 
-    /// Reads the type of a stream, and removes it from the front of `input`. Returns `None` if it is incomplete.
+    /// Consumes the stream type from the front of `input`. Returns `None` if the type is incomplete.
     pub(super) fn read_kind(&mut self, stream: StreamId, input: &mut &[u8]) -> Option<u64> {
         let position = self.untyped.iter().position(|(untyped, _)| *untyped == stream);
         let mut begun = position.map_or_else(Vec::new, |position| self.untyped.swap_remove(position).1);
@@ -80,17 +79,17 @@ impl PeerStreams {
         None
     }
 
-    /// Assigns a purpose to a stream by its type. Returns `None` if the type is not known.
+    /// Finds out what a stream is for, by its type. Returns `None` for unknown types.
     ///
     /// # Errors
     ///
-    /// The peer must not open such a stream, or only one.
+    /// Clients can't open streams of this type, or can't open a second one.
     pub(super) fn assign(&mut self, stream: StreamId, kind: u64) -> Result<Option<Purpose>, ErrorCode> {
         let purpose = match kind {
             kind::CONTROL => Purpose::Control,
             kind::QPACK_ENCODER => Purpose::QpackEncoder,
             kind::QPACK_DECODER => Purpose::QpackDecoder,
-            // RFC 9114 §6.2.2: only servers push.
+            // RFC 9114 §6.2.2: only servers can push.
             kind::PUSH => return Err(ErrorCode::StreamCreation),
             _ => return Ok(None),
         };
@@ -100,7 +99,7 @@ impl PeerStreams {
             Purpose::QpackEncoder => self.qpack_encoder.replace(stream).is_some(),
             Purpose::QpackDecoder => self.qpack_decoder.replace(stream).is_some(),
         };
-        // RFC 9114 §6.2.1, RFC 9204 §4.2: there is one stream of each of these types.
+        // RFC 9114 §6.2.1, RFC 9204 §4.2: there must be only one stream of each type.
         if has_previous { Err(ErrorCode::StreamCreation) } else { Ok(Some(purpose)) }
     }
 }

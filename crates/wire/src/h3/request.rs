@@ -1,75 +1,74 @@
-//! A request stream (RFC 9114 §4.1): a field section, content, and a trailer section.
+//! Request streams (RFC 9114 §4.1): a field section, content, and maybe a trailer section.
 //!
-//! Content is passed on, and not stored here.
+//! Content is passed on, never stored here.
 
 use super::error::ErrorCode;
 use super::frame::{FrameReader, Part, kind};
 use crate::limits::FIELD_SECTION_BYTES_MAX;
 
-/// Reads a request stream.
 #[derive(Debug, Default)]
 pub(super) struct RequestStream {
     frames: FrameReader,
     stage: Stage,
     frame: Frame,
-    /// A field section that arrived in pieces.
+    /// A field section that arrives in pieces.
     section: Vec<u8>,
 }
 
-/// Progress of a request.
+/// Request progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// Before the end of its field section.
+    /// The field section isn't complete.
     #[default]
     Head,
-    /// Before the end of its content.
+    /// The field section is complete. Content or trailers may follow.
     Content,
-    /// After its trailer section.
+    /// The trailer section is complete. Nothing else may follow.
     Trailers,
 }
 
-/// The frame that is being read.
+/// The frame we're reading.
 #[derive(Debug, Clone, Copy, Default)]
 enum Frame {
-    /// Of a type that is not known, so its payload is skipped (RFC 9114 §9).
+    /// We don't know this frame type, so we skip the payload (RFC 9114 §9).
     #[default]
     Unknown,
     Data,
     Section,
-    /// A field section that is too large. Its payload is skipped.
+    /// A field section that is too large. We skip it.
     LargeSection,
 }
 
 /// The next part of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event<'a> {
-    /// The field section of the request.
+    /// The request's field section.
     Head(Section<'a>),
     /// Content.
     Content(&'a [u8]),
     /// The trailer section.
     Trailers(Section<'a>),
-    /// A frame without effect: of an unknown type, or without content.
+    /// A frame that doesn't mean anything to us: its type is unknown, or it's empty.
     Ignored,
 }
 
 /// A field section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section<'a> {
-    /// Encoded by QPACK.
+    /// A QPACK-encoded section.
     Whole(&'a [u8]),
-    /// Larger than the limit. It is not decoded, and the request is refused.
+    /// A section beyond our limit. We don't decode it, and the request will be refused.
     TooLarge,
 }
 
 impl RequestStream {
-    /// Removes frames from the front of `input`, up to the next event. Returns `None` at the end of `input`.
+    /// Consumes frames from the front of `input`, up to the next event. Returns `None` at the end of `input`.
     ///
-    /// A field section that `input` holds as a whole is not copied.
+    /// If a field section arrives in one piece, it isn't copied.
     ///
     /// # Errors
     ///
-    /// Returns the code of a connection error.
+    /// The connection must be closed with the code.
     pub(super) fn next<'e, 'b: 'e>(
         &'e mut self,
         input: &mut &'b [u8],
@@ -79,9 +78,12 @@ impl RequestStream {
                 Part::Incomplete => return Ok(None),
                 Part::Head { kind, length } => self.frame = self.begin(kind, length)?,
                 Part::Payload { bytes, is_last } => match self.frame {
+                    // Skip frames of unknown types, but report them: their number is limited.
                     Frame::Unknown if is_last => return Ok(Some(Event::Ignored)),
                     Frame::Data if bytes.is_empty() => return Ok(Some(Event::Ignored)),
                     Frame::Data => return Ok(Some(Event::Content(bytes))),
+
+                    // The common case: the whole section is in `input`.
                     Frame::Section if is_last && self.section.is_empty() => {
                         return Ok(Some(self.stage.end_section(Section::Whole(bytes))));
                     }
@@ -91,6 +93,7 @@ impl RequestStream {
                             return Ok(Some(self.stage.end_section(Section::Whole(&self.section))));
                         }
                     }
+
                     Frame::LargeSection if is_last => {
                         return Ok(Some(self.stage.end_section(Section::TooLarge)));
                     }
@@ -100,21 +103,20 @@ impl RequestStream {
         }
     }
 
-    /// Returns `true` if the field section was read.
+    /// Returns `true` once the field section is complete.
     pub(super) fn has_head(&self) -> bool {
         self.stage != Stage::Head
     }
 
-    /// Returns the memory that a partial field section takes, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.section.capacity()
     }
 
-    /// Checks that the stream may end here.
+    /// Checks if the stream may end here.
     ///
     /// # Errors
     ///
-    /// Returns an error if it ends within a frame, or before the field section.
+    /// The stream ends within a frame, or before the field section.
     pub(super) fn end(&self) -> Result<(), EndError> {
         if !self.frames.is_between_frames() {
             Err(EndError::Connection(ErrorCode::Frame))
@@ -125,15 +127,19 @@ impl RequestStream {
         }
     }
 
-    /// Checks a frame by its head.
+    /// Decides what to do with a frame, by its type and length.
     fn begin(&mut self, kind: u64, length: u64) -> Result<Frame, ErrorCode> {
         self.section = Vec::new();
+
         match (kind, self.stage) {
             (kind::HEADERS, Stage::Head | Stage::Content) if length > FIELD_SECTION_BYTES_MAX => {
                 Ok(Frame::LargeSection)
             }
+
             (kind::HEADERS, Stage::Head | Stage::Content) => Ok(Frame::Section),
             (kind::DATA, Stage::Content) => Ok(Frame::Data),
+
+            // These frames are never allowed on a request stream, or not at this point.
             (
                 kind::HEADERS
                 | kind::DATA
@@ -146,6 +152,7 @@ impl RequestStream {
                 | kind::PRIORITY_UPDATE_PUSH,
                 _,
             ) => Err(ErrorCode::FrameUnexpected),
+
             _ if kind::is_forbidden(kind) => Err(ErrorCode::FrameUnexpected),
             _ => Ok(Frame::Unknown),
         }
@@ -153,7 +160,7 @@ impl RequestStream {
 }
 
 impl Stage {
-    /// Returns the event for a field section, which ends this stage.
+    /// Returns the event for a field section, and advances to the next stage.
     fn end_section<'a>(&mut self, section: Section<'a>) -> Event<'a> {
         match self {
             Stage::Head => {
@@ -168,7 +175,7 @@ impl Stage {
     }
 }
 
-/// Why a stream may not end yet.
+/// Why a stream must not end here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndError {
     /// The connection must be closed.

@@ -1,7 +1,7 @@
-//! Writes responses: a HEADERS frame, and a DATA frame with the whole content.
+//! Writes responses: a HEADERS frame, then one DATA frame with the whole content.
 //!
-//! QUIC splits them into packets when the peer's windows and the congestion window allow, so there are no other chunks.
-//! Large bodies are never copied.
+//! We don't need to split content into smaller frames. QUIC makes packets of it, as flow control and congestion
+//! control allow. Large bodies are never copied.
 
 use cannery_archive::Extent;
 use cannery_site::{Body, ErrorPage, MultipartPiece};
@@ -65,7 +65,7 @@ impl Multiplexed for Connection {
     }
 
     fn awaits_content(&self, _: StreamId) -> bool {
-        // The end of the stream is not known yet.
+        // We don't know yet if the stream has ended.
         true
     }
 
@@ -103,7 +103,7 @@ impl Multiplexed for Connection {
 }
 
 impl Connection {
-    /// Returns the request that is to be answered, or `None` if it was answered before.
+    /// Returns the request to answer, or `None` if it was answered before.
     #[inline]
     fn take_request(&mut self, stream: StreamId) -> Option<PendingRequest> {
         let pending = self.pending_request.take();
@@ -118,6 +118,7 @@ fn put_extent(extent: Extent, archive: ArchiveRef<'_>, output: &mut Output) {
         return;
     }
     put_data_head(output, extent.length);
+
     if extent.length <= STREAM_BODY_COPIED_BYTES_MAX
         && let Some(body) = slice(archive.bytes, extent)
     {

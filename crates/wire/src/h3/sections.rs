@@ -1,4 +1,4 @@
-//! Field sections of the peer: decodes them, and writes our QPACK decoder stream.
+//! Decodes the peer's field sections, and writes our QPACK decoder stream.
 
 use super::error::ErrorCode;
 use super::stream_id::StreamId;
@@ -6,28 +6,27 @@ use crate::head_store::{HeadStore, Trailers, Verdict};
 use crate::qpack::{Decoder, InsertCount};
 use crate::request_head::Version;
 
-/// Bytes of acknowledgments that are sent together. Sent one by one, each would be a frame in the packet of its response, of which
-/// QUIC must keep track. An encoder evicts no entry before the sections that refer to it are acknowledged, so that it uses literals
-/// for some requests at worst.
+/// We collect acknowledgments up to this length. If we sent each one at once, every response packet would have
+/// another frame in it, which QUIC would need to keep track of. The price is that the peer's encoder can't evict
+/// entries until we acknowledge the sections that use them, so it may have to use literals for some requests.
 const ACKNOWLEDGMENT_BYTES_MAX: usize = 32;
 
 /// Reads the field sections of a connection.
 #[derive(Debug, Default)]
 pub(super) struct SectionReader {
     decoder: Decoder,
-    /// Instructions for our decoder stream, to be sent.
+    /// Instructions to send on our decoder stream.
     instructions: Vec<u8>,
-    /// The length of those that can wait for more: acknowledgments of sections.
+    /// How many of these bytes can wait for more. Only section acknowledgments can.
     deferrable_bytes: usize,
 }
 
 impl SectionReader {
-    /// Returns the memory of the table and of instructions, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.decoder.memory() + self.instructions.capacity()
     }
 
-    /// Executes the next bytes of the peer's encoder stream.
+    /// Reads instructions from the peer's encoder stream.
     pub(super) fn read_encoder_stream(
         &mut self,
         bytes: &[u8],
@@ -36,7 +35,7 @@ impl SectionReader {
         Ok(self.decoder.read_encoder_stream(bytes, store.strings())?)
     }
 
-    /// Takes the bytes to be sent on our decoder stream. Returns none if all of them can wait.
+    /// Takes bytes to send on our decoder stream. Returns an empty vector if everything can wait.
     pub(super) fn take_decoder_stream(&mut self) -> Vec<u8> {
         self.decoder.acknowledge_insertions(&mut self.instructions);
         let can_wait = self.instructions.len() == self.deferrable_bytes
@@ -48,7 +47,6 @@ impl SectionReader {
         std::mem::take(&mut self.instructions)
     }
 
-    /// Reads the field section that opens a request.
     #[inline]
     pub(super) fn read_head(
         &mut self,
@@ -66,7 +64,6 @@ impl SectionReader {
         Ok(verdict)
     }
 
-    /// Reads a trailer section.
     #[cold]
     pub(super) fn read_trailers(
         &mut self,
@@ -84,7 +81,7 @@ impl SectionReader {
         Ok(trailers)
     }
 
-    /// Notifies the peer that a section of a stream won't be decoded, because it may have used the table (RFC 9204 §2.2.2.2).
+    /// Tells the peer that we won't decode a section, since the section may refer to its table (RFC 9204 §2.2.2.2).
     pub(super) fn skip(&mut self, stream: StreamId) {
         self.decoder.cancel(&mut self.instructions, stream.number());
     }

@@ -1,4 +1,4 @@
-//! SETTINGS (RFC 9114 §7.2.4, RFC 9204 §5): ours, and a parser for the peer's.
+//! SETTINGS (RFC 9114 §7.2.4, RFC 9204 §5): our own, and a parser for the peer's.
 
 use super::error::ErrorCode;
 use super::frame::kind;
@@ -12,7 +12,8 @@ const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 /// RFC 9297 §2.1.1.
 const H3_DATAGRAM: u64 = 0x33;
 
-/// Our SETTINGS frame. Other parameters keep their defaults: no stream may be blocked by QPACK.
+/// Our SETTINGS frame. We keep the defaults of the other parameters, so the peer must not use QPACK in a way that
+/// might block streams.
 pub(super) const OURS: [u8; 10] = {
     let [.., t0, t1] = (QPACK_TABLE_BYTES as u64).to_be_bytes();
     let [.., l0, l1, l2, l3] = (FIELD_LIST_BYTES_MAX as u64).to_be_bytes();
@@ -24,35 +25,35 @@ pub(super) const OURS: [u8; 10] = {
     [kind, 8, table, t0 | 0x40, t1, list, l0 | 0x80, l1, l2, l3]
 };
 
-/// The peer's settings that concern us.
+/// The settings that matter to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct PeerSettings {
-    /// Maximum capacity of the peer's dynamic table, in bytes.
+    /// Maximum size of the table that we may fill at the peer, in bytes.
     pub(super) qpack_table_bytes: u64,
 }
 
-/// Parses the payload of the peer's SETTINGS.
 pub(super) fn read(mut payload: &[u8]) -> Result<PeerSettings, ErrorCode> {
     let mut settings = PeerSettings::default();
-    // One bit for each identifier that was seen.
+    // A bit for each identifier, to find duplicates.
     let mut seen = 0_u64;
     while !payload.is_empty() {
         let (identifier, rest) = varint::read(payload).ok_or(ErrorCode::Frame)?;
         let (value, rest) = varint::read(rest).ok_or(ErrorCode::Frame)?;
         payload = rest;
 
-        // Identifiers from 64 on don't concern us.
+        // Identifiers above 63 don't matter to us.
         let bit = 1_u64.checked_shl(u32::try_from(identifier).unwrap_or(u32::MAX)).unwrap_or(0);
         if seen & bit != 0 {
             return Err(ErrorCode::Settings);
         }
         seen |= bit;
         match identifier {
-            // RFC 9114 §7.2.4.1: settings of HTTP/2.
+            // RFC 9114 §7.2.4.1: HTTP/2 settings must not be sent.
             0x2..=0x5 => return Err(ErrorCode::Settings),
             ENABLE_CONNECT_PROTOCOL | H3_DATAGRAM if value > 1 => return Err(ErrorCode::Settings),
             QPACK_MAX_TABLE_CAPACITY => settings.qpack_table_bytes = value,
-            // Our encoder blocks no stream, however many the peer permits. Unknown parameters are ignored (RFC 9114 §9).
+            // We don't care how many streams may be blocked, because our encoder never blocks any. Unknown parameters
+            // must be ignored (RFC 9114 §9).
             _ => {}
         }
     }

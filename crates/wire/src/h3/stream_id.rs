@@ -1,11 +1,12 @@
-//! IDs of streams (RFC 9000 §2.1).
+//! QUIC stream IDs (RFC 9000 §2.1).
 
 use super::varint;
 
-/// IDs of request streams are multiples of four: the two low bits are the kind of a stream.
+/// The two low bits of a stream ID say who opened the stream, and whether it's bidirectional. They are zero for
+/// request streams.
 const KIND_BITS: u64 = 0b11;
 
-/// The ID of a stream, below 2^62.
+/// A stream ID, below 2^62.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamId(u64);
 
@@ -13,13 +14,13 @@ impl StreamId {
     pub(super) const FIRST_REQUEST: StreamId = StreamId(0);
     pub(super) const LAST_REQUEST: StreamId = StreamId(varint::MAX & !KIND_BITS);
 
-    /// Returns the ID with this number.
+    /// Creates an ID from its number.
     #[must_use]
     pub const fn new(number: u64) -> StreamId {
         StreamId(number)
     }
 
-    /// Returns the ID of a request stream, of which the first has the index 0. There is none beyond the last.
+    /// Returns the ID of a request stream. The first one has index 0. An index that is too large gives the last ID.
     pub(super) fn request(index: u64) -> StreamId {
         StreamId::LAST_REQUEST.min(StreamId(index.saturating_mul(KIND_BITS + 1)))
     }
@@ -30,7 +31,7 @@ impl StreamId {
         self.0
     }
 
-    /// Returns `true` if requests arrive on streams of this kind: those that the client has opened, for both directions.
+    /// Returns `true` for request streams, which are bidirectional and opened by the client.
     pub(super) fn is_request(self) -> bool {
         self.0 & KIND_BITS == 0
     }

@@ -1,4 +1,4 @@
-//! Reads the peer's unidirectional streams (RFC 9114 §6.2): its control stream, those of QPACK, and unknown ones.
+//! Reads the peer's unidirectional streams (RFC 9114 §6.2): control, QPACK, and unknown ones.
 
 use super::connection::Connection;
 use super::control::Notice;
@@ -8,21 +8,22 @@ use super::stream_id::StreamId;
 use crate::head_store::HeadStore;
 use crate::limits::INSTRUCTION_BYTES_PER_TOKEN;
 
-/// Whether more of a stream is to be read.
+/// Whether we want to read more of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// More is to be read.
+    /// There may be more to read.
     Continues,
-    /// The type of the stream is not known: the peer should stop sending, with this code (RFC 9114 §6.2).
+    /// We don't know the stream type. The caller should ask the peer to stop sending, with this code (RFC 9114
+    /// §6.2).
     Stops(ErrorCode),
 }
 
 impl Connection {
-    /// Reads the next bytes of a unidirectional stream of the peer.
+    /// Reads the next bytes of a unidirectional stream.
     ///
     /// # Errors
     ///
-    /// Returns the code of a connection error.
+    /// The connection must be closed with the code.
     pub fn read_unidirectional(
         &mut self,
         stream: StreamId,
@@ -30,6 +31,7 @@ impl Connection {
         store: &mut HeadStore,
     ) -> Result<Reading, ErrorCode> {
         self.budget.set_time(store.seconds());
+        // The stream's type may arrive in pieces, so we might not know yet what the stream is for.
         let purpose = match self.peer_streams.purpose(stream) {
             Some(purpose) => purpose,
             None => {
@@ -60,11 +62,11 @@ impl Connection {
         Ok(Reading::Continues)
     }
 
-    /// Handles the end or the reset of a unidirectional stream of the peer.
+    /// Handles the end or the reset of a unidirectional stream.
     ///
     /// # Errors
     ///
-    /// The stream must not end (RFC 9114 §6.2.1, RFC 9204 §4.2).
+    /// This stream must stay open as long as the connection (RFC 9114 §6.2.1, RFC 9204 §4.2).
     pub fn end_unidirectional(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
         if self.peer_streams.purpose(stream).is_some() {
             return Err(ErrorCode::ClosedCriticalStream);
@@ -79,7 +81,7 @@ impl Connection {
             let Some(notice) = control.next(&mut input)? else { return Ok(()) };
             match notice {
                 Notice::Settings(settings) => self.encoder.set_peer_settings(settings.qpack_table_bytes),
-                // RFC 9218 §7.2
+                // RFC 9218 §7.2: the peer isn't allowed to open this stream yet.
                 Notice::Priority { stream, .. } if stream >= self.stream_limit => {
                     return Err(ErrorCode::Id);
                 }
@@ -92,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// Charges instructions of QPACK by their length: each takes a byte or more.
+    /// Charges QPACK instructions by length, because each takes at least a byte.
     fn charge_instructions(&mut self, instructions: &[u8]) -> Result<(), ErrorCode> {
         for _ in 0..instructions.len().div_ceil(INSTRUCTION_BYTES_PER_TOKEN) {
             self.budget.charge_frame()?;

@@ -1,4 +1,4 @@
-//! Interface of a syntax for fields, as the encoder of response fields uses it.
+//! The interface that the response field encoder needs from each syntax.
 
 use cannery_archive::Head;
 
@@ -6,56 +6,56 @@ use crate::archive_ref::ArchiveRef;
 use crate::decimal::Decimal;
 use crate::server_fields::ServerFields;
 
-/// A syntax for fields: HTTP/1 text, or HPACK or QPACK with its state on one connection.
+/// A syntax for fields: HTTP/1 text, HPACK or QPACK. The latter two have state for each connection.
 ///
-/// Appends to an encoded field section. Stored lines are those that the archiver encoded in this syntax.
+/// Methods append to an encoded field section. Stored lines are lines that the archiver encoded in this syntax.
 pub(crate) trait FieldEncoder {
     /// A stored line.
     type Line<'a>: Copy;
     /// Consecutive stored lines.
     type Lines<'a>: Iterator<Item = Self::Line<'a>>;
 
-    /// Returns all stored lines of a head after its status.
+    /// Returns all stored lines of a head, without its status.
     fn lines<'a>(head: &Head<'a>) -> Self::Lines<'a>;
 
-    /// Returns the stored lines about the resource, which a 304 repeats.
+    /// Returns the stored lines that describe the resource. A 304 repeats them.
     fn resource_lines<'a>(head: &Head<'a>) -> Self::Lines<'a>;
 
     /// Returns `true` if a stored line has this name.
     fn has_name(line: Self::Line<'_>, name: FieldName) -> bool;
 
-    /// Begins a section of lines of this archive, even if no field uses a table: HPACK sends size updates first. The section
-    /// must end with [`FieldEncoder::end`].
+    /// Begins a section with lines from `archive`. This is necessary even if no field uses a table, because HPACK sends
+    /// table size updates first. The section must end with [`FieldEncoder::end`].
     fn begin(&mut self, section: &mut Vec<u8>, archive: ArchiveRef<'_>);
 
-    /// Ends a section, which starts at `start` in the buffer.
+    /// Ends the section that begins at `start` in the buffer.
     fn end(&mut self, section: &mut [u8], start: usize);
 
-    /// Appends all stored lines of a head, and its status first.
+    /// Appends the status and all stored lines of a head.
     fn put_head(&mut self, section: &mut Vec<u8>, head: &Head<'_>);
 
-    /// Appends stored lines of the archive that the section was begun for.
+    /// Appends stored lines from the archive passed to [`FieldEncoder::begin`].
     fn put_lines(&mut self, section: &mut Vec<u8>, lines: Self::Lines<'_>);
 
-    /// Appends a stored line of the archive that the section was begun for.
+    /// Appends a stored line from the archive passed to [`FieldEncoder::begin`].
     fn put_line(&mut self, section: &mut Vec<u8>, line: Self::Line<'_>);
 
-    /// Appends `date`, then the server's other fields, except those with a bit in `overrides`.
+    /// Appends `date`, then the server's other fields. Fields with a bit in `overrides` are left out.
     fn put_server_fields(&mut self, section: &mut Vec<u8>, fields: &ServerFields, overrides: u8);
 
-    /// Appends the status.
     fn put_status(section: &mut Vec<u8>, status: u16);
 
-    /// Appends a field. Its name is in lower case.
+    /// Appends a field. `name` must be in lower case.
     fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]);
 
-    /// Appends a field with a value of our own.
+    /// Appends one of our own values.
     fn put_value(section: &mut Vec<u8>, name: FieldName, value: &str);
 
-    /// Appends an entity tag, in quotes.
+    /// Appends an entity tag in quotes.
     fn put_etag(section: &mut Vec<u8>, etag: &[u8; 16]);
 
-    /// Appends a field with a value of `length` bytes, which `append` appends. Text doesn't ask for the length.
+    /// Appends a field whose value is appended by `append`, and is `length` bytes long. HTTP/1 text doesn't need the
+    /// length.
     fn put_with(
         section: &mut Vec<u8>,
         name: FieldName,
@@ -63,7 +63,7 @@ pub(crate) trait FieldEncoder {
         append: impl FnOnce(&mut Vec<u8>),
     );
 
-    /// Appends a field of a rule, with any name and a value of `length` bytes, which `append` appends.
+    /// Appends a field from a rule, with any name. `append` appends its value, which is `length` bytes long.
     fn put_rule(
         section: &mut Vec<u8>,
         name: &[u8],
@@ -71,7 +71,6 @@ pub(crate) trait FieldEncoder {
         append: impl FnOnce(&mut Vec<u8>),
     );
 
-    /// Appends the length of the content.
     #[inline]
     fn put_content_length(section: &mut Vec<u8>, length: u64) {
         let number = Decimal::new(length);
@@ -81,7 +80,7 @@ pub(crate) trait FieldEncoder {
     }
 }
 
-/// Names of fields that the encoder formats or looks for.
+/// Names that the encoder needs to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldName {
     AcceptRanges,

@@ -1,4 +1,4 @@
-//! Response fields in HPACK (RFC 7541).
+//! Response fields as HPACK (RFC 7541).
 
 use cannery_archive::{Head, HpackLine, HpackLines};
 
@@ -76,7 +76,7 @@ impl FieldEncoder for EncoderTable {
 
     #[inline]
     fn put_etag(section: &mut Vec<u8>, etag: &[u8; 16]) {
-        // The index of the name, the length, and the quotes.
+        // Name index, length, and the quotes.
         let mut literal = *b"\x0f\x13\x12\"0123456789abcdef\"";
         literal[4..20].copy_from_slice(etag);
         section.extend_from_slice(&literal);
@@ -98,7 +98,7 @@ impl FieldEncoder for EncoderTable {
         append(section);
     }
 
-    // As a literal: no table holds it.
+    // A literal without indexing, because site-defined names aren't in any table.
     fn put_rule(
         section: &mut Vec<u8>,
         name: &[u8],
@@ -113,7 +113,7 @@ impl FieldEncoder for EncoderTable {
     }
 }
 
-/// Appends a head of a damaged archive: a block without a status would be a connection error.
+/// Appends a head from a damaged archive. Without a status, the response would be malformed.
 #[cold]
 fn put_damaged_head(encoder: &mut EncoderTable, section: &mut Vec<u8>, head: &Head<'_>) {
     EncoderTable::put_status(section, head.status);

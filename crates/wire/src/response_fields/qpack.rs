@@ -76,7 +76,7 @@ impl FieldEncoder for EncoderTable {
 
     #[inline]
     fn put_etag(section: &mut Vec<u8>, etag: &[u8; 16]) {
-        // The index of the name, the length, and the quotes.
+        // Name index, length, and the quotes.
         let mut literal = *b"\x57\x12\"0123456789abcdef\"";
         literal[3..19].copy_from_slice(etag);
         section.extend_from_slice(&literal);
@@ -110,7 +110,7 @@ impl FieldEncoder for EncoderTable {
     }
 }
 
-/// Appends the beginning of a literal, up to its name.
+/// Appends the start of a field line, up to its name.
 #[inline]
 fn put_name(section: &mut Vec<u8>, name: FieldName) {
     match name {
@@ -118,7 +118,7 @@ fn put_name(section: &mut Vec<u8>, name: FieldName) {
         FieldName::Allow => put_literal_name(section, b"allow"),
         FieldName::CacheControl => put_name_index(section, index::CACHE_CONTROL),
         FieldName::ContentLength => put_name_index(section, index::CONTENT_LENGTH),
-        // The static table has no such name.
+        // The static table doesn't have this name.
         FieldName::ContentRange => section.extend_from_slice(CONTENT_RANGE),
         FieldName::ContentType => put_name_index(section, index::CONTENT_TYPE),
         FieldName::LastModified => put_name_index(section, index::LAST_MODIFIED),
@@ -127,14 +127,14 @@ fn put_name(section: &mut Vec<u8>, name: FieldName) {
     }
 }
 
-/// Appends a head of a damaged archive: a section without a status would be malformed.
+/// Appends a head from a damaged archive. Without a status, the response would be malformed.
 #[cold]
 fn put_damaged_head(encoder: &mut EncoderTable, section: &mut Vec<u8>, head: &Head<'_>) {
     put_status(section, head.status);
     encoder.put_archive_lines(section, head.qpack().lines());
 }
 
-/// `content-range` as a literal name, in the Huffman code.
+/// `content-range` as a Huffman-coded literal name.
 const CONTENT_RANGE: &[u8] = b"\x2f\x02\x21\xea\x49\x6a\x4a\xd6\x0e\xa9\x8b";
 
 #[cfg(test)]
@@ -154,6 +154,7 @@ mod tests {
             let mut expected = Vec::new();
             put_field(&mut expected, name.lower_case(), b"~");
             assert_eq!(literal, expected, "{name:?}");
+
             if name != ContentRange {
                 assert_eq!(static_name(&literal), Some(name.lower_case().as_bytes()));
             }

@@ -1,4 +1,4 @@
-//! Response fields in the text of HTTP/1.1 (RFC 9112 §5).
+//! Response fields as HTTP/1.1 text (RFC 9112 §5).
 
 use cannery_archive::Head;
 
@@ -8,13 +8,13 @@ use crate::decimal::put_digits;
 use crate::response_head;
 use crate::server_fields::ServerFields;
 
-/// The text of HTTP/1.1. Its only state is what belongs to one response.
+/// HTTP/1.1 text encoder. Unlike the others, it doesn't keep state from one response to the next.
 pub(crate) struct Text<'a> {
-    /// The value of `Connection`.
+    /// Value of the `Connection` field.
     pub(crate) connection: Option<&'a str>,
 }
 
-/// Consecutive lines, each with its line end.
+/// Consecutive lines. Each includes its line end.
 pub(crate) struct TextLines<'a> {
     rest: &'a [u8],
 }
@@ -122,13 +122,14 @@ impl FieldEncoder for Text<'_> {
         section.extend_from_slice(b"\r\n");
     }
 
-    /// Appends the line as one slice, because most of the cost of appending a slice doesn't depend on its length.
+    /// Appends the whole line at once. Appending a short slice costs about as much as a longer one, so one is cheaper
+    /// than three.
     #[inline(always)]
     fn put_content_length(section: &mut Vec<u8>, length: u64) {
         const NAME: &[u8; 16] = b"Content-Length: ";
         let mut line = *b"Content-Length: 01234567890123456789\r\n";
 
-        // The digits are right-aligned, and the name is moved up to them.
+        // The digits are right-aligned. Put the name right before them.
         let end = line.len() - 2;
         let start = put_digits(&mut line[..end], length) - NAME.len();
         line[start..][..NAME.len()].copy_from_slice(NAME);
@@ -136,7 +137,7 @@ impl FieldEncoder for Text<'_> {
     }
 }
 
-/// Returns a name with the bytes before its value.
+/// Returns the name and the bytes that separate it from the value.
 #[inline(always)]
 const fn prefix(name: FieldName) -> &'static [u8] {
     match name {

@@ -1,7 +1,7 @@
-//! Header blocks: requests, trailers, and blocks on streams that are closed (RFC 9113 §4.3, §6.2, §6.10).
+//! Header blocks: requests, trailers, and blocks on closed streams (RFC 9113 §4.3, §6.2, §6.10).
 //!
-//! Every block goes to the decoder (`head_store.rs`), whatever it is for, because it changes the table that all
-//! later blocks depend on.
+//! We need to decode every block (`head_store.rs`), even if we're going to ignore it, because it may change
+//! the table that all later blocks depend on.
 
 use super::{Connection, FrameOutcome, PendingRequest};
 use crate::h2::error::{ErrorCode, Fault};
@@ -22,38 +22,37 @@ pub(super) struct HeaderBlock {
 }
 
 impl HeaderBlock {
-    /// Returns the memory that it takes, in bytes.
     pub(super) fn memory(&self) -> usize {
         size_of::<HeaderBlock>() + self.bytes.capacity()
     }
 }
 
-/// The HEADERS frame that a block starts with, without the block.
+/// The HEADERS frame at the start of a block, without its payload.
 #[derive(Debug, Clone, Copy)]
 struct BlockStart {
     id: u32,
-    /// Whether the stream ends with the block.
+    /// Whether the stream ends after this block.
     ends_stream: bool,
     role: BlockRole,
     /// Whether the stream depends on itself (RFC 7540 §5.3.1).
     depends_on_itself: bool,
 }
 
-/// Purpose of a header block.
+/// What a header block is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockRole {
-    /// Opens a stream.
+    /// It opens a stream.
     Request,
-    /// Ends the content of a request.
+    /// It ends request content.
     Trailers,
-    /// Breaks the protocol: the peer has already ended the stream.
+    /// Nothing: the peer has already ended the stream, so this is an error.
     AfterEnd,
-    /// None: the stream was reset, or won't be answered.
+    /// Nothing: we reset the stream, or won't answer it.
     Ignored,
 }
 
 impl Connection {
-    /// Begins a header block, and handles it if it is complete.
+    /// Starts a header block, and handles it if it's complete.
     #[inline]
     pub(super) fn handle_headers(
         &mut self,
@@ -72,15 +71,18 @@ impl Connection {
         let role = self.role_of(head.stream)?;
         let ends_stream = head.has(flag::END_STREAM);
         let start = BlockStart { id: head.stream, ends_stream, role, depends_on_itself };
+
         if head.has(flag::END_HEADERS) {
             return self.handle_block(start, block, store);
         }
+
+        // The rest of the block will come in CONTINUATION frames.
         self.partial_since = self.time;
         self.block = Some(Box::new(HeaderBlock { start, bytes: block.to_vec(), continuations: 0 }));
         Ok(FrameOutcome::Continue)
     }
 
-    /// Continues the incomplete header block, and handles it once it is complete.
+    /// Continues an incomplete header block, and handles it if it's complete now.
     #[cold]
     pub(super) fn handle_continuation(
         &mut self,
@@ -92,6 +94,7 @@ impl Connection {
             return Err(ErrorCode::Protocol.into());
         };
 
+        // Bound both the number of frames and the size of the block (CONTINUATION flood).
         block.continuations += 1;
         let length = block.bytes.len() + payload.len();
         if block.continuations > CONTINUATIONS_MAX || length > BLOCK_BYTES_MAX {
@@ -109,7 +112,7 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Handles a complete header block. Requests take the fast path.
+    /// Handles a complete header block. Most blocks are requests, which take the fast path.
     #[inline]
     fn handle_block(
         &mut self,
@@ -145,7 +148,7 @@ impl Connection {
         Ok(outcome)
     }
 
-    /// Handles a header block that is not a request, or that gets no response.
+    /// Handles a header block that isn't a request, or a request that we have to refuse.
     #[cold]
     fn handle_other_block(
         &mut self,
@@ -154,10 +157,12 @@ impl Connection {
         store: &mut HeadStore,
     ) -> Result<FrameOutcome, Fault> {
         let BlockStart { id, ends_stream, role, .. } = start;
+        // Decode the block in any case, to keep the tables in sync.
         let decoder = &mut self.decoder;
         let trailers = store
             .read_trailers(|strings, fields| decoder.decode(block, strings, |field| fields.take(&field)));
         let trailers = trailers.map_err(connection_error)?;
+
         match role {
             BlockRole::Request if start.depends_on_itself => Err(self.reject(start, ErrorCode::Protocol)),
             BlockRole::Request => Err(self.reject(start, ErrorCode::RefusedStream)),
@@ -177,10 +182,10 @@ impl Connection {
         }
     }
 
-    /// Returns the stream error for a request that is reset before it is answered.
+    /// Returns a stream error for a request that we reset instead of answering it.
     fn reject(&mut self, start: BlockStart, code: ErrorCode) -> Fault {
         if !start.ends_stream {
-            // Its content may be in flight, and is ignored.
+            // The content may be in flight already. Remember to ignore it.
             self.remember_reset(start.id);
         }
         Fault::Stream(start.id, code)

@@ -1,6 +1,7 @@
-//! Requests that are answered later: because their content arrives, or because a handler makes the response.
+//! Postponed requests. Either we're still receiving their content, or a handler is working on the response.
 //!
-//! Each keeps its stream, so the number of streams bounds them. A client that resets the stream removes the request.
+//! Each of them occupies a stream, so the stream limit bounds their number. If the client resets the stream,
+//! the request is dropped.
 
 use super::{Connection, FrameOutcome, PendingRequest, ReceivedContent, StreamId};
 use crate::h2::body::Body;
@@ -13,7 +14,7 @@ use crate::output::Output;
 use crate::stored_request::StoredRequest;
 
 impl Connection {
-    /// Makes a stream of the request that is to be answered.
+    /// Turns the pending request into a stream.
     pub(in crate::h2) fn keep(&mut self, stream: StreamId, kept: Option<KeptRequest>) {
         let Some(PendingRequest { id, info, content, window }) = self.take_request(stream) else { return };
         let request = Some(Box::new(Unanswered { info, kept }));
@@ -21,8 +22,8 @@ impl Connection {
         self.streams.add(Stream { id, priority, window, content, body: None, request, since });
     }
 
-    /// Prepares the response to a request with a stream. Returns `None` if there is no such request, and else
-    /// the request with its content if it was kept for that.
+    /// Makes a postponed request the pending one, so that it can be answered. Returns `None` if it doesn't exist
+    /// any more, and `Some(None)` if it was kept without its content.
     pub(in crate::h2) fn resume_kept(&mut self, stream: StreamId) -> Option<Option<StoredRequest>> {
         self.streams.find(stream.number()).filter(|stream| stream.request.is_some())?;
         let Stream { id, priority, window, content, request, .. } = self.streams.remove(stream.number())?;
@@ -32,22 +33,25 @@ impl Connection {
         Some(kept.map(|kept| kept.request))
     }
 
-    /// Keeps content of a request.
+    /// Stores content for a handler.
     #[cold]
     pub(super) fn keep_content(&mut self, id: u32, bytes: &[u8], output: &mut Output) -> FrameOutcome {
         let Some(stream) = self.streams.find(id) else { return FrameOutcome::Continue };
         let Some(kept) = stream.request.as_mut().and_then(|request| request.kept.as_mut()) else {
-            // A handler that needs no content is running.
+            // The handler is already running, and didn't ask for content.
             return FrameOutcome::Continue;
         };
+
         if kept.request.content().len() + bytes.len() > kept.bytes_max {
             return FrameOutcome::Received(id, ReceivedContent::TooLong);
         }
+        // Handlers may accept large uploads from slow clients. Each block that's complete restarts the timeout.
         let blocks_before = kept.request.content().len() / CONTENT_BLOCK_BYTES;
         kept.request.content_mut().extend_from_slice(bytes);
         if kept.request.content().len() / CONTENT_BLOCK_BYTES > blocks_before {
             stream.since = self.time;
         }
+
         if stream.content == Content::Ended {
             return FrameOutcome::Received(id, ReceivedContent::Whole);
         }
@@ -57,7 +61,7 @@ impl Connection {
         FrameOutcome::Continue
     }
 
-    /// Ends the content of a request.
+    /// Completes the content of a request.
     pub(super) fn finish_content(&mut self, id: u32) -> FrameOutcome {
         let kept = self.streams.find(id).and_then(|stream| stream.request.as_ref()?.kept.as_ref());
         match kept {
@@ -66,13 +70,13 @@ impl Connection {
         }
     }
 
-    /// Ends the stream of a request after its response was written, if its content cannot continue.
+    /// Cleans up after a response: if more request content may come that we can't use, resets the stream.
     pub fn settle(&mut self, stream: StreamId, output: &mut Output) {
         self.remove_if_done(stream.number(), output);
     }
 
-    /// Appends bytes to a body that follows its head. Returns how many of them are pending, or `None` if the client has
-    /// cancelled the response.
+    /// Appends bytes to an open body. Returns how many bytes are pending, or `None` if the client has cancelled
+    /// the request.
     pub fn append_body(&mut self, stream: StreamId, bytes: &[u8], ends: bool) -> Option<usize> {
         match &mut self.streams.find(stream.number())?.body {
             Some(Body::Open(open)) => Some(open.append(bytes, ends)),
@@ -80,14 +84,14 @@ impl Connection {
         }
     }
 
-    /// Returns how many bytes of a body that follows its head are pending, or `None` if there is no such body.
+    /// Returns how many bytes of an open body are pending, or `None` if the stream doesn't have an open body.
     #[must_use]
     pub fn pending_body_bytes(&mut self, stream: StreamId) -> Option<u64> {
         let body = self.streams.find(stream.number())?.body.as_ref()?;
         body.is_open().then(|| body.left())
     }
 
-    /// Resets a stream, because we cannot complete its response.
+    /// Resets a stream whose response we can't complete.
     pub fn abort_response(&mut self, stream: StreamId, output: &mut Output) {
         let id = stream.number();
         if let Some(stream) = self.streams.remove(id) {

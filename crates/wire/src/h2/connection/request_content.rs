@@ -1,4 +1,4 @@
-//! Request content (RFC 9113 §6.1): counted for flow control, and discarded unless a handler needs it.
+//! Request content (RFC 9113 §6.1). It counts for flow control, and is discarded unless a handler needs it.
 
 use super::{Connection, FrameOutcome};
 use crate::h2::error::{ErrorCode, Fault};
@@ -8,7 +8,7 @@ use crate::h2::stream::{Content, ContentError};
 use crate::output::Output;
 
 impl Connection {
-    /// Counts the content of a DATA frame, and ends the stream if it is the last one.
+    /// Handles a DATA frame: counts its content, and ends the stream if this is the last frame.
     pub(super) fn handle_data(
         &mut self,
         head: FrameHead,
@@ -16,11 +16,12 @@ impl Connection {
         output: &mut Output,
     ) -> Result<FrameOutcome, Fault> {
         let id = head.stream;
-        // RFC 9113 §6.1: DATA must be on a stream; §5.1: which is not idle.
+        // RFC 9113 §6.1: DATA can't be on stream 0. §5.1: nor on an idle stream.
         if self.is_idle(id) {
             return Err(ErrorCode::Protocol.into());
         }
         let content = frame::unpadded(head, payload)?;
+        // Empty frames are cheap for the peer, so it may send only so many.
         if content.is_empty() {
             self.budget.charge_frame()?;
         }
@@ -30,6 +31,7 @@ impl Connection {
         self.acknowledge(payload_bytes, output);
 
         let ends_stream = head.has(flag::END_STREAM);
+        // These streams are closed for us. The peer may not know yet, so this isn't an error.
         if self.is_beyond_goaway(id) {
             return Ok(FrameOutcome::Continue);
         }
@@ -49,6 +51,7 @@ impl Connection {
             .content
             .receive(payload_bytes, content_bytes, ends_stream)
             .map_err(|error| stream_error(id, error))?;
+
         if stream.request.is_some() {
             return Ok(self.keep_content(id, content, output));
         }
@@ -56,8 +59,11 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Counts received content against the connection's window, and reopens the window once half of it is
-    /// used. Content that is kept has a limit for each request, and the memory of the connection another one.
+    /// Counts received content against the connection window, and reopens the window once half of it has been
+    /// used.
+    ///
+    /// We can afford that even for content we keep, since there's a limit for each request and for the memory of
+    /// the connection as a whole.
     fn acknowledge(&mut self, bytes: u32, output: &mut Output) {
         self.unacknowledged += bytes;
         if self.unacknowledged > INITIAL_WINDOW_BYTES / 2 {
@@ -66,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// Ends a request's content with trailers.
+    /// Handles trailers, which end the request content.
     pub(super) fn end_content(&mut self, id: u32) -> Result<FrameOutcome, Fault> {
         let Some(stream) = self.streams.find(id) else { return Ok(FrameOutcome::Continue) };
         stream.content.end().map_err(|error| stream_error(id, error))?;
@@ -79,9 +85,10 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Removes a stream after its response was written, if its content has ended or cannot continue.
+    /// Removes an answered stream if its content has ended, or can't continue.
     ///
-    /// Content that has used up its window is cut off by a reset (RFC 9113 §8.1).
+    /// Content can't continue once it has used up the window, since we don't need the rest. In this case we reset
+    /// the stream (RFC 9113 §8.1).
     pub(in crate::h2) fn remove_if_done(&mut self, id: u32, output: &mut Output) {
         let Some(stream) = self.streams.find(id) else { return };
         if !stream.is_answered() {

@@ -1,7 +1,6 @@
-//! Stream IDs: which were opened, skipped, or reset by us, as far as that is remembered (RFC 9113 §5.1,
-//! §5.1.1).
+//! Stream IDs (RFC 9113 §5.1, §5.1.1). Tells which streams were opened, skipped, or reset by us.
 //!
-//! Most of these streams don't exist any more, or never did.
+//! Most of these streams don't exist any more, or never did, so we only remember the latest.
 
 use super::header_blocks::BlockRole;
 use super::{Connection, Goaway};
@@ -10,13 +9,12 @@ use crate::h2::stream::Content;
 use crate::limits::RESET_STREAMS_REMEMBERED_MAX;
 
 impl Connection {
-    /// Returns the purpose of a header block on this stream (RFC 9113 §5.1, §5.1.1). Opens the stream if it
-    /// is new.
+    /// Returns what a header block on this stream is for (RFC 9113 §5.1, §5.1.1). Opens the stream if it's new.
     #[inline]
     pub(super) fn role_of(&mut self, id: u32) -> Result<BlockRole, ErrorCode> {
         if id > self.last_stream && id % 2 == 1 {
             let steps = (id - self.last_stream) / 2;
-            // Further than the bits reach: all streams that they stood for were skipped.
+            // If the gap exceeds the 64 bits, all streams that we remember were skipped.
             self.opened_streams = self.opened_streams.checked_shl(steps).unwrap_or(0) | 1;
             self.last_stream = id;
             let is_ignored = self.is_beyond_goaway(id);
@@ -30,6 +28,7 @@ impl Connection {
         if id.is_multiple_of(2) {
             return Err(ErrorCode::Protocol);
         }
+
         match self.streams.find(id).map(|stream| stream.content) {
             Some(Content::Pending { .. }) => Ok(BlockRole::Trailers),
             Some(Content::Ended) => Ok(BlockRole::AfterEnd),
@@ -41,20 +40,19 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if a stream is idle: not opened yet, or one that the server would have to open. Also
+    /// Returns `true` for streams that the peer hasn't opened yet, for streams that only the server can open, and
     /// for stream 0.
     pub(in crate::h2) fn is_idle(&self, id: u32) -> bool {
         id > self.last_stream || id.is_multiple_of(2)
     }
 
-    /// Returns `true` if a stream is above the last one that our GOAWAY names: its frames are ignored (RFC
-    /// 9113 §6.8).
+    /// Returns `true` if our final GOAWAY excluded this stream. We ignore its frames (RFC 9113 §6.8).
     pub(super) fn is_beyond_goaway(&self, id: u32) -> bool {
         matches!(self.goaway, Goaway::Final(last) if id > last)
     }
 
-    /// Remembers that we reset a stream on which frames may be in flight. Forgets the oldest one if there are
-    /// too many.
+    /// Remembers a stream we reset, because the peer may have sent frames on it. Forgets the oldest one if there
+    /// are too many.
     pub(super) fn remember_reset(&mut self, id: u32) {
         if self.reset_streams.len() >= RESET_STREAMS_REMEMBERED_MAX {
             self.reset_streams.remove(0);
@@ -62,12 +60,11 @@ impl Connection {
         self.reset_streams.push(id);
     }
 
-    /// Returns `true` if we reset the stream and frames on it may be in flight.
     pub(super) fn was_reset(&self, id: u32) -> bool {
         self.reset_streams.contains(&id)
     }
 
-    /// Forgets that we reset a stream, because the peer has ended it: no more frames are in flight.
+    /// Forgets a stream we reset. The peer has ended it, so we won't receive more frames.
     pub(in crate::h2) fn forget_reset(&mut self, id: u32) {
         self.reset_streams.retain(|other| *other != id);
         if self.reset_streams.is_empty() {
@@ -75,8 +72,8 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if a stream up to the last one was opened. Beyond the 64 that are remembered, all count
-    /// as opened.
+    /// Returns `true` if the peer opened this stream, which must not be above `last_stream`. We remember only 64
+    /// streams, and assume that all earlier ones were opened.
     fn was_opened(&self, id: u32) -> bool {
         let steps = (self.last_stream - id) / 2;
         self.opened_streams.checked_shr(steps).is_none_or(|opened| opened & 1 == 1)
