@@ -26,7 +26,7 @@ pub struct Connection {
     leaves_content: bool,
 }
 
-/// What the next bytes belong to.
+/// The part of a message that the next bytes belong to.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     /// A request head. The first `scanned` bytes have arrived, and don't contain the end of the head.
@@ -51,7 +51,7 @@ enum Close {
     Now { by_peer: bool },
 }
 
-/// What we're waiting for the peer to send.
+/// The next thing that the peer should send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
     /// A new request. Idle peers may never send another.

@@ -133,7 +133,7 @@ pub enum ReceivedContent {
     TooLong,
 }
 
-/// What we're waiting for the peer to send.
+/// The next thing that the peer should send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
     /// A new request. Idle peers may never send another.
@@ -150,7 +150,7 @@ pub enum Awaits {
     Window,
 }
 
-/// What a frame means to the caller.
+/// Meaning of a frame for the caller.
 enum FrameOutcome {
     /// Nothing. Read the next frame.
     Continue,

@@ -29,7 +29,7 @@ pub(super) mod kind {
     pub(in crate::h2) const PRIORITY_UPDATE: u8 = 16;
 }
 
-/// Frame flags. What a bit means depends on the frame type.
+/// Frame flags. The meaning of a bit depends on the frame type.
 pub(super) mod flag {
     pub(in crate::h2) const ACK: u8 = 0x1;
     pub(in crate::h2) const END_STREAM: u8 = 0x1;

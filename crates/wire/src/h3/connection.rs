@@ -146,7 +146,7 @@ pub enum Step {
     More,
 }
 
-/// What the end of a request stream means.
+/// Outcome of [`Connection::end_request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestEnd {
     /// The request is complete.

@@ -30,7 +30,7 @@ enum Frame {
     Known { kind: u64, payload: Vec<u8> },
 }
 
-/// What a frame on the control stream says.
+/// A message on the control stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
     /// The peer's settings. They always come first.

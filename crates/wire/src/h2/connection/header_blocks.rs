@@ -38,7 +38,7 @@ struct BlockStart {
     depends_on_itself: bool,
 }
 
-/// What a header block is for.
+/// Purpose of a header block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockRole {
     /// It opens a stream.
