@@ -1,17 +1,17 @@
-//! One TCP connection: bytes in, requests through `wire` and `site`, responses out.
-//!
-//! It never parses a byte itself. An idle connection has no buffer: data is received into the worker's buffers, and a
-//! connection keeps only an incomplete request, or responses that its peer is slow to receive.
+//! One TCP connection: receives requests and sends responses.
+//! This module never parses anything itself; that's the job of the `wire` and `site` crates. Note that an idle
+//! connection doesn't have any buffers. Data is received into buffers that belong to the worker, and a
+//! connection only stores incomplete requests, or responses that the peer is slow to receive.
 //!
 //! ```text
 //! ProxyHeader ──▶ Handshake ──▶ Open ──▶ Draining ──▶ Lingering ──▶ closed
 //! ```
 
-// The state of the worker that its connections use in turn.
+// Worker state that is lent to one connection at a time.
 mod context;
 pub(crate) mod memory_budget;
 
-// From the first byte to the last: PROXY header and TLS, deadlines, the end.
+// From the first byte to the last: PROXY header, TLS handshake, deadlines, closing.
 mod handshake;
 
 mod deadlines;
@@ -26,12 +26,12 @@ mod recv;
 mod tls_stream;
 mod transport;
 
-// Output that is sent together with that of other connections, or later.
+// Output that is batched with other connections, or sent later.
 mod flow;
 mod pending_write;
 mod send_batch;
 
-// The memory of a connection, and the progress of its peer.
+// Memory accounting, and tracking the peer's progress.
 mod ack_tracker;
 mod memory;
 
@@ -64,11 +64,13 @@ use recv::RecvOutcome;
 use send_batch::{Body, SendBatch};
 use transport::Transport;
 
-/// Bytes that one connection may receive and send in a loop iteration. Without this limit, a peer with a fast network would
-/// delay all other connections by its whole download. Moving this many takes a tenth of a millisecond.
+/// Maximum number of bytes that a connection may receive and send in one loop iteration.
+/// Without a limit, a peer with a fast network would delay all other connections until its download is
+/// complete. It takes about 0.1 ms to transfer this much.
 pub(crate) const ITERATION_BYTES_MAX: u64 = 256 * 1024;
 
-/// Idle time after which the first TLS records are small again. A kernel resets its congestion window after about as long.
+/// Idle time after which we start again with small TLS records. Kernels reset their congestion window after a
+/// similar time.
 const RECORD_SIZE_RESET: Duration = Duration::from_secs(1);
 
 /// One TCP connection.
@@ -76,46 +78,47 @@ const RECORD_SIZE_RESET: Duration = Duration::from_secs(1);
 pub(crate) struct Connection<S> {
     transport: Transport<S>,
     protocol: Protocol,
-    /// The client's address, if the access log needs it.
+    /// Client address, if the access log needs it.
     client: Option<SocketAddr>,
-    /// Received data that no response covers yet.
+    /// Received data that we haven't responded to yet.
     unprocessed: Vec<u8>,
-    /// Responses that the socket has no room for. While there are any, the connection doesn't receive.
+    /// Responses that didn't fit into the socket. The connection doesn't receive while there are any.
     pending: Option<Box<PendingWrite>>,
-    /// The listener that has accepted the connection decides about TLS.
+    /// Kind of the listener that accepted the connection. Decides if we use TLS.
     kind: ListenerKind,
     phase: Phase,
     schedule: Schedule,
     wait: Wait,
-    /// When the wait must be over.
+    /// The time when `wait` must be over.
     deadline: Option<Instant>,
-    /// Whether the connection ends because a deadline has passed.
+    /// `true` if the connection is being closed because of a missed deadline.
     has_timed_out: bool,
-    /// Memory of this connection in the worker's [`MemoryBudget`], in bytes.
+    /// Bytes that this connection has reserved in the worker's [`MemoryBudget`].
     ///
     /// [`MemoryBudget`]: memory_budget::MemoryBudget
     memory: u32,
-    /// Memory of this connection while it is idle, in bytes.
+    /// Bytes that this connection needs while it's idle.
     idle_memory: u32,
-    /// The part of it that is the HPACK table.
+    /// Bytes of `idle_memory` that the HPACK table takes.
     table_memory: u32,
 }
 
-/// The phase of a connection. Phases follow each other in this order; some are skipped.
+/// Connection phases, in order. Connections may skip some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The PROXY header is incomplete, so the client is unknown.
+    /// We haven't received the whole PROXY header yet, so we don't know the client.
     ProxyHeader,
-    /// The TLS handshake is incomplete.
+    /// The TLS handshake isn't complete.
     Handshake,
-    /// Requests get responses.
+    /// Requests are being answered.
     Open,
-    /// The last response is written. When it is sent, the sending direction closes.
+    /// The last response is written. As soon as it's sent, we shut down our sending direction.
     Draining {
-        /// Whether the client has announced that its last request was the last, and has sent no bytes after it.
+        /// `true` if the client has announced that there won't be any more requests, and hasn't sent anything
+        /// since.
         is_peer_done: bool,
     },
-    /// The sending direction is closed. Further data of the peer is dropped.
+    /// Our sending direction is shut down. Anything the peer still sends is discarded.
     Lingering,
 }
 
@@ -128,38 +131,38 @@ impl Phase {
     }
 }
 
-/// The trigger that runs a connection next.
+/// What will run the connection next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Schedule {
-    /// An event.
+    /// The next event.
     Event,
-    /// The worker, in a later loop iteration.
+    /// The worker, in a later iteration.
     Iteration { until: ReadUntil },
-    /// The worker, by sending the batch with the connection's response.
+    /// The worker, when it sends the batch that contains our response.
     Batch,
 }
 
-/// How responses are sent.
+/// When to send responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sending {
-    /// At once.
+    /// Immediately.
     Direct,
-    /// With the batch, if they are small.
+    /// Together with the responses of other connections, if they are small.
     Batched,
 }
 
-/// The next step for a connection.
+/// The next step of a connection that has just run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It waits for the next event.
+    /// Wait for the next event.
     Event,
-    /// It continues in the next loop iteration without an event, because it has used up its budget.
+    /// Continue in the next iteration without an event: the connection has used up its budget.
     Iteration,
-    /// It continues as soon as the worker has budget for its TLS handshake.
+    /// Continue once there is budget for the TLS handshake.
     Handshake,
-    /// Its response is sent with the batch.
+    /// Send the response together with the batch.
     Batch,
-    /// It closes.
+    /// Close the connection.
     Close,
 }
 
@@ -168,10 +171,13 @@ impl<S: Socket> Connection<S> {
         let phase =
             if cx.policy.expects_proxy_header { Phase::ProxyHeader } else { Phase::after_proxy_header(kind) };
         let wait = if phase == Phase::Open { Wait::Request } else { Wait::Start };
+
+        // A connection that starts with a PROXY header or a TLS handshake gets the timeout for a request head.
         let deadline = cx
             .policy
             .timeouts
             .map(|timeouts| cx.clock.now + if wait == Wait::Request { timeouts.idle } else { timeouts.head });
+
         Connection {
             transport: Transport::new(accepted.socket),
             protocol: Protocol::new(kind, &cx.policy, cx.routes.is_some()),
@@ -194,21 +200,23 @@ impl<S: Socket> Connection<S> {
         self.transport.socket()
     }
 
-    /// Returns `true` if the connection ends because a deadline has passed.
+    /// Returns `true` if the connection is being closed because of a missed deadline.
     pub(crate) fn has_timed_out(&self) -> bool {
         self.has_timed_out
     }
 
-    /// Receives, responds and sends, as far as the socket and the budget of a loop iteration allow.
+    /// Receives, responds and sends as far as the socket and the byte budget allow.
     pub(crate) fn run(&mut self, until: ReadUntil, cx: &mut WorkerContext) -> Next {
         cx.renew_byte_budget();
         let next = self.try_run(until, cx);
         self.count_tls_memory(cx);
+
         match next {
+            // Without budget, `try_run` pretends to be waiting for an event.
             Ok(Next::Event) if cx.budget.bytes == 0 => Next::Iteration,
             Ok(Next::Close) => self.close(cx),
             Ok(next) => next,
-            // Peers disappear all the time: that isn't worth a report.
+            // Peers disappear all the time, so this isn't worth reporting.
             Err(_) => Next::Close,
         }
     }
@@ -217,10 +225,13 @@ impl<S: Socket> Connection<S> {
         if self.flush(cx)?.is_blocked() {
             return Ok(Next::Event);
         }
+
         loop {
+            // The rest stays in the socket, so that flow control slows down the client.
             if self.keeps_enough() {
                 return Ok(Next::Event);
             }
+            // The last response has been sent.
             if self.is_draining() {
                 if self.may_close_at_once(cx) {
                     return Ok(Next::Close);
@@ -235,6 +246,8 @@ impl<S: Socket> Connection<S> {
             }
 
             let received = self.transport.receive(until, &mut cx.buffers, &mut cx.budget)?;
+            // The handshake may have been completed by the data that we just received, or by a reply that is
+            // now sent.
             if self.phase == Phase::Handshake {
                 let has_data = matches!(received, RecvOutcome::Data { .. });
                 if self.complete_handshake(has_data, cx)?.is_blocked() {
@@ -261,33 +274,35 @@ impl<S: Socket> Connection<S> {
             if self.is_batched() {
                 return Ok(Next::Batch);
             }
+            // The next receive would only tell us that the socket is empty, so skip that system call.
             if self.is_reading() && is_drained && !self.has_deferred_handshake() {
                 return Ok(Next::Event);
             }
         }
     }
 
-    /// Returns `true` if the connection may wait for a page of a [`LiveFolder`](crate::config::LiveFolder).
+    /// Returns `true` if the connection may be waiting for a page of a
+    /// [`LiveFolder`](crate::config::LiveFolder).
     pub(crate) fn has_unprocessed_request(&self) -> bool {
         self.wait == Wait::Request && !self.unprocessed.is_empty() && !self.is_sending()
     }
 
-    /// Takes what a handler has made, and sends it.
+    /// Takes output from a handler and sends it.
     pub(crate) fn deliver(&mut self, delivered: DeliveryContent, cx: &mut WorkerContext) -> Next {
         self.protocol.deliver(delivered);
         if self.is_sending() || self.phase != Phase::Open {
-            // It follows what is being sent.
+            // It will be sent after what is being sent now.
             return Next::Event;
         }
         if self.is_deferred() {
-            // The connection runs in the next loop iteration.
+            // Process the request only: the connection is going to run in the next iteration anyway.
             cx.renew_byte_budget();
             return if self.process_kept(cx).is_ok() { Next::Event } else { Next::Close };
         }
         self.process_again(cx)
     }
 
-    /// Processes a request again that could not be answered before.
+    /// Processes a request that we weren't able to answer before.
     pub(crate) fn process_again(&mut self, cx: &mut WorkerContext) -> Next {
         cx.renew_byte_budget();
         match self.process_kept(cx) {
@@ -296,13 +311,13 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Returns `true` if the connection's response is in the batch. Until it is sent, the connection must not run.
+    /// Returns `true` if our response is in the batch. The connection must not run until it's sent.
     #[inline]
     pub(crate) fn is_batched(&self) -> bool {
         self.schedule == Schedule::Batch
     }
 
-    /// Sends the connection's response from the batch.
+    /// Sends our response, which was in the batch.
     #[inline]
     pub(crate) fn send_batched(
         &mut self,
@@ -319,7 +334,7 @@ impl<S: Socket> Connection<S> {
         match self.transport.send_plain(cx.batch.bytes(inline.clone())) {
             Ok(sent) if sent == length => Next::Event,
             Ok(sent) => self.keep_batched(inline, None, sent as u64, cx),
-            // Peers disappear all the time: that isn't worth a report.
+            // Peers disappear all the time, so this isn't worth reporting.
             Err(_) => Next::Close,
         }
     }
@@ -336,7 +351,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Keeps the rest of a batched response after its first `sent` bytes, which the socket has taken.
+    /// Stores the rest of a batched response. The socket has taken the first `sent` bytes.
     #[cold]
     fn keep_batched(
         &mut self,
@@ -351,6 +366,7 @@ impl<S: Socket> Connection<S> {
             output.set_archive(archive);
             output.put_archive(extent);
         }
+
         self.pending = Some(PendingWrite::from_rest(output, sent, &cx.release.content, cx.clock.now));
         output.clear();
         cx.observer.response_deferred();
@@ -358,34 +374,35 @@ impl<S: Socket> Connection<S> {
         Next::Event
     }
 
-    /// Returns `true` if the connection continues in a later loop iteration without an event.
+    /// Returns `true` if the connection will continue in a later iteration even without an event.
     #[inline]
     pub(crate) fn is_deferred(&self) -> bool {
         matches!(self.schedule, Schedule::Iteration { .. })
     }
 
-    /// Schedules the connection for a later loop iteration.
     #[cold]
     pub(crate) fn defer(&mut self, until: ReadUntil) {
         debug_assert!(!self.is_batched(), "a batched response is sent first");
+        // Keep an earlier EOF in mind, because no further event will report it.
         let was_eof = self.schedule == Schedule::Iteration { until: ReadUntil::Eof };
         self.schedule = Schedule::Iteration { until: if was_eof { ReadUntil::Eof } else { until } };
     }
 
-    /// Ends the deferral, and returns the readiness that events have reported meanwhile.
+    /// Ends the deferral. Returns the readiness that events have reported in the meantime.
     pub(crate) fn take_deferred_readiness(&mut self) -> Readiness {
         let Schedule::Iteration { until } = self.schedule else { return Readiness::default() };
         self.schedule = Schedule::Event;
         Readiness { read_closed: until == ReadUntil::Eof, ..Readiness::default() }
     }
 
-    /// Returns `true` if the client has sent much while a handler makes a response. The rest stays in the socket.
+    /// Returns `true` if we shouldn't receive more until a handler responds, because the client has already
+    /// sent a lot.
     #[inline]
     fn keeps_enough(&self) -> bool {
         self.unprocessed.len() >= HEAD_BYTES_MAX && self.protocol.is_handled_h1() && self.phase == Phase::Open
     }
 
-    /// Returns `true` if received data is processed, and not dropped.
+    /// Returns `true` if received data will be processed rather than discarded.
     fn is_reading(&self) -> bool {
         matches!(self.phase, Phase::ProxyHeader | Phase::Handshake | Phase::Open)
     }
@@ -394,19 +411,18 @@ impl<S: Socket> Connection<S> {
         matches!(self.phase, Phase::Draining { .. })
     }
 
-    /// Returns `true` if output waits for room in the socket, or for the next loop iteration.
+    /// Returns `true` if some output is waiting for room in the socket or for the next iteration.
     #[inline]
     fn is_sending(&self) -> bool {
         self.pending.is_some() || self.transport.is_blocked()
     }
 
-    /// Returns [`Flow::Blocked`] while the connection is sending.
     #[inline]
     fn output_flow(&self) -> Flow {
         if self.is_sending() { Flow::Blocked } else { Flow::Done }
     }
 
-    /// Sends pending output, and processes the data that was kept meanwhile.
+    /// Sends pending output, and then processes any data that we kept in the meantime.
     fn flush(&mut self, cx: &mut WorkerContext) -> io::Result<Flow> {
         if self.transport.is_blocked() {
             if self.transport.flush()?.is_blocked() {
@@ -416,11 +432,14 @@ impl<S: Socket> Connection<S> {
                 self.process_kept(cx)?;
             }
         }
+
         while let Some(pending) = &mut self.pending {
             if cx.budget.bytes == 0 {
                 return Ok(Flow::Blocked);
             }
+
             let sent = pending.send(&mut self.transport.writer(&mut cx.buffers), &mut cx.budget.bytes)?;
+            // Responding to the next requests may leave new pending output, so keep looping.
             if pending.is_done() {
                 cx.observer.deferred_response_sent(cx.clock.now.saturating_duration_since(pending.since()));
                 self.pending = None;
@@ -431,20 +450,23 @@ impl<S: Socket> Connection<S> {
                 return Ok(Flow::Blocked);
             }
         }
+
         Ok(if self.transport.is_blocked() { Flow::Blocked } else { Flow::Done })
     }
 
-    /// Processes the data that was kept while output was pending.
+    /// Processes the data that we kept while output was pending.
     fn process_kept(&mut self, cx: &mut WorkerContext) -> io::Result<()> {
         let kept = std::mem::take(&mut self.unprocessed);
         self.process(&kept, Sending::Direct, cx)
     }
 
-    /// Responds to the requests in the first `len` bytes that were just received. If the socket `is_drained`, the connection has
-    /// no other work in this iteration, and the responses may be batched.
+    /// Responds to the requests in the first `len` received bytes.
+    /// `is_drained` means that the socket is empty. If so, the connection doesn't have anything else to do in
+    /// this iteration, and the responses may be batched.
     #[inline]
     fn process_received(&mut self, len: usize, is_drained: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
         if let Some(tls) = self.transport.tls() {
+            // Let the client reconnect before the TLS keys wear out.
             if tls.is_near_key_limit() {
                 self.protocol.close_after_next();
             }
@@ -454,9 +476,10 @@ impl<S: Socket> Connection<S> {
         let mut sending = if is_drained { Sending::Batched } else { Sending::Direct };
         if cx.policy.live_folder.is_some() {
             cx.refresh_folder();
-            // A release may be adopted while others are in the batch.
+            // We may switch to a new release here while the batch refers to the current one.
             sending = Sending::Direct;
         }
+
         let received = self.transport.take_received(&mut cx.buffers);
         let processed = if self.unprocessed.is_empty() {
             self.process(&received.bytes[..len], sending, cx)
@@ -471,7 +494,7 @@ impl<S: Socket> Connection<S> {
         Ok(self.output_flow())
     }
 
-    /// Resets the record size of a connection that was idle for [`RECORD_SIZE_RESET`].
+    /// Goes back to small records if the connection was idle for [`RECORD_SIZE_RESET`].
     #[inline]
     fn reset_record_size_after_pause(&mut self, cx: &WorkerContext) {
         if self.wait == Wait::Request
@@ -482,10 +505,12 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Responds to the requests in `input` until it holds no complete one or sending blocks, and keeps the rest.
+    /// Responds to all complete requests in `input`, or stops once sending blocks. Whatever remains is kept for
+    /// later.
     fn process(&mut self, input: &[u8], sending: Sending, cx: &mut WorkerContext) -> io::Result<()> {
         let mut rest = input;
         if self.phase == Phase::ProxyHeader {
+            // The header is incomplete, so wait for more.
             let Some(length) = self.read_proxy_header(rest, cx)? else {
                 self.unprocessed = rest.to_vec();
                 return Ok(());
@@ -503,11 +528,14 @@ impl<S: Socket> Connection<S> {
                 has_tls: self.kind == ListenerKind::Tls,
                 tls_version: self.transport.tls_version(),
             };
+
             let progress = self.protocol.respond(&mut rest, client, cx);
             if progress == Progress::Closing {
+                // If the client has closed its side, we don't need to linger.
                 let is_peer_done = rest.is_empty() && self.protocol.is_closed_by_peer();
                 self.phase = Phase::Draining { is_peer_done };
             }
+
             if !cx.responder.output.is_empty() {
                 processed = Processed::Requests;
             }
@@ -524,6 +552,7 @@ impl<S: Socket> Connection<S> {
                 }
                 cx.observer.response_deferred();
             }
+
             if progress != Progress::OutputFull {
                 break;
             }
@@ -536,7 +565,7 @@ impl<S: Socket> Connection<S> {
         Ok(())
     }
 
-    /// Moves the output to the batch if it is small. Breaks if it did.
+    /// Moves the output to the batch if it's small. Breaks if it was moved.
     #[inline]
     fn batch_output(&mut self, cx: &mut WorkerContext) -> ControlFlow<()> {
         let Some(inline) = cx.responder.output.inline_only() else { return self.batch_output_with_body(cx) };
@@ -549,13 +578,14 @@ impl<S: Socket> Connection<S> {
         ControlFlow::Break(())
     }
 
-    /// Implements [`Connection::batch_output`] for a response with its body in the archive.
+    /// Like [`Connection::batch_output`], for a response with its body in an archive.
     fn batch_output_with_body(&mut self, cx: &mut WorkerContext) -> ControlFlow<()> {
         let Some((inline, archive, extent)) = cx.responder.output.inline_and_range() else {
             return ControlFlow::Continue(());
         };
+
         let length = inline.len() as u64 + extent.length;
-        // The batch refers to archives of the current release only.
+        // The batch may only refer to archives of the current release.
         if self.protocol.content().is_some() || !self.may_batch(inline, length, cx) {
             return ControlFlow::Continue(());
         }
@@ -565,14 +595,14 @@ impl<S: Socket> Connection<S> {
         ControlFlow::Break(())
     }
 
-    /// Returns `true` if a response of `length` bytes, some of them inline, may be batched. With TLS it may not, because
-    /// connections share the buffer of encrypted records.
+    /// Returns `true` if we may batch a response of `length` bytes, including the inline ones. This isn't
+    /// possible with TLS, because the connections share one buffer for encrypted records.
     #[inline]
     fn may_batch(&self, inline: &[u8], length: u64, cx: &WorkerContext) -> bool {
         SendBatch::fits(inline.len()) && length < cx.budget.bytes && self.transport.tls().is_none()
     }
 
-    /// Clears the output after it was moved to the batch.
+    /// Clears the output, which is now in the batch.
     #[inline]
     fn finish_batching(&mut self, length: u64, cx: &mut WorkerContext) {
         cx.budget.bytes -= length;
@@ -581,13 +611,13 @@ impl<S: Socket> Connection<S> {
         self.schedule = Schedule::Batch;
     }
 
-    /// Sends the output, and keeps the rest if the socket or the budget has no room for it.
+    /// Sends the output. Keeps the rest if it doesn't fit into the socket or the budget.
     fn send_output(&mut self, cx: &mut WorkerContext) -> io::Result<Flow> {
         self.pending = self.write_output(cx)?;
         Ok(self.output_flow())
     }
 
-    /// Sends the output, and returns the rest if the socket or the budget has no room for it.
+    /// Sends the output. Returns the rest if it doesn't fit into the socket or the budget.
     #[inline]
     fn write_output(&mut self, cx: &mut WorkerContext) -> io::Result<Option<Box<PendingWrite>>> {
         let content = self.protocol.content().unwrap_or(&cx.release.content);
@@ -618,7 +648,7 @@ mod tests {
 
     #[test]
     fn idle_connection_takes_200_bytes_at_most() {
-        // The buffers of an idle connection are empty, and the slab adds a generation.
+        // The buffers of an idle connection are empty. The slab adds a generation.
         assert!(size_of::<Connection<KernelSocket>>() <= 192, "{}", size_of::<Connection<KernelSocket>>());
     }
 }

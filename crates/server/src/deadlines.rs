@@ -1,7 +1,8 @@
-//! The table of deadlines: what connections wait for, and how long each wait may take. It holds for all protocols.
-//!
-//! A connection with several requests has several waits at a time, and each has its own deadline: the oldest incomplete request, the
-//! handler that runs longest, and the client that receives a response. `docs/design/timeouts.md` has the effects.
+//! The table of deadlines. Lists the reasons for connections to wait, and how long we let them, for all
+//! protocols.
+//! A connection may have several requests and therefore several deadlines at the same time: for the oldest
+//! incomplete request, for the longest-running handler, and for the client to receive a response. See
+//! `docs/design/timeouts.md` for the effects.
 
 use std::time::{Duration, Instant};
 
@@ -9,34 +10,35 @@ use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use crate::config::Timeouts;
 
-/// The reason why a connection waits.
+/// Why a connection is waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// The rest of the PROXY header or of the handshake.
+    /// For the rest of the PROXY header or handshake.
     Start,
-    /// The next request, if the client has one.
+    /// For the next request, if there will be one.
     Request,
-    /// The rest of a request head, over HTTP/1.
+    /// For the rest of a request head (HTTP/1).
     Head,
-    /// The rest of a request's content over HTTP/1, of which this many [blocks](cannery_wire::limits::CONTENT_BLOCK_BYTES) were
-    /// received for a handler.
+    /// For the rest of a request's content (HTTP/1). We've received this many
+    /// [blocks](cannery_wire::limits::CONTENT_BLOCK_BYTES) for a handler so far.
     Content { blocks: usize },
-    /// The rest of the oldest incomplete request of several, over HTTP/2 and HTTP/3.
+    /// For the rest of the oldest incomplete request (HTTP/2 and HTTP/3).
     OldestRequest,
-    /// The response of a handler.
+    /// For a handler's response.
     Handler,
-    /// The next bytes of a body that a handler makes.
+    /// For a handler to write more of a body.
     Body,
-    /// Room in the socket.
+    /// For room in the socket.
     SendRoom,
-    /// Room in the client's flow-control windows, or over HTTP/3 its acknowledgments.
+    /// For room in the client's flow-control windows. With HTTP/3, also for acknowledgments.
     Window,
-    /// The end of the peer's sending direction.
+    /// For the peer to close its sending direction.
     PeerClose,
 }
 
 impl Wait {
-    /// Returns the timeout, or `None` if we wait for a handler, or if the caller sets a deadline of its own.
+    /// Returns the timeout. Returns `None` if a handler may take as long as it likes, or if callers set their
+    /// own deadlines.
     pub(crate) fn timeout(self, timeouts: &Timeouts) -> Option<Duration> {
         match self {
             Wait::Start | Wait::Head | Wait::Content { .. } | Wait::OldestRequest => Some(timeouts.head),
@@ -47,7 +49,7 @@ impl Wait {
         }
     }
 
-    /// Returns by how much the wait ends earlier while other clients wait for a connection.
+    /// Returns how much earlier the wait ends if other clients are waiting for a connection.
     pub(crate) fn shortening(self, is_crowded: bool, timeouts: Option<&Timeouts>) -> Duration {
         match timeouts {
             Some(timeouts) if is_crowded && self == Wait::Request => {
@@ -58,48 +60,47 @@ impl Wait {
     }
 }
 
-/// Returns the wait with the earliest deadline.
 pub(crate) fn earliest<const N: usize>(waits: [(Wait, Option<Instant>); N]) -> Option<(Wait, Instant)> {
     let waits = waits.into_iter().filter_map(|(wait, deadline)| Some((wait, deadline?)));
     waits.min_by_key(|(_, deadline)| *deadline)
 }
 
-/// Returns the bytes that a client must receive at least in this time.
+/// Returns how many bytes a client must receive in this time at least.
 pub(crate) fn bytes_min(window: Duration) -> u64 {
     window.as_secs().max(1) * SEND_BYTES_PER_SECOND_MIN
 }
 
-/// Whether a client receives fast enough.
+/// Tells if a client receives fast enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
     Sufficient,
     TooSlow,
 }
 
-/// Progress of a client that has not received everything, from the bytes that it has acknowledged.
-///
-/// Clients acknowledge whole packets, so one that receives 120 bytes a second acknowledges two packets in some half minutes and three
-/// in others. Bytes missing in one period therefore count against the next, and up to a packet may be missing.
+/// Tracks how fast a client receives, by the bytes it has acknowledged.
+/// Clients acknowledge whole packets. For example, a client that receives 120 bytes per second may acknowledge
+/// two packets in one half minute, and three in the next. So if some bytes are missing in one period, we add
+/// them to the next one, and allow up to a packet to be missing.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// When the period ends.
+    /// End of the current period.
     until: Instant,
-    /// Acknowledged bytes at its start.
+    /// Acknowledged bytes at the start of the period.
     acknowledged_before: u64,
-    /// Bytes that the client must acknowledge in the period.
+    /// How many bytes the client must acknowledge in this period.
     wanted: u64,
-    /// Bytes that were missing in the periods before.
+    /// How many bytes were missing in earlier periods.
     missing: u64,
 }
 
 impl Progress {
-    /// Begins a period. The client has acknowledged this many bytes, and `outstanding` ones are sent or wait to be sent.
+    /// Starts a period. `outstanding` is the number of bytes that are in flight or waiting to be sent.
     pub(crate) fn begin(now: Instant, window: Duration, acknowledged: u64, outstanding: u64) -> Progress {
         let wanted = bytes_min(window).min(outstanding.max(1));
         Progress { until: now + window, acknowledged_before: acknowledged, wanted, missing: 0 }
     }
 
-    /// Checks the period if it has ended, and begins the next one.
+    /// If the period is over, checks it and starts the next one.
     pub(crate) fn check(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Fault injection: lets the code of a connection panic, for tests.
+//! Fault injection for tests: makes connection code panic.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ thread_local! {
     static NEXT: Cell<Option<(Place, usize)>> = const { Cell::new(None) };
 }
 
-/// Code that can panic.
+/// Places where a panic can be injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A TCP connection handles an event.
@@ -17,17 +17,17 @@ pub(crate) enum Place {
     Run,
 }
 
-/// Lets this code of the connection with this slot or key panic, once.
+/// Makes this place panic for the connection with this slot or key, once.
 pub(crate) fn arm(place: Place, index: usize) {
     NEXT.set(Some((place, index)));
 }
 
-/// Returns `true` if the code has panicked.
+/// Returns `true` if the panic has occurred.
 pub(crate) fn has_fired() -> bool {
     NEXT.get().is_none()
 }
 
-/// Panics if this code of this connection is armed.
+/// Panics if this place is armed for this connection.
 pub(crate) fn check(place: Place, index: usize) {
     if NEXT.get() == Some((place, index)) {
         NEXT.set(None);

@@ -1,13 +1,14 @@
-//! HTTP/3 of a worker: its UDP sockets, its QUIC endpoint, and the connections of that.
+//! A worker's HTTP/3 side: UDP sockets, QUIC endpoint, connections.
 //!
 //! ```text
 //! socket ──▶ endpoint ──▶ connection ──▶ request ──▶ response ──▶ connection ──▶ socket
 //! ```
 //!
-//! All datagrams of an iteration are received before a connection runs, and a connection runs once for all of them. So the
-//! responses of an iteration share packets, and the packets of a connection leave with one call. Connection attempts come last.
+//! In each iteration, we first receive all datagrams and then run every connection that got any, once. This
+//! way, the responses of an iteration share packets, and a single call can send several packets of a
+//! connection. Connection attempts are processed last, because they are expensive.
 
-// Datagrams: sockets, and the worker that each is for.
+// Datagrams: the sockets, and routing to the right worker.
 mod forwarding;
 mod outlet;
 mod routing;
@@ -16,16 +17,16 @@ mod routing;
 mod admission;
 mod attempts;
 
-// The connections of the worker, in a table, and their timers.
+// The worker's connections by key, and their timers.
 mod connections;
 mod timers;
 
-// One connection: its requests, its streams, its client.
+// One connection: its requests and streams, and the client's progress.
 mod connection;
 mod own_stream;
 mod silence;
 
-// The bytes of responses, and their order.
+// Response bodies, and the order in which they are sent.
 mod bodies;
 mod send_order;
 
@@ -70,32 +71,32 @@ use crate::routes::DeliveryContent;
 /// Everything that a worker needs to serve HTTP/3.
 pub(crate) struct Http3Plan<D> {
     pub(crate) context: Context,
-    /// The number of the worker, which is a part of connection IDs.
+    /// Number of this worker. Connection IDs contain it.
     pub(crate) worker: u8,
-    /// Distinguishes the connection IDs of two programs of which one takes over from the other.
+    /// Tells our connection IDs from those issued by the process we're taking over from.
     pub(crate) generation: Generation,
-    /// Random, and used only once.
+    /// Random bytes. Must not be used for anything else.
     pub(crate) seed: [u8; 32],
     pub(crate) sockets: Vec<D>,
-    /// Receives datagrams that arrived at other workers or at a program that takes over.
+    /// Receives datagrams that arrived at other workers or at a process that takes over from us.
     pub(crate) forwarding_socket: Option<D>,
-    /// The addresses of the forwarding sockets of all workers, by number. Empty if there is only one.
+    /// Addresses of the workers' forwarding sockets, indexed by worker number. Empty if there's only one
+    /// worker.
     pub(crate) workers: Vec<SocketAddr>,
-    /// The addresses of the forwarding sockets of the program that this one takes over from, by the number of the worker.
+    /// Addresses of the forwarding sockets of the process we're taking over from, indexed by worker number.
     pub(crate) predecessors: Vec<SocketAddr>,
-    /// How long the predecessor drains its connections.
+    /// How long our predecessor will drain its connections.
     pub(crate) drain: Duration,
-    /// Receives notices to the operator.
+    /// Sends notices to the operator.
     pub(crate) notices: Sender<Notice>,
 }
 
 impl<D: DatagramSocket> Http3Plan<D> {
-    /// Returns all sockets of the worker.
+    /// Returns all sockets of the worker, including the forwarding socket.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = &D> {
         self.sockets.iter().chain(&self.forwarding_socket)
     }
 
-    /// Creates the HTTP/3 of the worker.
     pub(crate) fn start(self) -> Http3<D> {
         let Http3Plan { context, worker, generation, seed, .. } = self;
         let endpoint = Endpoint::new(&context, worker, generation, seed);
@@ -105,31 +106,32 @@ impl<D: DatagramSocket> Http3Plan<D> {
     }
 }
 
-/// HTTP/3 of one worker.
+/// The HTTP/3 side of one worker.
 pub(crate) struct Http3<D> {
     endpoint: Endpoint,
-    /// The sockets. Their index is their number in the event loop.
+    /// The UDP sockets. The index is the socket's number in the event loop.
     outlets: Vec<Outlet<D>>,
     batch: ReceiveBatch,
     connections: Connections,
-    /// The number of connections that neither side has closed.
+    /// Number of connections that haven't been closed by either side.
     open: usize,
-    /// How many may be open.
+    /// Maximum for `open`.
     open_max: usize,
-    /// Whether a client was refused for that since the last tick.
+    /// `true` if we had to refuse a client since the last tick because of `open_max`.
     has_refused: bool,
-    /// Connections that have something to do, each once.
+    /// Connections with something to do. Contains each at most once.
     changed: Vec<ConnectionKey>,
-    /// Connections that run in this iteration. After a panic, the next iteration continues.
+    /// Connections that are still to run in this iteration. If one of them panics, the next iteration continues
+    /// with the rest.
     running_next: VecDeque<ConnectionKey>,
-    /// Sockets with more datagrams than one iteration receives, by number in the event loop.
+    /// Numbers of sockets that had more datagrams than we receive in one iteration.
     backlogged: Vec<usize>,
     admission: Admission,
     timers: Timers,
     bodies: Bodies,
-    /// Buffer for a reply of the endpoint.
+    /// Buffer for replies of the endpoint.
     reply: Vec<u8>,
-    /// Buffer for the datagrams of a connection.
+    /// Buffer for the datagrams that a connection sends.
     train: Vec<u8>,
     running: Running,
     router: Router<D>,
@@ -137,33 +139,32 @@ pub(crate) struct Http3<D> {
     notices: Sender<Notice>,
 }
 
-/// Whether the sockets are read.
+/// The process that reads the sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Receiving {
-    /// By this program.
+    /// We do.
     Own,
-    /// By a program that has taken over, which forwards the datagrams of this one.
+    /// A process that has taken over from us. It forwards the datagrams for our connections.
     HandedOver,
 }
 
-/// Whether a visit has changed a connection.
+/// Tells if a visit has changed the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Visit {
     Changed,
     Unchanged,
 }
 
-/// The code that runs, so that a panic is attributed to it.
+/// Code that is currently running. Tells us what to blame for a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Running {
-    /// None of HTTP/3.
+    /// No HTTP/3 code.
     Nothing,
     Endpoint,
     Connection(ConnectionKey),
 }
 
 impl<D: DatagramSocket> Http3<D> {
-    /// Creates the HTTP/3 of a worker with these sockets.
     fn new(endpoint: Endpoint, sockets: Vec<D>, router: Router<D>, notices: Sender<Notice>) -> Http3<D> {
         Http3 {
             endpoint,
@@ -188,10 +189,10 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Watches the sockets.
+    /// Watches all sockets for datagrams.
     ///
     /// # Errors
-    /// The event loop can't watch a socket.
+    /// Returns an error if the event loop can't watch a socket.
     pub(crate) fn watch<L: EventLoop<Datagrams = D>>(&self, events: &mut L) -> io::Result<()> {
         let mut numbered = (0..).zip(&self.outlets);
         numbered.try_for_each(|(number, outlet)| events.add_datagrams(outlet.socket(), number))?;
@@ -201,39 +202,42 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Returns the number of the forwarding socket in the event loop.
+    /// Returns the forwarding socket's number in the event loop. It comes after all others.
     fn forwarding_number(&self) -> u32 {
         u32::try_from(self.outlets.len()).expect("an event loop has a number for each socket")
     }
 
-    /// Leaves the sockets to a program that takes over. It forwards the datagrams of this one's connections.
+    /// Stops reading the sockets, because another process takes over. It will forward the datagrams for our
+    /// connections.
     pub(crate) fn hand_over<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L) {
+        // Without a forwarding socket, we wouldn't get any more datagrams.
         if self.router.socket().is_none() || self.receiving == Receiving::HandedOver {
             return;
         }
         self.receiving = Receiving::HandedOver;
         for (number, outlet) in (0..).zip(&self.outlets) {
-            // If this fails, the socket was not watched.
+            // This only fails if the socket wasn't being watched.
             let _ = events.remove_datagrams(outlet.socket(), number);
         }
     }
 
-    /// Returns the number of connections that neither side has closed.
+    /// Returns the number of connections that haven't been closed by either side.
     pub(crate) fn len(&self) -> usize {
         self.open
     }
 
-    /// Limits the number of connections, because those of other protocols count too.
+    /// Limits the number of connections. The limit changes over time, because connections of other protocols
+    /// count as well.
     pub(crate) fn set_open_max(&mut self, open_max: usize) {
         self.open_max = open_max;
     }
 
-    /// Returns `true` if a client was refused since the last call because too many connections are open.
+    /// Returns `true` if a client was refused since the last call because there were too many connections.
     pub(crate) fn take_refused(&mut self) -> bool {
         std::mem::take(&mut self.has_refused)
     }
 
-    /// Returns `true` if there is work that no event announces.
+    /// Returns `true` if there's work to do that no event will announce.
     pub(crate) fn is_busy(&self) -> bool {
         let has_connections = !self.changed.is_empty() || !self.running_next.is_empty();
         has_connections || self.has_attempts_to_process() || !self.backlogged.is_empty()
@@ -244,18 +248,17 @@ impl<D: DatagramSocket> Http3<D> {
         self.endpoint.half_open()
     }
 
-    /// Returns the number of datagrams of connection attempts that wait for further iterations.
+    /// Returns the number of datagrams waiting for admission.
     #[cfg(test)]
     pub(crate) fn waiting_attempts(&self) -> usize {
         self.admission.waiting()
     }
 
-    /// Returns when the next timer expires.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.timers.next()
     }
 
-    /// Handles an event of a socket: receives its datagrams, and sends those that it had no room for.
+    /// Handles a socket event. Receives datagrams, and sends those that didn't fit into the socket before.
     pub(crate) fn resume(&mut self, number: u32, cx: &mut WorkerContext) {
         if number == self.forwarding_number() {
             return self.receive_forwarded(cx);
@@ -268,8 +271,8 @@ impl<D: DatagramSocket> Http3<D> {
         self.receive(number, cx);
     }
 
-    /// Runs everything that is due in this iteration: connections that have received something, timers, and then the connection
-    /// attempts for which there is budget.
+    /// Runs everything that is due in this iteration: first the connections that have received something or
+    /// whose timer has expired, and then as many connection attempts as the budget allows.
     pub(crate) fn run<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L, cx: &mut WorkerContext) {
         for number in std::mem::take(&mut self.backlogged) {
             if number < self.outlets.len() {
@@ -284,9 +287,9 @@ impl<D: DatagramSocket> Http3<D> {
         if cx.policy.live_folder.is_some() && !self.running_next.is_empty() {
             cx.refresh_folder();
         }
-        // Not by connections, of which none may run for long.
+        // We do this here because it may take longer than a connection should run.
         self.bodies.release(&cx.release.content);
-        // A connection that has used up its budget is marked again, for the next iteration.
+        // If a connection has used up its budget, it gets marked again and will run in the next iteration.
         while let Some(key) = self.running_next.pop_front() {
             self.run_connection(key, cx);
         }
@@ -294,20 +297,21 @@ impl<D: DatagramSocket> Http3<D> {
 
         self.process_attempts(cx);
         self.flush();
+
         cx.memory.set_blocks(self.bodies.memory());
         for (number, outlet) in (0..).zip(&mut self.outlets) {
             outlet.await_room(|socket| events.await_room(socket, number));
         }
     }
 
-    /// Sends the trains that were gathered.
+    /// Sends all trains that were gathered.
     fn flush(&mut self) {
         for outlet in &mut self.outlets {
             outlet.flush();
         }
     }
 
-    /// Passes what a handler has made to its connection.
+    /// Passes output from a handler to the connection that requested it.
     pub(crate) fn deliver(&mut self, key: ConnectionKey, delivered: DeliveryContent) {
         if let Some(slot) = self.connections.get_mut(key) {
             slot.connection.deliver(delivered);
@@ -315,12 +319,12 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Returns `true` if code of HTTP/3 was running when the worker panicked.
+    /// Returns `true` if HTTP/3 code was running when the worker panicked.
     pub(crate) fn has_panicked(&self) -> bool {
         self.running != Running::Nothing
     }
 
-    /// Ends the connection that has panicked, and restores what was taken out of the worker.
+    /// Closes the connection that has panicked, and repairs the worker's state.
     pub(crate) fn recover(&mut self, cx: &mut WorkerContext) {
         match std::mem::replace(&mut self.running, Running::Nothing) {
             Running::Nothing => {}
@@ -338,12 +342,14 @@ impl<D: DatagramSocket> Http3<D> {
                 }
             }
         }
-        // The batch was taken out while its datagrams were passed on. No event announces further datagrams of the sockets.
+
+        // The batch was lost if the panic occurred while its datagrams were passed on. Read all sockets again,
+        // because there won't be an event for datagrams that have already arrived.
         self.batch = ReceiveBatch::new();
         self.backlogged = (0..=self.outlets.len()).collect();
     }
 
-    /// Begins the graceful shutdown of all connections.
+    /// Starts a graceful shutdown of all connections.
     pub(crate) fn begin_drain(&mut self, cx: &mut WorkerContext) {
         self.ignore_incoming();
         self.for_each(cx, |connection, cx| {
@@ -352,24 +358,26 @@ impl<D: DatagramSocket> Http3<D> {
         });
     }
 
-    /// Runs the work of every second: ends connections that are late, and frees memory. The worker `is_crowded` if clients wait for
-    /// a connection.
+    /// Does the work of every second: closes late connections, and frees memory that isn't needed any more.
+    /// `is_crowded` means that clients are waiting for a free connection.
     pub(crate) fn tick(&mut self, is_crowded: bool, cx: &mut WorkerContext) {
         self.admission.free_unused();
         self.count_blocks(cx);
         self.endpoint.free_unused(cx.clock.now);
         drop_unused_keys();
+
         for outlet in &mut self.outlets {
             if let Some(notice) = outlet.count(&mut cx.observer) {
-                // The thread that receives notices may have stopped.
+                // We can ignore an error here: the receiving thread may have stopped already.
                 let _ = self.notices.send(notice);
             }
         }
+
         self.for_each(cx, |connection, cx| {
             connection.count_packets(&mut cx.observer);
             match connection.tick(is_crowded, cx) {
                 Late::No if cx.is_draining() => {}
-                // Thousands of idle connections must cost next to nothing.
+                // There may be thousands of idle connections, and they should cost next to nothing.
                 Late::No => return Visit::Unchanged,
                 Late::Handler => {}
                 Late::Idle => connection.end_idle(cx),
@@ -379,30 +387,35 @@ impl<D: DatagramSocket> Http3<D> {
         });
     }
 
-    /// Returns the memory of each connection, in bytes.
+    /// Returns the memory that each connection takes, in bytes.
     pub(crate) fn connection_memory(&self) -> impl Iterator<Item = u32> {
         self.connections.iter().map(Connection::memory)
     }
 
-    /// Ends connections whose memory is selected, until there is room. Returns their number.
+    /// Closes connections that `is_selected` picks by their memory, until there's room. Returns how many were
+    /// closed.
     pub(crate) fn shed(&mut self, is_selected: impl Fn(u32) -> bool, cx: &mut WorkerContext) -> usize {
         let mut closed = 0;
         for index in 0..self.connections.index_end() {
             if cx.memory.excess() == 0 {
                 break;
             }
+
             let Some(connection) = self.connections.at_index(index) else { continue };
             if connection.is_closed() || !is_selected(connection.memory()) {
                 continue;
             }
+
             let key = connection.key();
             connection.shed(cx);
             self.run_connection(key, cx);
             closed += 1;
+            // Blocks are shared, so we don't know in advance how much memory a connection will free.
             if closed % BLOCK_CHECK_INTERVAL == 0 {
                 self.count_blocks(cx);
             }
         }
+
         if closed > 0 {
             self.flush();
             self.count_blocks(cx);
@@ -410,13 +423,13 @@ impl<D: DatagramSocket> Http3<D> {
         closed
     }
 
-    /// Frees blocks of responses, and counts the others.
+    /// Frees unused blocks, and counts the others.
     fn count_blocks(&mut self, cx: &mut WorkerContext) {
         self.bodies.free_unused();
         cx.memory.set_blocks(self.bodies.memory());
     }
 
-    /// Visits all connections. Those that `visit` changes run in the next iteration.
+    /// Visits all connections. If `visit` changes a connection, it will run in the next iteration.
     fn for_each(
         &mut self,
         cx: &mut WorkerContext,
@@ -434,13 +447,13 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Receives datagrams from a socket, until none is left or the budget of an iteration is used up.
+    /// Receives datagrams from a socket until there aren't any more or the budget is used up.
     fn receive(&mut self, number: usize, cx: &mut WorkerContext) {
         if self.receiving == Receiving::HandedOver {
             return;
         }
         for _ in 0..BATCHES_PER_ITERATION_MAX {
-            // Without memory the kernel may refuse; an event follows the next datagram.
+            // The kernel may be out of memory. We'll get an event for the next datagram.
             let Ok(backlog) = self.outlets[number].socket().receive(&mut self.batch) else { return };
             self.route(number, cx);
             if backlog == Backlog::Empty {
@@ -450,9 +463,9 @@ impl<D: DatagramSocket> Http3<D> {
         self.backlogged.push(number);
     }
 
-    /// Passes the datagrams of the batch to their connections.
+    /// Passes each datagram in the batch to its connection.
     fn route(&mut self, number: usize, cx: &mut WorkerContext) {
-        // The batch is taken out, because its datagrams borrow it.
+        // Take the batch, because the datagrams borrow from it.
         let mut batch = std::mem::take(&mut self.batch);
         for datagram in batch.datagrams() {
             let arrival = Arrival {
@@ -471,7 +484,7 @@ impl<D: DatagramSocket> Http3<D> {
         self.batch = batch;
     }
 
-    /// Receives datagrams that another worker has forwarded, or a program that takes over.
+    /// Receives datagrams that were forwarded by other workers or by a process that is taking over.
     #[cold]
     fn receive_forwarded(&mut self, cx: &mut WorkerContext) {
         let mut batch = std::mem::take(&mut self.batch);
@@ -482,10 +495,10 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Passes forwarded datagrams to their connections, until none is left or the budget of an iteration is used up.
+    /// Passes forwarded datagrams to their connections until there aren't any more or the budget is used up.
     fn pass_forwarded(&mut self, batch: &mut ReceiveBatch, cx: &mut WorkerContext) -> Backlog {
         for _ in 0..BATCHES_PER_ITERATION_MAX {
-            // Without memory the kernel may refuse; an event follows the next datagram.
+            // The kernel may be out of memory. We'll get an event for the next datagram.
             let received = self.router.socket().map(|socket| socket.receive(batch));
             let Some(Ok(backlog)) = received else { return Backlog::Empty };
             for datagram in batch.datagrams() {
@@ -502,11 +515,13 @@ impl<D: DatagramSocket> Http3<D> {
         Backlog::Possible
     }
 
-    /// Passes a datagram to its connection, or to the endpoint if it has none. Returns `true` if it has one.
+    /// Passes a datagram to its connection, or to the endpoint if there's no such connection. Returns `true` if
+    /// there was one.
     fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) -> bool {
         self.running = Running::Endpoint;
         let received = self.endpoint.receive(cx.clock.now, arrival, &mut self.reply);
         self.running = Running::Nothing;
+
         match received {
             Received::Connection(key, event) => {
                 self.running = Running::Connection(key);
@@ -529,15 +544,16 @@ impl<D: DatagramSocket> Http3<D> {
                 cx.observer.count_http3(Http3Metric::Retries, is_retry.into());
                 self.reply(number, &transmit);
             }
-            // It took as long as an attempt that is answered.
+            // Finding that out took as long as answering an attempt, so it counts as one.
             Received::Invalid => self.admission.count_processed(),
             Received::Dropped => {}
         }
+
         false
     }
 
-    /// Sends a reply of the endpoint, together with others of this iteration. It is lost if there is no room for it, as it might be
-    /// on the network.
+    /// Sends a reply of the endpoint, together with the others of this iteration. If the socket is full, we
+    /// drop it, just like the network might.
     fn reply(&mut self, number: usize, transmit: &Transmit) {
         let outlet = &mut self.outlets[number];
         if !outlet.is_blocked() {
@@ -545,7 +561,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Runs a connection in this iteration, or in the next one if it runs at the moment.
+    /// Schedules a connection for this iteration, or for the next one if it's already running.
     fn mark(&mut self, key: ConnectionKey) {
         if let Some(slot) = self.connections.get_mut(key)
             && !std::mem::replace(&mut slot.is_marked, true)
@@ -554,7 +570,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Runs a connection: its events, its datagrams and its timer.
+    /// Runs a connection: processes its events, sends its datagrams and sets its timer.
     fn run_connection(&mut self, key: ConnectionKey, cx: &mut WorkerContext) {
         let Some(slot) = self.connections.get_mut(key) else { return };
         let Slot { connection, is_marked, is_counted, timer } = slot;
@@ -565,13 +581,14 @@ impl<D: DatagramSocket> Http3<D> {
         #[cfg(test)]
         fault::check(fault::Place::Run, key.index());
         connection.run(cx, &mut self.bodies);
+        // Connection IDs may have been issued or retired by now. Sending can change them, too.
         self.endpoint.maintain(cx.clock.now, connection.quic());
         let sending = send(connection, &mut self.outlets, &mut self.train, cx.clock.now);
         self.endpoint.maintain(cx.clock.now, connection.quic());
 
         connection.count_memory();
         cx.memory.change(memory_before, connection.memory());
-        // A connection may also have been closed between two runs, by a timeout or for its memory.
+        // The connection may also have been closed since its last run, because of a timeout or for its memory.
         if connection.is_closed() && std::mem::take(is_counted) {
             self.open -= 1;
             connection.count_packets(&mut cx.observer);
@@ -599,6 +616,7 @@ impl<D: DatagramSocket> Http3<D> {
             *timer = None;
             let timeout = connection.quic().timeout();
             if timeout.is_some_and(|timeout| timeout <= now) {
+                // Timers aren't updated on every change, so this one may have expired too early.
                 connection.quic().handle_timeout(now);
                 self.mark(key);
             } else {
@@ -609,16 +627,16 @@ impl<D: DatagramSocket> Http3<D> {
     }
 }
 
-/// Whether a connection has more to send.
+/// Tells if a connection has more to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sending {
-    /// It waits for a datagram, a timer, or room in the socket.
+    /// Waiting for a datagram, a timer, or room in the socket.
     Waits,
-    /// It continues in the next iteration.
+    /// Continues in the next iteration.
     Continues,
 }
 
-/// Sends the datagrams of a connection, until it has none or the budget of an iteration is used up.
+/// Sends a connection's datagrams until there aren't any more or the budget is used up.
 fn send<D: DatagramSocket>(
     connection: &mut Connection,
     outlets: &mut [Outlet<D>],
@@ -642,7 +660,7 @@ fn send<D: DatagramSocket>(
     Sending::Continues
 }
 
-/// Returns the train for datagrams at the start of a buffer.
+/// Returns a train made of the datagrams at the start of `buffer`.
 fn train<'a>(transmit: &Transmit, buffer: &'a [u8]) -> Train<'a> {
     Train {
         destination: transmit.destination,

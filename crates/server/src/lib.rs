@@ -1,11 +1,11 @@
 //! The server: puts the parts together and keeps them running.
-//!
-//! A [`Server`] is configured, [`Server::start`] opens the archives, binds and spawns the workers, and
-//! [`RunningServer::wait`] waits until they have stopped. This file contains no protocol or kernel detail.
+//! To use it, configure a [`Server`] and call [`Server::start`], which opens the archives, binds the listeners
+//! and spawns the workers. [`RunningServer::wait`] then blocks until all workers have stopped. This file
+//! doesn't contain any protocol or kernel details.
 
 #![forbid(unsafe_code)]
 
-// From the whole to its parts: we let a module import only modules that are listed after it.
+// In reading order, from the whole to the parts: a module may only import modules that are listed after it.
 
 // Builds and starts a server: opens files and sockets, starts the threads, handles signals.
 mod startup;
@@ -13,47 +13,47 @@ mod startup;
 // One serving thread: its event loop, its listeners, its connections.
 mod worker;
 
-// HTTP/3 of a worker: UDP sockets, QUIC connections, requests and responses.
+// A worker's HTTP/3 side: UDP sockets, QUIC connections, requests and responses.
 mod http3;
 
 // One TCP connection: TLS, HTTP/1 or HTTP/2, deadlines, sending.
 mod connection;
 
-// Responses that handlers make.
+// Runs route handlers and delivers their responses.
 mod routes;
 
 // Replaces archives and certificates while the server runs.
 mod reload;
 
-// Selects the site of a request, and the archive or page for the response.
+// Selects the site for a request, and the archive or page to respond with.
 mod content;
 
-// Pages of the server itself: admin pages, `/__/`, ACME challenges.
+// Pages that the server generates: admin pages, `/__/`, ACME challenges.
 mod pages;
 
-// Counters, the access log, and the state of the server as a whole.
+// Counters, access log, and server-wide status.
 mod observe;
 
 // Several processes: listening sockets, supervisor, takeover, messages between them and to the service manager.
 pub mod process;
 
-// Foundations of all of the above: threads in the sandbox.
+// Starts threads in the sandbox.
 mod thread;
 
-// Panics of connections, for tests.
+// Injects panics into connections, for tests.
 #[cfg(test)]
 mod fault;
 
-// Errors of starting a server.
+// Errors that can occur while a server starts.
 mod error;
 
-// Reasons of connections to wait, and how long they may: over all protocols.
+// Why a connection may be waiting, and how long we let it wait, for all protocols.
 mod deadlines;
 
-// Hosts that are safe from DNS rebinding.
+// Host names that are safe from DNS rebinding.
 mod trusted_hosts;
 
-// Configuration of a server.
+// Server configuration.
 pub mod config;
 
 // Notices to the operator.
@@ -95,7 +95,8 @@ use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
 use crate::startup::{AdminServer, Resources, SignalHandler};
 use crate::worker::{StopFlag, StopReport};
 
-/// How long a worker may take to end after the drain timeout. Only one with a handler that doesn't return takes longer.
+/// Time that workers get to exit after the drain timeout. Only a worker with a handler that doesn't return
+/// should need longer.
 const WORKER_END_MAX: Duration = Duration::from_secs(1);
 
 /// A running server.
@@ -111,21 +112,21 @@ pub struct RunningServer {
     report: Option<Report>,
     down_processes: DownProcesses,
     handover: Handover,
-    /// Removes the paths of local sockets when dropped.
+    /// Removes local socket paths when dropped.
     _claims: Vec<Claim>,
     sandbox: Sandbox,
     sandbox_report: SandboxReport,
     io: BackendChoice,
     on_notice: config::NoticeHandler,
     kept_signals: Option<KeptSignals>,
-    /// The releases that were served first.
+    /// The releases that were served first, for [`RunningServer::report_sites`].
     sites: Vec<SiteStatus>,
-    /// Receives the order to stop, and the progress of each worker.
+    /// Receives the stop order, and then the progress of each worker.
     stop_reports: Receiver<StopReport>,
     drain: Duration,
 }
 
-/// Stops a server, from any thread.
+/// Stops a server. May be cloned and sent to any thread.
 #[derive(Debug, Clone)]
 pub struct StopHandle {
     flag: Arc<StopFlag>,
@@ -135,12 +136,13 @@ pub struct StopHandle {
 }
 
 impl StopHandle {
-    /// Stops accepting connections. Responses in flight may finish until the configured drain timeout, which
-    /// [`RunningServer::wait`] waits for.
+    /// Stops accepting connections.
+    /// Responses in flight may still finish within the configured drain timeout. Use [`RunningServer::wait`] to
+    /// wait for them.
     pub fn stop(&self) {
         self.status.set_draining();
         self.flag.set();
-        // No thread may wait for the end of the server.
+        // We can ignore an error here: it means that no thread is waiting for the server.
         let _ = self.reports.send(StopReport::Ordered);
         for waker in &self.wakers {
             waker.wake();
@@ -148,12 +150,13 @@ impl StopHandle {
     }
 }
 
-/// Wakes the workers of a server, from any thread.
+/// Wakes all workers of a server. May be cloned and sent to any thread.
 #[derive(Debug, Clone)]
 pub struct WakeHandle(Vec<Waker>);
 
 impl WakeHandle {
-    /// Makes the workers check pages again that clients wait for (see [`config::LivePage::Pending`]).
+    /// Makes the workers check again for pages that clients are waiting for (see
+    /// [`config::LivePage::Pending`]).
     pub fn wake(&self) {
         for waker in &self.0 {
             waker.wake();
@@ -165,12 +168,12 @@ impl RunningServer {
     /// Implements [`Server::start`].
     fn start(config: &Config) -> Result<RunningServer, StartError> {
         let opened = Resources::open(config)?;
-        // We start threads after this, because they inherit the sandbox of the first one.
+        // Threads inherit the sandbox of the thread that starts them, so we must enter it before we start any.
         let (sandbox, sandbox_report) = Sandbox::enter(&opened.sandbox(config))?;
         opened.serve(config, sandbox, sandbox_report)
     }
 
-    /// Returns the addresses at which the server listens.
+    /// Returns the addresses that the server listens on.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         Addresses {
@@ -180,7 +183,7 @@ impl RunningServer {
         }
     }
 
-    /// Reports which releases are served. The caller calls it once, after the server has started.
+    /// Reports which releases are being served. Callers should do this once, after the server has started.
     pub fn report_sites(&self) {
         for site in &self.sites {
             let facts = &site.current.facts;
@@ -200,36 +203,40 @@ impl RunningServer {
         WakeHandle(self.stop.wakers.clone())
     }
 
-    /// Returns the event loop backend, and the reason for it.
+    /// Returns the event loop backend in use, and why it was chosen.
     #[must_use]
     pub fn io(&self) -> &BackendChoice {
         &self.io
     }
 
-    /// Returns the layers of the sandbox that are in force.
+    /// Returns the sandbox layers that are in force.
     #[must_use]
     pub fn sandbox_report(&self) -> &SandboxReport {
         &self.sandbox_report
     }
 
-    /// Returns a handle that replaces archives which were given as open files, or `None` if the server has none.
+    /// Returns a handle to replace archives that were passed as open files, or `None` if there are none.
     #[must_use]
     pub fn publisher(&self) -> Option<Publisher> {
         self.reload.as_ref().map(ReloadHandle::publisher).filter(Publisher::has_archives)
     }
 
-    /// Serves each release that another process sends as the archive at index `place` of the configuration, which must be an
-    /// open file. `folder` is its name in notices.
+    /// Serves every release that `releases` receives from another process.
+    /// `place` is the index of an archive in the configuration, which must have been passed as an open file.
+    /// Notices refer to the archive as `folder`.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// Returns an error if the thread can't be started.
     pub fn follow(&self, place: usize, folder: PathBuf, releases: ReleaseReceiver) -> Result<(), StartError> {
         let Some(publisher) = self.publisher() else { return Ok(()) };
+
         let on_notice = self.on_notice.clone();
         let stop = Arc::clone(&self.stop.flag);
+        // The thread runs until the other process exits or the server stops.
         let run = move || {
             let end = loop {
                 match releases.receive() {
+                    // The sender waits until we acknowledge the release, so we do that even if we refuse it.
                     Ok(Some(file)) => match publisher.publish(place, file) {
                         Ok(()) => releases.acknowledge(),
                         Err(PublishError::Stopping) => return,
@@ -242,7 +249,7 @@ impl RunningServer {
                     Err(error) => break error.to_string(),
                 }
             };
-            // Both may be stopped by the same signal.
+            // One signal often stops both processes. In that case, there's nothing to report.
             if !stop.is_set() {
                 (on_notice.0)(&Notice::NotFollowed { path: folder, why: end });
             }
@@ -251,38 +258,38 @@ impl RunningServer {
         Ok(())
     }
 
-    /// Puts the calling thread into a sandbox in which it can only wait for the server and remove its Unix sockets. Without this,
-    /// the thread may make the system calls of all others.
+    /// Restricts the calling thread to the system calls it needs to wait for the server and to remove Unix
+    /// sockets. If this isn't called, the thread may make any system call that some other thread needs.
     ///
     /// # Errors
-    /// The kernel rejects the filter.
+    /// Returns an error if the kernel rejects the filter.
     pub fn restrict_waiting_thread(&self) -> Result<(), StartError> {
         Ok(self.sandbox.enter_thread(ThreadRole::Main)?)
     }
 
-    /// Returns a handle that stops the server, for another thread.
+    /// Returns a handle to stop the server from another thread.
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
     }
 
-    /// Waits until every worker has stopped, because of a signal ([`RunningServer::handle_signals`]) or of
-    /// [`StopHandle::stop`].
-    ///
-    /// A worker with a handler that doesn't return cannot stop. When the drain timeout has passed, `wait` returns without it, and its
-    /// thread ends with the process.
+    /// Blocks until every worker has stopped, either because of a signal (see
+    /// [`RunningServer::handle_signals`]) or because [`StopHandle::stop`] was called.
+    /// A worker can't stop while it runs a handler that doesn't return. In that case, `wait` gives up once the
+    /// drain timeout has passed, and the thread is left to exit with the process.
     pub fn wait(self) {
         let stuck = self.await_workers();
         if stuck > 0 {
             (self.on_notice.0)(&Notice::WorkersStuck { threads: stuck });
         } else {
             for worker in self.workers {
-                // The panic hook has already reported a worker that panicked.
+                // If the worker panicked, the panic hook has already reported it.
                 let _ = worker.join();
             }
         }
         drop(self.report);
-        // These stop last, so that operators can query them and workers can log until the end.
+        // Stop these last, so that operators can still query the server and workers can still log while it
+        // drains.
         if let Some(admin) = self.admin {
             admin.stop();
         }
@@ -291,12 +298,15 @@ impl RunningServer {
         }
     }
 
-    /// Waits until the workers have ended, or the time for that has passed. Returns the number of those that have not.
+    /// Waits until the workers have exited, or until it's too late. Returns the number of workers still
+    /// running.
     fn await_workers(&self) -> usize {
         let mut running = self.workers.len();
         let mut accepting = running;
         let mut connections = 0;
         let mut end = None;
+
+        // We don't know when to give up until the stop order arrives, so wait without a limit until then.
         while running > 0 {
             let report = match end {
                 None => self.stop_reports.recv().ok(),
@@ -305,11 +315,13 @@ impl RunningServer {
                     self.stop_reports.recv_timeout(rest).ok()
                 }
             };
+
             match report {
                 Some(StopReport::Ordered) => {
                     end.get_or_insert_with(|| Instant::now() + self.drain + WORKER_END_MAX);
                 }
                 Some(StopReport::Draining { connections: more }) => {
+                    // Wait until all workers have counted their connections, and then report the sum once.
                     connections += more;
                     accepting = accepting.saturating_sub(1);
                     if accepting == 0 && connections > 0 && !self.drain.is_zero() {
@@ -323,19 +335,19 @@ impl RunningServer {
         0
     }
 
-    /// Acts on signals from now on, and on those that were kept: SIGINT, SIGTERM and SIGQUIT stop the server gracefully, a second
-    /// one ends it at once, and SIGHUP checks for new releases. The caller must do this before it announces that the server is
-    /// ready.
-    ///
-    /// `notify` reports reloads and the shutdown to the service manager.
+    /// Starts to act on signals, including any that arrived while the server was starting.
+    /// SIGINT, SIGTERM and SIGQUIT stop the server gracefully; a second one ends it immediately. SIGHUP checks
+    /// for new releases. Callers must do this before they announce that the server is ready. `notify` reports
+    /// reloads and the shutdown to the service manager.
     ///
     /// # Errors
-    /// Returns an error if a thread or a handler cannot be started.
+    /// Returns an error if a thread or a signal handler can't be started.
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         if let Some(supervisor) = notify.supervisor() {
             let wakers = self.stop.wakers.clone();
             self.down_processes.clone().follow(supervisor, self.handover.clone(), wakers, &self.sandbox)?;
         }
+
         let reopen = self.log.as_ref().map(LogWriter::reopen_handle);
         let handler = SignalHandler {
             signals: KeptSignals::take(self.kept_signals.as_ref()).map_err(StartError::Signals)?,

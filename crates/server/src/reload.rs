@@ -1,13 +1,11 @@
-//! Reloading: opens and verifies new releases while the workers serve the old ones, then replaces them.
-//!
-//! A dedicated thread, which serves no connections, checks the archives twice a second and on request. We poll with
-//! `stat`, because a call costs a microsecond, and works on every file system and through every symlink. File system
-//! notifications would require a raised limit.
-//!
-//! A process that compiles a folder itself publishes each release as an open file, which the thread serves at once.
-//!
-//! An archive stays mapped while a connection sends from it. This thread unmaps it, because that takes milliseconds, in
-//! which a worker would serve no requests.
+//! Opens and verifies new releases while the workers serve the old ones, and then replaces them.
+//! This is done by a dedicated thread that doesn't serve any connections. It checks the archives twice a second
+//! and on request. We poll with `stat` because this works on every file system and through every symlink, and
+//! because a call only costs about a microsecond. File system notifications would also need a raised limit.
+//! If a process compiles a folder itself, it publishes each release as an open file. The thread serves these
+//! immediately.
+//! Note that an archive must stay mapped for as long as any connection sends from it. Unmapping takes
+//! milliseconds, and a worker couldn't serve any requests in that time. So we leave this to the reload thread.
 
 mod certificates;
 mod current;
@@ -37,26 +35,26 @@ use crate::observe::{ProcessSampler, Status};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Interval between two checks of the files.
+/// Interval between two file checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// An order to the thread.
+/// A message to the reload thread.
 #[derive(Debug)]
 enum Order {
-    /// Check the files.
+    /// Check all files.
     Check,
-    /// Serve `file` as the archive at index `place`, and send the outcome.
+    /// Serve `file` as the archive at index `place`, and send the outcome to `done`.
     Publish { place: usize, file: File, done: Sender<Result<(), OpenError>> },
 }
 
-/// A handle to request a check of the files. The thread exits when all handles and publishers are dropped.
+/// Requests file checks. The reload thread exits when all handles and publishers have been dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct ReloadHandle(Publisher);
 
 impl ReloadHandle {
-    /// Requests a check. Returns without waiting for it.
+    /// Requests a check, without waiting for it.
     pub(crate) fn request(&self) {
-        // This fails only if the server is stopping.
+        // This only fails if the server is stopping.
         let _ = self.0.orders.send(Order::Check);
     }
 
@@ -69,31 +67,31 @@ impl ReloadHandle {
 #[derive(Debug)]
 struct Watched {
     named: NamedArchive,
-    /// Whether the archive is an open file, which only a [`Publisher`] replaces.
+    /// `true` if the archive was passed as an open file. Only a [`Publisher`] can replace it.
     is_published: bool,
-    /// The file that is served or was refused. It is not opened again while it is unchanged.
+    /// The file that we serve or have refused. We won't open it again until it changes.
     settled: Option<FileVersion>,
-    /// The file as the last check found it.
+    /// The file that the last check found.
     seen: Option<FileVersion>,
-    /// Whether it was already reported that there is no file.
+    /// `true` if we've already reported that the file is missing.
     is_missing_reported: bool,
-    /// The lease on the file that is served.
+    /// Lease on the file that we serve.
     lease: Option<Lease>,
-    /// The other releases of its directory.
+    /// Other releases in the same directory.
     releases: Option<Releases>,
 }
 
-/// Opens and checks new releases.
+/// Opens, checks and replaces releases. Runs on the reload thread.
 pub(crate) struct Reloader {
     watched: Vec<Watched>,
     certificates: Option<WatchedCertificates>,
-    /// Samples the resource usage of the process, if operators can query it.
+    /// Samples the resource usage of the process, if operators can query that.
     process: Option<ProcessSampler>,
-    /// Notices of workers, which don't call a handler themselves.
+    /// Notices from workers, which must not call the notice handler themselves.
     worker_notices: Option<Receiver<Notice>>,
-    /// Notices handlers that don't return, if the server has routes.
+    /// Finds handlers that don't return, if the server has routes.
     watchdog: Option<Watchdog>,
-    /// Sites that are no longer served, until no worker refers to them.
+    /// Sites that we've replaced, but that a worker may still refer to.
     retired: Vec<Retired>,
     loading: Loading,
     virtual_hosts: VirtualHosts,
@@ -102,10 +100,10 @@ pub(crate) struct Reloader {
     status: Option<Arc<Status>>,
 }
 
-/// Returns a notice for each handler that has run for too long at this time.
+/// Returns a notice for each handler that has been running for too long.
 pub(crate) type Watchdog = Box<dyn FnMut(Instant) -> Vec<Notice> + Send>;
 
-/// A site that is no longer served.
+/// A site that we don't serve any more.
 struct Retired {
     path: PathBuf,
     lease: Option<Lease>,
@@ -118,14 +116,14 @@ impl From<OpenRelease> for Retired {
     }
 }
 
-/// The served content, and the wakers of the workers that serve it.
+/// The content being served, and the workers that serve it.
 pub(crate) struct Served {
     pub(crate) current: Arc<Current>,
     pub(crate) wakers: Vec<Waker>,
 }
 
 impl Served {
-    /// Replaces the content, and wakes the workers to adopt it.
+    /// Replaces the content, and wakes up the workers so that they notice.
     fn replace(&self, content: Content) {
         self.current.replace(Arc::new(content));
         for waker in &self.wakers {
@@ -135,8 +133,10 @@ impl Served {
 }
 
 impl Reloader {
-    /// Records the current state of the files before they are opened, so that every later change is noticed. Returns
-    /// `None` if there is no file to replace, no handler to watch, and operators cannot query the process.
+    /// Creates a reloader.
+    /// This should be done before the files are opened, because it records their current state and any later
+    /// change will be noticed. Returns `None` if there's nothing to do for the thread: no files to replace, no
+    /// handlers to watch, and no operators to sample the process for.
     pub(crate) fn new(config: &Config) -> Option<Reloader> {
         let (archives, loading, watch) = match &config.content {
             config::Content::Archives { archives, loading, watch } => (archives.as_slice(), *loading, *watch),
@@ -147,6 +147,7 @@ impl Reloader {
             }
             config::Content::Dummy { .. } => return None,
         };
+
         Some(Reloader {
             watched: archives.iter().map(Watched::new).collect(),
             certificates: None,
@@ -162,27 +163,27 @@ impl Reloader {
         })
     }
 
-    /// Returns a reloader that also checks `certificates`.
+    /// Also checks these certificates.
     pub(crate) fn with_certificates(self, certificates: Option<WatchedCertificates>) -> Reloader {
         Reloader { certificates, ..self }
     }
 
-    /// Returns a reloader that also samples the process.
+    /// Also samples the process.
     pub(crate) fn with_process(self, process: Option<ProcessSampler>) -> Reloader {
         Reloader { process, ..self }
     }
 
-    /// Returns a reloader that also passes on the notices of workers.
+    /// Also passes on notices from workers.
     pub(crate) fn with_worker_notices(self, notices: Receiver<Notice>) -> Reloader {
         Reloader { worker_notices: Some(notices), ..self }
     }
 
-    /// Returns a reloader that also reports handlers that don't return.
+    /// Also reports handlers that don't return.
     pub(crate) fn with_watchdog(self, watchdog: Option<Watchdog>) -> Reloader {
         Reloader { watchdog, ..self }
     }
 
-    /// Starts the thread, which exits when all handles are dropped. `archives` has the resources of each watched archive.
+    /// Starts the thread. `archives` are the resources of the watched archives, in order.
     pub(crate) fn start(
         mut self,
         archives: Vec<ArchiveResources>,
@@ -195,6 +196,7 @@ impl Reloader {
             watched.lease = resources.lease;
             watched.releases = resources.releases;
         }
+
         let replaceable = self.watched.iter().map(|watched| watched.is_published).collect();
         let (sender, orders) = channel();
         let run = move || self.run(&orders, &served);
@@ -204,6 +206,7 @@ impl Reloader {
 
     fn run(&mut self, orders: &Receiver<Order>, served: &Served) {
         loop {
+            // Chores that are due in every interval.
             if let (Some(process), Some(status)) = (&self.process, &self.status) {
                 process.sample(&status.process);
             }
@@ -215,10 +218,11 @@ impl Reloader {
                 self.notify(notice);
             }
 
+            // If there are releases left to open, only look for orders instead of waiting for them.
             let mut releases = self.watched.iter().filter_map(|watched| watched.releases.as_ref());
             let is_incomplete = releases.any(Releases::is_incomplete);
             match orders.recv_timeout(if is_incomplete { Duration::ZERO } else { CHECK_INTERVAL }) {
-                // Orders that arrived meanwhile are handled together.
+                // Several orders may have arrived in the meantime. Handle them together.
                 Ok(order) => self.obey(std::iter::once(order).chain(orders.try_iter()), served),
                 Err(RecvTimeoutError::Timeout) if is_incomplete => {
                     self.detach_written_archives(served);
@@ -236,7 +240,7 @@ impl Reloader {
         }
     }
 
-    /// Handles orders, with one check of the files for all of them.
+    /// Handles orders. Checks the files at most once, even if that was requested several times.
     fn obey(&mut self, orders: impl Iterator<Item = Order>, served: &Served) {
         let mut is_check_requested = false;
         for order in orders {
@@ -244,7 +248,7 @@ impl Reloader {
                 Order::Check => is_check_requested = true,
                 Order::Publish { place, file, done } => {
                     let outcome = self.publish(place, &file, served);
-                    // The sender may have stopped waiting.
+                    // The sender may not be waiting any more.
                     let _ = done.send(outcome);
                 }
             }
@@ -256,7 +260,7 @@ impl Reloader {
         }
     }
 
-    /// Checks all files on request.
+    /// Checks all files, because someone has asked us to.
     fn check_files(&mut self, served: &Served) {
         let archives = self.check_archives(Trigger::Request, served);
         let certificates = self.check_certificates(Trigger::Request);
@@ -279,6 +283,7 @@ impl Reloader {
         let before = std::mem::replace(&mut entry.site, site);
         let path = watched.named.path.clone();
         self.retired.push(Retired { path, lease: watched.lease.take(), site: before });
+
         served.replace(Content::Sites(sites.with(entries)));
         if let Some(status) = &self.status {
             status.released(place, &facts);
@@ -286,7 +291,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Loads changed certificates.
+    /// Loads certificates if their files have changed.
     fn check_certificates(&mut self, trigger: Trigger) -> Outcome {
         let notices = self.certificates.as_mut().map(|certificates| certificates.check(trigger));
         let notices = notices.unwrap_or_default();
@@ -305,7 +310,7 @@ impl Reloader {
         (self.on_notice.0)(notice);
     }
 
-    /// Checks each archive, and serves new releases.
+    /// Checks all archives, and serves new releases.
     fn check_archives(&mut self, trigger: Trigger, served: &Served) -> Outcome {
         let content = served.current.get();
         let Content::Sites(sites) = &*content else { return Outcome::Unchanged };
@@ -316,6 +321,7 @@ impl Reloader {
         let mut is_replaced = false;
 
         for (number, (watched, entry)) in self.watched.iter_mut().zip(&mut entries).enumerate() {
+            // A continuation only opens more releases of a directory.
             let state =
                 if trigger == Trigger::Continuation { FileState::Settled } else { watched.check(trigger) };
             match state {
@@ -346,7 +352,8 @@ impl Reloader {
                 }
             }
 
-            // We update these together with the current release, so that the previous one still answers for its pages.
+            // Update these together with the current release, so that the previous one still answers for its
+            // pages.
             if let Some(releases) = &mut watched.releases {
                 let current = entry.site.archive().facts().digest;
                 let scan = releases.scan(&current, trigger, &mut notices);
@@ -363,7 +370,7 @@ impl Reloader {
             served.replace(Content::Sites(sites.with(entries)));
         }
 
-        // We report a release only after it is served.
+        // Don't report a release until it's being served.
         if let Some(status) = &self.status {
             for (number, site) in &released {
                 status.released(*number, site.archive().facts());
@@ -378,9 +385,11 @@ impl Reloader {
         outcome
     }
 
-    /// Copies each archive that another process is waiting to write to. Also drops retired sites that no worker uses.
+    /// Copies every archive that another process is waiting to write to. Also drops retired sites that no
+    /// worker uses any more.
     fn detach_written_archives(&mut self, served: &Served) {
         let content = served.current.get();
+
         let Content::Sites(sites) = &*content else { return };
         for (watched, entry) in self.watched.iter_mut().zip(sites.entries()) {
             if let Some(lease) = watched.lease.take_if(|lease| lease.is_being_broken()) {
@@ -388,7 +397,7 @@ impl Reloader {
             }
         }
 
-        // The last reference is ours, and no other thread can obtain one.
+        // If the count is 1, then this is the last reference, and there's nowhere to get another one from.
         self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
 
         let releases = self.watched.iter_mut().filter_map(|watched| watched.releases.as_mut());
@@ -406,7 +415,8 @@ impl Reloader {
     }
 }
 
-/// Copies an archive that another process is waiting to write to, then releases the lease to let it proceed.
+/// Copies an archive that another process is waiting to write to. Then releases the lease, so that the process
+/// can go on.
 fn detach(path: &Path, archive: &Archive, lease: Lease, on_notice: &NoticeHandler) {
     let path = path.to_owned();
     let notice = match archive.detach() {
@@ -417,20 +427,19 @@ fn detach(path: &Path, archive: &Archive, lease: Lease, on_notice: &NoticeHandle
     (on_notice.0)(&notice);
 }
 
-/// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Unchanged,
     Changed,
 }
 
-/// The state of a file as a check finds it.
+/// Result of checking a file.
 enum FileState {
-    /// The file is known, or still being written.
+    /// We know this file, or it's still being written.
     Settled,
-    /// The file is new and appears to be complete.
+    /// The file is new and seems to be complete.
     Ready(FileVersion),
-    /// The file cannot be read.
+    /// The file can't be read.
     Missing(io::Error),
 }
 
@@ -440,7 +449,7 @@ impl Watched {
         let metadata = if is_published { None } else { named.path.metadata().ok() };
         let version = metadata.map(|metadata| FileVersion::of(&metadata));
         Watched {
-            // The file is kept by the archive that is mapped from it.
+            // The archive keeps the file open once it's mapped, so we don't need to.
             named: NamedArchive { file: None, ..named.clone() },
             is_published,
             settled: version,
@@ -451,11 +460,12 @@ impl Watched {
         }
     }
 
-    /// Checks the file. Reports a missing file once, and again at each request.
+    /// Checks the file. If it's missing, this is reported once, and then again for each request.
     fn check(&mut self, trigger: Trigger) -> FileState {
         if self.is_published {
             return FileState::Settled;
         }
+
         let is_requested = trigger == Trigger::Request;
         let version = match self.named.path.metadata() {
             Ok(metadata) => FileVersion::of(&metadata),
@@ -469,14 +479,15 @@ impl Watched {
                 };
             }
         };
+
         self.is_missing_reported = false;
         let before = self.seen.replace(version);
         if self.settled == Some(version) {
             return FileState::Settled;
         }
 
-        // A file that was renamed into place is complete. One that is written in place is complete once it stays
-        // unchanged between two checks.
+        // If a file was renamed into place, it's complete. If it's being written in place, we can't know, so we
+        // wait until it doesn't change between two checks.
         let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
         if is_requested || renamed || before == Some(version) {
             FileState::Ready(version)
@@ -486,12 +497,13 @@ impl Watched {
     }
 }
 
-/// Opens an archive and verifies all of it before it is served.
+/// Opens an archive, and verifies all of it before it's served.
 fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
     let began = Instant::now();
     let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, loading).map_err(|error| error.to_string())?;
     archive.verify(|_| {}).map_err(|error| error.to_string())?;
+
     let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];
     if is_unguarded {
         notices.push(Notice::Unguarded { path: path.to_owned() });

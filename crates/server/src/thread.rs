@@ -1,4 +1,4 @@
-//! Auxiliary threads, each of which enters its sandbox first.
+//! Starts auxiliary threads, which first enter their sandbox.
 
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
@@ -6,10 +6,10 @@ use std::thread::{Builder, JoinHandle};
 use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 
-/// Starts a thread that runs `main`, and waits until it has entered the sandbox of its role.
+/// Starts a thread, and waits until it has entered the sandbox for its role.
 ///
 /// # Errors
-/// The thread cannot be started, or cannot enter its sandbox.
+/// Returns an error if the thread can't be started or can't enter its sandbox.
 pub(crate) fn start(
     name: &str,
     sandbox: &Sandbox,
@@ -21,7 +21,7 @@ pub(crate) fn start(
     let thread = Builder::new().name(name.into()).spawn(move || {
         let result = sandbox.enter_thread(role);
         let has_entered = result.is_ok();
-        // The starting thread waits for the result.
+        // The starting thread is waiting for this.
         let _ = sender.send(result);
         if has_entered {
             main();

@@ -1,7 +1,7 @@
-//! Hosts that a request may name where the pages of strangers must not read the response.
-//!
-//! A page can direct its own host name to this machine once it is loaded (DNS rebinding). The browser then takes our responses
-//! for responses of that page's origin, and lets its scripts read them. The request still names the stranger's host.
+//! Host names that we may respond to when web pages from elsewhere must not be able to read the response.
+//! Consider a page that, once it's loaded, directs its own host name to this machine (DNS rebinding). The
+//! browser then believes that our responses have the same origin as the page, and lets its scripts read them.
+//! However, such requests still contain the page's host name, so we can tell.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use cannery_site::{Request, Target};
 
 use crate::config::HostPattern;
 
-/// IP addresses, `localhost`, the names below it, and the names that were configured.
+/// IP addresses, `localhost` and names below it, plus any names that were configured.
 #[derive(Debug, Clone)]
 pub(crate) struct TrustedHosts {
     names: Vec<HostPattern>,
@@ -20,21 +20,22 @@ impl TrustedHosts {
         TrustedHosts { names: names.to_vec() }
     }
 
-    /// Returns `true` if a host is trusted. It has neither a port nor a final dot.
+    /// Returns `true` if `host` is trusted. It must not contain a port or a final dot.
     pub(crate) fn includes(&self, host: &[u8]) -> bool {
         is_local(host) || self.names.iter().any(|pattern| pattern.specificity(host).is_some())
     }
 }
 
-/// Returns the hosts that a request names: in its target, and in `Host` or `:authority`. Browsers always name one.
+/// Returns the host names in a request: from its target, and from `Host` or `:authority`. Browsers always send
+/// one.
 pub(crate) fn requested_hosts<'r>(request: &Request<'r>) -> impl Iterator<Item = &'r [u8]> {
     let host_of = |authority| Target { authority, path: b"/", query: None }.host(None);
     let target = Target::parse(request.target).and_then(|target| target.authority);
     [host_of(target), host_of(request.host)].into_iter().flatten()
 }
 
-/// Returns `true` for IP addresses, `localhost` and the names below it, which no DNS record of a stranger can direct to this
-/// machine (RFC 6761 §6.3).
+/// Returns `true` for IP addresses, `localhost`, and names below it. No foreign DNS record can direct these
+/// to this machine (RFC 6761 §6.3).
 fn is_local(host: &[u8]) -> bool {
     let text = std::str::from_utf8(host).unwrap_or_default();
     let literal = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);

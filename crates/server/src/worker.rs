@@ -1,7 +1,7 @@
 //! One serving thread: an event loop, its listeners and its connections.
 //!
-//! A worker shares no mutable state with other workers, and doesn't know whether its event loop is the kernel's or a
-//! simulation.
+//! A worker doesn't share any mutable state with other workers. It's generic over the event loop, which may be
+//! the kernel's or a simulation.
 
 mod accepting;
 mod backend;
@@ -11,10 +11,10 @@ mod slab;
 mod standby;
 mod start;
 
-// For tests: thousands of workers on a simulated network.
+// For tests: runs thousands of workers on a simulated network.
 #[cfg(test)]
 pub(crate) mod simulation;
-// For benchmarks and tests: single iterations of a worker.
+// For benchmarks and tests: runs a worker one iteration at a time.
 #[cfg(any(test, feature = "stepper"))]
 pub mod stepper;
 
@@ -50,63 +50,67 @@ use crate::observe::CloseReason;
 use crate::process::Handover;
 use crate::routes::{ConnectionAddress, DeliveryContent};
 
-/// The interval between checks of deadlines. A peer may be late by as much.
+/// Interval between deadline checks. A peer may therefore exceed a deadline by this much.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Late connections that one loop iteration ends. Each takes some microseconds, and thousands of them, accepted together,
-/// must not delay the others.
+/// Maximum number of late connections closed per loop iteration.
+/// Closing one takes a few microseconds. If thousands of connections were accepted together, they will also
+/// expire together, and the other clients shouldn't have to wait for all of them.
 pub(crate) const LATE_CONNECTIONS_MAX: usize = 64;
 
 /// One serving thread.
 pub(crate) struct Worker<L: EventLoop> {
     events: L,
-    /// The worker's own listeners, then those of other processes. Their index is their number in the event loop.
+    /// Our own listeners, followed by those of other processes. The index is the listener's number in the event
+    /// loop.
     listeners: Vec<(ListenerKind, L::Listener)>,
-    /// Which of the other processes' listeners are watched.
+    /// Tells which of the other processes' listeners we're watching.
     standbys: Standbys,
     connections: Slab<Connection<L::Socket>>,
-    /// HTTP/3, if it is served.
+    /// `None` if this worker doesn't serve HTTP/3.
     http3: Option<Http3<L::Datagrams>>,
-    /// The order to leave the UDP sockets to a program that takes over.
+    /// Tells us when to leave the UDP sockets to a process that takes over.
     handover: Handover,
     cx: WorkerContext,
     stop: Arc<StopFlag>,
-    /// `false` after waiting for events has failed.
+    /// Becomes `false` if waiting for events has failed.
     can_wait: bool,
-    /// Whether events of the last wait may not be handled yet. A panic interrupts an iteration, and no event is reported twice.
+    /// `true` while there may be unhandled events from the last wait. We need this because a panic can
+    /// interrupt an iteration, and the event loop reports each event only once.
     has_events: bool,
-    /// How long connections may finish sending after the order to stop.
+    /// How long connections may keep sending after the stop order.
     drain: Duration,
     stop_reporter: Option<StopReporter>,
-    /// Receives notices to the operator.
+    /// Sends notices to the operator.
     notices: Option<Sender<Notice>>,
     shed_log: ShedLog,
     next_tick: Instant,
-    /// Connections that continue in the next iteration without an event, each once.
+    /// Connections that continue in the next iteration without an event. Contains each at most once.
     deferred: Vec<Token>,
-    /// Connections that wait for the handshake budget, each once, in the order of their arrival.
+    /// Connections waiting for the handshake budget, in order of arrival. Contains each at most once.
     handshakes: VecDeque<Token>,
-    /// The slot at which the check of deadlines continues, or `None` if it is complete.
+    /// Slot where the deadline check continues, or `None` if it's complete.
     next_check: Option<u32>,
-    /// How many connections may be open.
+    /// Maximum number of open connections.
     connections_max: usize,
-    /// Whether clients wait to be accepted.
+    /// Tells if clients are waiting to be accepted.
     backlog: Backlog,
-    /// Whether clients waited for a connection at the last tick.
+    /// `true` if clients were waiting for a free connection at the last tick.
     is_crowded: bool,
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// Creates a worker that runs on this event loop.
+    /// Creates a worker on the given event loop.
     ///
     /// # Errors
-    /// The event loop can't watch a listener.
+    /// Returns an error if the event loop can't watch a listener.
     pub(crate) fn new(mut events: L, plan: Plan<L::Listener, L::Datagrams>) -> io::Result<Worker<L>> {
         let needs_addresses = plan.observer.needs_peer_addresses() || plan.routes.is_some();
         events.set_peer_addresses_needed(needs_addresses);
         for (number, (_, listener)) in (0..).zip(&plan.listeners) {
             events.add_listener(listener, number)?;
         }
+
         let http3 = plan.http3.map(Http3Plan::start);
         if let Some(http3) = &http3 {
             http3.watch(&mut events)?;
@@ -115,6 +119,8 @@ impl<L: EventLoop> Worker<L> {
         let Plan { mut listeners, standby, .. } = plan;
         let processes = standby.iter().map(|standby| standby.process);
         let standbys = Standbys::new(listeners.len(), processes, plan.down_processes);
+        // The event loop can't number arbitrarily many listeners, so `standbys` may hold fewer than we were
+        // given.
         for Standby { kind, listener, .. } in standby.into_iter().take(standbys.len()) {
             listeners.push((kind, listener));
         }
@@ -124,6 +130,7 @@ impl<L: EventLoop> Worker<L> {
         if let Some(routes) = plan.routes {
             cx.set_routes(routes);
         }
+
         Ok(Worker {
             events,
             listeners,
@@ -149,13 +156,13 @@ impl<L: EventLoop> Worker<L> {
         })
     }
 
-    /// Reports the calling thread to the observer as the worker's.
+    /// Tells the observer that the calling thread is this worker's.
     pub(crate) fn report_thread(&self) {
         #[cfg(target_os = "linux")]
         self.cx.observer.set_thread(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     }
 
-    /// Serves until the order to stop, then until the connections have finished sending.
+    /// Serves until the worker is ordered to stop, and then until all connections have finished sending.
     pub(crate) fn run(mut self) {
         while !self.stop.is_set() {
             self.run_guarded_iteration(None);
@@ -171,10 +178,12 @@ impl<L: EventLoop> Worker<L> {
         self.cx.observer.finish();
     }
 
-    /// Runs a loop iteration in which a panic ends the connection that causes it, and no other one. No data of a peer may
-    /// cause a panic; if a fault of ours makes it possible nevertheless, other clients must not suffer from it.
+    /// Runs a loop iteration. If it panics, we close the connection that caused the panic and keep the others.
+    /// Data from a peer should never be able to cause a panic. But if we ever get this wrong, one client
+    /// shouldn't be able to take down the connections of all others.
     pub(crate) fn run_guarded_iteration(&mut self, end: Option<Instant>) {
         let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_iteration(end))) else { return };
+
         if let Some(http3) = &mut self.http3
             && http3.has_panicked()
         {
@@ -182,50 +191,54 @@ impl<L: EventLoop> Worker<L> {
             self.cx.recover();
             return;
         }
-        // Without a connection as its cause, the panic would only repeat. The panic hook has reported it.
+
+        // If no connection caused the panic, it would only repeat, so let it end the worker. It was already
+        // reported by the panic hook.
         let Some(token) = self.cx.current.take() else { resume_unwind(panic) };
         self.cx.recover();
         self.end(token, CloseReason::Broken);
         self.send_batch();
     }
 
-    /// Returns `true` if there is no connection.
+    /// Returns `true` if there aren't any open connections.
     pub(crate) fn is_idle(&self) -> bool {
         self.open_connections() == 0
     }
 
-    /// Returns the number of connections of all protocols.
+    /// Returns the number of open connections, including HTTP/3.
     fn open_connections(&self) -> usize {
         self.connections.len() + self.http3.as_ref().map_or(0, Http3::len)
     }
 
-    /// Returns the number of connections.
+    /// Returns the number of TCP connections.
     #[cfg(test)]
     pub(crate) fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Returns the memory of all connections, in bytes.
+    /// Returns the memory that all TCP connections take, in bytes.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> u64 {
         self.connections.iter().map(|(_, connection)| u64::from(connection.memory())).sum()
     }
 
-    /// Returns the time of the last loop iteration.
+    /// Returns the time when the current loop iteration began.
     pub(crate) fn now(&self) -> Instant {
         self.cx.clock.now
     }
 
-    /// Stops accepting, and begins the graceful shutdown of all connections. Returns when it must be over.
+    /// Stops accepting, and starts a graceful shutdown of all connections. Returns the time when the shutdown
+    /// must be over.
     pub(crate) fn begin_drain(&mut self) -> Instant {
         self.events.stop_balancing();
         for number in 0..self.listeners.len() {
             if !self.standbys.is_watched(number) {
                 continue;
             }
-            // If this fails, the listener was not watched.
+            // This only fails if the listener wasn't being watched.
             let _ = self.events.remove_listener(&self.listeners[number].1);
-            // The kernel may have woken up this worker alone for clients that wait. So we accept all of them.
+            // The kernel may have woken only this worker for the waiting clients, so we need to accept all of
+            // them.
             self.accept(u32::try_from(number).expect("a listener has a 32-bit number"), usize::MAX);
         }
         for (_, listener) in self.listeners.drain(..) {
@@ -242,6 +255,7 @@ impl<L: EventLoop> Worker<L> {
             let next = connection.drain(&mut self.cx);
             self.apply(token, next, ReadUntil::Eof, CloseReason::InOrder);
         }
+
         self.send_batch();
         if let Some(http3) = &mut self.http3 {
             http3.begin_drain(&mut self.cx);
@@ -250,10 +264,12 @@ impl<L: EventLoop> Worker<L> {
         self.events.now().instant + self.drain
     }
 
-    /// Waits for events, until `end` at most, and handles them.
+    /// Waits for events (until `end` at the latest) and handles them.
     pub(crate) fn run_iteration(&mut self, end: Option<Instant>) {
-        // A panic outside of a connection has no connection as its cause.
+        // If a panic occurs outside of any connection, we must not blame the last connection we ran.
         self.cx.current = None;
+
+        // Don't block if there's work left over from earlier iterations.
         let accepts_more = self.backlog == Backlog::Limit;
         let deferred = self.deferred.len();
         let has_handshakes = !self.handshakes.is_empty();
@@ -261,14 +277,14 @@ impl<L: EventLoop> Worker<L> {
         let is_busy =
             accepts_more || deferred > 0 || has_handshakes || has_datagrams || self.next_check.is_some();
         if !self.has_events && self.wait(is_busy, end).is_err() {
-            // Only a fault of ours makes waiting fail, and it would fail again.
+            // Waiting should only fail because of a bug of ours, in which case it would fail again.
             self.can_wait = false;
             self.stop.set();
             return;
         }
 
         self.cx.begin_iteration(self.events.now());
-        // Handshakes that wait since an earlier iteration precede new ones.
+        // Handshakes left over from an earlier iteration come before new ones.
         self.cx.budget.handshakes = if has_handshakes { 0 } else { HANDSHAKES_PER_ITERATION_MAX };
 
         self.has_events = true;
@@ -285,6 +301,7 @@ impl<L: EventLoop> Worker<L> {
                     }
                 }
                 Event::Woken => {
+                    // The batch refers to the current release, so send it before we adopt a new one.
                     self.send_batch();
                     self.cx.adopt_release();
                     self.update_standbys();
@@ -300,7 +317,8 @@ impl<L: EventLoop> Worker<L> {
         self.has_events = false;
         self.send_batch();
 
-        // Only connections that were deferred before this iteration, so that the new events come first.
+        // Only run connections that were deferred before this iteration. This way, new events get their turn
+        // first.
         if deferred > 0 {
             self.resume_deferred(deferred);
         }
@@ -309,6 +327,7 @@ impl<L: EventLoop> Worker<L> {
         }
         self.send_batch();
 
+        // HTTP/3 runs once, after all datagrams were received.
         if let Some(http3) = &mut self.http3 {
             http3.set_open_max(self.connections_max.saturating_sub(self.connections.len()));
             http3.run(&mut self.events, &mut self.cx);
@@ -316,6 +335,7 @@ impl<L: EventLoop> Worker<L> {
 
         self.cx.memory.set_received(self.events.kept_bytes());
         self.check_memory();
+
         if self.cx.observer.needs_iteration_time() {
             let took = self.events.now().instant - self.cx.clock.now;
             self.cx.observer.iteration_done(took);
@@ -323,6 +343,7 @@ impl<L: EventLoop> Worker<L> {
 
         if self.cx.clock.now >= self.next_tick {
             self.tick();
+        // A connection may have been closed since the backlog filled up.
         } else if accepts_more || self.backlog == Backlog::Full && self.has_place() {
             self.accept_waiting();
         }
@@ -332,25 +353,27 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Waits for events: not at all if the worker `is_busy`, else until the next tick or `end`.
+    /// Waits for events. Doesn't block if the worker `is_busy`; otherwise waits until the next tick or `end`.
     fn wait(&mut self, is_busy: bool, end: Option<Instant>) -> io::Result<()> {
         if is_busy {
             return self.events.wait(Some(Duration::ZERO));
         }
-        // A worker without connections and other work sleeps until an event.
+        // A worker that has no connections and nothing else to do should sleep until there's an event.
         let has_ticks = !self.is_idle()
             || self.backlog != Backlog::Empty
             || self.cx.observer.has_log_lines()
             || self.cx.memory.has_memory_to_release();
+
         let tick = has_ticks.then_some(self.next_tick);
         let timer = self.http3.as_ref().and_then(Http3::next_timeout);
         let until = earlier(earlier(tick, timer), end);
-        // Relative to the previous iteration: waking up a moment late is cheaper than reading the clock twice.
+        // This is relative to the start of the previous iteration, so we may wake up a little late. That's
+        // cheaper than reading the clock again.
         let timeout = until.map(|until| until.saturating_duration_since(self.cx.clock.now));
         self.events.wait(timeout)
     }
 
-    /// Leaves the UDP sockets to a program that takes over, if that was ordered.
+    /// Stops reading the UDP sockets if another process takes them over.
     fn obey_handover(&mut self) {
         if self.handover.is_ordered()
             && let Some(http3) = &mut self.http3
@@ -359,7 +382,6 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Sends the batched responses.
     #[inline]
     fn send_batch(&mut self) {
         if !self.cx.batch.is_empty() {
@@ -378,7 +400,7 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Completes a batched response with its connection.
+    /// Adds the connection to the batched response that it just wrote.
     #[inline]
     fn enqueue(&mut self, token: Token) {
         self.cx.batch.complete(token);
@@ -387,7 +409,7 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Runs the connections that wait for a page about changes of the folder.
+    /// Runs all connections that are waiting for a page until the folder changes.
     #[cold]
     fn process_again(&mut self) {
         let mut slot = 0;
@@ -400,7 +422,7 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Passes what handlers have made to their connections.
+    /// Passes output from handlers to the connections that requested it.
     fn take_deliveries(&mut self) {
         while let Some(delivery) = self.cx.routes.as_ref().and_then(|routes| routes.next_delivery()) {
             match delivery.address {
@@ -417,7 +439,7 @@ impl<L: EventLoop> Worker<L> {
     #[cold]
     fn deliver(&mut self, token: Token, delivered: DeliveryContent) {
         if self.connections.get_mut(token).is_some_and(|connection| connection.is_batched()) {
-            // No later output may overtake the batched response.
+            // The batched response comes first in the stream.
             self.send_batch();
         }
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -426,7 +448,7 @@ impl<L: EventLoop> Worker<L> {
         self.apply(token, next, ReadUntil::Eof, CloseReason::InOrder);
     }
 
-    /// Schedules a connection for the next iteration.
+    /// Schedules a connection to continue in the next iteration.
     #[cold]
     fn defer(&mut self, token: Token, until: ReadUntil) {
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -436,7 +458,7 @@ impl<L: EventLoop> Worker<L> {
         connection.defer(until);
     }
 
-    /// Schedules a connection for when there is budget for its handshake.
+    /// Schedules a connection to continue once the handshake budget allows it.
     #[cold]
     fn defer_handshake(&mut self, token: Token, until: ReadUntil) {
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -446,7 +468,7 @@ impl<L: EventLoop> Worker<L> {
         connection.defer(until);
     }
 
-    /// Continues the handshakes that have waited longest, within the budget of an iteration.
+    /// Continues the handshakes that have been waiting longest, as far as the budget allows.
     #[cold]
     fn run_handshakes(&mut self) {
         self.cx.budget.handshakes = HANDSHAKES_PER_ITERATION_MAX;
@@ -457,7 +479,6 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Resumes the first `count` connections that were deferred.
     #[cold]
     fn resume_deferred(&mut self, count: usize) {
         for index in 0..count {
@@ -473,24 +494,27 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Runs a connection after an event, or after its deferral.
+    /// Runs a connection after an event, or once its deferral is over.
     #[inline]
     fn resume(&mut self, token: Token, readiness: Readiness) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.is_batched() {
-            // No later output may overtake the batched response.
+            // The batched response comes first in the stream.
             return self.resume_after_batch(token, readiness);
         }
+
         self.cx.current = Some(token);
         #[cfg(test)]
         fault::check(fault::Place::Event, token.slot as usize);
+
         if readiness.failed {
             return self.end(token, CloseReason::Broken);
         }
         if connection.is_deferred() {
-            // The connection runs when the deferral ends.
+            // Nothing to do yet: the connection will run when its deferral ends.
             return connection.defer(readiness.into());
         }
+
         let until = readiness.into();
         match connection.run(until, &mut self.cx) {
             Next::Batch => self.enqueue(token),
@@ -505,8 +529,9 @@ impl<L: EventLoop> Worker<L> {
         self.resume(token, readiness);
     }
 
-    /// Schedules or ends a connection. When it continues, it reads `until` there. Without an event it's unknown whether the
-    /// stream has ended, so the caller passes [`ReadUntil::Eof`].
+    /// Does what `next` asks for.
+    /// If the connection continues later, it will read `until` there. Callers that didn't get an event don't
+    /// know if the stream has ended, so they should pass [`ReadUntil::Eof`].
     fn apply(&mut self, token: Token, next: Next, until: ReadUntil, reason: CloseReason) {
         match next {
             Next::Event => {}
@@ -526,7 +551,7 @@ impl<L: EventLoop> Worker<L> {
         self.events.set_load(self.connections.len());
     }
 
-    /// Runs the work of every second: the access log, deadlines and memory.
+    /// Does the work of every second: access log, deadlines, memory.
     fn tick(&mut self) {
         self.next_tick = self.cx.clock.now + TICK;
         self.cx.observer.tick();
@@ -539,7 +564,8 @@ impl<L: EventLoop> Worker<L> {
         self.tick_memory();
     }
 
-    /// Ends late connections from a slot on, up to [`LATE_CONNECTIONS_MAX`] of them.
+    /// Closes late connections, starting with the given slot. Stops after [`LATE_CONNECTIONS_MAX`] connections;
+    /// the next iteration will continue from there.
     fn check_deadlines(&mut self, mut slot: u32) {
         let is_crowded = self.is_crowded;
         self.next_check = None;
@@ -554,13 +580,14 @@ impl<L: EventLoop> Worker<L> {
             let next = connection.on_deadline(&mut self.cx);
             self.apply(token, next, ReadUntil::Eof, CloseReason::TimedOut);
         }
+
+        // Closing connections has made room for others.
         if is_crowded {
             self.accept_waiting();
         }
     }
 }
 
-/// Returns the earlier of two times, if there is any.
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

@@ -1,33 +1,33 @@
-//! Progress of a peer, from the bytes that the kernel reports as unacknowledged.
-//!
-//! Counts over the whole connection, because the kernel's figure includes bytes of earlier responses.
+//! Tracks a peer's progress by the bytes that the kernel reports as unacknowledged.
+//! We need to count over the whole connection, because the kernel's number may include bytes of earlier
+//! responses.
 
-/// Bytes that one connection has sent, and how many of them its peer has acknowledged.
+/// Counts the bytes that we've sent and the peer has acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct AckTracker {
-    /// Bytes that were passed to the kernel.
+    /// Bytes that we've passed to the kernel.
     sent: u64,
-    /// Acknowledged bytes at the last call of [`AckTracker::acked_since_last`]. Negative for local sockets, where the
-    /// kernel's figure includes its own overhead.
+    /// Acknowledged bytes at the last call of [`AckTracker::acked_since_last`]. May be negative for local
+    /// sockets, because the kernel's number then includes some overhead.
     acked: i64,
 }
 
 impl AckTracker {
-    /// Adds bytes that were passed to the kernel.
+    /// Adds bytes that we've passed to the kernel.
     #[inline]
     pub(super) fn add_sent(&mut self, bytes: u64) {
         self.sent += bytes;
     }
 
-    /// Returns how many bytes the peer has acknowledged since the last call, if `unacked` bytes are unacknowledged now.
-    /// Returns `None` if that is unknown until the next call.
+    /// Returns how many bytes the peer has acknowledged since the last call, given that `unacked` bytes aren't
+    /// acknowledged now. Returns `None` if we won't know before the next call.
     pub(super) fn acked_since_last(&mut self, unacked: u64) -> Option<u64> {
         let acked = self.sent.cast_signed() - unacked.cast_signed();
         let before = std::mem::replace(&mut self.acked, acked);
         if before == 0 && acked < 0 {
             return None;
         }
-        // Negative if the kernel's overhead has grown.
+        // This would be negative if the kernel's overhead has grown.
         Some((acked - before).max(0).cast_unsigned())
     }
 }

@@ -1,4 +1,4 @@
-//! End of a connection: after the pending output, and with a notice to the peer if the protocol has one.
+//! Closes connections: after any pending output, and with a notice to the peer if the protocol has one.
 
 use std::time::Duration;
 
@@ -8,16 +8,17 @@ use super::context::WorkerContext;
 use super::{Connection, Next, Phase, ReadUntil};
 use crate::deadlines::Wait;
 
-/// How long a peer may go on sending after the last response before the connection is closed. If we closed with unread
-/// data, the kernel would send a reset, and the peer's kernel would drop the response.
+/// How long a peer may keep sending after our last response.
+/// If we closed the socket while it contains unread data, the kernel would send a reset. The peer's kernel
+/// would then drop the response.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
-/// Bytes that an iteration may have received and sent so that the connection closes without lingering.
+/// We close without lingering if a connection hasn't moved more than this in an iteration.
 const CLOSE_AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
 
 impl<S: Socket> Connection<S> {
-    /// Ends an idle connection after its deadline. HTTP/2 sends GOAWAY first, and lingers: a request of the client
-    /// may be on its way.
+    /// Closes an idle connection after its deadline. With HTTP/2, sends GOAWAY first and then lingers, because
+    /// a request may be on its way.
     pub(super) fn end_idle(&mut self, cx: &mut WorkerContext) -> Next {
         self.has_timed_out = true;
         self.protocol.end(&mut cx.responder.output);
@@ -27,6 +28,7 @@ impl<S: Socket> Connection<S> {
         if self.send_output(cx).is_err() {
             return Next::Close;
         }
+
         self.phase = Phase::Draining { is_peer_done: false };
         self.unprocessed = Vec::new();
         self.wait = Wait::PeerClose;
@@ -34,7 +36,8 @@ impl<S: Socket> Connection<S> {
         self.run(ReadUntil::Blocked, cx)
     }
 
-    /// Sends GOAWAY. The connection ends when all requests that the client has sent by then have their responses.
+    /// Sends GOAWAY. The connection will close once all requests that the client has sent before it receives
+    /// that are answered.
     pub(super) fn go_away(&mut self, cx: &mut WorkerContext) -> Next {
         self.protocol.close_after_next();
         if !self.is_sending() && self.process_kept(cx).is_err() {
@@ -43,20 +46,21 @@ impl<S: Socket> Connection<S> {
         if self.is_draining() {
             return self.run(ReadUntil::Blocked, cx);
         }
-        // No event announces data beyond the budget.
+        // If there's more data than the budget allows, there won't be an event for it.
         if cx.budget.bytes == 0 { Next::Iteration } else { Next::Event }
     }
 
-    /// Closes the connection now, after `close_notify` if there is room for it.
+    /// Closes the connection immediately. Sends `close_notify` if there's room for it.
     pub(super) fn close(&mut self, cx: &mut WorkerContext) -> Next {
-        // A peer that doesn't get it sees the end of the connection.
+        // If the peer doesn't get it, it will still see that the connection is closed.
         let _ = self.transport.send_close_notify(&mut cx.buffers);
         Next::Close
     }
 
-    /// Returns `true` if the connection may close without lingering, which saves two system calls. Data that arrived later
-    /// would make the kernel drop the response, but the client has announced that it sends none. For large responses we
-    /// linger nevertheless, because a slow client may not have read them.
+    /// Returns `true` if we may close without lingering. That saves two system calls.
+    /// Lingering avoids the case that data arrives late and makes the kernel drop the response. But here, the
+    /// client has told us that it won't send any. If the response is large, we linger anyway, because a slow
+    /// client may not have read it.
     pub(super) fn may_close_at_once(&self, cx: &WorkerContext) -> bool {
         let moved = cx.policy.iteration_bytes_max - cx.budget.bytes;
         self.phase == Phase::Draining { is_peer_done: true }
@@ -64,15 +68,16 @@ impl<S: Socket> Connection<S> {
             && self.transport.tls().is_none()
     }
 
-    /// Waits until the peer closes its direction, and drops the data that it still sends.
+    /// Waits until the peer closes its direction. Anything it still sends is discarded.
     pub(super) fn linger(&mut self, cx: &WorkerContext) {
         self.phase = Phase::Lingering;
         self.wait = Wait::PeerClose;
         self.deadline = Some(cx.clock.now + LINGER);
     }
 
-    /// Begins a graceful shutdown: the connection closes after the response to the request that is under way, or after
-    /// [`DRAIN_GRACE`] if none arrives. A response that is being sent may not have announced the end, so a request may
+    /// Starts a graceful shutdown of the connection. It will close after the current request is answered, or
+    /// after [`DRAIN_GRACE`] if there isn't one.
+    /// Note that a response that is already being sent may not have told the client, so another request may
     /// follow it.
     ///
     /// [`DRAIN_GRACE`]: super::context::DRAIN_GRACE
@@ -88,8 +93,9 @@ impl<S: Socket> Connection<S> {
             }
             return next;
         }
+
         self.protocol.close_after_next();
-        // The rest of a request has a deadline of its own, and so have a handler and a peer that receives a response.
+        // The rest of a request has its own deadline. So do handlers, and peers that are receiving a response.
         let has_own_deadline =
             matches!(self.wait, Wait::Head | Wait::Content { .. } | Wait::Handler | Wait::Body);
         if !self.is_sending() && !has_own_deadline {

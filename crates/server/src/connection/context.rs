@@ -1,7 +1,7 @@
-//! State of a worker that its connections use in turn.
-//!
-//! Its parts change for different reasons: [`Policy`] never changes, [`Clock`] changes once per loop iteration,
-//! [`CurrentRelease`] when a release is replaced; the connection that is being served changes the rest.
+//! Worker state that is lent to one connection at a time.
+//! The parts change at different times: [`Policy`] never changes, [`Clock`] changes once per iteration, and
+//! [`CurrentRelease`] changes when a release is replaced. The rest is changed by whichever connection is being
+//! served.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,73 +24,73 @@ use crate::observe::Observer;
 use crate::reload::Current;
 use crate::routes::{ConnectionAddress, Dispatch, RouteClient, WorkerRoutes};
 
-/// How long an idle connection stays open during a graceful shutdown. A request that is on its way when the shutdown begins
-/// gets its response, which announces the end of the connection.
+/// How long idle connections stay open during a graceful shutdown. If a client sent a request just before the
+/// shutdown, we can still respond, and the response will tell the client that the connection ends.
 pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// State of a worker that its connections use in turn.
+/// Worker state that is lent to one connection at a time.
 pub(crate) struct WorkerContext {
     pub(crate) policy: Policy,
     pub(crate) clock: Clock,
     pub(crate) release: CurrentRelease,
     pub(super) responder: Responder,
     pub(super) buffers: Buffers,
-    /// Responses that are sent together with those of other connections.
+    /// Small responses that are sent together with those of other connections.
     pub(crate) batch: SendBatch,
     pub(crate) budget: IterationBudget,
     pub(crate) memory: MemoryBudget,
     pub(crate) observer: Observer,
-    /// The routes of the server, if it has any.
+    /// `None` if the server doesn't have any routes.
     pub(crate) routes: Option<Box<WorkerRoutes>>,
-    /// The TCP connection that is being served, or was served last.
+    /// TCP connection that is being served, or was served last.
     pub(crate) current: Option<Token>,
 }
 
-/// Settings of a worker, which never change.
+/// Settings that never change.
 pub(crate) struct Policy {
     pub(crate) timeouts: Option<Timeouts>,
-    /// Whether connections begin with HTTP/1, unless ALPN has negotiated another protocol.
+    /// `true` if connections start with HTTP/1 unless ALPN says otherwise.
     pub(crate) has_http1: bool,
-    /// Whether HTTP/2 without TLS is accepted, with prior knowledge (RFC 9113 §3.3).
+    /// `true` if we accept HTTP/2 with prior knowledge on connections without TLS (RFC 9113 §3.3).
     pub(crate) has_http2: bool,
-    /// Whether each connection begins with a PROXY header.
+    /// `true` if each connection must start with a PROXY header.
     pub(crate) expects_proxy_header: bool,
-    /// The port of `https` to which requests without TLS are redirected, if they are.
+    /// The `https` port that we redirect requests without TLS to, if we do.
     pub(crate) https_port: Option<u16>,
-    /// The folder that the content is made from, if it is edited meanwhile.
+    /// The folder that the content is made from, if someone may be editing it.
     pub(crate) live_folder: Option<LiveFolder>,
-    /// Makes the TLS sessions of connections.
+    /// Creates TLS sessions.
     pub(crate) tls: Option<Context>,
-    /// Bytes that a connection may receive and send in one loop iteration.
+    /// How many bytes a connection may receive and send per iteration.
     pub(crate) iteration_bytes_max: u64,
-    /// The memory that all connections together may take, in bytes.
+    /// How much memory all connections together may take, in bytes.
     pub(crate) memory_bytes_max: u64,
 }
 
-/// The time of a loop iteration.
+/// Time of the current iteration.
 pub(crate) struct Clock {
     pub(crate) now: Instant,
-    /// The same in seconds since 1970.
+    /// `now` as Unix time.
     unix_seconds: u64,
-    /// The idle deadline of a connection that becomes idle now.
+    /// Idle deadline for connections that become idle in this iteration.
     pub(crate) idle_until: Option<Instant>,
-    /// When a graceful shutdown began, if one is under way: each connection closes after its next response.
+    /// When the graceful shutdown began. During a shutdown, each connection closes after its next response.
     draining_since: Option<Instant>,
 }
 
-/// The release that is served.
+/// The release being served.
 pub(crate) struct CurrentRelease {
     pub(crate) content: Arc<Content>,
     pub(crate) since: Instant,
-    /// The newest release.
+    /// Where to find the newest release.
     newest: Arc<Current>,
 }
 
-/// Buffers and fields for processing a request and writing its response.
+/// Buffers and header fields used to process a request and write the response.
 pub(super) struct Responder {
     pub(super) fields: Fields,
     pub(super) scratch: Scratch,
-    /// Request heads of HTTP/2 and HTTP/3.
+    /// Request heads, for HTTP/2 and HTTP/3.
     pub(super) heads: HeadStore,
     pub(super) output: Output,
 }
@@ -136,7 +136,8 @@ impl WorkerContext {
         context
     }
 
-    /// Serves the newest release from now on. The batch must be empty, because it refers to archives of the current release.
+    /// Switches to the newest release. The batch must be empty, because it refers to archives of the current
+    /// release.
     pub(crate) fn adopt_release(&mut self) {
         debug_assert!(self.batch.is_empty());
         let content = self.release.newest.get();
@@ -146,8 +147,9 @@ impl WorkerContext {
         }
     }
 
-    /// Serves the changes of a folder that is edited. Called after requests were received and before they are processed, so that
-    /// the responses have every change from before the requests.
+    /// Waits until recent changes of an edited folder are served.
+    /// This should be called after receiving requests and before processing them. The responses will then
+    /// contain every change that was made before the request.
     #[cold]
     pub(crate) fn refresh_folder(&mut self) {
         if let Some(folder) = &self.policy.live_folder {
@@ -156,20 +158,20 @@ impl WorkerContext {
         }
     }
 
-    /// Keeps the field lines of requests that handlers or live reload need.
+    /// Tells the head store to keep field lines, if handlers or live reload will want to see them.
     fn set_kept_lines(&mut self) {
         if self.routes.is_some() || self.policy.live_folder.is_some() {
             self.responder.heads.keep_lines(KeptLines::All);
         }
     }
 
-    /// Lets handlers answer requests.
+    /// Lets handlers respond to requests.
     pub(crate) fn set_routes(&mut self, routes: WorkerRoutes) {
         self.routes = Some(Box::new(routes));
         self.set_kept_lines();
     }
 
-    /// Sets the time of this loop iteration. Dates change once a second.
+    /// Updates the time. Dates only change once a second.
     #[inline]
     pub(crate) fn begin_iteration(&mut self, now: Now) {
         self.clock.now = now.instant;
@@ -185,7 +187,7 @@ impl WorkerContext {
         }
     }
 
-    /// Sets the time of everything that writes or compares dates.
+    /// Updates everything that writes or compares dates.
     #[cold]
     fn set_unix_seconds(&mut self, seconds: u64) {
         self.clock.unix_seconds = seconds;
@@ -195,23 +197,23 @@ impl WorkerContext {
         self.observer.set_time(seconds);
     }
 
-    /// Gives the next connection its budget of this loop iteration.
+    /// Gives the next connection its byte budget.
     #[inline]
     pub(super) fn renew_byte_budget(&mut self) {
         self.budget.bytes = self.policy.iteration_bytes_max;
     }
 
-    /// Returns `true` while a graceful shutdown is under way.
+    /// Returns `true` during a graceful shutdown.
     pub(crate) fn is_draining(&self) -> bool {
         self.clock.draining_since.is_some()
     }
 
-    /// Returns `true` if a graceful shutdown began long enough ago that every client must know of it.
+    /// Returns `true` if a graceful shutdown has been going on for long enough that all clients know.
     pub(crate) fn is_drain_known(&self) -> bool {
         self.clock.draining_since.is_some_and(|since| self.clock.now >= since + DRAIN_GRACE)
     }
 
-    /// Returns everything that an HTTP/3 request needs for its response.
+    /// Returns the parts that are needed to process an HTTP/3 request.
     pub(crate) fn http3(&mut self) -> Http3Context<'_> {
         let Responder { fields, scratch, heads, output } = &mut self.responder;
         Http3Context {
@@ -226,13 +228,13 @@ impl WorkerContext {
         }
     }
 
-    /// Begins a graceful shutdown: idle connections stay open for [`DRAIN_GRACE`].
+    /// Starts a graceful shutdown. Idle connections stay open for [`DRAIN_GRACE`].
     pub(crate) fn begin_drain(&mut self) {
         self.clock.draining_since = Some(self.clock.now);
         self.clock.idle_until = Some(self.clock.now + DRAIN_GRACE);
     }
 
-    /// Removes everything that a connection has left here when it panicked.
+    /// Cleans up after a connection that has panicked.
     #[cold]
     pub(crate) fn recover(&mut self) {
         self.responder.output.clear();
@@ -244,7 +246,7 @@ impl WorkerContext {
     }
 }
 
-/// Everything that an HTTP/3 request needs for its response.
+/// The parts of the context that are needed to process an HTTP/3 request.
 pub(crate) struct Http3Context<'a> {
     pub(crate) content: &'a Arc<Content>,
     pub(crate) fields: &'a ServerFields,
@@ -257,12 +259,13 @@ pub(crate) struct Http3Context<'a> {
 }
 
 impl<'a> Http3Context<'a> {
-    /// Returns what a response of a handler needs, if the server has handlers.
+    /// Returns the parts that a handler's response depends on, or `None` if the server doesn't have any
+    /// handlers.
     pub(crate) fn dispatch(self, key: ConnectionKey, client: &Option<SocketAddr>) -> Option<Dispatch<'a>> {
         self.heads_and_dispatch(key, client).1
     }
 
-    /// Returns the heads of requests, and what a response of a handler needs, if the server has handlers.
+    /// Like [`dispatch`](Self::dispatch), but also returns the request heads.
     pub(crate) fn heads_and_dispatch(
         self,
         key: ConnectionKey,
@@ -283,28 +286,28 @@ impl<'a> Http3Context<'a> {
     }
 }
 
-/// The last fields of every response head.
+/// Header fields that end every response head.
 pub(super) struct Fields {
     plain: ServerFields,
     tls: ServerFields,
     http3: ServerFields,
 }
 
-/// The fields that the server adds to every response: names and values.
+/// Names and values of header fields that the server adds to every response.
 #[derive(Debug, Clone)]
 pub(crate) struct AddedFields {
-    /// Without TLS.
+    /// On connections without TLS.
     pub(crate) plain: Vec<(&'static str, &'static str)>,
-    /// With TLS.
+    /// On connections with TLS.
     pub(crate) tls: Vec<(&'static str, &'static str)>,
-    /// The value of `Alt-Svc` on connections of HTTP/1 and HTTP/2 with TLS (RFC 7838), if HTTP/3 is served.
+    /// `Alt-Svc` value for HTTP/1 and HTTP/2 with TLS (RFC 7838). `None` if there's no HTTP/3.
     pub(crate) alt_svc: Option<String>,
-    /// Whether clients may cache permanent redirects.
+    /// `true` if clients may cache permanent redirects.
     pub(crate) keeps_redirects: bool,
 }
 
 impl Fields {
-    /// Returns the fields at a time in seconds since 1970.
+    /// `seconds` is the Unix time.
     fn new(added: &AddedFields, seconds: u64) -> Fields {
         let mut tls: Vec<(&str, &str)> = added.tls.clone();
         if let Some(alt_svc) = &added.alt_svc {
@@ -321,7 +324,6 @@ impl Fields {
         self.http3.set_time(seconds);
     }
 
-    /// Returns the fields for a connection with or without TLS.
     #[inline]
     pub(super) fn for_connection(&self, has_tls: bool) -> &ServerFields {
         if has_tls { &self.tls } else { &self.plain }

@@ -1,4 +1,4 @@
-//! Deadlines of a connection, and the consequences if one passes.
+//! Sets a connection's deadlines, and acts when one has passed.
 
 use std::time::{Duration, Instant};
 
@@ -11,20 +11,20 @@ use super::{Connection, Next, Phase, ReadUntil};
 use crate::config::Timeouts;
 use crate::deadlines::{Wait, bytes_min};
 
-/// How long a connection may send from a release that was replaced before its client is sent GOAWAY.
+/// How long a connection may keep sending from an old release. After that, we send GOAWAY.
 pub(crate) const OLD_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The content of the data that was processed since the deadline was set.
+/// Content of the data that was processed since the deadline was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Processed {
-    /// No complete request.
+    /// No complete requests.
     Part,
-    /// Requests that got responses.
+    /// Requests that have been answered.
     Requests,
 }
 
 impl<S: Socket> Connection<S> {
-    /// Sets the reason to wait, and its deadline, after data was `processed`.
+    /// Sets the reason to wait, and the deadline. Must be called after data was `processed`.
     pub(super) fn set_deadline(&mut self, processed: Processed, cx: &mut WorkerContext) {
         let awaits = self.protocol.awaits();
         if awaits == Awaits::Request && !self.is_sending() {
@@ -41,6 +41,7 @@ impl<S: Socket> Connection<S> {
         if matches!(awaits, Awaits::Handler | Awaits::Body) && !self.is_sending() {
             return self.await_handler(awaits, cx);
         }
+
         let Some(timeouts) = cx.policy.timeouts else {
             self.deadline = None;
             return;
@@ -53,7 +54,8 @@ impl<S: Socket> Connection<S> {
             Awaits::Request | Awaits::Handler | Awaits::Body => Wait::Request,
         };
 
-        // The time counts from the first byte of a request: a byte from time to time doesn't extend it.
+        // The timeout starts at the first byte of the request. Further bytes must not extend it, because
+        // otherwise a client could send one every now and then.
         let is_rest = matches!(wait, Wait::Head | Wait::Content { .. });
         if wait == self.wait && is_rest && processed == Processed::Part {
             return;
@@ -62,16 +64,16 @@ impl<S: Socket> Connection<S> {
         self.deadline = wait.timeout(&timeouts).map(|timeout| cx.clock.now + timeout);
     }
 
-    /// Waits for whatever is late first, of all that the streams of HTTP/2 wait for.
+    /// Waits for the HTTP/2 stream with the earliest deadline.
     fn await_streams(&mut self, timeouts: &Timeouts, cx: &WorkerContext) {
         let next = self.protocol.next_deadline(cx.clock.now, timeouts);
-        // Without a deadline, a handler makes the next bytes of a body.
+        // If there isn't any deadline, then a handler is going to write more of a body.
         self.wait = next.map_or(Wait::Body, |(wait, _)| wait);
         self.deadline = next.map(|(_, deadline)| deadline);
     }
 
-    /// Waits for a handler: for its response, until the one that runs longest is late, or for the next bytes of a body, as long as
-    /// the handler takes.
+    /// Waits for a handler. If it's the response, then the deadline is that of the longest-running handler. If
+    /// it's the next part of a body, then the handler may take as long as it likes.
     #[cold]
     fn await_handler(&mut self, awaits: Awaits, cx: &WorkerContext) {
         let oldest = self.protocol.oldest_handler();
@@ -90,23 +92,24 @@ impl<S: Socket> Connection<S> {
         now + self.wait.shortening(is_crowded, cx.policy.timeouts.as_ref()) >= deadline
     }
 
-    /// Ends a connection after its deadline, unless its peer still receives a response fast enough.
+    /// Closes a connection whose deadline has passed, unless the peer is still receiving a response at a
+    /// sufficient rate.
     pub(crate) fn on_deadline(&mut self, cx: &mut WorkerContext) -> Next {
         cx.renew_byte_budget();
         if self.protocol.is_outdated(&cx.release.content) {
             return self.go_away(cx);
         }
 
-        // Without timeouts, only connections that are closing have a deadline.
+        // If there aren't any timeouts, only closing connections have a deadline.
         let timeouts = cx.policy.timeouts.unwrap_or_default();
 
         match self.wait {
             Wait::SendRoom => self.check_progress(cx.clock.now, timeouts.send),
             Wait::Head => self.refuse_slow_request(timeouts.send, cx),
             Wait::Window => {
-                // A client that opens its window in large steps keeps it closed while the data before is on its way. So
-                // acknowledged bytes count as well.
-                // Not those of other frames: the client can request as many as it likes, for example by PING.
+                // If a client opens its window in large steps, the window stays closed while earlier data is in
+                // flight. So we have to consider acknowledged bytes, too. However, we must not count other
+                // frames, because the client can request as many of these as it likes, for example with PING.
                 let StreamBytes { body, other } = self.protocol.bytes_since_last();
                 let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
                 if acked.is_some_and(|acked| body.max(acked.saturating_sub(other)) < bytes_min(timeouts.send))
@@ -126,7 +129,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Responds with 408 to a request head that has taken too long (RFC 9110 §15.5.9).
+    /// Responds with 408, because the request head has taken too long (RFC 9110 §15.5.9).
     fn refuse_slow_request(&mut self, send_timeout: Duration, cx: &mut WorkerContext) -> Next {
         self.refuse(Refusal::Timeout, cx);
         self.has_timed_out = true;
@@ -136,28 +139,29 @@ impl<S: Socket> Connection<S> {
         if !flow.is_blocked() {
             return self.run(ReadUntil::Blocked, cx);
         }
-        // The site's own page can be larger than the socket's buffer.
+        // The page may be custom, and it may not fit into the socket buffer.
         self.wait = Wait::SendRoom;
         self.deadline = Some(cx.clock.now + send_timeout);
         if cx.budget.bytes == 0 { Next::Iteration } else { Next::Event }
     }
 
-    /// Closes the connection if its peer receives slower than the minimum rate. That counts the bytes that the peer has
-    /// acknowledged: on a slow line, a large send buffer has no new room for minutes.
+    /// Closes the connection if the peer receives too slowly.
+    /// We count acknowledged bytes here. The room in the socket wouldn't tell us: if the send buffer is large
+    /// and the line is slow, there may not be any new room for minutes.
     fn check_progress(&mut self, now: Instant, window: Duration) -> Next {
         let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
         if acked.is_some_and(|acked| acked < bytes_min(window)) {
-            // Without the reset, the kernel would keep the data and go on trying to deliver it.
+            // Without a reset, the kernel would keep the data and continue trying to deliver it.
             self.abandon();
             return Next::Close;
         }
-        // The acknowledged bytes of both waits are counted together, from here on.
+        // From now on, acknowledged bytes count for both deadlines.
         self.protocol.renew_window_deadline(now + window);
         self.deadline = Some(now + window);
         Next::Event
     }
 
-    /// Gives a peer that owes no data [`DRAIN_GRACE`] at most.
+    /// Gives the peer [`DRAIN_GRACE`] at most, because it doesn't owe us anything.
     pub(super) fn shorten_deadline(&mut self, cx: &WorkerContext) {
         let end = cx.clock.now + DRAIN_GRACE;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));

@@ -1,17 +1,17 @@
-//! The result of an attempt to send output.
+//! Tells if output was sent completely.
 
-/// Result of an attempt to send output.
+/// Result of trying to send output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Flow {
-    /// The socket has taken all of it.
+    /// The socket has taken everything.
     Done,
-    /// The rest waits until the socket has room.
+    /// Some output is waiting until the socket has room.
     Blocked,
 }
 
 impl Flow {
-    /// Returns `true` if output is left.
+    /// Returns `true` if there's some output left.
     #[inline]
     pub(super) fn is_blocked(self) -> bool {
         self == Flow::Blocked

@@ -1,4 +1,4 @@
-//! Start of a connection: the PROXY header, and the TLS handshake.
+//! Start of a connection: PROXY header and TLS handshake.
 
 use std::io;
 
@@ -15,10 +15,12 @@ use crate::config::ListenerKind;
 use crate::deadlines::Wait;
 
 impl<S: Socket> Connection<S> {
-    /// Reads the PROXY header at the start of `input`. Returns its length, or `None` if it is incomplete.
+    /// Reads the PROXY header at the start of `input`. Returns the header's length, or `None` if it's
+    /// incomplete.
     ///
     /// # Errors
-    /// `input` doesn't begin with a PROXY header. The specification wants the connection closed without a response.
+    /// Returns an error if `input` doesn't start with a PROXY header. The specification says that we must close
+    /// the connection without a response.
     #[cold]
     pub(super) fn read_proxy_header(
         &mut self,
@@ -43,7 +45,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Starts TLS with the first bytes of its handshake.
+    /// Starts TLS. `received` is the start of the handshake.
     #[cold]
     pub(super) fn start_tls(&mut self, received: &[u8], cx: &mut WorkerContext) -> io::Result<()> {
         let session = cx.policy.tls.as_ref().map(|tls| tls.session());
@@ -53,19 +55,20 @@ impl<S: Socket> Connection<S> {
         Ok(())
     }
 
-    /// Returns `true` if the handshake can continue without further data.
+    /// Returns `true` if the handshake can continue without more data.
     #[inline]
     pub(super) fn has_deferred_handshake(&self) -> bool {
         self.transport.tls().is_some_and(TlsStream::is_handshake_deferred)
     }
 
-    /// Begins HTTP if the TLS handshake is complete. SETTINGS of HTTP/2 go out with the responses to the data that
-    /// has already arrived, if there is any.
+    /// Starts HTTP if the TLS handshake is complete.
+    /// If we've already received some data, then HTTP/2 SETTINGS are sent together with the responses to it.
     #[cold]
     pub(super) fn complete_handshake(&mut self, has_data: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
         let Some(tls) = self.transport.tls().filter(|tls| tls.is_established()) else {
             return Ok(Flow::Done);
         };
+
         cx.observer.handshake_done(tls.handshake_kind());
         if tls.protocol() == Some(cannery_secure::Protocol::Http2) {
             self.protocol = Protocol::h2();
@@ -86,13 +89,14 @@ impl<S: Socket> Connection<S> {
         self.send_output(cx)
     }
 
-    /// Closes a connection after the alert of failed TLS. A request without TLS gets a response without TLS, which explains
-    /// the mistake.
+    /// Closes a connection after TLS has failed. The alert has been sent at this point.
+    /// If the client has sent a plain HTTP request, then we also respond in plain HTTP to explain the mistake.
     #[cold]
     pub(super) fn fail_tls(&mut self, is_plain_http: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
         cx.observer.tls_failed();
         self.unprocessed = Vec::new();
         self.phase = Phase::Draining { is_peer_done: false };
+
         if is_plain_http {
             self.transport.drop_tls();
             self.kind = ListenerKind::Plain;

@@ -1,41 +1,40 @@
-//! Memory of a connection between events.
-//!
-//! Structures of fixed size are estimates; buffers count by their capacity.
+//! Counts the memory that a connection takes between events.
+//! Structures of fixed size are estimates. Buffers are counted by their capacity.
 
 use cannery_eventloop::Socket;
 
 use super::Connection;
 use super::context::WorkerContext;
 
-/// Memory of an idle connection of HTTP/1 without TLS: its slot in the slab.
+/// An idle HTTP/1 connection without TLS. This is its slot in the slab.
 pub(super) const PLAIN_BYTES: u32 = 256;
 
-/// Memory that TLS adds during the handshake.
+/// Additional memory for TLS during the handshake.
 const HANDSHAKE_BYTES: u32 = 12 * 1024;
 
-/// Memory that TLS adds after the handshake.
+/// Additional memory for TLS after the handshake.
 const SESSION_BYTES: u32 = 2560;
 
-/// Memory that HTTP/2 adds: the state of the connection. The HPACK table of the client's fields grows, so it counts by its capacity.
+/// Additional memory for HTTP/2. This doesn't include the HPACK table, which grows, so we count its capacity.
 const HTTP2_BYTES: u32 = 1024;
 
 impl<S: Socket> Connection<S> {
-    /// Returns the memory of the connection, in bytes.
+    /// Returns the memory that the connection takes, in bytes.
     #[inline]
     pub(crate) fn memory(&self) -> u32 {
         self.memory
     }
 
-    /// Returns the memory of the connection, and of the data that the event loop has received for it, in bytes.
+    /// Like [`memory`](Self::memory), plus data that the event loop has received for this connection.
     pub(crate) fn memory_with_received(&self) -> u32 {
-        // More than 4 GiB is as good a reason to close it as 4 GiB.
+        // If it's more than 4 GiB, the exact number doesn't matter any more.
         self.memory.saturating_add(u32::try_from(self.socket().kept_bytes()).unwrap_or(u32::MAX))
     }
 
-    /// Counts the memory of a connection that has become idle, if it can have changed.
+    /// Updates the memory of a connection that has become idle, if it may have changed.
     #[inline]
     pub(super) fn count_idle_memory(&mut self, cx: &mut WorkerContext) {
-        // Without TLS, no handshake has counted HTTP/2.
+        // Connections without TLS didn't count HTTP/2 after a handshake, so this may be the first time.
         let is_new_h2 = self.memory < HTTP2_BYTES && self.protocol.is_h2();
         let has_grown = self.protocol.table_memory() != self.table_memory as usize;
         if self.memory != self.idle_memory || is_new_h2 || has_grown {
@@ -43,7 +42,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Counts the memory of a TLS connection if records are incomplete, or wait to be sent.
+    /// Updates the memory of a TLS connection if there are incomplete records or records waiting to be sent.
     #[inline]
     pub(super) fn count_tls_memory(&mut self, cx: &mut WorkerContext) {
         if let Some(tls) = self.transport.tls()
@@ -53,7 +52,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Counts the memory of the connection.
+    /// Updates the memory of the connection.
     #[cold]
     pub(super) fn count_memory(&mut self, cx: &mut WorkerContext) {
         let tls = self.transport.tls();
@@ -71,12 +70,14 @@ impl<S: Socket> Connection<S> {
         let buffers = self.unprocessed.capacity() + pending + records + self.protocol.memory();
         debug_assert!(u32::try_from(buffers).is_ok_and(|bytes| bytes < u32::MAX / 2), "each one is bounded");
         let buffers = u32::try_from(buffers).unwrap_or(u32::MAX / 2);
+
         let memory = self.idle_memory + buffers;
         cx.memory.change(self.memory, memory);
         self.memory = memory;
     }
 
-    /// Makes the kernel end the connection with a reset, which drops everything that the peer hasn't acknowledged.
+    /// Makes the kernel reset the connection on close. Anything that the peer hasn't acknowledged will be
+    /// dropped.
     pub(crate) fn abandon(&self) {
         let reset = self.transport.abandon();
         debug_assert!(reset.is_ok(), "a connection cannot be reset: {reset:?}");

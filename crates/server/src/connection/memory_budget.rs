@@ -1,8 +1,8 @@
-//! Memory of all connections of a worker, and its limit.
-//!
-//! Connections count with the memory that they keep between events: incomplete requests, responses that clients are slow to
-//! receive, the state of TLS and HTTP/2, and data that the event loop has received for connections that don't read. Above
-//! the limit, the worker closes the connections that keep most.
+//! Limits the memory that all connections of a worker take.
+//! We count the memory that connections keep between events. For example, this includes incomplete requests,
+//! responses that clients are slow to receive, TLS and HTTP/2 state, and data that the event loop has received
+//! for connections that aren't reading. If the sum exceeds the limit, the worker closes the largest
+//! connections.
 
 use std::num::NonZeroUsize;
 
@@ -11,38 +11,39 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::routes::limits::HANDLERS_CONTENT_BYTES_MAX;
 
-/// Memory of a worker in addition to its connections: a stack, buffers, and room for the allocator.
+/// Memory that a worker needs besides its connections: stack, buffers, and some room for the allocator.
 const WORKER_BYTES: u64 = 4 << 20;
 
-/// Memory of a thread that runs handlers: its stack counts as a whole.
+/// Memory that a handler thread needs. We count the whole stack.
 const POOL_THREAD_BYTES: u64 = (2 << 20) + (64 << 10);
 
-/// The lowest limit for the connections of a worker. Below it no connection could be served.
+/// Lower bound for the limit of a worker's connections. With less, we couldn't serve any.
 const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
 
-/// The lowest peak after which free memory is returned to the system: less isn't worth a walk through the allocator. A worker may
-/// keep as much when its connections have ended.
+/// We don't return free memory to the system unless the peak was at least this high, because walking through
+/// the allocator has a cost. A worker may keep as much after its connections have closed.
 const RELEASED_BYTES_MIN: u64 = 4 << 20;
 
-/// How long the connections must need less than half of the peak before free memory is returned to the system, in seconds.
-/// Otherwise connections that arrive in bursts would take it again page by page, which is 5 % of the CPU time of their handshakes.
+/// For how many seconds the connections must need less than half of the peak before we return free memory to
+/// the system. If we were quicker, connections that arrive in bursts would take it again page by page. That's 5
+/// % of the CPU time of their handshakes.
 const RELEASED_AFTER_S: u32 = 10;
 
-/// Memory of all connections of a worker, and its limit.
+/// Memory taken by all connections of a worker, and the limit.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
-    /// Bytes that connections keep.
+    /// Bytes kept by connections.
     connections: u64,
-    /// Bytes that the event loop keeps for connections that don't read.
+    /// Bytes kept by the event loop for connections that aren't reading.
     received: u64,
-    /// Bytes of blocks that responses over HTTP/3 share, as far as connections don't count them.
+    /// Bytes in blocks shared by HTTP/3 responses, unless they are included in `connections`.
     blocks: u64,
     bytes_max: u64,
-    /// The highest sum since free memory was last returned to the system.
+    /// Highest sum since we last returned free memory to the system.
     peak: u64,
-    /// The highest sum in this second.
+    /// Highest sum in the current second.
     recent_peak: u64,
-    /// For how many seconds the sum was less than half of the peak.
+    /// For how many seconds the sum has been less than half of the peak.
     low_seconds: u32,
 }
 
@@ -64,20 +65,20 @@ impl MemoryBudget {
         self.connections + self.received + self.blocks
     }
 
-    /// Counts that a connection keeps `after` bytes instead of `before`.
+    /// Must be called when the memory of a connection changes from `before` to `after` bytes.
     pub(crate) fn change(&mut self, before: u32, after: u32) {
         self.connections = self.connections + u64::from(after) - u64::from(before);
         self.count_peak();
     }
 
-    /// Sets how many bytes the event loop keeps for connections that don't read.
+    /// Sets how many bytes the event loop keeps for connections that aren't reading.
     #[inline]
     pub(crate) fn set_received(&mut self, bytes: usize) {
         self.received = bytes as u64;
         self.count_peak();
     }
 
-    /// Sets the memory of blocks that responses over HTTP/3 share.
+    /// Sets how many bytes the blocks shared by HTTP/3 responses take.
     #[inline]
     pub(crate) fn set_blocks(&mut self, bytes: usize) {
         self.blocks = bytes as u64;
@@ -94,31 +95,33 @@ impl MemoryBudget {
         self.bytes_max
     }
 
-    /// Returns `true` if connections must be closed.
+    /// Returns `true` if we must close some connections.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.bytes() > self.bytes_max
     }
 
-    /// Returns `true` if no connection should be added.
+    /// Returns `true` if we shouldn't accept any more connections.
     #[inline]
     pub(crate) fn is_tight(&self) -> bool {
         self.bytes() > self.bytes_max / 8 * 7
     }
 
-    /// Returns how many bytes must be freed, so that some time passes until the limit is reached again.
+    /// Returns how many bytes to free. This is more than strictly necessary, so that it takes some time until
+    /// we reach the limit again.
     pub(crate) fn excess(&self) -> u64 {
         self.bytes().saturating_sub(self.bytes_max / 4 * 3)
     }
 
-    /// Returns `true` if enough memory is free to return it to the system, unless connections need it again soon.
+    /// Returns `true` if there's enough free memory to return it to the system, provided that connections don't
+    /// need it again soon.
     #[inline]
     pub(crate) fn has_memory_to_release(&self) -> bool {
         let peak = self.peak.max(self.recent_peak);
         peak >= RELEASED_BYTES_MIN && self.bytes() < peak / 2
     }
 
-    /// Counts a second. Returns `true` if free memory is to be returned to the system now.
+    /// Must be called every second. Returns `true` if it's time to return free memory to the system.
     pub(crate) fn tick(&mut self) -> bool {
         self.peak = self.peak.max(self.recent_peak);
         let is_low = self.peak >= RELEASED_BYTES_MIN && self.recent_peak < self.peak / 2;
@@ -133,18 +136,19 @@ impl MemoryBudget {
     }
 }
 
-/// How much memory a process may use for what clients send, in bytes.
+/// Limits for the memory that a process uses for data from clients, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryLimits {
-    /// The connections of a worker.
+    /// For the connections of a worker.
     pub(crate) worker_bytes: u64,
-    /// The content of requests that wait for handlers on the pool.
+    /// For the content of requests that are waiting for handlers on the pool.
     pub(crate) handlers_content_bytes: usize,
 }
 
 impl MemoryLimits {
-    /// Measures the limits for this number of workers, and of threads for handlers. Call it after everything that takes memory
-    /// was opened, before these threads start, and before the sandbox hides how much memory the process uses.
+    /// Measures how much memory there is, and divides it by the number of workers.
+    /// This should be called after opening everything that takes memory. But it must happen before the threads
+    /// start, and before the sandbox hides how much memory the process uses.
     pub(crate) fn measure(workers: NonZeroUsize, pool_threads: usize) -> MemoryLimits {
         let workers = workers.get() as u64;
         let threads = workers * WORKER_BYTES + pool_threads as u64 * POOL_THREAD_BYTES;
@@ -153,9 +157,9 @@ impl MemoryLimits {
         MemoryLimits::of(workers, rest, pool_threads > 0)
     }
 
-    /// Divides `rest` bytes, or as much as is needed.
+    /// Divides `rest` bytes, or fewer if that's enough.
     fn of(workers: u64, rest: Option<u64>, has_handlers: bool) -> MemoryLimits {
-        // Half is left for fragmentation, and for buffers that exist twice while they grow.
+        // The other half is for fragmentation, and for buffers that exist twice while they grow.
         let all = rest.map_or(u64::MAX, |rest| rest / 2);
         let connections = if has_handlers { all / 2 } else { all };
         MemoryLimits {
@@ -167,7 +171,7 @@ impl MemoryLimits {
     }
 }
 
-/// Returns the memory of the process that counts against `RLIMIT_DATA`, in bytes.
+/// Returns how much of the process's memory counts against `RLIMIT_DATA`, in bytes.
 fn used_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:"))?;

@@ -1,6 +1,6 @@
-//! Sends responses, and keeps the rest if the socket or the loop iteration has no room for it.
-//!
-//! A pending write refers to ranges of archives instead of copying them, and keeps their release alive.
+//! Sends responses, and keeps the rest if they don't fit into the socket or the budget.
+//! A pending write doesn't copy anything from archives. It refers to ranges of them, and keeps the release
+//! alive.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -15,7 +15,7 @@ use super::send_batch::Body;
 use super::transport::Writer;
 use crate::content::Content;
 
-/// Responses that a connection still has to send.
+/// Responses that still have to be sent.
 #[derive(Debug)]
 pub(super) struct PendingWrite {
     content: Arc<Content>,
@@ -24,16 +24,15 @@ pub(super) struct PendingWrite {
     /// Inline bytes of all segments.
     inline: Vec<u8>,
     segments: VecDeque<Segment>,
-    /// Bytes of `inline` that were sent.
+    /// How many bytes of `inline` have been sent.
     inline_sent: usize,
-    /// Bytes of the first segment that were sent.
+    /// How many bytes of the first segment have been sent.
     segment_sent: u64,
 }
 
-/// Sends up to `bytes_max` bytes of `output`, and subtracts the bytes sent from `bytes_max`. Returns the rest, if there is
-/// one.
-///
-/// The output is empty afterwards, even after an error: otherwise the next connection would send it.
+/// Sends up to `bytes_max` bytes of `output`, and subtracts these from `bytes_max`. Returns the rest, if any.
+/// The output is always empty afterwards, even if there was an error. Otherwise, the next connection would send
+/// it to its client.
 pub(super) fn send_output(
     writer: &mut Writer<'_, impl Socket>,
     output: &mut Output,
@@ -46,7 +45,7 @@ pub(super) fn send_output(
     pending
 }
 
-/// Implements [`send_output`], without emptying the output.
+/// Implements [`send_output`], except that it doesn't clear the output.
 #[inline]
 fn send_segments_of(
     writer: &mut Writer<'_, impl Socket>,
@@ -59,7 +58,7 @@ fn send_segments_of(
     let sent = match output.inline_only() {
         _ if total == 0 => return Ok(None),
         _ if *bytes_max == 0 => 0,
-        // Small responses have inline bytes only.
+        // Small responses only have inline bytes, so this is the common case.
         Some(inline) => writer.send(up_to(inline, *bytes_max))?,
         None => gather_output(writer, output, content, *bytes_max)?,
     };
@@ -71,7 +70,7 @@ fn send_segments_of(
     }
 }
 
-/// Sends inline bytes and ranges of archives.
+/// Sends inline bytes and archive ranges.
 #[inline(never)]
 fn gather_output(
     writer: &mut Writer<'_, impl Socket>,
@@ -83,7 +82,7 @@ fn gather_output(
     Gather { inline, segments: segments.iter().copied(), skip: 0 }.send(writer, content, bytes_max)
 }
 
-/// Sends inline bytes and then a body. Returns how many bytes the socket has taken.
+/// Sends inline bytes, followed by a body. Returns how many bytes the socket took.
 #[inline]
 pub(super) fn send_with_body(
     writer: &mut Writer<'_, impl Socket>,
@@ -101,7 +100,7 @@ pub(super) fn send_with_body(
     Ok(sent as u64)
 }
 
-/// Returns `true` if the kernel gets references to these bytes of an archive instead of copies.
+/// Returns `true` if we should send these archive bytes by reference, so that the kernel doesn't copy them.
 #[inline]
 fn is_sent_zero_copy(
     bytes: &[u8],
@@ -115,7 +114,7 @@ fn is_sent_zero_copy(
 }
 
 impl PendingWrite {
-    /// Copies the rest of an output after its first `sent` bytes.
+    /// Copies whatever is left of `output` after its first `sent` bytes.
     #[inline(never)]
     pub(super) fn from_rest(
         output: &mut Output,
@@ -136,8 +135,8 @@ impl PendingWrite {
         Box::new(pending)
     }
 
-    /// Sends up to `bytes_max` bytes and subtracts the bytes sent from `bytes_max`. Returns their number, which is 0 if
-    /// the socket has no room.
+    /// Sends up to `bytes_max` bytes, and subtracts these from `bytes_max`. Returns how many were sent, which
+    /// is 0 if the socket is full.
     pub(super) fn send(
         &mut self,
         writer: &mut Writer<'_, impl Socket>,
@@ -166,7 +165,6 @@ impl PendingWrite {
         self.segments.is_empty()
     }
 
-    /// Removes the first `sent` bytes.
     fn advance(&mut self, mut sent: u64) {
         while let Some(segment) = self.segments.front() {
             let left = length(segment) - self.segment_sent;
@@ -194,16 +192,16 @@ fn length(segment: &Segment) -> u64 {
 
 /// Segments to send, in order.
 struct Gather<'a, I> {
-    /// The inline bytes that are still to be sent.
+    /// Inline bytes that haven't been sent.
     inline: &'a [u8],
     segments: I,
-    /// Bytes of the first segment that were sent.
+    /// How many bytes of the first segment have been sent.
     skip: u64,
 }
 
 impl<I: Iterator<Item = Segment>> Gather<'_, I> {
-    /// Sends up to `bytes_max` bytes, and returns how many the socket has taken. Large bodies are sent zero-copy, and the
-    /// rest by as few calls as possible.
+    /// Sends up to `bytes_max` bytes. Returns how many the socket took. Large bodies are sent zero-copy, and
+    /// everything else with as few system calls as possible.
     fn send(
         self,
         writer: &mut Writer<'_, impl Socket>,
@@ -224,6 +222,7 @@ impl<I: Iterator<Item = Segment>> Gather<'_, I> {
                 && is_sent_zero_copy(bytes, archive, writer, content)
             {
                 sent += writer.send_zero_copy(&slices[..count], bytes)?;
+                // The socket is full.
                 if sent as u64 + left < bytes_max {
                     return Ok(sent);
                 }
@@ -244,7 +243,8 @@ impl<I: Iterator<Item = Segment>> Gather<'_, I> {
     }
 }
 
-/// Returns the bytes of a segment after its first `skip` bytes. Removes those of an inline segment from `inline`.
+/// Returns the bytes of a segment, except the first `skip`. If it's an inline segment, removes the bytes from
+/// `inline`.
 fn bytes_of<'a>(segment: Segment, skip: u64, inline: &mut &'a [u8], content: &'a Content) -> &'a [u8] {
     match segment {
         Segment::Inline(bytes) => {
@@ -258,10 +258,10 @@ fn bytes_of<'a>(segment: Segment, skip: u64, inline: &mut &'a [u8], content: &'a
     }
 }
 
-/// Returns the first bytes, `bytes_max` at most.
+/// Returns the first bytes, but at most `bytes_max`.
 #[inline]
 fn up_to(bytes: &[u8], bytes_max: u64) -> &[u8] {
-    // A limit above the address space is no limit.
+    // If the limit doesn't fit into an address, it isn't a limit.
     &bytes[..bytes.len().min(usize::try_from(bytes_max).unwrap_or(usize::MAX))]
 }
 

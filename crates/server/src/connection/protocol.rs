@@ -1,6 +1,5 @@
-//! HTTP/1 or HTTP/2 on a connection: requests from bytes, responses to the worker's output.
-//!
-//! It knows no socket.
+//! Speaks HTTP/1 or HTTP/2: takes received bytes, and writes responses to the worker's output.
+//! It doesn't know anything about sockets.
 
 mod handled_h1;
 mod http2;
@@ -22,16 +21,16 @@ use crate::deadlines::Wait;
 use crate::observe::{Observer, RefusedRequest};
 use crate::routes::{ConnectionAddress, DeliveryContent, Dispatch, RouteClient, WorkerRoutes};
 
-/// The protocol of a connection, and its state.
+/// A connection's protocol, and the state of it.
 #[derive(Debug)]
 pub(super) enum Protocol {
     H1(h1::Connection),
-    /// HTTP/1 while a handler makes the response to a request.
+    /// HTTP/1 while a handler is working on a response.
     HandledH1(Box<HandledH1>),
     H2(Box<Http2>),
 }
 
-/// The client of a connection, as far as responses and the access log depend on it.
+/// Client properties that responses and the access log depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Client<'p> {
     pub(super) address: &'p Option<SocketAddr>,
@@ -39,34 +38,36 @@ pub(super) struct Client<'p> {
     pub(super) tls_version: Option<Version>,
 }
 
-/// The data that a connection waits for.
+/// Data that a connection is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaits {
-    /// The next request, if the client has one.
+    /// The next request, if there will be one.
     Request,
     /// The rest of a request head.
     Head,
-    /// The rest of a request's content, of which this many blocks of [`CONTENT_BLOCK_BYTES`] were received for a handler.
+    /// The rest of a request's content. `blocks` is how many blocks of [`CONTENT_BLOCK_BYTES`] we've received
+    /// for a handler so far.
     Content { blocks: usize },
-    /// Anything that [`Protocol::next_deadline`] tells, for streams of HTTP/2.
+    /// Various things, on HTTP/2 streams. See [`Protocol::next_deadline`].
     Streams,
-    /// Nothing: a handler makes the response.
+    /// Nothing, because a handler is working on the response.
     Handler,
-    /// Nothing: a handler makes the next bytes of a body.
+    /// Nothing, because a handler will write more of the body.
     Body,
 }
 
-/// Bytes that were written to an HTTP/2 connection.
+/// Number of bytes written to an HTTP/2 connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StreamBytes {
-    /// Of bodies: the client's windows had room for them.
+    /// Body bytes. The client's windows had room for them.
     pub(super) body: u64,
-    /// Of frames that belong to no response.
+    /// Bytes of frames that don't belong to any response.
     pub(super) other: u64,
 }
 
 impl<'p> Client<'p> {
-    /// Returns what a response of a handler needs, if the server has handlers.
+    /// Returns the parts that a handler's response depends on, or `None` if the server doesn't have any
+    /// handlers.
     #[inline]
     fn dispatch<'a>(
         &self,
@@ -84,19 +85,19 @@ impl<'p> Client<'p> {
     }
 }
 
-/// How far responding to received requests has come.
+/// How far we've come in responding to requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Every complete request has its response.
+    /// All complete requests have been answered.
     Complete,
-    /// The output must be sent before more responses can be written.
+    /// The output must be sent before we can write more.
     OutputFull,
-    /// The last response of the connection is written.
+    /// We've written the connection's last response.
     Closing,
 }
 
 impl Protocol {
-    /// Returns the protocol with which connections begin.
+    /// Returns the protocol for a new connection.
     pub(super) fn new(kind: ListenerKind, policy: &Policy, has_routes: bool) -> Protocol {
         if !policy.has_http1 {
             return Protocol::h2();
@@ -106,24 +107,23 @@ impl Protocol {
         Protocol::H1(if has_routes { http.leaving_content() } else { http })
     }
 
-    /// Returns HTTP/2 before its first frame.
+    /// Returns HTTP/2 in its initial state.
     pub(super) fn h2() -> Protocol {
         Protocol::H2(Box::new(Http2::new()))
     }
 
-    /// Returns `true` for HTTP/2.
     pub(super) fn is_h2(&self) -> bool {
         matches!(self, Protocol::H2(_))
     }
 
-    /// Writes the start of the connection, before any response: our SETTINGS, in HTTP/2.
+    /// Writes the start of the connection. For HTTP/2, this is our SETTINGS frame.
     pub(super) fn begin(&mut self, output: &mut Output) {
         if let Protocol::H2(http2) = self {
             http2.begin(output);
         }
     }
 
-    /// Returns the data that the connection waits for.
+    /// Returns the data that we're waiting for.
     #[inline]
     pub(super) fn awaits(&self) -> Awaits {
         match self {
@@ -144,7 +144,7 @@ impl Protocol {
         }
     }
 
-    /// Returns `true` if the client has announced that it sends no more requests, and has sent its last one.
+    /// Returns `true` if the client has announced its last request, and we've received all of it.
     pub(super) fn is_closed_by_peer(&self) -> bool {
         match self {
             Protocol::H1(http) => http.is_closed_by_peer(),
@@ -152,8 +152,9 @@ impl Protocol {
         }
     }
 
-    /// Begins a graceful shutdown of the connection. In HTTP/1 the next response is the last one and announces that; in
-    /// HTTP/2 we send GOAWAY, and respond to requests that the client has sent before receiving it.
+    /// Starts a graceful shutdown of the connection.
+    /// With HTTP/1, the next response will be the last one, and will say so. With HTTP/2, we send GOAWAY, and
+    /// keep responding to requests that the client has sent before it receives that.
     pub(super) fn close_after_next(&mut self) {
         match self {
             Protocol::H1(http) => http.close_after_next(),
@@ -162,16 +163,16 @@ impl Protocol {
         }
     }
 
-    /// Writes the end of a connection that owes no response: GOAWAY, in HTTP/2.
+    /// Writes the end of a connection without pending responses. For HTTP/2, this is GOAWAY.
     pub(super) fn end(&mut self, output: &mut Output) {
         if let Protocol::H2(http2) = self {
-            // SETTINGS come first, even if only GOAWAY follows (RFC 9113 §3.4).
+            // We need to send SETTINGS first, even if only GOAWAY follows (RFC 9113 §3.4).
             http2.begin(output);
             http2.http.end(output);
         }
     }
 
-    /// Returns the release that the output refers to, if it can be another than the current one.
+    /// Returns the release that the output refers to, or `None` if that's the current one anyway.
     #[inline]
     pub(super) fn content(&self) -> Option<&Arc<Content>> {
         match self {
@@ -180,7 +181,8 @@ impl Protocol {
         }
     }
 
-    /// Drops the reference to a release of which no body waits. The caller has sent the output, or keeps it.
+    /// Drops the reference to an old release if there aren't any bodies left to send from it. Callers must have
+    /// sent the output or stored the rest of it.
     #[inline]
     pub(super) fn release_content(&mut self) {
         if let Protocol::H2(http2) = self
@@ -190,13 +192,13 @@ impl Protocol {
         }
     }
 
-    /// Returns `true` if responses come from a release that was replaced, and the client hasn't been sent GOAWAY.
+    /// Returns `true` if we're still sending from an old release, and haven't sent GOAWAY yet.
     pub(super) fn is_outdated(&self, current: &Arc<Content>) -> bool {
         let Protocol::H2(http2) = self else { return false };
         !http2.is_going_away && http2.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, current))
     }
 
-    /// Returns the memory that the HPACK table of an HTTP/2 connection takes, in bytes.
+    /// Returns the size of the HPACK table (HTTP/2), in bytes.
     #[inline]
     pub(super) fn table_memory(&self) -> usize {
         match self {
@@ -205,7 +207,7 @@ impl Protocol {
         }
     }
 
-    /// Returns the memory of waiting requests and responses, in bytes.
+    /// Returns the memory that pending requests and responses take, in bytes.
     pub(super) fn memory(&self) -> usize {
         match self {
             Protocol::H1(_) => 0,
@@ -214,7 +216,7 @@ impl Protocol {
         }
     }
 
-    /// Returns how many bytes were written since the last call.
+    /// Returns how many bytes we've written since the last call.
     pub(super) fn bytes_since_last(&mut self) -> StreamBytes {
         match self {
             Protocol::H1(_) | Protocol::HandledH1(_) => StreamBytes::default(),
@@ -222,7 +224,7 @@ impl Protocol {
         }
     }
 
-    /// Returns what is late first of all that the streams of HTTP/2 wait for.
+    /// For HTTP/2, returns the earliest deadline of all streams.
     pub(super) fn next_deadline(&mut self, now: Instant, timeouts: &Timeouts) -> Option<(Wait, Instant)> {
         match self {
             Protocol::H1(_) | Protocol::HandledH1(_) => None,
@@ -230,14 +232,15 @@ impl Protocol {
         }
     }
 
-    /// Sets when a client must have opened its windows further.
+    /// Sets a new deadline for the client to open its flow-control windows.
     pub(super) fn renew_window_deadline(&mut self, deadline: Instant) {
         if let Protocol::H2(http2) = self {
             http2.renew_window_deadline(deadline);
         }
     }
 
-    /// Returns when an idle connection ends: `renewed`, or over HTTP/2 earlier if there was no request meanwhile.
+    /// Returns when an idle connection should be closed. This is `renewed`, or an earlier time if the HTTP/2
+    /// client hasn't sent any requests in the meantime.
     pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
         match self {
             Protocol::H2(http2) => http2.idle_until(renewed),
@@ -245,15 +248,16 @@ impl Protocol {
         }
     }
 
-    /// Handles that nothing is received until the socket has room again: requests that are incomplete are not late for that.
+    /// Must be called when we stop receiving until the socket has room. Incomplete requests aren't late in that
+    /// case, because we aren't reading them.
     pub(super) fn pause(&mut self, now: Instant) {
         if let Protocol::H2(http2) = self {
             http2.pause(now);
         }
     }
 
-    /// Writes responses until `rest` holds no complete request or the output is full, and removes the processed
-    /// bytes from `rest`.
+    /// Responds to the complete requests in `rest` until the output is full. Removes the processed bytes from
+    /// `rest`.
     #[inline]
     pub(super) fn respond(
         &mut self,
@@ -275,7 +279,7 @@ impl Protocol {
         }
     }
 
-    /// Continues with the response that a handler makes. Continues with HTTP/1 when it is complete.
+    /// Continues with a response from a handler. Once it's complete, goes back to plain HTTP/1.
     #[cold]
     fn respond_by_handler(
         &mut self,
@@ -288,23 +292,23 @@ impl Protocol {
         if let Some(http) = handled.take_finished() {
             let is_closing = http.is_closing();
             *self = Protocol::H1(http);
-            // The caller sends the output, and continues.
+            // The caller will send the output and then call us again.
             return if is_closing { Progress::Closing } else { Progress::OutputFull };
         }
         progress
     }
 
-    /// Takes what a handler has made. The next call of [`Protocol::respond`] writes it.
+    /// Takes output from a handler. The next call of [`Protocol::respond`] will write it.
     pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
         match self {
-            // The connection has ended the request already.
+            // We've ended the request in the meantime.
             Protocol::H1(_) => {}
             Protocol::HandledH1(handled) => handled.deliver(delivered),
             Protocol::H2(http2) => http2.deliver(delivered),
         }
     }
 
-    /// Responds instead of the handlers that have run for `timeout`.
+    /// Gives up on handlers that have been running for `timeout`, and prepares an error response for each.
     pub(super) fn give_up_handlers(&mut self, now: Instant, timeout: Duration) {
         match self {
             Protocol::H1(_) => {}
@@ -313,7 +317,7 @@ impl Protocol {
         }
     }
 
-    /// Returns when the handler was called that runs longest.
+    /// Returns when the longest-running handler was called.
     pub(super) fn oldest_handler(&self) -> Option<Instant> {
         match self {
             Protocol::H1(_) => None,
@@ -322,12 +326,12 @@ impl Protocol {
         }
     }
 
-    /// Returns `true` if received bytes are kept until a handler has made a response.
+    /// Returns `true` if we're keeping received bytes until a handler responds.
     pub(super) fn is_handled_h1(&self) -> bool {
         matches!(self, Protocol::HandledH1(_))
     }
 
-    /// Continues with HTTP/2. Its connection preface is in `rest`.
+    /// Switches to HTTP/2, because the connection preface was found at the start of `rest`.
     #[cold]
     fn switch_to_h2(&mut self, rest: &mut &[u8], client: Client<'_>, cx: &mut WorkerContext) -> Progress {
         let mut http2 = Box::new(Http2::new());
@@ -336,10 +340,9 @@ impl Protocol {
         progress
     }
 
-    /// Writes the response to invalid data, and ends the connection. HTTP/2 has no response without a
-    /// request, so there it has no effect.
-    ///
-    /// The access log gets the request line in `input`, if there is one.
+    /// Writes the response to invalid data, and ends the connection. Does nothing for HTTP/2, where each
+    /// response needs a request.
+    /// If there's a request line in `input`, it will be logged.
     pub(super) fn refuse(
         &mut self,
         refusal: Refusal,
@@ -353,16 +356,16 @@ impl Protocol {
     }
 }
 
-/// Outcome of [`respond_h1`].
+/// Result of [`respond_h1`].
 enum H1Outcome {
     Progress(Progress),
-    /// The client begins with the connection preface of HTTP/2 (RFC 9113 §3.3).
+    /// The client has sent the HTTP/2 connection preface (RFC 9113 §3.3).
     IsHttp2,
-    /// A handler makes the response to the last request that was read.
+    /// A handler is working on the response to the last request we've read.
     Handled(Box<HandledH1>),
 }
 
-/// Implements [`Protocol::respond`] for HTTP/1.
+/// Like [`Protocol::respond`], for HTTP/1.
 #[inline]
 fn respond_h1(
     http: &mut h1::Connection,
@@ -371,6 +374,7 @@ fn respond_h1(
     cx: &mut WorkerContext,
 ) -> H1Outcome {
     let mut head = h1::Head::EMPTY;
+
     while cx.responder.output.has_room() {
         let (mut used, step) = http.next_request(rest, &mut head);
         match step {
@@ -380,14 +384,14 @@ fn respond_h1(
                     let is_last = used == rest.len();
                     if is_last && folder.is_pending(&head.common) && cx.release.content.answers_host(request)
                     {
-                        // Its page waits for a change of the folder. It is the last request so far, and is read again when the
-                        // worker is woken.
+                        // The page isn't ready until the folder changes. Since this is the last request so far,
+                        // we can leave it in `rest` and read it again when the worker is woken up.
                         return H1Outcome::Progress(Progress::Complete);
                     }
                     folder.notice_service_worker(request.target, head.common.field_lines);
                 }
 
-                // A route takes precedence over the site.
+                // Routes take precedence over the site.
                 let mut routed = Routed::Site;
                 if cx.routes.is_some() {
                     let content_bytes;
@@ -408,13 +412,14 @@ fn respond_h1(
                 return H1Outcome::Progress(Progress::Complete);
             }
             h1::Step::Refused(refusal) => {
+                // If the client speaks HTTP/2 with prior knowledge, its preface looks like an unknown version.
                 let may_be_h2 = refusal == Refusal::Version && cx.policy.has_http2 && !client.has_tls;
                 if may_be_h2 && !http.has_responded() && rest.starts_with(H2_PREFACE_LINE) {
                     return H1Outcome::IsHttp2;
                 }
                 refuse_h1(http, refusal, RequestLine::from_http1(&rest[used..]), client, cx);
             }
-            // The response was sent before.
+            // The response has already been sent.
             h1::Step::End => {}
         }
 
@@ -441,7 +446,8 @@ fn answer_h1(http: &mut h1::Connection, head: &h1::Head<'_>, client: Client<'_>,
     release.content.answer(incoming, scratch, output, observer);
 }
 
-/// The first line of the connection preface (RFC 9113 §3.4), which no version of HTTP/1 accepts as a request line.
+/// First line of the connection preface (RFC 9113 §3.4). It isn't a valid request line in any version of
+/// HTTP/1.
 const H2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 #[cold]

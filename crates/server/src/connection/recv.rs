@@ -2,24 +2,24 @@
 
 use cannery_eventloop::Readiness;
 
-/// Bytes that one call receives at most.
+/// Maximum number of bytes that we receive per call.
 pub(super) const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// The rest of a loop iteration's budget.
+/// Whatever is left of an iteration's budget.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IterationBudget {
-    /// Bytes that the current connection may still receive and send.
+    /// How many bytes the current connection may still receive and send.
     pub(super) bytes: u64,
-    /// TLS handshakes of which the worker may still run the expensive step.
+    /// How many TLS handshakes the worker may still run the expensive step of.
     pub(crate) handshakes: u32,
 }
 
-/// How far a connection reads.
+/// How far to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadUntil {
-    /// Until the socket has no data for now. An event announces further data.
+    /// Until the socket is empty. There will be an event when more data arrives.
     Blocked,
-    /// Up to the end of the stream, which no further event announces.
+    /// Up to the end of the stream. There won't be another event for that.
     Eof,
 }
 
@@ -30,27 +30,27 @@ impl From<Readiness> for ReadUntil {
     }
 }
 
-/// The outcome of receiving.
+/// Result of receiving.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RecvOutcome {
-    /// Plaintext has arrived.
+    /// There is some plaintext.
     Data {
-        /// Length of the data, at the front of [`Transport::take_received`]. With TLS it can be 0.
+        /// Length of the data at the start of [`Transport::take_received`]. May be 0 with TLS.
         ///
         /// [`Transport::take_received`]: super::transport::Transport::take_received
         len: usize,
-        /// `true` if the socket is empty, so that an event announces further data.
+        /// `true` if the socket is empty, so there will be an event when more data arrives.
         is_drained: bool,
     },
-    /// There is no data yet. An event announces it.
+    /// There isn't any data yet. There will be an event.
     Blocked,
     /// The handshake continues in a later iteration, without an event.
     HandshakeDeferred,
     /// The peer has closed its sending direction.
     Eof,
-    /// The data is not TLS, or violates the protocol. An alert is on its way, and no more data can be sent.
+    /// The data isn't TLS, or violates the protocol. We've sent an alert, and can't send any more data.
     TlsFailed {
-        /// Whether the data is a request of HTTP without TLS.
+        /// `true` if it's a plain HTTP request.
         is_plain_http: bool,
     },
 }

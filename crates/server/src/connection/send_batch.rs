@@ -1,27 +1,29 @@
-//! Batch of small responses of several connections, which are sent one after the other.
-//!
-//! Alternating between reading and sending makes the server's code and the kernel's evict each other from the processor's
-//! caches. Answering several connections first and then sending to all of them takes a few percent less time. The batch
-//! holds the bytes that were written for each response, and where in an archive its body is. It never sends.
+//! A batch of small responses to several connections.
+//! If a server alternates between reading and sending, its own code and the kernel's code keep evicting each
+//! other from the processor's caches. It takes a few percent less time to answer several connections first, and
+//! then send all of the responses.
+//! The batch only stores response bytes, and references to bodies in archives. It never sends anything itself.
 
 use std::ops::Range;
 
 use cannery_archive::Extent;
 use cannery_eventloop::Token;
 
-/// The most responses in a batch. A larger batch would save little, and delay the first response.
+/// Maximum number of responses in a batch. A larger batch wouldn't save much, and it would delay the first
+/// response.
 const RESPONSES_MAX: usize = 32;
 
-/// Inline bytes of one batched response, which are copied into the batch: a head, and a small body.
+/// Maximum number of inline bytes per response. These are copied into the batch. Usually, they are a head and a
+/// small body.
 const INLINE_BYTES_MAX: usize = 12 * 1024;
 
-/// Inline bytes of all responses in a batch.
+/// Maximum number of inline bytes in a batch.
 const BATCH_BYTES_MAX: usize = 128 * 1024;
 
-/// The body of a response: a range of an archive.
+/// A response body: a range of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Body {
-    /// The number of the archive.
+    /// Number of the archive.
     pub(super) archive: u16,
     pub(super) extent: Extent,
 }
@@ -30,18 +32,18 @@ pub(crate) struct Body {
 #[derive(Debug)]
 pub(crate) struct SendBatch {
     bytes: Vec<u8>,
-    /// The connection of each response, and where its inline bytes end.
+    /// For each response, its connection and the end of its inline bytes.
     ends: Vec<(Token, usize)>,
-    /// Responses that were taken out.
+    /// How many responses have been taken out.
     taken: usize,
-    /// Bodies that follow the inline bytes, each with the index of its response. They are stored apart, because most
-    /// responses have none.
+    /// Bodies, each with the index of the response it belongs to. Stored separately, because most responses
+    /// don't have one.
     bodies: Vec<(usize, Body)>,
     bodies_taken: usize,
 }
 
 impl SendBatch {
-    /// Returns an empty batch with memory for the largest one.
+    /// Creates an empty batch with enough capacity for the largest one.
     pub(super) fn new() -> SendBatch {
         SendBatch {
             bytes: Vec::with_capacity(BATCH_BYTES_MAX),
@@ -52,31 +54,32 @@ impl SendBatch {
         }
     }
 
-    /// Returns `true` if a response with this many inline bytes is small enough for a batch.
+    /// Returns `true` if a response with this many inline bytes may be batched.
     #[inline]
     pub(super) fn fits(inline_bytes: usize) -> bool {
         (1..=INLINE_BYTES_MAX).contains(&inline_bytes)
     }
 
-    /// Adds the inline bytes of a response. Its body follows, if it has one, and then its connection.
+    /// Adds the inline bytes of a response. Callers should then add the body, if there is one, and finally the
+    /// connection.
     #[inline]
     pub(super) fn push(&mut self, inline: &[u8]) {
         self.bytes.extend_from_slice(inline);
     }
 
-    /// Adds the body of the response that was pushed last.
+    /// Adds a body to the response that was pushed last.
     #[inline]
     pub(super) fn push_body(&mut self, body: Body) {
         self.bodies.push((self.ends.len(), body));
     }
 
-    /// Completes the response that was pushed last with the token of its connection.
+    /// Completes the response that was pushed last.
     #[inline]
     pub(crate) fn complete(&mut self, token: Token) {
         self.ends.push((token, self.bytes.len()));
     }
 
-    /// Returns `true` if another response might not fit.
+    /// Returns `true` if there may not be room for another response.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.ends.len() >= RESPONSES_MAX || self.bytes.len() > BATCH_BYTES_MAX - INLINE_BYTES_MAX
@@ -87,8 +90,8 @@ impl SendBatch {
         self.ends.is_empty()
     }
 
-    /// Takes out the first response: the token of its connection, and the range of its inline bytes, which is valid
-    /// until the batch is empty.
+    /// Takes out the first response. Returns the connection's token and the range of the inline bytes, which is
+    /// valid until the batch is empty.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Token, Range<usize>)> {
         let Some(&(token, end)) = self.ends.get(self.taken) else {
@@ -104,7 +107,7 @@ impl SendBatch {
         Some((token, begin..end))
     }
 
-    /// Takes out the body of the response that was popped last, if it has one.
+    /// Takes out the body of the response that was popped last, if there is one.
     #[inline]
     pub(crate) fn pop_body(&mut self) -> Option<Body> {
         let &(response, body) = self.bodies.get(self.bodies_taken)?;
@@ -115,13 +118,12 @@ impl SendBatch {
         Some(body)
     }
 
-    /// Returns the inline bytes of a response.
     #[inline]
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
 
-    /// Drops a response that was pushed and not completed.
+    /// Drops a response that was pushed but not completed.
     #[cold]
     pub(super) fn drop_incomplete(&mut self) {
         self.bytes.truncate(self.ends.last().map_or(0, |&(_, end)| end));

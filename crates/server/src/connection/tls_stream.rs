@@ -1,7 +1,7 @@
-//! TLS of one connection: records on the socket's side, plaintext on the other.
-//!
-//! It has two buffers of its own: an incomplete record that was received, and records that the socket had no room for. While
-//! records wait, it neither encrypts nor receives, so both buffers are bounded.
+//! A TLS stream: records on the socket's side, plaintext on ours.
+//! It has two buffers of its own, one for an incomplete record that we've received, and one for records that
+//! didn't fit into the socket. It won't encrypt or receive any more while the latter is in use, so both are
+//! bounded.
 
 use std::io::{self, IoSlice};
 
@@ -16,10 +16,10 @@ use super::ack_tracker::AckTracker;
 use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 
-/// Buffers that all TLS streams of a worker use in turn. They take no memory until the first one needs them.
+/// Buffers that all TLS streams of a worker share. They don't take any memory until they are needed.
 #[derive(Default)]
 pub(super) struct TlsBuffers {
-    /// Records: an incomplete one from before, then newly received data.
+    /// Records: first an incomplete one from before, then newly received data.
     received: Vec<u8>,
     /// Plaintext of `received`.
     pub(super) plaintext: Vec<u8>,
@@ -27,29 +27,29 @@ pub(super) struct TlsBuffers {
     records: Vec<u8>,
 }
 
-/// TLS of one connection.
+/// TLS on one connection.
 pub(super) struct TlsStream {
     session: Session,
-    /// An incomplete record that was received, or more if the handshake was deferred.
+    /// Incomplete record. May contain more than that if the handshake was deferred.
     incomplete: Vec<u8>,
-    /// Whether `incomplete` can be processed as soon as the worker has budget for the handshake.
+    /// `true` if we can process `incomplete` as soon as there's budget for the handshake.
     is_handshake_deferred: bool,
-    /// Whether the peer has sent `close_notify`.
+    /// `true` if the peer has sent `close_notify`.
     has_peer_closed: bool,
-    /// Whether `close_notify` was sent or the session failed, so that no more data is encrypted.
+    /// `true` if we've sent `close_notify` or the session has failed. We mustn't encrypt any more data then.
     is_closed: bool,
-    /// Records that the socket had no room for.
+    /// Records that didn't fit into the socket.
     pending: Vec<u8>,
-    /// Bytes of `pending` that were sent.
+    /// How many bytes of `pending` have been sent.
     pending_sent: usize,
-    /// Plaintext bytes to encrypt at once: as many as the socket is likely to take.
+    /// How many plaintext bytes to encrypt at once. We try to guess how much the socket will take.
     chunk_bytes: usize,
-    /// Counts bytes of records.
+    /// Counts record bytes.
     acks: AckTracker,
 }
 
 impl TlsStream {
-    /// Returns the TLS of a connection that has `received` these bytes.
+    /// Starts TLS on a connection that has already `received` some data.
     pub(super) fn new(session: Session, received: &[u8]) -> TlsStream {
         TlsStream {
             session,
@@ -64,32 +64,30 @@ impl TlsStream {
         }
     }
 
-    /// Returns `true` once the handshake is complete.
     pub(super) fn is_established(&self) -> bool {
         !self.session.is_handshaking()
     }
 
-    /// Returns `true` if the handshake can continue without further data.
+    /// Returns `true` if the handshake can continue without more data.
     pub(super) fn is_handshake_deferred(&self) -> bool {
         self.is_handshake_deferred
     }
 
-    /// Returns the kind of the handshake.
     pub(super) fn handshake_kind(&self) -> HandshakeKind {
         self.session.handshake_kind()
     }
 
-    /// Returns the negotiated version of TLS once the handshake is complete.
+    /// Returns the negotiated TLS version once the handshake is complete.
     pub(super) fn version(&self) -> Option<cannery_secure::Version> {
         self.session.version()
     }
 
-    /// Returns the protocol that ALPN has negotiated (RFC 7301).
+    /// Returns the protocol negotiated by ALPN (RFC 7301).
     pub(super) fn protocol(&self) -> Option<Protocol> {
         self.session.protocol()
     }
 
-    /// Resets the size of records to that of a new connection.
+    /// Goes back to small records, as for a new connection.
     pub(super) fn reset_record_size(&mut self) {
         self.session.reset_record_size();
     }
@@ -105,13 +103,13 @@ impl TlsStream {
         self.session.is_near_key_limit()
     }
 
-    /// Returns `true` if records wait for room in the socket.
+    /// Returns `true` if some records are waiting for room in the socket.
     pub(super) fn is_blocked(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Receives until the buffers have plaintext or the socket has no data for now.
-    // Not inlined: like the functions below, it would make the path of connections without TLS longer.
+    /// Receives until there is some plaintext, or the socket is empty.
+    // Not inlined, and neither are the functions below: this would slow down connections without TLS.
     #[inline(never)]
     pub(super) fn receive(
         &mut self,
@@ -124,7 +122,8 @@ impl TlsStream {
             return discard(socket, buffers, budget);
         }
         while !self.has_peer_closed {
-            // During the handshake, everything received may have to be kept: we read no more than one record.
+            // During the handshake, we may need to keep everything we've received. So don't read more than a
+            // record.
             let before = self.incomplete.len();
             let room = before + if self.is_established() { RECEIVE_BYTES } else { RECORD_BYTES_MAX };
             buffers.received.resize(buffers.received.len().max(room), 0);
@@ -150,7 +149,7 @@ impl TlsStream {
                 }
             };
 
-            // No event announces an end that has arrived as a record.
+            // If the end of the stream arrived as a record, there won't be an event for it.
             let is_announced = until == ReadUntil::Blocked && !self.has_peer_closed;
             let is_drained = len < room && !was_deferred && is_announced;
             if !buffers.plaintext.is_empty() {
@@ -169,8 +168,8 @@ impl TlsStream {
         Ok(RecvOutcome::Eof)
     }
 
-    /// Decrypts the first `len` bytes of the receive buffer, keeps an incomplete record, and sends handshake
-    /// messages or an alert of the session.
+    /// Decrypts the first `len` bytes of the receive buffer. Keeps an incomplete record, and sends whatever the
+    /// session wants to send, such as handshake messages or alerts.
     fn decrypt(
         &mut self,
         socket: &impl Socket,
@@ -183,23 +182,25 @@ impl TlsStream {
         let TlsBuffers { received, plaintext, records } = buffers;
         let permit = if budget.handshakes > 0 { HandshakePermit::Granted } else { HandshakePermit::Withheld };
         let outcome = self.session.open(&mut received[..len], plaintext, records, permit);
+
         if let Ok(opened) = &outcome {
             let has_taken_step = opened.handshake_step == HandshakeStep::Taken;
             budget.handshakes = budget.handshakes.saturating_sub(u32::from(has_taken_step));
             self.has_peer_closed = opened.peer_has_closed;
             self.is_handshake_deferred = opened.handshake_step == HandshakeStep::Deferred;
-            // The copy of an empty slice takes no memory, so an idle connection has no buffer.
+            // Copying an empty slice doesn't allocate, so idle connections don't have a buffer.
             self.incomplete = received[opened.consumed..len].to_vec();
         } else {
             self.incomplete = Vec::new();
             self.is_closed = true;
         }
+
         self.send_records(socket, records)?;
         Ok(outcome)
     }
 
-    /// Encrypts and sends as much of several slices as the socket has room for, plus at most one chunk. Returns the number
-    /// of plaintext bytes, which is 0 while records wait.
+    /// Encrypts and sends as much as the socket has room for, plus one chunk at most. Returns the number of
+    /// plaintext bytes, which is 0 if some records are already waiting.
     #[inline(never)]
     pub(super) fn send_vectored(
         &mut self,
@@ -218,7 +219,8 @@ impl TlsStream {
 
             buffers.records.clear();
             if let Err(failure) = self.session.seal(&chunk[..count], &mut buffers.records) {
-                // We send `close_notify` too: a truncated response must not look like a lost connection.
+                // Send `close_notify` anyway. Otherwise, the client couldn't tell a truncated response from a
+                // lost connection.
                 self.is_closed = true;
                 self.session.close(&mut buffers.records);
                 self.send_records(socket, &buffers.records)?;
@@ -228,13 +230,14 @@ impl TlsStream {
             taken += bytes;
 
             is_blocked = self.is_blocked();
+            // Encrypt less if the socket is full, because records that have to wait take memory.
             self.chunk_bytes =
                 if is_blocked { SEALED_BYTES_MIN } else { (self.chunk_bytes * 2).min(SEALED_BYTES_MAX) };
         }
         Ok(taken)
     }
 
-    /// Sends records that wait.
+    /// Sends records that are waiting.
     #[inline(never)]
     pub(super) fn flush(&mut self, socket: &impl Socket) -> io::Result<Flow> {
         while self.is_blocked() {
@@ -264,12 +267,12 @@ impl TlsStream {
         self.flush(socket)
     }
 
-    /// See [`AckTracker::acked_since_last`]. Counts bytes of records.
+    /// See [`AckTracker::acked_since_last`]. This counts record bytes.
     pub(super) fn acked_since_last(&mut self, unacked: u64) -> Option<u64> {
         self.acks.acked_since_last(unacked)
     }
 
-    /// Sends records after those that wait, and buffers those that the socket has no room for.
+    /// Sends records, after those that are already waiting. Keeps any that don't fit into the socket.
     fn send_records(&mut self, socket: &impl Socket, records: &[u8]) -> io::Result<()> {
         let sent = if self.is_blocked() || records.is_empty() { 0 } else { socket.send(records)? };
         self.acks.add_sent(sent as u64);
@@ -284,7 +287,7 @@ impl std::fmt::Debug for TlsStream {
     }
 }
 
-/// Receives data and drops it.
+/// Receives some data and discards it.
 fn discard(
     socket: &impl Socket,
     buffers: &mut TlsBuffers,
@@ -302,8 +305,8 @@ fn discard(
     })
 }
 
-/// Fills `chunk` with the first `bytes_max` bytes of `slices` after their first `skip` bytes. Returns the number of slices
-/// and of bytes in the chunk.
+/// Fills `chunk` with up to `bytes_max` bytes of `slices`, after skipping the first `skip` bytes. Returns the
+/// number of slices and bytes in the chunk.
 fn cut_chunk<'a>(
     slices: &'a [IoSlice<'_>],
     mut skip: usize,

@@ -1,4 +1,4 @@
-//! Sends and receives plaintext on a socket, through TLS if the connection has it.
+//! Sends and receives plaintext. Uses TLS if the connection does.
 
 use std::io::{self, IoSlice};
 
@@ -10,11 +10,11 @@ use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 use super::tls_stream::{TlsBuffers, TlsStream};
 
-/// Buffers that the transports of a worker use in turn, so that an idle connection has none of its own.
+/// Buffers that are lent to one transport at a time, so idle connections don't need their own.
 pub(super) struct Buffers {
     /// Data received without TLS.
     received: Vec<u8>,
-    /// Sends large bodies zero-copy.
+    /// For zero-copy sends of large bodies.
     pipe: SplicePipe,
     tls: TlsBuffers,
 }
@@ -24,7 +24,7 @@ impl Buffers {
         Buffers { received: vec![0; RECEIVE_BYTES], pipe: SplicePipe::new(), tls: TlsBuffers::default() }
     }
 
-    /// Puts a buffer back from which [`Transport::take_received`] took it.
+    /// Puts back a buffer that was taken with [`Transport::take_received`].
     #[inline]
     pub(super) fn restore(&mut self, buffer: ReceivedBuffer) {
         *self.plaintext(buffer.is_decrypted) = buffer.bytes;
@@ -36,34 +36,35 @@ impl Buffers {
     }
 }
 
-/// The buffer with the data that was received last.
+/// A buffer with the data that was received last.
 pub(super) struct ReceivedBuffer {
     pub(super) bytes: Vec<u8>,
-    /// Whether the bytes went through TLS. The connection may have started TLS by the time the buffer is put back.
+    /// `true` if the bytes were encrypted. We need to remember this, because the connection may have started
+    /// TLS by the time the buffer is put back.
     is_decrypted: bool,
 }
 
-/// A socket, and its TLS if there is any.
+/// A socket, plus TLS if there is any.
 #[derive(Debug)]
 pub(super) struct Transport<S> {
     socket: S,
     tls: Option<Box<TlsStream>>,
-    /// Counts bytes that are sent without TLS.
+    /// Counts bytes sent without TLS.
     acks: AckTracker,
 }
 
 impl<S: Socket> Transport<S> {
-    /// Returns a transport without TLS.
+    /// Creates a transport without TLS.
     pub(super) fn new(socket: S) -> Transport<S> {
         Transport { socket, tls: None, acks: AckTracker::default() }
     }
 
-    /// Starts TLS. `received` is the data that has already arrived for it.
+    /// Starts TLS. `received` is TLS data that has already arrived.
     pub(super) fn start_tls(&mut self, session: Session, received: &[u8]) {
         self.tls = Some(Box::new(TlsStream::new(session, received)));
     }
 
-    /// Continues without TLS, with a peer that doesn't speak it.
+    /// Goes on without TLS, because the peer doesn't speak it.
     pub(super) fn drop_tls(&mut self) {
         self.tls = None;
     }
@@ -77,20 +78,20 @@ impl<S: Socket> Transport<S> {
         self.tls.as_deref()
     }
 
-    /// Returns the negotiated version of TLS.
+    /// Returns the negotiated TLS version.
     #[inline]
     pub(super) fn tls_version(&self) -> Option<cannery_secure::Version> {
         self.tls.as_ref().and_then(|tls| tls.version())
     }
 
-    /// Resets the size of TLS records to that of a new connection.
+    /// Goes back to small TLS records.
     pub(super) fn reset_record_size(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.reset_record_size();
         }
     }
 
-    /// Receives data that has arrived.
+    /// Receives whatever has arrived.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -104,7 +105,7 @@ impl<S: Socket> Transport<S> {
         Ok(match self.socket.receive(&mut buffers.received)? {
             Received::Bytes(len) => {
                 budget.bytes = budget.bytes.saturating_sub(len as u64);
-                // A short read empties the socket, and the next data causes an event.
+                // After a short read, the socket is empty. There will be an event when more data arrives.
                 let is_drained = len < buffers.received.len() && until == ReadUntil::Blocked;
                 RecvOutcome::Data { len, is_drained }
             }
@@ -113,7 +114,8 @@ impl<S: Socket> Transport<S> {
         })
     }
 
-    /// Takes the buffer with the data that was received last. [`Buffers::restore`] puts it back.
+    /// Takes the buffer with the data that was received last. Callers should put it back with
+    /// [`Buffers::restore`].
     #[inline]
     pub(super) fn take_received(&self, buffers: &mut Buffers) -> ReceivedBuffer {
         let is_decrypted = self.tls.is_some();
@@ -128,18 +130,19 @@ impl<S: Socket> Transport<S> {
         Writer { socket: &self.socket, pipe, acks: &mut self.acks, tls }
     }
 
-    /// Returns `true` if TLS records wait for room in the socket. Until they are sent, a writer takes no data.
+    /// Returns `true` if TLS records are waiting for room in the socket. Writers won't take any data until
+    /// these are sent.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_blocked())
     }
 
-    /// Sends TLS records that wait.
+    /// Sends TLS records that are waiting.
     pub(super) fn flush(&mut self) -> io::Result<Flow> {
         self.tls.as_mut().map_or(Ok(Flow::Done), |tls| tls.flush(&self.socket))
     }
 
-    /// Closes the sending direction, after the TLS alert `close_notify`.
+    /// Shuts down the sending direction. With TLS, sends `close_notify` first.
     pub(super) fn end_sending(&mut self, buffers: &mut Buffers) -> io::Result<Flow> {
         let flow = self.send_close_notify(buffers)?;
         if flow == Flow::Done {
@@ -148,13 +151,13 @@ impl<S: Socket> Transport<S> {
         Ok(flow)
     }
 
-    /// Sends the TLS alert `close_notify` if the connection has TLS.
+    /// Sends the `close_notify` alert, if there is TLS.
     pub(super) fn send_close_notify(&mut self, buffers: &mut Buffers) -> io::Result<Flow> {
         let Some(tls) = &mut self.tls else { return Ok(Flow::Done) };
         tls.close(&self.socket, &mut buffers.tls)
     }
 
-    /// Sends bytes on a connection without TLS. Returns how many the socket has taken.
+    /// Sends bytes on a connection without TLS. Returns how many bytes the socket took.
     #[inline]
     pub(super) fn send_plain(&mut self, bytes: &[u8]) -> io::Result<usize> {
         debug_assert!(self.tls.is_none(), "these bytes are not encrypted");
@@ -163,8 +166,8 @@ impl<S: Socket> Transport<S> {
         Ok(sent)
     }
 
-    /// Returns how many bytes the peer has acknowledged since the last call, or `None` if that is unknown until the next
-    /// call.
+    /// Returns how many bytes the peer has acknowledged since the last call. Returns `None` if we won't know
+    /// before the next call.
     pub(super) fn acked_since_last(&mut self) -> io::Result<Option<u64>> {
         let unacked = self.socket.unacknowledged_bytes()?;
         Ok(match &mut self.tls {
@@ -173,17 +176,18 @@ impl<S: Socket> Transport<S> {
         })
     }
 
-    /// Makes the kernel end the connection with a reset, which drops everything that the peer hasn't acknowledged.
+    /// Makes the kernel reset the connection on close. Anything that the peer hasn't acknowledged will be
+    /// dropped.
     pub(super) fn abandon(&self) -> io::Result<()> {
         self.socket.reset_on_close()
     }
 }
 
-/// Sends plaintext. Each call returns how many bytes were taken, which is limited by the room in the socket.
+/// Sends plaintext. Each method returns how many bytes were taken, which may be fewer if the socket is full.
 pub(super) struct Writer<'a, S> {
     socket: &'a S,
     pipe: &'a SplicePipe,
-    /// Counts bytes that are sent without TLS.
+    /// Counts bytes sent without TLS.
     acks: &'a mut AckTracker,
     tls: Option<(&'a mut TlsStream, &'a mut TlsBuffers)>,
 }
@@ -206,14 +210,15 @@ impl<S: Socket> Writer<'_, S> {
         }
     }
 
-    /// Returns `true` if [`Writer::send_zero_copy`] is available. With TLS it isn't, because encrypting copies.
+    /// Returns `true` if [`Writer::send_zero_copy`] is available. It isn't with TLS, because encryption copies
+    /// anyway.
     #[inline]
     pub(super) fn has_zero_copy(&self) -> bool {
         self.tls.is_none() && self.pipe.is_available()
     }
 
-    /// Sends several slices and then `pages`, of which the kernel keeps references instead of copies. Their bytes must
-    /// never change.
+    /// Sends several slices, followed by `pages`. The kernel doesn't copy the latter but keeps references, so
+    /// these bytes must never change.
     pub(super) fn send_zero_copy(&mut self, slices: &[IoSlice<'_>], pages: &[u8]) -> io::Result<usize> {
         self.count(self.socket.send_zero_copy(slices, pages, self.pipe))
     }

@@ -1,4 +1,4 @@
-//! New connections of a worker: from its listeners, and from overloaded workers.
+//! Accepts connections: from listeners, and from workers that pass on some of theirs.
 
 use std::io;
 
@@ -8,21 +8,22 @@ use super::Worker;
 use crate::config::ListenerKind;
 use crate::connection::Connection;
 
-/// Connections that one loop iteration accepts from a listener. Thousands may wait, and open connections must not wait for
-/// all of them.
+/// Maximum number of connections accepted from a listener in one iteration. Thousands may be waiting, but open
+/// connections shouldn't have to wait for all of them.
 pub(crate) const ACCEPTED_MAX: usize = 128;
 
-/// Whether clients wait to be accepted, and why.
+/// Tells if clients are waiting to be accepted, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Backlog {
-    /// None wait.
+    /// None are waiting.
     Empty,
-    /// They wait for a connection to close: the limit of connections or of their memory is reached.
+    /// They are waiting for a connection to close, because we've reached the limit of connections or memory.
     Full,
-    /// They wait for the next iteration, which doesn't wait for events: [`ACCEPTED_MAX`] is reached.
+    /// They are waiting for the next iteration, because we've accepted [`ACCEPTED_MAX`] in this one. The next
+    /// iteration won't block.
     Limit,
-    /// They wait for the next tick: the kernel had no descriptor or no memory. To try again in each iteration would
-    /// spin.
+    /// They are waiting for the next tick, because the kernel was out of descriptors or memory. If we tried
+    /// again in each iteration, we would spin.
     Kernel,
 }
 
@@ -35,16 +36,17 @@ impl<L: EventLoop> Worker<L> {
                 self.backlog = Backlog::Full;
                 return;
             }
+
             match self.events.accept(listener) {
                 Ok(Some(accepted)) => {
                     let kind = *kind;
-                    // Workers may number their listeners differently, so the tag is the kind.
+                    // Workers may number their listeners differently, so tag the connection with its kind.
                     if let Some(accepted) = self.events.transfer(accepted, kind.tag()) {
                         self.begin(accepted, kind);
                     }
                 }
                 Ok(None) => return,
-                // The client has given up. Another one may wait.
+                // The client has given up, but there may be others.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
@@ -56,7 +58,7 @@ impl<L: EventLoop> Worker<L> {
         self.backlog = Backlog::Limit;
     }
 
-    /// Begins the connections that other workers have passed to this one.
+    /// Takes over connections that other workers have passed to us.
     pub(super) fn accept_handed_over(&mut self) {
         while let Some((tag, accepted)) = self.events.next_transferred() {
             self.begin(accepted, ListenerKind::from_tag(tag));
@@ -67,11 +69,13 @@ impl<L: EventLoop> Worker<L> {
         let connection = Connection::new(accepted, kind, &self.cx);
         let memory = connection.memory();
         let events = &mut self.events;
-        // If the event loop can't watch it, the connection closes, and the client tries again.
+
+        // If the event loop can't watch the socket, we drop it, and the client may try again.
         let begun = self.connections.insert(|token| {
             events.add_socket(connection.socket(), token)?;
             Ok::<_, io::Error>(connection)
         });
+
         if begun.is_ok() {
             self.cx.memory.change(0, memory);
             self.cx.observer.connection_accepted();
@@ -79,7 +83,7 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Accepts clients that wait.
+    /// Accepts clients that have been waiting.
     pub(super) fn accept_waiting(&mut self) {
         self.backlog = Backlog::Empty;
         for number in (0..).take(self.listeners.len()) {

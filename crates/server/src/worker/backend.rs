@@ -1,6 +1,7 @@
-//! Event loop of the workers, selected at startup.
+//! The worker's event loop, which is selected at startup.
 //!
-//! [`LoopTask`] monomorphizes a worker for the selected event loop, so that no call on the hot path is dynamic.
+//! We monomorphize workers for each event loop (see [`LoopTask`]), so there aren't any dynamic calls on the hot
+//! path.
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
@@ -20,8 +21,8 @@ use portable as platform;
 pub(crate) use platform::DefaultLoop;
 pub use platform::{Backend, BackendChoice};
 
-/// A task that runs on any event loop.
+/// A task that can run on any event loop.
 pub(crate) trait LoopTask {
-    /// Runs the task, or reports why there is no event loop.
+    /// Runs the task. `events` is an error if there's no event loop.
     fn run<L: EventLoop<Listener = Listener, Datagrams = UdpSocket>>(self, events: io::Result<L>);
 }

@@ -1,4 +1,4 @@
-//! Everything that a worker needs to start, and the flag that stops it.
+//! Settings and resources that a worker needs to start, and the flag that stops it.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::process::{DownProcesses, Handover};
 use crate::reload::Current;
 use crate::routes::WorkerRoutes;
 
-/// Stops workers. Each checks the flag after it was woken up.
+/// Tells workers to stop. They check it whenever they are woken up.
 #[derive(Debug, Default)]
 pub(crate) struct StopFlag(AtomicBool);
 
@@ -33,18 +33,18 @@ impl StopFlag {
     }
 }
 
-/// The progress of a shutdown, for the thread that waits for the workers.
+/// Progress of a shutdown. Sent to the thread that waits for the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopReport {
-    /// The workers are ordered to stop.
+    /// The workers have been ordered to stop.
     Ordered,
-    /// A worker has stopped accepting, and has this many connections.
+    /// A worker has stopped accepting, and still has this many connections.
     Draining { connections: usize },
-    /// A worker has ended.
+    /// A worker has exited.
     Ended,
 }
 
-/// Reports the progress of one worker. Its end is reported when this is dropped, also by a panic.
+/// Reports the progress of one worker. The end is reported on drop, so this also works if the worker panics.
 #[derive(Debug)]
 pub(crate) struct StopReporter(Sender<StopReport>);
 
@@ -53,9 +53,9 @@ impl StopReporter {
         StopReporter(reports)
     }
 
-    /// Reports the number of connections that are open when the worker stops.
+    /// Reports how many connections are open when the worker stops accepting.
     pub(super) fn draining(&self, connections: usize) {
-        // The receiver may have been dropped, as in tests.
+        // The receiver may have been dropped. Tests do that.
         let _ = self.0.send(StopReport::Draining { connections });
     }
 }
@@ -67,30 +67,29 @@ impl Drop for StopReporter {
     }
 }
 
-/// Everything that a worker needs to start.
+/// Settings and resources that a worker needs to start.
 pub(crate) struct Plan<L = Listener, D = UdpSocket> {
     pub(super) policy: Policy,
     pub(super) listeners: Vec<(ListenerKind, L)>,
     pub(super) http3: Option<Http3Plan<D>>,
-    /// The order to leave the UDP sockets to a program that takes over.
+    /// Tells the worker when to leave the UDP sockets to a process that takes over.
     pub(super) handover: Handover,
     pub(super) current: Arc<Current>,
     pub(super) fields: AddedFields,
     pub(super) drain: Duration,
     pub(super) stop: Arc<StopFlag>,
     pub(super) connections_max: usize,
-    /// Whether the worker's thread gets a descriptor table of its own, with only the descriptors that it needs.
+    /// `true` if the worker's thread may get its own descriptor table, which only contains the descriptors it
+    /// needs.
     pub(super) owns_descriptors: bool,
     pub(super) observer: Observer,
     pub(super) balancer: Option<Balancer>,
     pub(super) stop_reporter: Option<StopReporter>,
-    /// Receives notices to the operator.
+    /// Sends notices to the operator.
     pub(super) notices: Option<Sender<Notice>>,
-    /// The routes of the server, if it has any.
     pub(super) routes: Option<WorkerRoutes>,
-    /// Listeners of other processes.
+    /// Listeners of other processes, to be served while those are down.
     pub(super) standby: Vec<Standby<L>>,
-    /// Which of the other processes are down.
     pub(super) down_processes: DownProcesses,
 }
 
@@ -131,7 +130,7 @@ impl<L, D> Plan<L, D> {
             drain: config.drain,
             stop,
             connections_max: connections_max.div_ceil(config.threads.get()),
-            // A profiler interrupts the worker, and writes to a descriptor of the process.
+            // If there's a profiler, it interrupts the worker and writes to a descriptor of the process.
             owns_descriptors: config.profiler_file.is_none(),
             observer,
             balancer: None,
@@ -143,73 +142,73 @@ impl<L, D> Plan<L, D> {
         }
     }
 
-    /// Balances connections with other workers.
+    /// Balances connections with the other workers.
     pub(crate) fn with_balancer(self, balancer: Balancer) -> Plan<L, D> {
         Plan { balancer: Some(balancer), ..self }
     }
 
-    /// Lets handlers answer requests. They may need descriptors of the process.
+    /// Lets handlers respond to requests. Handlers may need any descriptor of the process, so the worker has to
+    /// use the shared table.
     pub(crate) fn with_routes(self, routes: Option<WorkerRoutes>) -> Plan<L, D> {
         let owns_descriptors = self.owns_descriptors && routes.is_none();
         Plan { routes, owns_descriptors, ..self }
     }
 
-    /// Serves the listeners of other processes while these are down.
+    /// Serves the listeners of other processes while those are down.
     pub(crate) fn with_standby(self, standby: Vec<Standby<L>>, down_processes: DownProcesses) -> Plan<L, D> {
         Plan { standby, down_processes, ..self }
     }
 
-    /// Redirects requests without TLS to this port of `https`.
+    /// Redirects requests without TLS to `https` on this port.
     pub(crate) fn with_https_port(self, https_port: Option<u16>) -> Plan<L, D> {
         Plan { policy: Policy { https_port, ..self.policy }, ..self }
     }
 
-    /// Reports when the worker stops.
+    /// Reports the progress of a shutdown to `stop_reporter`.
     pub(crate) fn with_stop_reporter(self, stop_reporter: StopReporter) -> Plan<L, D> {
         Plan { stop_reporter: Some(stop_reporter), ..self }
     }
 
-    /// Sends notices to the operator.
+    /// Sends notices to the operator through `notices`.
     pub(crate) fn with_notices(self, notices: Sender<Notice>) -> Plan<L, D> {
         Plan { notices: Some(notices), ..self }
     }
 
-    /// Serves HTTP/3, unless the worker has no socket for it, and refers clients to it by `alt_svc`.
+    /// Serves HTTP/3, unless the worker doesn't have a socket for it. `alt_svc` tells clients where to find it.
     pub(crate) fn with_http3(self, http3: Http3Plan<D>, alt_svc: String) -> Plan<L, D> {
         let fields = AddedFields { alt_svc: Some(alt_svc), ..self.fields };
         let http3 = Some(http3).filter(|http3| !http3.sockets.is_empty());
         Plan { http3, fields, ..self }
     }
 
-    /// Leaves the UDP sockets to another program when this is ordered.
+    /// Leaves the UDP sockets to another process on request.
     pub(crate) fn with_handover(self, handover: Handover) -> Plan<L, D> {
         Plan { handover, ..self }
     }
 
-    /// Makes TLS sessions from this context.
+    /// Uses this context for TLS sessions.
     pub(crate) fn with_tls(self, tls: Option<Context>) -> Plan<L, D> {
         Plan { policy: Policy { tls, ..self.policy }, ..self }
     }
 
-    /// Limits the memory that all connections together may take, in bytes.
+    /// Limits the memory of all connections together, in bytes.
     pub(crate) fn with_memory_bytes_max(self, memory_bytes_max: u64) -> Plan<L, D> {
         Plan { policy: Policy { memory_bytes_max, ..self.policy }, ..self }
     }
 
-    /// Limits the bytes that a connection may receive and send in one loop iteration.
+    /// Limits how many bytes a connection may receive and send per iteration.
     #[cfg(test)]
     pub(crate) fn with_iteration_bytes_max(self, iteration_bytes_max: u64) -> Plan<L, D> {
         Plan { policy: Policy { iteration_bytes_max, ..self.policy }, ..self }
     }
 
-    /// Reports to this observer.
     #[cfg(test)]
     pub(crate) fn with_observer(self, observer: Observer) -> Plan<L, D> {
         Plan { observer, ..self }
     }
 
-    /// Serves the admin pages. Operators connect without a proxy in between. A worker that collects statistics of other
-    /// processes needs their sockets, which are in the process's descriptor table.
+    /// Prepares the worker for the admin pages. Operators don't connect through a proxy. If the worker collects
+    /// statistics from other processes, it needs their sockets, which are in the shared descriptor table.
     pub(crate) fn for_admin(self, collects_stats: bool) -> Plan<L, D> {
         let policy = Policy { expects_proxy_header: false, ..self.policy };
         Plan { policy, owns_descriptors: self.owns_descriptors && !collects_stats, ..self }

@@ -1,6 +1,5 @@
-//! Load shedding: closes connections if all of them together keep too much memory.
-//!
-//! A connection keeps much memory if its client pipelines requests and doesn't read, or reads too slowly.
+//! Load shedding: closes connections if all of them together take too much memory.
+//! This can happen if clients send many pipelined requests without reading the responses, or read too slowly.
 
 use std::time::{Duration, Instant};
 
@@ -13,24 +12,24 @@ use crate::http3::Http3;
 use crate::notice::Notice;
 use crate::observe::CloseReason;
 
-/// The least time between two notices of a worker about closed connections.
+/// Minimum time between two notices about closed connections.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Size classes of connections: one for each power of two.
+/// Number of size classes. There's one for each power of two, and one for zero.
 const CLASSES: usize = 33;
 
-/// Returns the size class of a connection that keeps `bytes`.
+/// Returns the size class of a connection that takes `bytes`.
 fn class(bytes: u32) -> usize {
     (u32::BITS - bytes.leading_zeros()) as usize
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// Returns `true` if one more connection may be accepted.
+    /// Returns `true` if there's room for another connection.
     pub(super) fn has_place(&self) -> bool {
         self.open_connections() < self.connections_max && !self.cx.memory.is_tight()
     }
 
-    /// Closes connections if they keep more memory than they may.
+    /// Closes connections if they take more memory than they may.
     #[inline]
     pub(super) fn check_memory(&mut self) {
         if self.cx.memory.is_over() {
@@ -38,7 +37,7 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Makes room for clients that wait to be accepted, and returns free memory to the system.
+    /// Makes room for waiting clients, and returns free memory to the system.
     pub(super) fn tick_memory(&mut self) {
         if self.backlog == Backlog::Full && self.cx.memory.is_tight() {
             self.shed();
@@ -48,10 +47,13 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Closes connections of all protocols until there is room, starting with those that keep most. It doesn't allocate.
+    /// Closes connections until there's room, starting with the largest. This includes HTTP/3 connections. It
+    /// doesn't allocate any memory itself.
     #[cold]
     fn shed(&mut self) {
         self.send_batch();
+
+        // Sum up the memory for each size class. We can't sort the connections, because that would take memory.
         let mut class_bytes = [0; CLASSES];
         for (_, connection) in self.connections.iter() {
             let bytes = connection.memory_with_received();
@@ -61,13 +63,14 @@ impl<L: EventLoop> Worker<L> {
             class_bytes[class(bytes)] += u64::from(bytes);
         }
 
-        // The largest classes must close, down to this one.
+        // Find the smallest class that we have to close connections of. All larger ones must go as well.
         let excess = self.cx.memory.excess();
         let mut sum = 0;
         let lowest = (0..CLASSES).rev().find(|class| {
             sum += class_bytes[*class];
             sum >= excess
         });
+
         let mut closed = 0;
         for class_now in (lowest.unwrap_or(0)..CLASSES).rev() {
             let mut slot = 0;
@@ -88,24 +91,25 @@ impl<L: EventLoop> Worker<L> {
                 closed += http3.shed(|bytes| class(bytes) == class_now, &mut self.cx);
             }
         }
+
         let notice = self.shed_log.count(closed, self.cx.memory.bytes_max(), self.cx.clock.now);
         if let Some((notice, notices)) = notice.zip(self.notices.as_ref()) {
-            // The thread that receives notices may have stopped.
+            // We can ignore an error here: the receiving thread may have stopped already.
             let _ = notices.send(notice);
         }
     }
 }
 
-/// Counts the connections that were closed, and tells the operator from time to time.
+/// Counts closed connections, and notifies the operator from time to time.
 #[derive(Debug, Default)]
 pub(super) struct ShedLog {
-    /// Connections since the last notice.
+    /// Connections closed since the last notice.
     connections: usize,
     last_notice: Option<Instant>,
 }
 
 impl ShedLog {
-    /// Counts connections that were closed now. Returns a notice, unless the last one was a short time ago.
+    /// Counts closed connections. Returns a notice, unless the last one was only a short time ago.
     fn count(&mut self, connections: usize, limit_bytes: u64, now: Instant) -> Option<Notice> {
         self.connections += connections;
         let is_recent =

@@ -1,4 +1,4 @@
-//! Connections of a worker by token, in reusable slots.
+//! Stores the worker's connections in reusable slots, and finds them by token.
 
 use cannery_eventloop::Token;
 
@@ -6,14 +6,14 @@ use cannery_eventloop::Token;
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<Slot<T>>,
-    /// The first slot of the free list.
+    /// Head of the free list.
     first_free: Option<u32>,
     len: usize,
 }
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// Counts the values that the slot has had. Events of an earlier value have another generation.
+    /// Incremented for each value. Events for an earlier value have a different generation, so we can tell.
     generation: u32,
     state: State<T>,
 }
@@ -33,23 +33,26 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// Puts the value that `make` returns into a free slot. `make` receives its token.
+    /// Inserts the value that `make` returns for its token.
     pub(super) fn insert<E>(&mut self, make: impl FnOnce(Token) -> Result<T, E>) -> Result<Token, E> {
         let slot = self.first_free.unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, state: State::Free { next: None } });
             u32::try_from(self.slots.len() - 1).expect("fewer connections than descriptors")
         });
+
         let entry = &mut self.slots[slot as usize];
         let State::Free { next } = entry.state else { unreachable!("the list holds free slots only") };
         self.first_free = Some(slot);
         let token = Token { slot, generation: entry.generation };
+
+        // If `make` fails, the slot stays in the free list.
         entry.state = State::Occupied(make(token)?);
         self.first_free = next;
         self.len += 1;
         Ok(token)
     }
 
-    /// Returns the value of a token, or `None` if it was removed.
+    /// Returns the value for a token, or `None` if it was removed.
     #[inline]
     pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
         match self.slots.get_mut(token.slot as usize)? {
@@ -60,7 +63,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes the value of a token, unless it was removed before.
+    /// Removes the value for a token. Does nothing if it was removed before.
     pub(super) fn remove(&mut self, token: Token) {
         if self.get_mut(token).is_some() {
             let entry = &mut self.slots[token.slot as usize];
@@ -79,7 +82,7 @@ impl<T> Slab<T> {
         })
     }
 
-    /// Returns the token of the first value, from `slot` on, for which `is_wanted` returns `true`.
+    /// Returns the token of the first value that is wanted, starting at `slot`.
     pub(super) fn find_from(&self, slot: u32, is_wanted: impl Fn(&T) -> bool) -> Option<Token> {
         (slot..).zip(self.slots.get(slot as usize..)?).find_map(|(slot, entry)| match &entry.state {
             State::Occupied(value) if is_wanted(value) => Some(Token { slot, generation: entry.generation }),

@@ -1,17 +1,17 @@
-//! Listening sockets of other processes, which a worker serves while these processes are down.
+//! Serves the listening sockets of other processes while those are down.
 
 use cannery_eventloop::EventLoop;
 
 use super::Worker;
 use crate::process::DownProcesses;
 
-/// The most listeners that an event loop can number.
+/// Maximum number of listeners that an event loop can number.
 const LISTENERS_MAX: usize = 256;
 
-/// The listeners of other processes, which follow the worker's own.
+/// Listeners of other processes. They are numbered after the worker's own.
 pub(super) struct Standbys {
     down_processes: DownProcesses,
-    /// The number of the first one.
+    /// Number of the first entry.
     first: usize,
     entries: Vec<Entry>,
 }
@@ -23,7 +23,7 @@ struct Entry {
 }
 
 impl Standbys {
-    /// Takes the process of each listener after the `first` ones, up to [`LISTENERS_MAX`].
+    /// Creates an entry for each process in `processes`, numbered from `first`. Stops at [`LISTENERS_MAX`].
     pub(super) fn new(
         first: usize,
         processes: impl Iterator<Item = usize>,
@@ -35,19 +35,19 @@ impl Standbys {
         Standbys { down_processes, first, entries: entries.collect() }
     }
 
-    /// Returns their number.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns `true` if a listener is watched. The worker's own ones always are.
+    /// Returns `true` if the listener is being watched. This is always the case for the worker's own.
     pub(super) fn is_watched(&self, number: usize) -> bool {
         number < self.first || self.entries.get(number - self.first).is_some_and(|entry| entry.is_watched)
     }
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// Watches the listeners of processes that are down, and stops watching those of processes that have been restarted.
+    /// Starts to watch the listeners of processes that went down, and stops watching those of processes that
+    /// are back.
     pub(super) fn update_standbys(&mut self) {
         for index in 0..self.standbys.entries.len() {
             let Entry { process, is_watched } = self.standbys.entries[index];
@@ -60,13 +60,13 @@ impl<L: EventLoop> Worker<L> {
             let id = u32::try_from(number).expect("an event loop has a number for each");
             let listener = &self.listeners[number].1;
             if is_down {
-                // If the kernel can't watch it, its clients wait until the process is restarted.
+                // If the kernel can't watch it, the clients will have to wait until the process is restarted.
                 self.standbys.entries[index].is_watched = self.events.add_listener(listener, id).is_ok();
             } else {
                 self.standbys.entries[index].is_watched = false;
-                // If this fails, the listener was not watched.
+                // This only fails if the listener wasn't being watched.
                 let _ = self.events.remove_listener(listener);
-                // The kernel may have woken up this worker alone for clients that wait.
+                // The kernel may have woken only this worker for the waiting clients.
                 self.accept(id, usize::MAX);
             }
         }

@@ -1,4 +1,4 @@
-//! Starts worker threads: each gets a descriptor table and a sandbox of its own.
+//! Starts worker threads. Each of them gets its own descriptor table and sandbox.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,10 +13,11 @@ use crate::error::StartError;
 use crate::http3::Http3Plan;
 use crate::sandbox::{Sandbox, ThreadRole};
 
-/// Starts a thread for each plan and waits until all of them serve.
+/// Starts a thread for each plan, and waits until all of them are serving.
 ///
 /// # Errors
-/// A thread can't start, or can't watch its listeners. The others must be ordered to stop.
+/// Returns an error if a thread can't be started or can't watch its listeners. Callers should then order the
+/// others to stop.
 pub(crate) fn start_all(
     name: &str,
     io: Backend,
@@ -32,12 +33,14 @@ pub(crate) fn start_all(
         let thread = thread.spawn(move || run_thread(io, plan, waker, &sandbox, started));
         threads.push(thread.map_err(StartError::Thread)?);
     }
+
+    // Drop our own sender, so that the iteration ends once every thread has reported.
     drop(started);
     let all_started: Result<Vec<()>, StartError> = starts.into_iter().collect();
     all_started.map(|_| threads)
 }
 
-/// Runs a worker's thread: reports to `started` whether it could start, then serves.
+/// Main function of a worker thread. Tells `started` if it's ready, and then serves.
 fn run_thread(
     io: Backend,
     mut plan: Plan,
@@ -52,22 +55,23 @@ fn run_thread(
         let own = plan.listeners.iter().map(|(_, listener)| listener.as_fd());
         let datagrams = plan.http3.iter().flat_map(Http3Plan::sockets).map(UdpSocket::as_fd);
         let kept = own.chain(standby).chain(datagrams).chain([waker.as_fd()]).chain(balancer_descriptors);
-        // For speed only. If a sandbox forbids it, the thread uses the shared table.
+
+        // This only makes system calls faster. If a sandbox doesn't allow it, use the shared table.
         let _ = cannery_eventloop::unshare_descriptor_table(kept);
     }
     io.make(waker, balancer, Task { plan, sandbox, started });
 }
 
-/// The task of a worker's thread.
+/// Runs the worker on its event loop.
 struct Task<'a> {
     plan: Plan,
     sandbox: &'a Sandbox,
-    /// The main thread waits until every sender is dropped.
+    /// The main thread waits until all senders have been dropped.
     started: mpsc::Sender<Result<(), StartError>>,
 }
 
 impl LoopTask for Task<'_> {
-    /// Serves on the event loop. From then on the sandbox allows only that.
+    /// Enters the sandbox and serves.
     fn run<L: EventLoop<Listener = Listener, Datagrams = UdpSocket>>(self, events: io::Result<L>) {
         let Task { plan, sandbox, started } = self;
         let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
@@ -80,7 +84,8 @@ impl LoopTask for Task<'_> {
             Ok(worker) => (Ok(()), Some(worker)),
             Err(error) => (Err(error), None),
         };
-        // The main thread waits for it, so sending doesn't fail.
+
+        // The main thread is waiting for this, so it can't fail.
         let _ = started.send(outcome);
         drop(started);
         if let Some(worker) = worker {

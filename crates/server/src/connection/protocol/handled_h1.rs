@@ -1,10 +1,11 @@
-//! HTTP/1 while a handler makes the response to a request.
+//! HTTP/1 while a handler is working on a response.
 //!
 //! ```text
 //! Receiving ──▶ Running ──▶ Finished ──▶ Streaming ──▶ HTTP/1 again
 //! ```
 //!
-//! Some stages are skipped. Requests that the client sends meanwhile wait (RFC 9112 §9.3.2).
+//! Some stages may be skipped. If the client sends further requests in the meantime, they have to wait (RFC
+//! 9112 §9.3.2).
 
 use std::time::Instant;
 
@@ -22,7 +23,7 @@ use crate::routes::{
     put_h1_head,
 };
 
-/// HTTP/1 while a handler makes the response to a request.
+/// An HTTP/1 connection with a request that a handler answers.
 #[derive(Debug)]
 pub(in crate::connection) struct HandledH1 {
     http: h1::Connection,
@@ -30,7 +31,7 @@ pub(in crate::connection) struct HandledH1 {
     stage: Stage,
 }
 
-/// The properties of a request that its response depends on.
+/// Properties of a request that are needed to write the response.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     method: Method,
@@ -42,34 +43,34 @@ struct Line {
 
 #[derive(Debug)]
 enum Stage {
-    /// The content arrives.
+    /// We're waiting for the request's content.
     Receiving { request: StoredRequest, bytes_max: u32 },
-    /// The handler runs on the pool.
+    /// The handler is running on the pool.
     Running(Running),
-    /// The response is to be written.
+    /// The response is ready to be written.
     Finished(Box<HandledRequest>),
-    /// The body is written while it is sent.
+    /// The body is being written and sent at the same time.
     Streaming { body: BodyReader, framing: BodyFraming },
     /// The response is complete.
     Done,
 }
 
-/// A request with a handler that runs on the pool.
+/// A request with a handler that is running on the pool.
 #[derive(Debug)]
 struct Running {
     expected: Expectation,
     since: Instant,
-    /// The request without its content, for the response if the handler takes too long.
+    /// Copy of the request without its content. We need it if the handler takes too long.
     request: StoredRequest,
 }
 
-/// The outcome of routing a request.
+/// Result of routing a request.
 pub(super) enum Routed {
-    /// It has no route, so the site answers it.
+    /// There isn't a route for it, so the site has to answer it.
     Site,
-    /// Its response is written.
+    /// The response was written.
     Answered,
-    /// Its response comes later.
+    /// The response will follow.
     Handled(Box<HandledH1>),
 }
 
@@ -84,7 +85,7 @@ impl Line {
         }
     }
 
-    /// Returns a head with these properties.
+    /// Returns a request head with these properties.
     fn head(self) -> h1::Head<'static> {
         let request = Request::new(self.method, b"");
         h1::Head {
@@ -96,8 +97,8 @@ impl Line {
     }
 }
 
-/// Handles a request after its head was read. The server has routes. `rest` are the bytes after the head. Returns how many
-/// of them are its content.
+/// Handles a request after reading its head, on a server with routes. `rest` are the bytes after the head.
+/// Returns how many of them belong to the request's content.
 #[cold]
 pub(super) fn handle(
     http: &mut h1::Connection,
@@ -118,7 +119,7 @@ pub(super) fn handle(
 /// Implements [`handle`].
 ///
 /// # Errors
-/// The content is invalid.
+/// Returns an error if the content is invalid.
 fn route(
     http: &mut h1::Connection,
     head: &h1::Head<'_>,
@@ -126,13 +127,14 @@ fn route(
     client: Client<'_>,
     cx: &mut WorkerContext,
 ) -> Result<(usize, Routed), Refusal> {
-    // A request that is redirected to `https` reaches no handler.
+    // Requests that we redirect to `https` must not reach a handler.
     let is_redirected = cx.policy.https_port.is_some() && !client.has_tls;
     let dispatch = dispatch(client, cx).filter(|_| !is_redirected);
     let treatment = dispatch.as_ref().map_or(Treatment::Site, |dispatch| {
         dispatch.routes.treat(&head.common, head.framing != Framing::Length(0), dispatch.client)
     });
 
+    // Unless a handler needs the content, skip it.
     let content_bytes = match treatment {
         Treatment::Receive { .. } => 0,
         _ => http.skip_content(head, rest)?,
@@ -165,7 +167,7 @@ fn route(
     Ok((content_bytes, routed))
 }
 
-/// Has the pool run the handler of a request, and returns the next stage.
+/// Submits a request to the pool. Returns the next stage.
 fn send(request: StoredRequest, dispatch: &mut Dispatch<'_>) -> Stage {
     let copy = StoredRequest::new(&request.head());
     match dispatch.routes.send(request, dispatch.client, dispatch.address) {
@@ -174,14 +176,14 @@ fn send(request: StoredRequest, dispatch: &mut Dispatch<'_>) -> Stage {
     }
 }
 
-/// Returns what a response of a handler needs, if the server has handlers.
+/// Returns the parts that a handler's response depends on, or `None` if the server doesn't have any handlers.
 fn dispatch<'a>(client: Client<'_>, cx: &'a mut WorkerContext) -> Option<Dispatch<'a>> {
     let WorkerContext { clock, responder, observer, routes, current, .. } = cx;
     let Responder { fields, output, .. } = responder;
     client.dispatch(routes, *current, clock.now, fields.for_connection(client.has_tls), output, observer)
 }
 
-/// Writes a response, and returns the next stage.
+/// Writes a response. Returns the next stage.
 fn respond(
     http: &mut h1::Connection,
     line: Line,
@@ -191,6 +193,7 @@ fn respond(
 ) -> Stage {
     let length_before = dispatch.output.length();
     let body = dispatch.routes.take_body(&mut response, head, dispatch.client, dispatch.address);
+    // HTTP/1.0 clients don't know chunks, so we mark the end of a body by closing the connection.
     let framing = match (&body, line.version) {
         (PreparedBody::Bytes(bytes), _) => BodyFraming::Length(bytes.len()),
         (PreparedBody::Stream(_), Version::Http10) => BodyFraming::Close,
@@ -226,7 +229,7 @@ fn respond(
 }
 
 impl HandledH1 {
-    /// Takes the connection over at a stage.
+    /// Takes over the connection. It's returned by [`HandledH1::take_finished`].
     fn begin(http: &mut h1::Connection, line: Line, stage: Stage) -> Routed {
         Routed::Handled(Box::new(HandledH1 { http: std::mem::take(http), line, stage }))
     }
@@ -236,7 +239,7 @@ impl HandledH1 {
         matches!(self.stage, Stage::Done).then(|| std::mem::take(&mut self.http))
     }
 
-    /// Closes the connection after the response.
+    /// Closes the connection after this response.
     pub(super) fn close_after_next(&mut self) {
         self.http.close_after_next();
     }
@@ -251,7 +254,7 @@ impl HandledH1 {
         }
     }
 
-    /// Returns the memory that it takes, in bytes.
+    /// Returns the memory that this takes, in bytes.
     pub(super) fn memory(&self) -> usize {
         let kept = match &self.stage {
             Stage::Receiving { request, .. } => request.memory(),
@@ -262,17 +265,18 @@ impl HandledH1 {
         size_of::<HandledH1>() + kept
     }
 
-    /// Takes what a handler has made.
+    /// Takes output from a handler.
     pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
         if let (Stage::Running(running), DeliveryContent::Response(ticket, finished)) =
             (&self.stage, delivered)
+            // A late response of a handler that we've given up has another ticket.
             && running.expected.is_for(ticket)
         {
             self.stage = Stage::Finished(finished);
         }
     }
 
-    /// Responds instead of a handler that takes too long.
+    /// Gives up on a handler that takes too long. It will get an error response instead.
     pub(super) fn give_up(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Running(Running { request, .. }) => {
@@ -283,12 +287,11 @@ impl HandledH1 {
         };
     }
 
-    /// Returns when the handler was called.
     pub(super) fn since(&self) -> Option<Instant> {
         if let Stage::Running(running) = &self.stage { Some(running.since) } else { None }
     }
 
-    /// Continues with the request: reads its content from `rest`, and writes its response.
+    /// Makes progress: reads the request's content from `rest`, and writes the response.
     pub(super) fn respond(
         &mut self,
         rest: &mut &[u8],
@@ -316,6 +319,8 @@ impl HandledH1 {
                     respond(&mut self.http, self.line, &request.head(), response, &mut dispatch)
                 }
                 Stage::Streaming { body, framing } => {
+                    // The body needs an empty output, because it should not take more from the handler than we
+                    // can send.
                     if !dispatch.output.is_empty() {
                         self.stage = Stage::Streaming { body, framing };
                         return Progress::OutputFull;
@@ -341,7 +346,7 @@ impl HandledH1 {
         }
     }
 
-    /// Runs the handler of a request after its content has arrived, and returns the next stage.
+    /// Runs the handler, because all of the content has arrived. Returns the next stage.
     fn finish_content(
         &mut self,
         request: StoredRequest,
@@ -357,7 +362,7 @@ impl HandledH1 {
                     dispatch.routes.run(&route, &head, request.content(), dispatch.client)
                 }
                 Treatment::Respond(response) => response,
-                // The route was found when the head arrived.
+                // We found the route when the head arrived, and its handler needs a thread.
                 Treatment::Send | Treatment::Receive { .. } | Treatment::Site => {
                     return send(request, dispatch);
                 }
@@ -367,7 +372,7 @@ impl HandledH1 {
     }
 }
 
-/// Writes bytes of a body, and its end.
+/// Writes body bytes in the given framing. If the body is complete, also writes its end.
 fn put_body(bytes: &[u8], framing: BodyFraming, progress: BodyProgress, output: &mut Output) {
     if framing != BodyFraming::Chunked {
         return output.put(bytes);

@@ -1,4 +1,5 @@
-//! HTTP/2 on a connection: requests of the site are answered at once, those of handlers when the response is made.
+//! An HTTP/2 connection. Requests for the site are answered immediately, while requests for handlers are
+//! answered once the response is available.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,29 +15,29 @@ use crate::deadlines::{self, Wait};
 use crate::routes::limits::HANDLER_BODY_PENDING_BYTES;
 use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
 
-/// HTTP/2 on a connection.
+/// An HTTP/2 connection.
 #[derive(Debug)]
 pub(in crate::connection) struct Http2 {
     pub(super) http: h2::Connection,
-    /// The release of all bodies that wait to be sent, or `None` if no body waits.
+    /// Release that pending bodies come from. `None` if there aren't any.
     pub(super) content: Option<Arc<Content>>,
-    /// Whether our SETTINGS were written, which come first.
+    /// `true` if our SETTINGS have been written.
     has_begun: bool,
-    /// Whether the client must be sent GOAWAY.
+    /// `true` if we need to send GOAWAY.
     pub(super) is_going_away: bool,
-    /// Bytes that were written since [`Protocol::bytes_since_last`](super::Protocol::bytes_since_last).
+    /// Bytes written since the last call of [`Protocol::bytes_since_last`](super::Protocol::bytes_since_last).
     pub(super) bytes: StreamBytes,
-    /// Whether there was a request since the connection was idle.
+    /// `true` if there has been a request since the connection was last idle.
     is_active: bool,
-    /// When the connection ends, if there is no further request.
+    /// When we'll close the connection unless there's another request.
     idle_until: Option<Instant>,
-    /// When the client must have opened its windows further, if bodies wait for that.
+    /// When the client must have opened its windows further. `None` if nothing is waiting for that.
     window_deadline: Option<Instant>,
-    /// Since when nothing is received, because the socket has no room.
+    /// When we stopped receiving because the socket is full.
     paused_since: Option<Instant>,
-    /// How long nothing was received for that reason, before.
+    /// How long earlier pauses of this kind took in total.
     paused: Duration,
-    /// Requests that handlers answer.
+    /// Requests for handlers.
     handled: StreamRoutes<h2::StreamId>,
 }
 
@@ -63,7 +64,7 @@ impl Http2 {
         }
     }
 
-    // Not inlined: its caller would save registers for HTTP/1 that only HTTP/2 needs.
+    // Not inlined, because the caller would then save registers for HTTP/1 that are only needed here.
     #[inline(never)]
     pub(super) fn respond(
         &mut self,
@@ -77,12 +78,16 @@ impl Http2 {
         let https_port = if client.has_tls { None } else { policy.https_port };
 
         self.resume(clock.now);
+        // The time during which we didn't receive doesn't count as the client's.
         heads.set_time(clock.now.checked_sub(self.paused).unwrap_or(clock.now));
         self.begin(output);
+
         if self.is_going_away {
             self.http.go_away(output);
         }
 
+        // Write the responses that handlers have finished. These may be older than the requests we're about to
+        // read.
         if self.handled.is_used()
             && let Some(mut dispatch) = client.dispatch(routes, *current, clock.now, fields, output, observer)
         {
@@ -91,7 +96,7 @@ impl Http2 {
             }
         }
 
-        // Bodies of one connection come from one release at a time.
+        // All pending bodies of a connection must come from the same release.
         let pinned = self.content.take();
         let content = pinned.as_ref().unwrap_or(&release.content);
         let last = loop {
@@ -116,6 +121,7 @@ impl Http2 {
                 step => break step,
             };
 
+            // Requests that we redirect to `https` must not reach a handler.
             let head = heads.head();
             if https_port.is_none()
                 && refusal.is_none()
@@ -127,6 +133,7 @@ impl Http2 {
                     continue;
                 }
             }
+
             let incoming = IncomingRequest {
                 exchange: OnStream { http: &mut self.http, stream, head: &head },
                 peer: client.address,
@@ -146,18 +153,20 @@ impl Http2 {
             self.take_body_bytes(output);
         }
         let has_bodies = self.http.has_bodies();
-        // Also the rest of a body that its handler has completed.
+        // This may also be the rest of a body whose handler has finished.
         let has_pending_bytes = self.http.has_pending_bytes();
         if has_pending_bytes {
             let before = output.length();
             self.http.fill(output);
             self.bytes.body += output.length() - before;
         }
+
         if self.window_deadline.is_some() && !self.http.has_pending_bytes() {
             self.window_deadline = None;
         }
         if has_bodies {
-            // Also if all of them are in the output now.
+            // This is needed even if everything fits into the output, because the output may still refer to the
+            // release.
             self.content = pinned.or_else(|| Some(Arc::clone(&release.content)));
         }
 
@@ -171,7 +180,7 @@ impl Http2 {
         }
     }
 
-    /// Takes bytes of handlers' bodies, unless many are pending.
+    /// Takes more body bytes from handlers, unless the stream still has enough.
     #[cold]
     fn take_body_bytes(&mut self, output: &mut Output) {
         let http = &mut self.http;
@@ -196,15 +205,17 @@ impl Http2 {
         self.handled.give_up(now, timeout);
     }
 
-    /// Returns what is late first: the oldest incomplete request, the handler that runs longest, or a client that opens no window.
+    /// Returns the earliest deadline: of the oldest incomplete request, the longest-running handler, or a
+    /// client that doesn't open its windows.
     pub(super) fn next_deadline(&mut self, now: Instant, timeouts: &Timeouts) -> Option<(Wait, Instant)> {
-        // A part of a frame may belong to a PING.
+        // The first bytes of a frame don't count, because it may turn out to be a PING.
         self.is_active |= self.http.awaits() != h2::Awaits::Head;
         self.window_deadline = match self.window_deadline {
             _ if !self.http.has_pending_bytes() => None,
-            // Small window updates don't extend it: the bytes of the whole time are compared.
+            // Don't extend it for small window updates. We compare the bytes at the end of the whole period.
             deadline => deadline.or(Some(now + timeouts.send)),
         };
+
         let request = self.http.incomplete_since().map(|since| since + self.paused + timeouts.head);
         let handler = self.handled.oldest().map(|since| since + timeouts.handler);
         deadlines::earliest([
@@ -218,12 +229,13 @@ impl Http2 {
         self.window_deadline = Some(deadline);
     }
 
-    /// Returns when an idle connection ends, which is `renewed` after a request. Other frames, such as PING, don't extend the time.
+    /// Returns when an idle connection should be closed. Only requests extend the time (to `renewed`); other
+    /// frames, for example PING, don't.
     pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
         if std::mem::take(&mut self.is_active) {
             self.idle_until = renewed;
         }
-        // While the server drains, connections have less time.
+        // There's less time while the server drains.
         self.idle_until.min(renewed)
     }
 
@@ -241,7 +253,7 @@ impl Http2 {
         self.handled.oldest()
     }
 
-    /// Takes what a handler has made.
+    /// Takes output from a handler.
     pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
         self.handled.deliver(delivered);
     }

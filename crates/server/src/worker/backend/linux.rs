@@ -1,5 +1,5 @@
-//! Event loops of Linux: epoll, and io_uring if the kernel has the operations that we need. We prefer epoll, which is faster
-//! for many open connections.
+//! Event loops on Linux: epoll, and io_uring if the kernel supports the operations we need. We prefer epoll
+//! because it's faster if there are many open connections.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use super::LoopTask;
 use crate::config::Io;
 use crate::error::StartError;
 
-/// The event loop that every kernel has.
+/// An event loop that every kernel supports.
 pub(crate) type DefaultLoop = Epoll;
 
-/// An event loop of the kernel.
+/// Kernel interface of an event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// `epoll(7)`.
@@ -22,10 +22,10 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The event loop that every kernel has.
+    /// An event loop that every kernel supports.
     pub(crate) const DEFAULT: Backend = Backend::Epoll;
 
-    /// Creates the event loop, and runs a task on it.
+    /// Creates the event loop, and runs the task on it.
     pub(crate) fn make(self, waker: Waker, balancer: Option<Balancer>, task: impl LoopTask) {
         match self {
             Backend::Epoll => task.run(DefaultLoop::new(waker, balancer)),
@@ -33,18 +33,17 @@ impl Backend {
         }
     }
 
-    /// Returns `true` for io_uring.
     pub(crate) fn is_uring(self) -> bool {
         self == Backend::Uring
     }
 }
 
-/// The selected event loop, and the reason.
+/// The selected event loop, and why we've selected it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendChoice {
-    /// The selected one.
+    /// The selected event loop.
     pub chosen: Backend,
-    /// Why io_uring can't be used, or `None` if it can.
+    /// Why io_uring isn't available, or `None` if it is.
     pub no_uring: Option<String>,
 }
 
@@ -52,13 +51,13 @@ impl BackendChoice {
     /// Selects an event loop.
     ///
     /// # Errors
-    /// The configuration requires io_uring, and the kernel lacks it.
+    /// Returns an error if the configuration requires io_uring and the kernel doesn't support it.
     pub(crate) fn make(wanted: Io) -> Result<BackendChoice, StartError> {
         match (wanted, Uring::probe()) {
             (Io::Uring, Ok(())) => Ok(BackendChoice { chosen: Backend::Uring, no_uring: None }),
             (Io::Uring, Err(error)) => Err(StartError::Uring(error)),
-            // io_uring is 10 % cheaper for new connections, and up to 8 % more expensive for thousands of open ones:
-            // `bench/notes.md` has the figures.
+            // io_uring is 10 % cheaper for new connections, but up to 8 % more expensive if there are thousands
+            // of open ones: `bench/notes.md` has the figures.
             (Io::Auto | Io::Epoll, probed) => {
                 let no_uring = probed.err().map(|error| error.to_string());
                 Ok(BackendChoice { chosen: Backend::Epoll, no_uring })

@@ -1,4 +1,4 @@
-//! The event loop of systems other than Linux.
+//! The event loop on systems other than Linux.
 
 use std::fmt;
 use std::io;
@@ -12,10 +12,10 @@ use crate::error::StartError;
 /// The only event loop.
 pub(crate) type DefaultLoop = Portable;
 
-/// An event loop of the kernel.
+/// Kernel interface of an event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// The one that `mio` finds: `kqueue(2)`, or on Linux `epoll(7)`.
+    /// Whatever `mio` uses: `kqueue(2)`, or `epoll(7)` on Linux.
     Portable,
 }
 
@@ -23,12 +23,11 @@ impl Backend {
     /// The only event loop.
     pub(crate) const DEFAULT: Backend = Backend::Portable;
 
-    /// Creates the event loop, and runs a task on it.
+    /// Creates the event loop, and runs the task on it.
     pub(crate) fn make(self, waker: Waker, balancer: Option<Balancer>, task: impl LoopTask) {
         task.run(DefaultLoop::new(waker, balancer));
     }
 
-    /// Returns `true` for io_uring.
     pub(crate) fn is_uring(self) -> bool {
         false
     }
@@ -37,7 +36,7 @@ impl Backend {
 /// The selected event loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendChoice {
-    /// The selected one.
+    /// The only one there is.
     pub chosen: Backend,
 }
 
@@ -45,7 +44,7 @@ impl BackendChoice {
     /// Selects the only event loop.
     ///
     /// # Errors
-    /// The configuration requires an event loop of Linux.
+    /// Returns an error if the configuration requires an event loop that only Linux has.
     pub(crate) fn make(wanted: Io) -> Result<BackendChoice, StartError> {
         let refused =
             |flag| io::Error::other(format!("`--io {flag}` is for Linux; here there is `--io auto`"));
