@@ -109,6 +109,7 @@ const fn classes() -> [u8; 256] {
                 | b'|'
                 | b'~'
         );
+
         if b.is_ascii_alphanumeric() || is_mark {
             classes[b as usize] |= TOKEN;
         }
@@ -121,6 +122,7 @@ const fn classes() -> [u8; 256] {
         {
             classes[b as usize] |= HOST;
         }
+
         if b == u8::MAX {
             return classes;
         }

@@ -130,6 +130,7 @@ impl HeadStore {
         let mut head = RequestHead { version: self.version, field_lines: &self.lines, ..RequestHead::EMPTY };
         let request = &mut head.request;
         request.intent = self.intent;
+
         for field in &self.fields {
             let value = self.value(*field);
             match field.name {
@@ -143,6 +144,7 @@ impl HeadStore {
                 name => take_condition(request, name, value),
             }
         }
+
         request.method = Method::of(head.method_name);
         // RFC 9113 §8.5: the target of CONNECT is the authority.
         if head.method_name == b"CONNECT" {

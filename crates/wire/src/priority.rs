@@ -55,6 +55,7 @@ impl<'a> Member<'a> {
         if !matches!(key.first(), Some(b'a'..=b'z' | b'*')) {
             return None;
         }
+
         let value = match rest.split_first() {
             Some((b'=', after)) => {
                 *rest = after;
@@ -66,6 +67,7 @@ impl<'a> Member<'a> {
             }
             _ => b"",
         };
+
         while let Some((b';', after)) = rest.split_first() {
             *rest = trim(after);
             // A parameter has the grammar of a member without parameters.

@@ -43,6 +43,7 @@ impl StoredRequest {
             head.user_agent,
             Some(head.field_lines),
         ];
+
         let length = parts.iter().flatten().map(|part| part.len()).sum();
         let mut stored = StoredRequest {
             bytes: Vec::with_capacity(length),
@@ -52,6 +53,7 @@ impl StoredRequest {
             version: head.version,
             content: Vec::new(),
         };
+
         for (index, part) in parts.into_iter().enumerate() {
             stored.bytes.extend_from_slice(part.unwrap_or_default());
             stored.ends[index] = stored.bytes.len();

@@ -136,6 +136,7 @@ mod tests {
         assert_eq!(find("accept-encoding", b"gzip, deflate"), (Some(16), Some(16)));
         assert_eq!(find("date", b""), (None, Some(33)));
         assert_eq!(find("x-frame-options", b"deny"), (None, None));
+
         for (index, name) in [
             (*index::STATUS.start(), ":status"),
             (*index::STATUS.end() + 1, "accept-charset"),
@@ -151,6 +152,7 @@ mod tests {
         ] {
             assert_eq!(find(name, b"").1, Some(index), "{name}");
         }
+
         assert_eq!(STATIC_TABLE[60].name_text, b"www-authenticate");
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
 /// Parses the addresses of a block with this family and transport.
 fn source(kind: u8, block: &[u8]) -> Option<Source> {
     let rest = &block[FIXED_BYTES..];
+
     let (source, extensions) = match (kind >> 4, kind & 0xf) {
         // UNSPEC: the rest must be ignored.
         (0, 0..=2) | (1..=3, 0) => return Some(Source::Connection),
@@ -55,6 +56,7 @@ fn source(kind: u8, block: &[u8]) -> Option<Source> {
         (3, 1 | 2) => (Source::Local, rest.split_first_chunk::<216>()?.1),
         _ => return None,
     };
+
     is_intact(block, extensions).then_some(source)
 }
 

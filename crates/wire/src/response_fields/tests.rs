@@ -58,6 +58,7 @@ fn fields_match_those_of_http1() {
             let section = section(&site, request, &fields, &mut qpack_table);
             assert_eq!(qpack_decoded(&qpack_decoder, &section), text, "{request} in round {round}");
         }
+
         match round {
             0 => qpack_table.set_peer_settings(4096),
             1 => {
@@ -235,23 +236,28 @@ fn site() -> Site {
         let representations = representations.collect();
         NewRecord::Resource { status, origin: Origin::File, modified, representations }
     };
+
     let page = resource(200, &[Coding::Brotli, Coding::Identity], None);
     let coded = resource(200, &[Coding::Brotli], None);
     let plain = resource(200, &[Coding::Identity], Some(NOW + 5));
     let missing = resource(404, &[Coding::Identity], None);
+
     let rewritten = NewRecord::Rewrite { status: 410, path: vec![Piece::Literal(b"/page")] };
     let redirect = |status, target| NewRecord::Redirect { status, has_query: false, fragment: b"f", target };
     let here = redirect(301, vec![Piece::Literal(b"/there/"), Piece::Capture(0)]);
     let there = redirect(302, vec![Piece::Literal(b"https://example.org/")]);
+
     let damaged = NewHead {
         hpack: Default::default(),
         qpack: Default::default(),
         ..new_head(200, Coding::Identity, false)
     };
     let damaged = writer.head(&damaged).unwrap();
+
     let NewRecord::Resource { representations, .. } = &plain else { unreachable!("it is one") };
     let representations = vec![NewRepresentation { head: damaged, ..representations[0] }];
     let damaged = NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations };
+
     let mut buffer = KeyBuffer::new();
     for (name, record) in [
         ("page", &page),
@@ -263,6 +269,7 @@ fn site() -> Site {
     ] {
         writer.path(None, Key::from_file(name.as_bytes(), &mut buffer).unwrap(), record).unwrap();
     }
+
     let rules = vec![NewRule {
         ordinal: 0,
         force: false,
@@ -270,9 +277,11 @@ fn site() -> Site {
         pattern: vec![Piece::Literal(b"here/"), Piece::Splat(0)],
         record: here,
     }];
+
     let error_pages = vec![(404, missing.clone()), (405, page.clone()), (412, page)];
     let scope = NewScope { error_pages, rules, ..NewScope::default() };
     writer.scope(None, Key::ROOT, &scope).unwrap();
+
     let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
     file.rewind().unwrap();
@@ -285,6 +294,7 @@ fn new_head(status: u16, coding: Coding, varies: bool) -> NewHead {
         Coding::Identity => Vec::new(),
         coding => format!("Content-Encoding: {}\r\n", coding.name()).into_bytes(),
     };
+
     let vary: &[u8] = if varies { b"Vary: Accept-Encoding\r\n" } else { b"" };
     let mut head = NewHead {
         status,
@@ -297,6 +307,7 @@ fn new_head(status: u16, coding: Coding, varies: bool) -> NewHead {
         hpack: Default::default(),
         qpack: Default::default(),
     };
+
     let id_of = |name: &str, _: &[u8]| match name {
         "content-type" => 0,
         "content-encoding" => 1,
@@ -306,6 +317,7 @@ fn new_head(status: u16, coding: Coding, varies: bool) -> NewHead {
         "x-a" => 5,
         _ => NO_LINE_ID,
     };
+
     head.hpack = hpack::encode_head(&head, id_of);
     head.qpack = qpack::encode_head(&head, id_of);
     head

@@ -8,6 +8,7 @@ fn targets(input: &[u8], piece: usize) -> Result<Vec<Vec<u8>>, Refusal> {
     let mut held = Vec::new();
     let mut targets = Vec::new();
     let mut output = Output::new();
+
     for bytes in input.chunks(piece) {
         held.extend_from_slice(bytes);
         loop {
@@ -23,6 +24,7 @@ fn targets(input: &[u8], piece: usize) -> Result<Vec<Vec<u8>>, Refusal> {
                 Step::Refused(refusal) => return Err(refusal),
                 Step::End => return Ok(targets),
             };
+
             held.drain(..used);
             if done {
                 break;

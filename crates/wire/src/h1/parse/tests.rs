@@ -71,6 +71,7 @@ fn keep_alive_depends_on_version_and_options() {
 #[test]
 fn ambiguous_requests_are_refused() {
     use Refusal::{Expectation, FieldLine, Framing, Host, RequestLine, Scheme, TransferCoding, Version};
+
     for (fields, expected) in [
         ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", Framing),
         ("Content-Length: 1\r\nContent-Length: 1\r\n", Framing),
@@ -102,6 +103,7 @@ fn ambiguous_requests_are_refused() {
     ] {
         assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n")), expected, "{fields:?}");
     }
+
     for (input, expected) in [
         ("GET / HTTP/1.1\r\n\r\n", Host),
         ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", Host),

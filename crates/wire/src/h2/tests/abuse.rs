@@ -177,12 +177,14 @@ fn remembered_streams_are_bounded() {
         peer.send(&frame(HEADERS, END_HEADERS, 2 * number + 1, &field_block(&fields)));
     }
     assert_eq!(peer.connection.streams.memory(), 0);
+
     // Frames on the latest streams are ignored; on older streams they cause another reset.
     let first_remembered = 399 - 2 * (u32::try_from(RESET_STREAMS_REMEMBERED_MAX).unwrap() - 1);
     for id in [399, first_remembered] {
         assert_eq!(peer.send(&[data(id, 0, b"1"), last_headers(id, &[("a", "b")])].concat()), [], "{id}");
         assert_eq!(peer.send(&data(id, 0, b"1")), [Frame::Reset(id, STREAM_CLOSED)], "the stream had ended");
     }
+
     assert_eq!(
         peer.send(&data(first_remembered - 2, 0, b"1")),
         [Frame::Reset(first_remembered - 2, STREAM_CLOSED)]
@@ -190,6 +192,7 @@ fn remembered_streams_are_bounded() {
     // None of these streams counts as open.
     assert!(!peer.connection.has_bodies());
     assert_eq!(peer.connection.awaits(), Awaits::Request);
+
     for number in 0..100_u32 {
         peer.send(&priority_update(1001 + 2 * number, "u=1"));
     }
@@ -218,6 +221,7 @@ fn honest_peer_never_exceeds_its_budget() {
             peer.send(&[update, get(id, "/13"), window_update(id, 13), window_update(0, 13)].concat());
         assert_eq!(frames.len(), 2, "{number}");
     }
+
     // For each frame of a long download the peer sends two window updates.
     let mut peer = Peer::open();
     let mut frames = peer.send(&get(1, "/4000000"));
@@ -234,6 +238,7 @@ fn honest_peer_never_exceeds_its_budget() {
         frames = peer.send(&updates);
     }
     assert_eq!(bytes, 4_000_000);
+
     // Again and again, the user leaves a page, and the browser resets the open streams.
     let mut peer = Peer::open();
     for page in 0..1000_u32 {

@@ -55,6 +55,7 @@ fn large_body_waits_for_both_windows() {
         };
         frames.iter().filter_map(of).collect()
     };
+
     assert_eq!(
         lengths(&frames),
         [(1, 16_384, false), (1, 16_384, false), (1, 16_384, false), (1, 16_383, false)]
@@ -64,6 +65,7 @@ fn large_body_waits_for_both_windows() {
     assert_eq!(peer.send(&window_update(1, 1_000_000)), [], "the connection's window is closed");
     assert_eq!(lengths(&peer.send(&window_update(0, 1))), [(1, 1, false)]);
     assert_eq!(lengths(&peer.send(&window_update(0, 16_385))), [(1, 16_384, false), (1, 1, false)]);
+
     let rest = peer.send(&window_update(0, 1_000_000));
     assert_eq!(lengths(&rest).iter().map(|(_, length, _)| length).sum::<usize>(), 200_000 - 65_535 - 16_386);
     assert_eq!(lengths(&rest).last().map(|(.., ended)| *ended), Some(true));

@@ -93,10 +93,12 @@ fn misplaced_frames() {
     for idle in [data(2, END_STREAM, b"1"), reset(2), window_update(2, 1), circular] {
         check("on a server-initiated stream", &[get(5, "/0"), idle], Connection(5, wrong));
     }
+
     check("CONTINUATION alone", &[frame(CONTINUATION, END_HEADERS, 1, b"")], Connection(0, wrong));
     let whole = [get(1, "/0"), frame(CONTINUATION, END_HEADERS, 1, b"")];
     check("CONTINUATION after a block", &whole, Connection(1, wrong));
     check("PUSH_PROMISE", &[frame(PUSH_PROMISE, 0, 1, b"12345678")], Connection(0, wrong));
+
     let begun = frame(HEADERS, END_STREAM, 1, &field_block(&request("/0", &[])));
     let others = [ping(), get(3, "/0"), data(1, END_STREAM, b"1"), frame(0x77, 0, 0, b""), settings(&[])];
     for other in others.into_iter().chain([frame(CONTINUATION, END_HEADERS, 3, b"")]) {
@@ -144,17 +146,20 @@ fn window_overflows() {
     use Ends::{Connection, Stream};
     let flow = ErrorCode::FlowControl;
     let most = 0x7fff_ffff;
+
     check("of the connection", &[window_update(0, most)], Connection(0, flow));
     check("of a stream", &[get(1, "/100000"), window_update(1, most)], Stream(1, flow));
     check("of a stream without body", &[post(1, "/0", &[]), window_update(1, most)], Stream(1, flow));
     let widened = [get(1, "/100000"), window_update(1, 100_000), settings(&[(INITIAL_WINDOW_SIZE, most)])];
     check("by SETTINGS", &widened, Connection(1, flow));
+
     let there_and_back = [
         get(1, "/100000"),
         window_update(1, 100_000),
         settings(&[(INITIAL_WINDOW_SIZE, most), (INITIAL_WINDOW_SIZE, 5)]),
     ];
     check("by SETTINGS temporarily", &there_and_back, Connection(1, flow));
+
     check("zero increment", &[window_update(0, 0)], Connection(0, ErrorCode::Protocol));
     check(
         "zero increment on a stream",

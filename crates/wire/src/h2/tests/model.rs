@@ -151,10 +151,12 @@ impl Model {
             }
             return;
         }
+
         let early =
             self.early_priorities.iter().find(|(stream, _)| *stream == id).map(|(_, priority)| *priority);
         let priority = early.unwrap_or(own_priority);
         self.early_priorities.retain(|(stream, _)| *stream > id);
+
         self.written.push(Frame::Headers(id, 200, bytes == 0));
         let is_ahead = !self.streams.values().any(|other| other.left > 0 && other.priority.0 <= priority.0);
         let room = self.window.min(self.initial_window).max(0).unsigned_abs();
@@ -162,6 +164,7 @@ impl Model {
         if bytes > 0 && bytes <= 8192 && bytes <= room && is_ahead {
             self.send_data(id, &mut stream, bytes, archive);
         }
+
         if stream.left > 0 || state != State::Ended {
             self.streams.insert(id, stream);
         }
@@ -238,6 +241,7 @@ impl Model {
             self.written.push(Frame::WindowUpdate(0, u32::try_from(self.received).unwrap()));
             self.received = 0;
         }
+
         let Some(stream) = self.streams.get_mut(&id) else { return self.reset(id, STREAM_CLOSED) };
         let State::Pending { left, window } = &mut stream.state else {
             if stream.state == State::Ended {
@@ -247,6 +251,7 @@ impl Model {
             }
             return;
         };
+
         *window -= i64::try_from(bytes).unwrap();
         if *window < 0 {
             return self.reset(id, FLOW_CONTROL_ERROR);
@@ -254,6 +259,7 @@ impl Model {
         if left.is_some_and(|left| left < bytes) {
             return self.reset(id, PROTOCOL_ERROR);
         }
+
         *left = left.map(|left| left - bytes);
         if ended { self.end_content(id) } else { self.remove_if_done(id) }
     }
@@ -324,6 +330,7 @@ fn act(operation: &Operation, peer: &mut Peer, model: &mut Model, archive: &[u8]
     {
         return Vec::new();
     }
+
     match *operation {
         Operation::Get { bytes, urgency, incremental } => {
             model.request(bytes, (urgency, incremental), State::Ended, archive);

@@ -106,6 +106,7 @@ impl Peer {
         input.extend_from_slice(bytes);
         let mut used = 0;
         let mut frames = Vec::new();
+
         loop {
             let (more, step) =
                 self.connection.next_request(&input[used..], &mut self.store, &mut self.output);
@@ -138,6 +139,7 @@ impl Peer {
                 Step::More | Step::End => break,
             }
         }
+
         self.held = input.split_off(used);
         frames.extend(self.drain());
         frames
@@ -183,6 +185,7 @@ impl Peer {
         let head = store.head();
         let target = String::from_utf8_lossy(head.request.target).into_owned();
         let is_head = head.method_name == b"HEAD";
+
         if target == "/received" {
             connection.receive_content(stream, StoredRequest::new(&head), RECEIVED_BYTES_MAX);
         } else if target == "/later" {
@@ -206,6 +209,7 @@ impl Peer {
             let response = Response { answer: &answer, archive: ArchiveRef::NONE, fields };
             connection.respond(stream, &response, output);
         }
+
         self.targets.push(target);
     }
 

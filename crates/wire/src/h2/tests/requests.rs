@@ -141,6 +141,7 @@ fn refused_requests_get_a_response() {
     let many = vec![("a", "b"); crate::limits::FIELDS_MAX + 1];
     let mut with_method = request("/0", &[]);
     with_method[0].1 = &long_method;
+
     for (fields, refusal) in [
         (request(&long_path, &[]), Refusal::TargetTooLong),
         (request("/0", &[("a", &long_value)]), Refusal::HeadTooLarge),
@@ -160,6 +161,7 @@ fn refused_requests_get_a_response() {
         // The connection stays open, and its dynamic table is valid.
         assert_eq!(peer.send(&get(3, "/0")), [Frame::Headers(3, 200, true)]);
     }
+
     assert_eq!(outcome(&request("/0", &[("expect", "100-continue")])), (Ok(200), None));
 }
 
@@ -188,6 +190,7 @@ fn head_has_every_field_that_a_site_uses() {
             ("user-agent", "u"),
         ],
     );
+
     let mut peer = Peer::open();
     peer.send(&last_headers(1, &fields));
     let head = peer.store.head();
@@ -196,6 +199,7 @@ fn head_has_every_field_that_a_site_uses() {
     assert_eq!(request.host, Some(b"a.example".as_slice()));
     assert_eq!(request.accept_encoding.lines().collect::<Vec<_>>(), [b"br".as_slice(), b"gzip"]);
     assert_eq!((head.referer, head.user_agent), (Some(b"r".as_slice()), Some(b"u".as_slice())));
+
     let conditions = request.conditions;
     assert!(conditions.any);
     assert_eq!(conditions.if_none_match.lines().collect::<Vec<_>>(), [b"\"x\""]);
@@ -208,6 +212,7 @@ fn head_has_every_field_that_a_site_uses() {
     ] {
         assert_eq!(single, cannery_site::Single::Value(value.as_bytes()));
     }
+
     // The next request keeps none of it.
     peer.send(&get(3, "/c"));
     let head = peer.store.head();

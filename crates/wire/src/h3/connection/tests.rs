@@ -56,6 +56,7 @@ impl Client {
                         &mut self.output,
                     );
                 }
+
                 last = step;
             }
         }

@@ -70,6 +70,7 @@ fn invalid_frames_are_connection_errors() {
     ] {
         assert_eq!(read(&[frame(kind, payload)]), Err(code), "{kind:#x} {payload:?}");
     }
+
     let decreasing = [frame(kind::MAX_PUSH_ID, &[4]), frame(kind::MAX_PUSH_ID, &[3])];
     assert_eq!(read(&decreasing), Err(ErrorCode::Id));
     let increasing = [frame(kind::GOAWAY, &[3]), frame(kind::GOAWAY, &[4])];

@@ -53,6 +53,7 @@ fn a_request_has_a_head_content_and_trailers() {
         frame(0x21, b""),
     ]
     .concat();
+
     for piece in 1..bytes.len() {
         let (events, stream) = read(&bytes, piece).unwrap();
         let expected = [

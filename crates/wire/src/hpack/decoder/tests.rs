@@ -68,6 +68,7 @@ fn requests_of_the_appendix() {
         "8286 84be 5886 a8eb 1064 9cbf",
         "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
     ];
+
     for blocks in [plain, coded] {
         let mut decoder = Decoder::new();
         let [first, second, third] = blocks.map(|block| fields(&mut decoder, &bytes(block)).unwrap());
@@ -92,6 +93,7 @@ fn requests_of_the_appendix() {
                 "custom-key: custom-value"
             ]
         );
+
         let left = ["custom-key: custom-value", "cache-control: no-cache", ":authority: www.example.com"];
         assert_eq!(table(&decoder), (left.map(String::from).to_vec(), 164));
     }
@@ -120,6 +122,7 @@ fn responses_of_the_appendix_evict_old_entries() {
     let cookie = "set-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1";
     let caching = "cache-control: private";
     let location = "location: https://www.example.com";
+
     for blocks in [plain, coded] {
         let mut decoder = Decoder::new();
         decoder.table.set_size_max(256);
@@ -128,6 +131,7 @@ fn responses_of_the_appendix_evict_old_entries() {
         assert_eq!(blocks[1], [":status: 307", caching, first_date, location]);
         let third = [":status: 200", caching, second_date, location, "content-encoding: gzip", cookie];
         assert_eq!(blocks[2], third);
+
         let left = [cookie, "content-encoding: gzip", second_date];
         assert_eq!(table(&decoder), (left.map(String::from).to_vec(), 215));
     }
@@ -287,12 +291,14 @@ proptest! {
         let (mut decoder, mut plain) = (Decoder::new(), Plain::default());
         let mut size_max = HPACK_TABLE_BYTES;
         for operation in operations {
+
             let mut block = Vec::new();
             let known = |plain: &Plain, index: usize| {
                 let place = index % (STATIC_FIELDS + plain.entries.len());
                 let field = STATIC_TABLE.get(place).map(|field| (field.name_text.to_vec(), field.value.to_vec()));
                 (place + 1, field.unwrap_or_else(|| plain.entries[place - STATIC_FIELDS].clone()))
             };
+
             let expected = match operation {
                 Operation::Resize(size) => {
                     size_max = size;
@@ -326,10 +332,12 @@ proptest! {
                     vec![(name, value)]
                 }
             };
+
             let mut got = Vec::new();
             let take = |field: Field<'_>| got.push((field.name_text.to_vec(), field.value.to_vec()));
             decoder.decode(&block, &mut Vec::new(), take).unwrap();
             prop_assert_eq!(got, expected);
+
             let held: Vec<_> = (0..).map_while(|number| decoder.table.get(number)).collect();
             let held: Vec<_> = held.iter().map(|field| (field.name_text.to_vec(), field.value.to_vec())).collect();
             prop_assert_eq!(&held, &plain.entries);

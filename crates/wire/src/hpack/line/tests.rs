@@ -37,11 +37,13 @@ fn encoded_runs_match_the_text() {
         hpack: Default::default(),
         qpack: Default::default(),
     };
+
     let mut numbered = Vec::new();
     let runs = encode_head(&head, |name, value| {
         numbered.push(format!("{name}={}", String::from_utf8_lossy(value)));
         7
     });
+
     assert_eq!(numbered, [":status=404", "content-type=a/b", "vary=Accept-Encoding", "x-a=b: c"]);
     assert_eq!(runs[0], [encode_line(7, ":status", b"404")]);
     assert_eq!(runs[1], [encode_line(7, "content-type", b"a/b")]);

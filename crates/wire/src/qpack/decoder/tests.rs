@@ -111,6 +111,7 @@ fn invalid_sections_are_errors() {
     ] {
         assert_eq!(fields(&decoder, &bytes(section)), Err(Error::FieldSection(fault)), "{section}");
     }
+
     // Two of three entries are left.
     assert_eq!(fields(&decoder, &bytes("0400 80")).unwrap().0, [":authority: a"]);
 }
@@ -202,6 +203,7 @@ impl Model {
         let whole = self.kept.iter().find(|index| self.entries[**index] == entry);
         let named = self.kept.iter().find(|index| self.entries[**index].0 == entry.0);
         let fixed = STATIC_TABLE.iter().position(|field| field.name_text == name.as_bytes());
+
         match (whole.filter(|_| refer), named.filter(|_| refer), fixed.filter(|_| refer)) {
             (Some(whole), ..) => integer::put(&mut self.stream, 0, 5, relative(*whole)),
             (_, Some(named), _) => {
@@ -217,6 +219,7 @@ impl Model {
                 put_string(&mut self.stream, 0, 7, value.as_bytes());
             }
         }
+
         self.evict(Model::size(&entry));
         self.kept.push_back(self.entries.len());
         self.entries.push(entry);

@@ -286,6 +286,7 @@ proptest! {
         let mut peer = Peer::new();
         let mut has_settings = false;
         let mut instruction_bytes = 0;
+
         for operation in operations {
             match operation {
                 Operation::Settings(capacity) if !has_settings => {
@@ -309,6 +310,7 @@ proptest! {
                 Operation::DeliverAcknowledgments(bytes) => peer.deliver_acknowledgments(bytes),
             }
         }
+
         prop_assert!(instruction_bytes <= peer.table.capacity + 3);
         peer.deliver_all();
         prop_assert_eq!(peer.table.known_received, peer.table.insert_count);

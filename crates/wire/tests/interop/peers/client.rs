@@ -83,15 +83,18 @@ impl Conversation {
             .initial_window_size(choices.one_of(&SIZES))
             .header_table_size(choices.one_of(&[4_096, 0, 50, 500, 65_536]))
             .max_frame_size(choices.one_of(&[16_384, 100_000]));
+
         if choices.once_in(2) {
             builder.initial_connection_window_size(choices.one_of(&SIZES).max(65_535));
         }
+
         let mut handshake = Box::pin(builder.handshake(end));
         let Poll::Ready(hands) = handshake.as_mut().poll(&mut context()) else {
             panic!("the preface fits the queue")
         };
         let (sender, mut connection) = hands.expect("no bytes were received");
         let pings = connection.ping_pong().expect("it is taken once");
+
         Conversation {
             ours: Ours::new(),
             queues,
@@ -107,6 +110,7 @@ impl Conversation {
 
     fn act(&mut self, operation: u8, choices: &mut Choices<'_>) {
         self.ours.wait();
+
         match operation % 20 {
             0..=3 => self.request(false, choices),
             4 => self.request(true, choices),
@@ -132,6 +136,7 @@ impl Conversation {
                 self.take_written();
             }
         }
+
         self.poll();
     }
 
@@ -143,22 +148,27 @@ impl Conversation {
         if !matches!(self.sender.poll_ready(&mut context()), Poll::Ready(Ok(()))) {
             return;
         }
+
         let folder = if kind.is_multiple_of(4) { "text/" } else { "" };
         let is_head = kind > 220 && !kind.is_multiple_of(4);
         let method = if is_head { Method::HEAD } else { Method::GET };
         let mut request =
             Request::builder().method(method).uri(format!("https://a.example/{folder}{length}"));
+
         let incremental = if options & 8 == 0 { "" } else { ", i" };
         if options & 16 == 0 {
             request = request.header("priority", format!("u={}{incremental}", options % 8));
         }
+
         let upload_bytes = has_content.then(|| choices.one_of(&UPLOADS));
         if let Some(bytes) = upload_bytes.filter(|_| options & 32 == 0) {
             request = request.header("content-length", bytes);
         }
+
         let request = request.body(()).expect("it is a request");
         // After a GOAWAY the client sends no more requests.
         let Ok((response, upload)) = self.sender.send_request(request, !has_content) else { return };
+
         self.requests.push(ClientRequest {
             stream: response.stream_id().as_u32(),
             length,
@@ -263,6 +273,7 @@ impl Conversation {
         while self.connection.set_initial_window_size(1_000_000).is_err() && !self.is_over {
             self.deliver_all();
         }
+
         self.complete();
         for request in &self.requests {
             let is_answered = self.ours.answered.contains_key(&request.stream);
@@ -275,11 +286,13 @@ impl Conversation {
                 request.length
             );
         }
+
         assert!(self.is_going_away || !self.ours.has_ended(), "the connection ended before GOAWAY");
         assert!(
             self.ours.has_ended() || !self.is_going_away || self.is_over,
             "the connection must end after all responses"
         );
+
         // The client closes, or receives our GOAWAY.
         let Conversation { queues, mut connection, mut ours, is_over, sender, requests, .. } = self;
         drop((sender, requests));
@@ -290,6 +303,7 @@ impl Conversation {
                 Poll::Pending => panic!("a client without requests closes"),
             }
         }
+
         let last = std::mem::take(&mut queues.borrow_mut().from_peer);
         ours.receive(&last);
         assert!(ours.take_written().is_empty(), "GOAWAY needs no response");
@@ -308,17 +322,20 @@ impl ClientRequest {
             Poll::Ready(Some(Err(_))) | Poll::Ready(None) => upload.capacity(),
             Poll::Pending => 0,
         };
+
         let bytes = wanted.min(capacity);
         let ends = bytes == *left;
         if bytes == 0 && !ends {
             return;
         }
+
         let sent = upload.send_data(&CONTENT[..bytes], ends && !self.has_trailers);
         if sent.is_ok() && ends && self.has_trailers {
             let name = HeaderName::from_static("x-end");
             let trailers = HeaderMap::from_iter([(name, HeaderValue::from_static("1"))]);
             _ = upload.send_trailers(trailers);
         }
+
         *left -= bytes;
         if ends || sent.is_err() {
             self.upload_left = None;
@@ -357,6 +374,7 @@ impl ClientRequest {
                 }
             }
         }
+
         for _ in 0..pieces {
             let Some(body) = &mut self.body else { return };
             match body.poll_data(&mut context()) {

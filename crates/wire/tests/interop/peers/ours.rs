@@ -99,12 +99,14 @@ impl Ours {
         let Ours { connection, store, fields, output, .. } = self;
         let head = store.head();
         let target = str::from_utf8(head.request.target).unwrap_or_default();
+
         let length = |text: &str| text.parse::<usize>().ok().filter(|length| *length <= CONTENT.len());
         let text = target.strip_prefix("/text/").and_then(length);
         let found = target.strip_prefix('/').and_then(length);
         let is_head = head.method_name == b"HEAD";
         let archive = ArchiveRef { number: 3, bytes: &CONTENT, identity: 1 };
         let mut answer = Answer::built_in(404, Reason::NotFound);
+
         if let Some(length) = text {
             let text_length = length.to_string();
             let fields = [(":status", b"200".as_slice()), ("content-length", text_length.as_bytes())];
@@ -120,6 +122,7 @@ impl Ours {
             let answer = if is_head { answer.without_body() } else { answer };
             connection.respond(stream, &Response { answer: &answer, archive, fields }, output);
         }
+
         self.answered.insert(stream.number(), answer.status);
     }
 

@@ -193,11 +193,13 @@ impl Both {
             }
             self.unfinished = Some((stream, rest));
         }
+
         let stream = self.stream(choices);
         // Before the first request, nearly all other frames are connection errors.
         if self.next_stream == 1 && operation < 240 {
             return self.request(operation & END_STREAM, choices);
         }
+
         match operation % 32 {
             0..=5 => self.request(END_STREAM, choices),
             6..=9 => self.request(0, choices),
@@ -289,6 +291,7 @@ impl Both {
     fn malformed_request(&mut self, choices: &mut Choices<'_>) -> Vec<u8> {
         let mut fields =
             vec![(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/13")];
+
         let invalid = [
             ("connection", "close"),
             ("te", "gzip"),
@@ -301,12 +304,14 @@ impl Both {
             ("cookie", "a=b"),
             ("upgrade", "h2c"),
         ];
+
         match choices.byte() % 4 {
             0 => _ = fields.remove(usize::from(choices.byte() % 4)),
             1 => fields.insert(usize::from(choices.byte() % 5), choices.one_of(&invalid)),
             2 => fields.push(choices.one_of(&invalid)),
             _ => fields[3].1 = choices.one_of(&["", "*", "no/slash", "/a b", "/?q"]),
         }
+
         self.open(choices.byte() & END_STREAM, &field_block(&fields), choices)
     }
 
@@ -348,6 +353,7 @@ impl Both {
         let (ours, theirs) = (self.ours_of(bytes), self.theirs.receive(bytes));
         let theirs = verdict_in(&theirs);
         let is_whole = !matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) || flags & END_HEADERS != 0;
+
         if ours != theirs && is_whole {
             let is_permitted = DIFFERENCES.iter().any(|(kinds, befores, our, their, _)| {
                 kinds.contains(&kind) && befores.contains(&before) && (*our, *their) == (ours, theirs)
@@ -358,6 +364,7 @@ impl Both {
                 &bytes[..bytes.len().min(64)]
             );
         }
+
         self.remember(kind, flags, stream, ours);
         // The other checks an incomplete block as it arrives; we check complete blocks only.
         let agree = ours == theirs || matches!((ours, theirs), (Refused(_), Fine));
@@ -366,6 +373,7 @@ impl Both {
             let (ours, theirs) = (self.ours.answered.keys(), self.theirs.requests.keys());
             assert!(ours.eq(theirs), "different streams were answered: {:x?}", &bytes[..bytes.len().min(64)]);
         }
+
         // After a GOAWAY the other closes as soon as it can; ours stays open until the peer closes.
         if agree && !ends && kind != GOAWAY { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
@@ -450,6 +458,7 @@ impl Theirs {
     fn receive(&mut self, bytes: &[u8]) -> Vec<u8> {
         let bytes =
             if self.requests.is_empty() { bytes.strip_prefix(PREFACE).unwrap_or(bytes) } else { bytes };
+
         self.queues.borrow_mut().to_peer.extend_from_slice(bytes);
         while !self.is_over {
             match self.connection.poll_accept(&mut context()) {
@@ -469,6 +478,7 @@ impl Theirs {
                 Poll::Ready(_) => self.is_over = true,
             }
         }
+
         for content in self.requests.values_mut() {
             // Discarded, without a window update.
             while let Some(body) = content
@@ -479,6 +489,7 @@ impl Theirs {
                 }
             }
         }
+
         if !self.is_over {
             self.is_over = self.connection.poll_closed(&mut context()).is_ready();
         }
