@@ -341,6 +341,7 @@ fn scenario_chart(scenario: &Scenario, results: &Results) -> Option<Chart> {
             shape: Shape::Lines,
         });
     }
+
     let unit = if scenario.compares_threads() { "threads" } else { "connections" };
     (scenario.measures == Kind::Load && steps.len() > 2).then(|| Chart {
         name: format!("{}-cpu", scenario.name),

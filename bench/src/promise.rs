@@ -103,6 +103,7 @@ impl Promise {
     /// Returns the deciding value, and whether it is within the bound, or `None` if a value is missing.
     fn compare(&self, results: &Results) -> Option<(f64, bool)> {
         let value = |step: &str, series: &str| results.get(step, series, self.metric);
+
         let ours = value(&self.step, &self.series)?;
         Some(match &self.bound {
             Bound::AtMost { times, of } => {
@@ -193,6 +194,7 @@ mod tests {
             ("64", "nginx", cpu_us(6.0)),
             ("32", "cannery", cpu_us(3.0)),
         ];
+
         for (kept, missed) in [
             ("{ at_most = { times = 2.0, of = 'floor' } }", "{ at_most = { times = 1.9, of = 'floor' } }"),
             ("{ better = { times = 1.5, than = 'nginx' } }", "{ better = { times = 1.6, than = 'nginx' } }"),
@@ -206,6 +208,7 @@ mod tests {
         ] {
             assert_eq!((verdict(kept, &values), verdict(missed, &values)), (Verdict::Kept, Verdict::Missed));
         }
+
         assert_eq!(verdict("'no_errors'", &values), Verdict::Kept);
         assert_eq!(verdict("{ better = { times = 1.0, than = 'h2o' } }", &values), Verdict::NotMeasured);
     }

@@ -299,12 +299,14 @@ impl Spec<'_> {
             Codings::Precompressed => &site.with_siblings,
             Codings::Identity | Codings::Compressing => &site.sources,
         };
+
         let wire = scenario.wire(launch.step);
         let certificate = certificates::folder(wire)?;
         let descriptors = machine::descriptor_limit();
         // Threads of Apache, one for each busy connection. With fewer than there are connections, it closes kept connections
         // as soon as all threads are busy.
         let pool = (connections + 32).clamp(64, 1100);
+
         Ok(vec![
             ("@LISTEN_OPTIONS@", if wire.has_tls() { "ssl http2" } else { "" }.into()),
             ("@SCHEME@", wire.scheme().into()),

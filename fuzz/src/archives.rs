@@ -14,6 +14,7 @@ pub fn archive_open(data: &[u8]) {
             {
                 check_record(&archive, record);
             }
+
             for (covered, scope) in archive.scopes(host, key).flatten() {
                 assert!(covered <= key.bytes().len(), "a scope covers a part of the path");
                 for entry in scope.entries().flatten() {
@@ -31,6 +32,7 @@ pub fn archive_open(data: &[u8]) {
             }
         }
     }
+
     for entry in archive.entries().flatten() {
         let _ = (archive.decode_path(&entry).is_ok(), archive.decode_scope(&entry).is_ok());
     }

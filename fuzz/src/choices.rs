@@ -59,6 +59,7 @@ pub fn ranges(data: &[u8]) {
     if !is_value(value) {
         return;
     }
+
     let length = LENGTHS[usize::from(*length) % LENGTHS.len()];
     let target = format!("/length/{length}");
     let conditions = Conditions { any: true, range: Single::Value(value), ..Conditions::NONE };
@@ -69,6 +70,7 @@ pub fn ranges(data: &[u8]) {
             assert_eq!(answer.status, 200, "{}", description());
             return;
         };
+
         let runs = runs(&requested);
         match answer.status {
             206 => assert_eq!(sent(site, answer, length), runs, "{}", description()),
@@ -110,6 +112,7 @@ fn sent(site: &Site, answer: &Answer<'_>, length: usize) -> Vec<(u64, u64)> {
         }
         other => panic!("a 206 has parts, not {other:?}"),
     }
+
     let (content, start) = (numbered(length), start_of(site, length));
     let mut sent: Vec<(u64, u64)> = Vec::new();
     for extent in extents {
@@ -119,6 +122,7 @@ fn sent(site: &Site, answer: &Answer<'_>, length: usize) -> Vec<(u64, u64)> {
         assert_eq!(part, &content[from..from + part.len()], "the bytes are those of the file");
         sent.push((first, first + extent.length - 1));
     }
+
     sent.sort_unstable();
     sent
 }
@@ -143,12 +147,14 @@ pub fn conditions(data: &[u8]) {
             etag = String::from_utf8_lossy(validators.etag.expect("it has a tag")).into_owned();
         }
     });
+
     let lines: Vec<(u8, Vec<u8>)> = data
         .split(|byte| *byte == b'\n')
         .filter_map(|line| line.split_first())
         .map(|(name, value)| (*name, fill_in(value, &etag)))
         .filter(|(_, value)| is_value(value))
         .collect();
+
     let mut conditions = Conditions { any: true, ..Conditions::NONE };
     for (name, value) in &lines {
         match name {
@@ -161,6 +167,7 @@ pub fn conditions(data: &[u8]) {
             _ => {}
         }
     }
+
     let request = Request { conditions, ..Request::new(Method::Get, target) };
     let expected = expected_status(&conditions, etag.as_bytes(), length);
     ask(&request, |_, answer| match expected {
@@ -180,6 +187,7 @@ fn expected_status(conditions: &Conditions<'_>, etag: &[u8], length: usize) -> O
         Single::Value(value) => parse_http_date(value, NOW),
         Single::Absent | Single::Repeated => None,
     };
+
     if !conditions.if_match.is_absent() {
         if !names(&conditions.if_match, etag, |is_weak| !is_weak)? {
             return Some(&[412]);
@@ -187,6 +195,7 @@ fn expected_status(conditions: &Conditions<'_>, etag: &[u8], length: usize) -> O
     } else if date(conditions.if_unmodified_since).is_some_and(|date| MODIFIED > date) {
         return Some(&[412]);
     }
+
     if !conditions.if_none_match.is_absent() {
         if names(&conditions.if_none_match, etag, |_| true)? {
             return Some(&[304]);
@@ -194,6 +203,7 @@ fn expected_status(conditions: &Conditions<'_>, etag: &[u8], length: usize) -> O
     } else if date(conditions.if_modified_since).is_some_and(|date| MODIFIED <= date) {
         return Some(&[304]);
     }
+
     let holds = match conditions.if_range {
         Single::Absent => true,
         Single::Repeated => false,
@@ -201,6 +211,7 @@ fn expected_status(conditions: &Conditions<'_>, etag: &[u8], length: usize) -> O
             value == [b"\"", etag, b"\""].concat() || parse_http_date(value, NOW) == Some(MODIFIED)
         }
     };
+
     let Single::Value(range) = conditions.range else { return Some(&[200]) };
     if !holds || reference::requested(range, length).is_none() {
         return Some(&[200]);

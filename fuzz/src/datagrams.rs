@@ -73,6 +73,7 @@ pub fn datagrams(data: &[u8]) {
     let mut choices = Choices::new(data);
     for number in 0..DATAGRAMS_MAX {
         let Some(operation) = choices.operation() else { break };
+
         let number = u16::try_from(number).expect("there are few datagrams");
         let source = address(operation >> 6);
         match operation % 8 {
@@ -181,6 +182,7 @@ impl Server {
             Received::Reply(transmit) => self.count_sent(&transmit),
             Received::Dropped | Received::Invalid => {}
         }
+
         self.run();
         assert!(self.endpoint.half_open() <= QUIC_HALF_OPEN_MAX);
     }

@@ -157,15 +157,18 @@ impl Peer {
             (":authority", "h"),
             ("priority", &priority),
         ]);
+
         let stream = self.next_stream;
         self.next_stream += 2;
         self.streams
             .insert(stream, Ledger { window: self.initial_window, has_head: false, has_ended: false });
+
         let cut = usize::from(cut).min(block.len());
         let end_stream = if is_last { END_STREAM } else { 0 };
         if cut % 4 == 0 {
             return self.send(&frame(HEADERS, end_stream | END_HEADERS, stream, &block));
         }
+
         let (begun, rest) = block.split_at(cut);
         self.send(&frame(HEADERS, end_stream, stream, begun));
         self.send(&frame(CONTINUATION, END_HEADERS, stream, rest));
@@ -194,6 +197,7 @@ impl Peer {
                 output,
             );
         };
+
         let mut answer = Answer::built_in(200, Reason::NotFound);
         answer.content_length = Some(length);
         answer.body =
@@ -288,18 +292,21 @@ impl End for Peer {
                 if store.head().method_name == b"HEAD" {
                     answer = answer.without_body();
                 }
+
                 let response = Response { answer: &answer, archive: ArchiveRef::NONE, fields };
                 connection.respond(stream, &response, output);
             }
             Step::Received(stream, received) => {
                 let request = self.connection.take_received(stream).expect("it was received");
                 assert!(request.content().len() <= CONTENT_BYTES_MAX);
+
                 let status: &[u8] = match received {
                     ReceivedContent::Whole => b"200",
                     ReceivedContent::TooLong => b"413",
                 };
                 self.connection.postpone(stream);
                 assert_eq!(self.connection.resume(stream), Resumption::Ready);
+
                 let fields = [(":status", status)];
                 self.connection.respond_with_head(
                     stream,

@@ -22,10 +22,12 @@ pub fn hpack(data: &[u8]) {
     while let Some((length, after)) = rest.split_first() {
         let (block, after) = after.split_at(usize::from(*length).min(after.len()));
         rest = after;
+
         let mut fields: Fields = Vec::new();
         let list = ours.decode(block, &mut strings, |field: Field<'_>| {
             fields.push((field.name_text.to_vec(), field.value.to_vec()));
         });
+
         match (list, other.decode(block)) {
             (Ok(List::Whole), Ok(expected)) => assert_eq!(fields, expected, "{block:x?}"),
             // Fields beyond the limit are decoded, but not returned.
@@ -51,6 +53,7 @@ pub fn hpack_encoder(data: &[u8]) {
             other.set_max_allowed_table_size(HPACK_TABLE_BYTES.min(last as usize));
             continue;
         }
+
         // The meaning of a line ID depends on the archive.
         let (number, identity) = (u16::from(archive & 1), u64::from(archive >> 1 & 3));
         let value = format!("{identity} {}", "x".repeat(usize::from(*id)));
@@ -58,6 +61,7 @@ pub fn hpack_encoder(data: &[u8]) {
             encode_line(id & 63, "x-line", value.as_bytes()),
             encode_line(56 | id & 7, "server", &[b'0' + (id & 7)]),
         );
+
         let mut block = Vec::new();
         table.begin_block(&mut block, number, identity);
         // An ID always means the same line of an archive, so that the value depends on the ID alone.
@@ -66,12 +70,14 @@ pub fn hpack_encoder(data: &[u8]) {
         table.put_server_line(&mut block, own.as_line());
         let literal = NewHpackLine { id: NO_LINE_ID, ..ours };
         table.put_archive_line(&mut block, literal.as_line());
+
         let pair = |name: &str, value: &[u8]| (name.as_bytes().to_vec(), value.to_vec());
         let expected = vec![
             pair("x-line", format!("{identity} {}", id & 63).as_bytes()),
             pair("server", &[b'0' + (id & 7)]),
             pair("x-line", value.as_bytes()),
         ];
+
         let got = other.decode(&block).unwrap_or_else(|error| panic!("{error:?}: {block:x?}"));
         assert_eq!(got, expected, "{block:x?}");
     }

@@ -28,6 +28,7 @@ pub fn proxy_header(data: &[u8]) {
             assert_eq!(ends, None, "{}", data.escape_ascii());
         }
     }
+
     // A result for a prefix stays true, and no result comes too early.
     for end in 0..data.len() {
         match (parse(&data[..end]), whole) {
@@ -51,6 +52,7 @@ fn plain(header: &[u8]) -> Option<Source> {
 fn plain_line(header: &[u8]) -> Option<Source> {
     let text: String = header.iter().map(|byte| char::from(*byte)).collect();
     let line = text.strip_suffix("\r\n").filter(|line| text.len() <= 107 && !line.contains('\n'))?;
+
     let words: Vec<&str> = line.split(' ').collect();
     match words.as_slice() {
         ["PROXY", "UNKNOWN", ..] => Some(Source::Connection),
@@ -118,6 +120,7 @@ fn plain_block(header: &[u8]) -> Option<Source> {
     if !is_block || usize::from(header[14]) * 256 + usize::from(header[15]) != header.len() - 16 {
         return None;
     }
+
     let (family, transport) = (header[13] / 16, header[13] % 16);
     match header[12] {
         0x20 => return Some(Source::Connection),
@@ -126,10 +129,12 @@ fn plain_block(header: &[u8]) -> Option<Source> {
         0x21 => {}
         _ => return None,
     }
+
     let address_bytes = [0, 12, 36, 216][usize::from(family)];
     if header.len() < 16 + address_bytes || !has_valid_extensions(header, 16 + address_bytes) {
         return None;
     }
+
     let port = |position: usize| u16::from(header[position]) * 256 + u16::from(header[position + 1]);
     Some(match family {
         1 => {
@@ -158,6 +163,7 @@ fn has_valid_extensions(header: &[u8], mut position: usize) -> bool {
         }
         position += 3 + length;
     }
+
     if position > header.len() {
         return false;
     }

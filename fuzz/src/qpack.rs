@@ -31,6 +31,7 @@ pub fn qpack(data: &[u8]) {
             }
             continue;
         }
+
         let (section, fields) = decode(&whole, bytes);
         assert_eq!((section, fields.clone()), decode(&pieced, bytes), "{bytes:x?}");
         if section.is_ok_and(|section| section.list == List::Whole) {
@@ -69,6 +70,7 @@ pub fn qpack_encoder(data: &[u8]) {
     let mut instructions = Vec::new();
     let mut acknowledgments = Vec::new();
     let mut choices = Choices::new(data);
+
     table.set_peer_settings(u64::from(choices.byte()) * 20);
     while let Some(operation) = choices.operation() {
         match operation % 4 {
@@ -94,6 +96,7 @@ pub fn qpack_encoder(data: &[u8]) {
             }
         }
     }
+
     // A peer may also acknowledge what it has not received.
     let mut table = EncoderTable::new();
     table.set_peer_settings(4096);

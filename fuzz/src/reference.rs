@@ -31,19 +31,23 @@ pub(crate) fn httparse_requests(stream: &[u8]) -> impl Iterator<Item = HttparseR
             Err(httparse::Error::Version) => return Some(HttparseRequest::OtherVersion),
             Ok(httparse::Status::Partial) | Err(_) => return None,
         };
+
         let value = |name: &str| {
             let header = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
             header.map(|header| header.value.to_vec())
         };
+
         let is_chunked = value("transfer-encoding").is_some();
         let length = value("content-length").and_then(|length| String::from_utf8(length).ok()?.parse().ok());
         let length = length.unwrap_or(0);
         let content = &input[head_bytes..];
+
         rest = match usize::try_from(length) {
             _ if is_chunked => skip_chunks(content),
             Ok(length) => content.get(length..),
             Err(_) => None,
         };
+
         Some(HttparseRequest::Parsed {
             method: request.method?.as_bytes().to_vec(),
             target: request.path?.as_bytes().to_vec(),
@@ -119,6 +123,7 @@ pub(crate) fn requested(value: &[u8], length: usize) -> Option<(Vec<bool>, usize
     if !unit.eq_ignore_ascii_case("bytes") || elements.is_empty() {
         return None;
     }
+
     let mut requested = vec![false; length];
     for element in &elements {
         let (first, last) = element.split_once('-')?;
@@ -132,6 +137,7 @@ pub(crate) fn requested(value: &[u8], length: usize) -> Option<(Vec<bool>, usize
         };
         requested.iter_mut().take(to).skip(from).for_each(|is_requested| *is_requested = true);
     }
+
     Some((requested, elements.len()))
 }
 

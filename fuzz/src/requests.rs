@@ -74,6 +74,7 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
     let mut held = Vec::new();
     let mut seen = Vec::new();
     let mut rest = stream;
+
     for number in pieces.iter().cycle() {
         if rest.is_empty() {
             break;
@@ -118,6 +119,7 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
         }
         assert!(held.len() < HEAD_BYTES_MAX, "{} bytes are kept", held.len());
     }
+
     (seen, End::Open)
 }
 

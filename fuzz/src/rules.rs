@@ -13,6 +13,7 @@ pub fn redirects(data: &[u8]) {
     for dialect in [Dialect::Cannery, Dialect::Netlify, Dialect::Cloudflare] {
         let (rules, diagnostics) = redirects::parse(data, "_redirects", b"", dialect);
         lines_exist(data, rules.iter().map(|rule| rule.line), &diagnostics);
+
         for rule in rules {
             let template = match &rule.action {
                 Action::Redirect { status, target, query, fragment } => {
@@ -33,11 +34,13 @@ pub fn redirects(data: &[u8]) {
                     path
                 }
             };
+
             let captures = rule.source.captures(PATHS[1]).map(|captures| captures.len());
             for number in template.captures() {
                 assert!(captures.is_none_or(|count| usize::from(number) < count), "{rule:?}");
             }
             assert!(!rule.source.is_static() || captures.is_none_or(|count| count == 0), "{rule:?}");
+
             for path in PATHS {
                 assert_eq!(rule.source.matches(path), rule.source.captures(path).is_some());
             }

@@ -54,6 +54,7 @@ fn site() -> Site {
         hpack: Default::default(),
         qpack: Default::default(),
     };
+
     let head = writer.head(&head).expect("it can be written");
     for set in 1..SETS {
         let bodies = codings_of(set).map(|coding| (coding, coding.name().as_bytes().to_vec()));
@@ -62,6 +63,7 @@ fn site() -> Site {
     for length in LENGTHS {
         put(&mut writer, head, &format!("length/{length}"), &[(Coding::Identity, numbered(length))]);
     }
+
     let (mut file, _) = writer.finish().expect("it can be written");
     let mut bytes = Vec::new();
     file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("it can be read");

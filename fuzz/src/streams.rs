@@ -49,6 +49,7 @@ pub fn streams(bytes: &[u8]) {
             7 => Action::StopRequests,
             _ => continue,
         };
+
         let [whole, pieced] = sides.each_mut().map(|side| side.act(&action));
         assert_eq!(whole, pieced, "{action:?}");
         if whole.is_err() {
@@ -153,6 +154,7 @@ impl Side {
                 Vec::new()
             }
         };
+
         let _ = self.connection.take_priorities().count();
         let _ = self.connection.take_decoder_stream();
         let bound = (FIELD_SECTION_BYTES_MAX + CONTROL_FRAME_BYTES_MAX + 1024) * 101;

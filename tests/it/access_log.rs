@@ -70,18 +70,21 @@ fn json_format_has_a_line_per_request() {
     logged.server.request("GET", "/a.txt", "User-Agent: \"caf\u{e9}\"\r\n");
     logged.server.raw(b"GET /\xff HTTP/1.0\r\n\r\n");
     logged.server.request("GET", "/a.txt", "Accept-Encoding: br\r\n");
+
     let lines = logged.finish();
     let mut parsed: Vec<serde_json::Value> = lines
         .iter()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
         .collect();
     parsed.sort_by_key(|line| (line["version"] == "1.0", line["user_agent"].is_null()));
+
     for line in &parsed {
         let time = line["time"].as_str().unwrap();
         assert!(time.len() == "1994-11-06T08:49:37.000Z".len() && time.ends_with('Z'), "{line}");
         assert!((0.0..20.0).contains(&line["duration"].as_f64().unwrap()), "{line}");
         assert_eq!((line.get("tls"), line.get("coding")), (None, None), "{line}");
     }
+
     assert_eq!(parsed[0]["user_agent"], "\"caf\u{e9}\"");
     assert_eq!((&parsed[0]["status"], &parsed[0]["bytes"]), (&200.into(), &7.into()));
     assert_eq!((&parsed[0]["peer"], &parsed[0]["host"]), (&"127.0.0.1".into(), &"localhost".into()));
@@ -181,17 +184,20 @@ fn unread_log_pipe_never_blocks_a_worker() {
     let mut command = server_command();
     command.args(["--dummy", "--access-log", "-", "--threads", "1", "--bind", "127.0.0.1:0"]);
     command.args(["--admin", "127.0.0.1:0"]).stdout(Stdio::piped());
+
     let server = Server::run(command);
     let request = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "0123456789".repeat(100));
     let requests = request.repeat(100);
     let mut stream = server.connect();
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nhello world!\n";
     let mut received = vec![0; answer.len() * 100];
+
     // Far more than the pipe and the log's buffers can hold.
     for _ in 0..300 {
         stream.write_all(requests.as_bytes()).unwrap();
         stream.read_exact(&mut received).unwrap();
     }
+
     let admin = server.read_admin_address();
     wait_until(|| {
         let metrics = crate::harness::request_at(&admin, "GET", "/metrics", "").body;

@@ -48,6 +48,7 @@ fn responses_are_counted() {
     server.request("GET", "/", "If-None-Match: *\r\n");
     server.request("GET", "/a.txt", "Range: bytes=0-1\r\n");
     server.raw(b"GET / HTTP/1.1\r\n\r\n");
+
     let metrics = text(&admin, "/metrics");
     for (name, expected) in [
         ("cannery_responses_total{status=\"200\"}", 4.0),
@@ -64,6 +65,7 @@ fn responses_are_counted() {
     ] {
         assert_eq!(metric(&metrics, name), expected, "{name}\n{metrics}");
     }
+
     // The duration is counted after the response is sent, for the last one perhaps a moment later.
     assert!(metric(&metrics, "cannery_request_duration_seconds_count") >= 9.0, "{metrics}");
     let stats: serde_json::Value = serde_json::from_str(&text(&admin, "/stats.json")).unwrap();
@@ -272,6 +274,7 @@ fn all_listeners_are_listed() {
             protocols.sort();
             (protocols, listeners)
         };
+
         let expected = ["HTTP/3", "http", "http", "https"];
         wait_until("all listeners", || listed().0 == expected);
         let addresses: Vec<_> =

@@ -253,6 +253,7 @@ fn truncated_bundle_does_not_start() {
     let app = bench.bundle(&archive, "app");
     let start = length(&app) - length(&archive);
     let program = length(SERVER);
+
     for (name, bytes, words) in [
         ("last-byte", length(&app) - 1, "truncated or extended"),
         ("records", start + 2300, "truncated or extended"),
@@ -265,6 +266,7 @@ fn truncated_bundle_does_not_start() {
         assert_fails(&run(&cut, &["--bind", "127.0.0.1:0"]), 3, words);
         assert_fails(&run("cannery", &["inspect", &cut]), 3, words);
     }
+
     // The rest is the server, byte for byte.
     let whole = bench.changed(&app, "program", &format!("truncate -s {program} "));
     assert_fails(&run(&whole, &["--bind", "127.0.0.1:0"]), 2, "name the archive to serve");
@@ -290,9 +292,11 @@ fn wrong_files_are_refused() {
     let archive = bench.archive("site.cdb", "one");
     let app = bench.text("app");
     let bundle = |arguments: &[&str]| run("cannery", &[&["bundle"], arguments].concat());
+
     fs::write(bench.path("script"), "#!/bin/sh\n").unwrap();
     let script = bench.text("script");
     let cut = bench.changed(SERVER, "cut", "truncate -s 100000 ");
+
     assert_fails(&bundle(&[&archive]), 2, "--output");
     assert_fails(&bundle(&[&archive, "-o", &app, "--server", &script]), 3, "not a program");
     assert_fails(&bundle(&[&archive, "-o", &app, "--server", &cut]), 3, "truncated");
@@ -305,5 +309,6 @@ fn wrong_files_are_refused() {
     assert_fails(&bundle(&[&script, "-o", &app]), 3, "not an archive");
     assert_fails(&bundle(&[&archive, "-o", "/nowhere/app"]), 4, "/nowhere/app");
     assert_fails(&bundle(&["--replace", &archive, SERVER]), 3, "no archive to replace");
+
     assert!(!Path::new(&app).exists());
 }

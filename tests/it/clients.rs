@@ -60,14 +60,17 @@ fn curl_loads_each_kind_over_one_connection() {
         let mut arguments =
             vec!["-sS".to_owned(), "--fail".to_owned(), "-w".to_owned(), "%{num_connects}\n".into()];
         arguments.extend(flags.map(str::to_owned));
+
         let lines = fs::read_to_string(&site.list).unwrap();
         for (number, line) in lines.lines().enumerate() {
             let (target, _) = line.split_once('\t').unwrap();
             let to = site.place().join(number.to_string());
             arguments.extend([site.url(target), "-o".to_owned(), to.to_str().unwrap().to_owned()]);
         }
+
         let connects = stdout("curl", &arguments.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(connects.lines().filter(|line| *line == "1").count(), 1, "{flags:?}: {connects}");
+
         for (number, line) in lines.lines().enumerate() {
             let (target, file) = line.split_once('\t').unwrap();
             let content = fs::read(site.place().join(number.to_string())).unwrap();

@@ -58,17 +58,20 @@ fn each_kind_of_error_has_its_exit_code() {
         "/nowhere/at",
     );
     assert_fails(&run("cannery-server", &["--archive", "/nowhere/at/all.cdb"]), 3, "/nowhere/at/all.cdb");
+
     let file = |name: &str, bytes: &[u8]| {
         let path = directory.path().join(name);
         fs::write(&path, bytes).unwrap();
         path.to_str().unwrap().to_owned()
     };
+
     compile(Path::new(&folder), Path::new(&archive), &[]);
     let sound = fs::read(&archive).unwrap();
     let mut newer = sound.clone();
     newer[2063 + 4] = 99;
     let mut flipped = sound.clone();
     *flipped.last_mut().unwrap() ^= 1;
+
     for (name, bytes, words) in [
         ("empty", b"".as_slice(), "archive"),
         ("random", &[7; 5000], "archive"),
@@ -84,6 +87,7 @@ fn each_kind_of_error_has_its_exit_code() {
             assert_fails(&run(program, &arguments), 3, words);
         }
     }
+
     assert_fails(&run("cannery", &["verify", &file("flipped", &flipped)]), 3, "digest");
 }
 
@@ -138,14 +142,17 @@ fn inspect_verify_and_explain_read_an_archive() {
     let report = compile(Path::new(&folder), Path::new(&archive), &["--json"]);
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
     assert_eq!(report["format"], "cdb");
+
     let stdout = |arguments: &[&str]| {
         let output = run("cannery", arguments);
         assert_eq!(code(&output), 0, "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
+
     assert!(stdout(&["verify", &archive]).contains(report["digest"].as_str().unwrap()));
     assert!(stdout(&["inspect", &archive]).contains("cdb"));
     assert!(stdout(&["inspect", &archive, "/big.txt"]).contains("br"));
+
     let explained = stdout(&["explain", &archive, "/big.txt", "-H", "Accept-Encoding: br"]);
     assert!(
         explained.contains("HTTP/1.1 200 OK") && explained.contains("Content-Encoding: br"),
@@ -156,6 +163,7 @@ fn inspect_verify_and_explain_read_an_archive() {
     assert!(explained.contains("200 OK") && explained.contains("HTTP/3"), "{explained}");
     let explained = stdout(&["explain", &archive, "/old2/x?y"]);
     assert!(explained.contains("Location: /x?y"), "{explained}");
+
     for program in ["cannery", "cannery-archiver", "cannery-server"] {
         let page = run(program, &["--man"]);
         assert!(code(&page) == 0 && page.stdout.starts_with(b".ie"), "{program} --man");
@@ -197,6 +205,7 @@ fn killed_build_keeps_the_old_archive() {
     let (directory, folder, archive) = workspace();
     compile(Path::new(&folder), Path::new(&archive), &[]);
     let before = fs::read(&archive).unwrap();
+
     let mut build = start_long_build(&folder, &archive);
     // The temporary file shows that the build has started.
     while !fs::read_dir(directory.path())
@@ -206,9 +215,11 @@ fn killed_build_keeps_the_old_archive() {
         assert!(build.try_wait().unwrap().is_none(), "it exited before it was killed");
         std::thread::yield_now();
     }
+
     build.kill().unwrap();
     build.wait().unwrap();
     assert!(fs::read(&archive).unwrap() == before, "the old archive has changed");
+
     // The next build removes the temporary file of the killed one.
     fs::remove_file(Path::new(&folder).join("long.txt")).unwrap();
     compile(Path::new(&folder), Path::new(&archive), &[]);

@@ -28,9 +28,11 @@ fn python_documentation_is_served_in_every_coding() {
     let folder = folder("CANNERY_PYTHON_DOCS", "/usr/share/doc/python3.11/html");
     let place = tempfile::tempdir().unwrap();
     let flags = ["--compress", "identity,gzip,brotli,zstd", "--compress-level", "gzip=6,brotli=4,zstd=3"];
+
     let (server, _) = serve(&folder, &place, &flags);
     let mut coded = 0;
     let mut pages = 0;
+
     for (name, path) in files_below(&folder) {
         if name.starts_with(b".") {
             continue;
@@ -45,6 +47,7 @@ fn python_documentation_is_served_in_every_coding() {
             assert_eq!(response.status, 200, "{target}");
             assert!(decode(coding, &response.body) == content, "{target} in {accept_encoding} differs");
         }
+
         if let Some(stem) = target.strip_suffix(".html") {
             pages += 1;
             assert!(server.get(stem).body == content, "{stem} differs");
@@ -56,6 +59,7 @@ fn python_documentation_is_served_in_every_coding() {
             }
         }
     }
+
     assert!(coded > 1500 && pages > 400, "{coded} coded responses, {pages} pages");
 }
 
@@ -84,6 +88,7 @@ fn tiles_are_deduplicated() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("tiles");
     pyramid.write_to(&folder).unwrap();
+
     let (server, archive) = serve(&folder, &place, &[]);
     let files = files_below(&folder);
     let mut distinct: std::collections::HashMap<Vec<u8>, u64> = std::collections::HashMap::new();
@@ -92,10 +97,12 @@ fn tiles_are_deduplicated() {
         distinct.entry(content).or_insert(0);
         assert!(name.ends_with(b".png"));
     }
+
     let bytes: u64 = distinct.keys().map(|content| content.len() as u64).sum();
     let archived = fs::metadata(archive).unwrap().len();
     let bound = bytes + 120 * files.len() as u64 + 8192;
     assert!(archived <= bound, "{archived} bytes for {} paths and {bytes} distinct bytes", files.len());
+
     for (name, path) in files.iter().step_by(files.len() / 1000) {
         let response = server.get(&format!("/{}", percent_encode(name)));
         assert!(response.body == fs::read(path).unwrap(), "{name:?}");

@@ -17,6 +17,7 @@ use crate::harness::{Response, Server, pages, parse, serve};
 fn site() -> Server {
     // Long enough that a few small parts are shorter than the whole page in each coding.
     let lines: String = (0..1000).map(|number| format!("<p>{}</p>\n", number * 7919 % 10_007)).collect();
+
     let page = format!("<title>page</title>{lines}");
     serve(
         &pages(&[

@@ -29,6 +29,7 @@ fn every_negotiated_response_has_vary() {
     let server = server();
     for coding in CODINGS {
         let whole = request(&server, "GET", coding, "");
+
         assert_eq!((whole.status, content_coding(&whole)), (200, coding));
         let tag = whole.field("ETag").unwrap();
         let held = format!("If-None-Match: {tag}\r\n");

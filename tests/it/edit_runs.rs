@@ -182,6 +182,7 @@ fn edit_while_a_client_reads(server: &str, way: &Way, address: &str, folder: &Fo
     let seen = AtomicUsize::new(0);
     let mut faults = Faults::default();
     let mut responses = 0;
+
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for number in 1..=count {
@@ -196,6 +197,7 @@ fn edit_while_a_client_reads(server: &str, way: &Way, address: &str, folder: &Fo
                 std::thread::sleep(Duration::from_millis(number as u64 % 7));
             }
         });
+
         let mut reader = Reader::new(address, way.target);
         let mut last = 0;
         while !writer.is_finished() {
@@ -206,6 +208,7 @@ fn edit_while_a_client_reads(server: &str, way: &Way, address: &str, folder: &Fo
             responses += 1;
         }
     });
+
     println!(
         "{server}: {}: {count} edits, {responses} responses, {faults:?}, {:.1} s",
         way.name,

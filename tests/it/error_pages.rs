@@ -128,6 +128,7 @@ fn head_has_the_fields_of_the_error_page() {
 #[test]
 fn built_in_pages_are_small_and_reveal_nothing() {
     let server = serve(&pages(&[("a.txt", "content")]), &[]);
+
     let errors = [
         server.get("/none"),
         server.get("/%00"),
@@ -137,6 +138,7 @@ fn built_in_pages_are_small_and_reveal_nothing() {
         server.request("GET", "/a.txt", "Range: bytes=99-\r\n"),
         parse(&server.raw(b"GET / HTTP/1.1\r\n\r\n"), "GET").0,
     ];
+
     for response in errors {
         let page = String::from_utf8(response.body.clone()).unwrap();
         assert!(page.len() < 1024 && page.starts_with("<!doctype html>"), "{page}");

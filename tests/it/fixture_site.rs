@@ -47,15 +47,18 @@ impl FixtureSite {
     pub(crate) fn serve() -> FixtureSite {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("site");
+
         write_files(&folder);
         let archive = place.path().join("site.cdb");
         let flags = ["--compress", "identity,gzip,brotli,zstd", "--compress-level", "gzip=6,brotli=4,zstd=3"];
+
         compile(&folder, &archive, &[&flags[..], &["--last-modified", "@1700000000"]].concat());
         let own = ["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"];
         let server = Server::start(&[&own, &TLS_FLAGS[..], &QUIC_FLAGS].concat());
         let tls = server.read_tls_address();
         let quic = server.read_quic_address();
         let admin = server.read_admin_address();
+
         let mut lines = String::new();
         let mut files = files_below(&folder);
         // Rule files are not served, and the error page has status 404 at its own path too.
@@ -63,6 +66,7 @@ impl FixtureSite {
         for (name, path) in &files {
             writeln!(lines, "/{}\t{}", percent_encode(name), path.display()).unwrap();
         }
+
         let list = place.path().join("targets");
         fs::write(&list, lines).unwrap();
         FixtureSite { server, tls, quic, folder, list, targets: files.len(), admin, place }
@@ -99,6 +103,7 @@ fn write_files(folder: &Path) {
     let page = |title: &str, body: &str| {
         format!("<!doctype html>\n<html lang=\"en\"><title>{title}</title>\n{body}\n</html>\n").into_bytes()
     };
+
     let links = "<p><a href=\"guide/\">Guide</a> <a href=\"big.txt\">Text</a> <img src=\"a.svg\" alt=\"\">\n";
     let files: [(&str, Vec<u8>); 17] = [
         ("index.html", page("Start", &links.repeat(40))),
@@ -119,6 +124,7 @@ fn write_files(folder: &Path) {
         ("a name with spaces & \u{e4}.txt", b"reached\n".to_vec()),
         ("_redirects", b"/moved /small.txt 301\n/gone /404.html 410\n".to_vec()),
     ];
+
     for (name, content) in files {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

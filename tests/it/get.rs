@@ -107,6 +107,7 @@ fn ambiguous_requests_are_refused() {
         );
         assert!(rest.is_empty());
     }
+
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(9000));
     assert_eq!(parse(&server.raw(long.as_bytes()), "GET").0.status, 414);
     let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(20_000));
@@ -116,11 +117,13 @@ fn ambiguous_requests_are_refused() {
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let server = hello();
+
     let mut requests = String::new();
     for target in ["/hello.txt", "/nothing", "/", "/a%20b.txt"].iter().cycle().take(400) {
         requests.push_str(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
     }
     requests.push_str("GET /hello.txt HTTP/1.0\r\n\r\n");
+
     let answer = server.raw(requests.as_bytes());
     let mut rest = answer.as_slice();
     for number in 0..=400 {

@@ -131,9 +131,11 @@ fn slow_heads_and_contents_time_out() {
         b"GET /small.txt HTTP/1.1\r\nHost: h\r\nX: ",
         b"GET /small.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n",
     ];
+
     let mut all: Vec<_> = (0..count)
         .map(|number| Trickle::begin(&target.server, begins[usize::from(number % 2 == 1)]))
         .collect();
+
     let began = Instant::now();
     let mut longest = Duration::ZERO;
     while all.iter().any(|trickle| !trickle.is_over) {
@@ -143,11 +145,13 @@ fn slow_heads_and_contents_time_out() {
         // The pause is the rate of the bytes, and no condition is awaited.
         std::thread::sleep(Duration::from_millis(20));
     }
+
     println!("an ordinary request took {alone:?} at most before, {longest:?} with {count} slow ones");
     for (number, trickle) in all.iter().enumerate() {
         let expected = if number % 2 == 1 { 200 } else { 408 };
         assert_eq!(parse(&trickle.received, "GET").0.status, expected, "{number}");
     }
+
     drop(all);
     target.await_descriptors(0);
 }
@@ -186,6 +190,7 @@ fn reset_connections_release_their_resources() {
         // During lingering close.
         b"NONSENSE\r\n\r\n",
     ];
+
     for number in 0..if is_slow() { 20_000 } else { 1000 } {
         let mut stream = target.server.connect();
         stream.write_all(resets[number % resets.len()]).unwrap();
@@ -198,6 +203,7 @@ fn reset_connections_release_their_resources() {
             target.request();
         }
     }
+
     target.request();
     target.await_descriptors(0);
 }
@@ -248,6 +254,7 @@ fn stalled_readers_are_reset_and_slow_ones_are_not() {
         println!("skipped: it takes a minute, and CANNERY_SLOW is not set");
         return;
     }
+
     let target = Target::start(1, &[]);
     let request = b"GET /large.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let send = || {
@@ -255,11 +262,13 @@ fn stalled_readers_are_reset_and_slow_ones_are_not() {
         stream.write_all(request).unwrap();
         stream
     };
+
     let stalled: Vec<_> = (0..100).map(|_| send()).collect();
     let mut slow = send();
     let mut received = Vec::new();
     let mut piece = vec![0; 8192];
     let began = Instant::now();
+
     // The server checks every half minute; this covers two checks.
     while began.elapsed() < Duration::from_secs(70) {
         slow.read_exact(&mut piece).unwrap();
@@ -268,11 +277,13 @@ fn stalled_readers_are_reset_and_slow_ones_are_not() {
         // The pause is the rate of the slow reader, and no condition is awaited.
         std::thread::sleep(Duration::from_secs(1));
     }
+
     target.await_descriptors(1);
     for mut stream in stalled {
         let end = stream.read_to_end(&mut Vec::new());
         assert_eq!(end.unwrap_err().kind(), ErrorKind::ConnectionReset);
     }
+
     slow.read_to_end(&mut received).unwrap();
     let (response, rest) = parse(&received, "GET");
     assert_eq!((response.status, response.body.len(), rest.len()), (200, LARGE_BYTES, 0));
@@ -286,12 +297,15 @@ fn idle_connections_time_out() {
         return;
     }
     const COUNT: usize = 10_000;
+
     let _exclusive = many_descriptors();
     let target = Target::start(2, &["--limit-descriptors", "12000"]);
+
     let mut idle: Vec<_> = (0..COUNT).map(|_| target.server.connect()).collect();
     for stream in &mut idle {
         stream.write_all(b"GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     }
+
     let mut longest = Duration::ZERO;
     for mut stream in idle {
         // Much shorter than the server's timeout, so that ordinary requests continue.
@@ -305,6 +319,7 @@ fn idle_connections_time_out() {
         }
         assert_eq!(parse(&received, "GET").0.body, b"small");
     }
+
     println!("an ordinary request took {longest:?} at most");
     target.await_descriptors(0);
 }
@@ -318,6 +333,7 @@ fn slowhttptest_finds_the_server_available() {
         return;
     }
     let (connections, seconds) = if is_slow() { (1000, 60) } else { (200, 14) };
+
     let target = Target::start(2, &[]);
     let folder = tempfile::tempdir().unwrap();
     let attacks = MODES.map(|(mode, name)| {
@@ -328,11 +344,13 @@ fn slowhttptest_finds_the_server_available() {
         command.current_dir(folder.path()).stdout(Stdio::null());
         (name, command.spawn().unwrap())
     });
+
     for (name, mut attack) in attacks {
         assert!(attack.wait().unwrap().success(), "{name}");
         let seconds = fs::read_to_string(folder.path().join(name).with_extension("csv")).unwrap();
         check_seconds(&seconds, connections).unwrap_or_else(|fault| panic!("{name}: {fault}:\n{seconds}"));
     }
+
     target.request();
     target.await_descriptors(0);
 }

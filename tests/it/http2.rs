@@ -119,20 +119,24 @@ fn flow_control_windows_are_respected() {
         }
         assert_eq!(received.len(), length);
     };
+
     receive_to(&mut connection, 1000, &mut received);
     connection.send_settings(&[(INITIAL_WINDOW_SIZE, 4000)]);
     receive_to(&mut connection, 4000, &mut received);
     connection.send_window_update(id, 1);
     receive_to(&mut connection, 4001, &mut received);
+
     // A window can become negative (RFC 9113, section 6.9.2).
     connection.send_settings(&[(INITIAL_WINDOW_SIZE, 0)]);
     connection.send_window_update(id, 4000);
     receive_to(&mut connection, 4001, &mut received);
     connection.send_window_update(id, 10_000_000);
+
     // Now the window of the connection is the limit.
     receive_to(&mut connection, 65_535, &mut received);
     connection.send_window_update(0, 100_000);
     receive_to(&mut connection, 165_535, &mut received);
+
     assert!(received == content[..165_535]);
     // A response without content needs no window.
     connection.send_settings(&[(INITIAL_WINDOW_SIZE, 65_535)]);
@@ -150,6 +154,7 @@ fn slow_reader_receives_a_large_file() {
         Client::with_settings(connect_tls(server.tls_address(), &["h2"]), &[(INITIAL_WINDOW_SIZE, 20_000)]);
     let id = connection.send_request(&get("/large.bin")).unwrap();
     let mut received = Vec::new();
+
     while received.len() < LARGE {
         let frame = connection.receive_frame().unwrap();
         match frame.kind {
@@ -165,6 +170,7 @@ fn slow_reader_receives_a_large_file() {
             _ => {}
         }
     }
+
     assert!(received == content);
 }
 
@@ -177,6 +183,7 @@ fn any_header_table_size_gives_the_same_fields() {
             server.connect(),
             &[(HEADER_TABLE_SIZE, size), (INITIAL_WINDOW_SIZE, 1 << 20)],
         );
+
         connection.decoder().set_max_allowed_table_size((size as usize).max(4096));
         for path in paths.iter().cycle().take(24) {
             let fields = [&get(path)[..], &[("accept-encoding", "br")]].concat();
@@ -194,6 +201,7 @@ fn any_header_table_size_gives_the_same_fields() {
             let coding = expected.field("content-encoding");
             assert!(decode(coding, &response.body) == decode(coding, &expected.body), "{path}");
         }
+
         // The server announces a smaller table before it relies on it (RFC 7541, section 4.2).
         connection.send_settings(&[(HEADER_TABLE_SIZE, 0)]);
         connection.decoder().set_max_allowed_table_size(4096);
@@ -206,6 +214,7 @@ fn any_header_table_size_gives_the_same_fields() {
 fn field_section_may_span_many_frames() {
     let server = site();
     let mut connection = plain(&server);
+
     let block = field_block(&get("/a.txt"));
     let (first, rest) = block.split_at(block.len() / 5);
     let pieces: Vec<_> = rest.chunks(block.len() / 5 + 1).collect();
@@ -214,11 +223,13 @@ fn field_section_may_span_many_frames() {
         let is_last = number + 1 == pieces.len();
         connection.send_frame(CONTINUATION, if is_last { END_HEADERS } else { 0 }, 1, piece);
     }
+
     assert_eq!(connection.receive(1, "GET").unwrap().body, b"content");
     // Padding and the deprecated priority fields are ignored (RFC 9113, section 6.2).
     let padded = [&[3], &[0, 0, 0, 0, 15][..], &block, &[0; 3]].concat();
     connection.send_frame(HEADERS, END_STREAM | END_HEADERS | 0x8 | 0x20, 3, &padded);
     assert_eq!(connection.receive(3, "GET").unwrap().body, b"content");
+
     // Cookies may be split, and frames of unknown types may arrive at any time (sections 8.2.3 and 5.5).
     connection.send_frame(0xbe, 0xef, 0, b"unknown");
     let block = field_block(&[&get("/a.txt")[..], &[("cookie", "a=b"), ("cookie", "c=d")]].concat());
@@ -257,6 +268,7 @@ fn malformed_request_ends_only_its_stream() {
         }
         assert_eq!(connection.request(&valid).unwrap().body, b"content", "after {case}");
     }
+
     assert_eq!(connection.request(&with(&[("te", "trailers")])).unwrap().status, 200);
 }
 
@@ -322,6 +334,7 @@ fn graceful_shutdown_completes_responses() {
     let server = site();
     let mut connection = Client::with_settings(server.connect(), &OPEN_WINDOWS);
     let id = connection.send_request(&get("/large.bin")).unwrap();
+
     // The window of the connection stays exhausted until the server has received the signal.
     let mut received = 0;
     let mut is_going_away = false;
@@ -333,6 +346,7 @@ fn graceful_shutdown_completes_responses() {
             _ => {}
         }
     }
+
     server.signal("TERM");
     while received < LARGE {
         let frame = connection.receive_frame().unwrap();
@@ -349,6 +363,7 @@ fn graceful_shutdown_completes_responses() {
             _ => {}
         }
     }
+
     assert!(is_going_away, "the server sent no GOAWAY");
 }
 

@@ -33,9 +33,11 @@ impl Documentation {
         if skip_outside() {
             return None;
         }
+
         let folder = std::env::var("CANNERY_PYTHON_DOCS");
         let folder = folder.unwrap_or_else(|_| "/usr/share/doc/python3.11/html".into());
         assert!(Path::new(&folder).is_dir(), "{folder} is missing: `cargo xtask test` installs it");
+
         let compiled = compiled(Path::new(&folder));
         let archive = compiled.path().join("site.cdb");
         let arguments = ["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"];
@@ -43,6 +45,7 @@ impl Documentation {
         let http = format!("http://{}", server.address);
         let https = format!("https://{}", server.read_tls_address());
         let admin = server.read_admin_address();
+
         let place = tempfile::tempdir().unwrap();
         let mut targets = Vec::new();
         let mut lines = String::new();
@@ -53,6 +56,7 @@ impl Documentation {
                 targets.push((target, path));
             }
         }
+
         assert!(targets.len() > 1000, "{} targets", targets.len());
         let list = place.path().join("targets");
         fs::write(&list, lines).unwrap();

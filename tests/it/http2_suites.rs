@@ -61,16 +61,19 @@ fn testssl_finds_no_weakness() {
         println!("skipped: it takes a minute, and TLS doesn't depend on the event loop");
         return;
     }
+
     let place = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let [bundle, trusted] = ["bundle.pem", "authority.pem"].map(|name| place.path().join(name));
     authority.certify(&["localhost"]).write_bundle(&bundle);
     fs::write(&trusted, authority.pem()).unwrap();
+
     let archive = place.path().join("site.cdb");
     let folder = place.path().join("site");
     write_folder(&folder, &[(b"index.html", b"<title>page</title>")]);
     compile(&folder, &archive, &[]);
     let [archive, bundle] = [&archive, &bundle].map(|path| path.to_str().unwrap());
+
     let server = Server::start(&[
         "--archive",
         archive,
@@ -80,6 +83,7 @@ fn testssl_finds_no_weakness() {
         bundle,
         "--security-headers-tls",
     ]);
+
     let report = place.path().join("report.json");
     let output = Command::new("testssl")
         .args([
@@ -98,6 +102,7 @@ fn testssl_finds_no_weakness() {
         ])
         .output()
         .expect("`cargo xtask test` installs testssl.sh");
+
     let findings: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
     let findings = findings.as_array().unwrap();
     assert!(findings.len() > 100, "{}", String::from_utf8_lossy(&output.stdout));

@@ -76,6 +76,7 @@ impl Writer {
                 }
             }
         }
+
         let (meta_key, is_new_meta) = self.number('m', &meta);
         let (data_key, is_new_data) = self.number('d', body);
         self.put(key.as_bytes(), format!("{meta_key}{data_key}").as_bytes());
@@ -92,6 +93,7 @@ impl Writer {
         for index in [b"F0000001", b"L0000001", b"R0000001"] {
             self.put(index, b"/a\n");
         }
+
         let mut file = vec![0; 2048];
         let mut slots = vec![Vec::new(); 256];
         for (key, value) in &self.records {
@@ -102,6 +104,7 @@ impl Writer {
             file.extend(key);
             file.extend(value);
         }
+
         for (table, entries) in slots.iter().enumerate() {
             let length = entries.len() * 2;
             let position = u32::try_from(file.len()).unwrap();
@@ -120,6 +123,7 @@ impl Writer {
                 file.extend(position.to_le_bytes());
             }
         }
+
         file
     }
 }
@@ -257,6 +261,7 @@ fn damaged_archive_is_refused() {
     let gzipped = gzipped();
     let at = whole.windows(gzipped.len()).position(|bytes| bytes == gzipped).unwrap();
     body[at + gzipped.len() - 6] ^= 1;
+
     for (archive, words) in [
         (body, "a body that cannot be decoded of `/z.txt`"),
         (b"".to_vec(), "not an archive of kawipiko"),
@@ -275,6 +280,7 @@ fn damaged_archive_is_refused() {
         assert!(stderr.contains(words), "`{words}` is not in {stderr}");
         assert_eq!(fs::read(files.path("site.cdb")).unwrap(), b"old", "the old archive stays");
     }
+
     let files = Files::new(&whole);
     fs::remove_file(files.path("kawipiko.cdb")).unwrap();
     assert_eq!(files.import(&[]).status.code(), Some(3));
@@ -285,6 +291,7 @@ fn changed_bytes_never_cause_a_panic() {
     let whole = site();
     let mut random = Random::new(20);
     let mut refused = 0;
+
     for _ in 0..120 {
         let mut archive = whole.clone();
         for _ in 0..=random.below(3) {
@@ -294,6 +301,7 @@ fn changed_bytes_never_cause_a_panic() {
         if random.below(4) == 0 {
             archive.truncate(random.index(whole.len()));
         }
+
         let files = Files::new(&archive);
         let output = files.import(&[]);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -304,5 +312,6 @@ fn changed_bytes_never_cause_a_panic() {
             assert!(run("cannery", &["verify", archive.to_str().unwrap()]).status.success());
         }
     }
+
     assert!(refused > 60, "only {refused} were refused");
 }

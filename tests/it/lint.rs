@@ -44,10 +44,12 @@ fn requests(site: &FixtureSite) -> Vec<(u16, String)> {
         let response = site.server.get_with_coding(target, coding);
         response.field("ETag").unwrap().to_owned()
     };
+
     let plain = tag("/big.txt", "identity");
     let coded = tag("/big.txt", "br");
     let mut requests = Vec::new();
     let mut expect = |status: u16, line: &str| requests.push((status, line.to_owned()));
+
     for method in ["GET", "HEAD"] {
         for target in [
             "/",
@@ -79,6 +81,7 @@ fn requests(site: &FixtureSite) -> Vec<(u16, String)> {
         expect(412, &format!("{method}\t/small.txt\tIf-Match: \"other\""));
         expect(400, &format!("{method}\t/%00"));
     }
+
     expect(206, "GET\t/big.txt\tAccept-Encoding: identity\tRange: bytes=0-99");
     expect(206, "GET\t/big.txt\tAccept-Encoding: br\tRange: bytes=-99");
     expect(206, &format!("GET\t/big.txt\tAccept-Encoding: br\tRange: bytes=0-99\tIf-Range: {coded}"));
@@ -87,6 +90,7 @@ fn requests(site: &FixtureSite) -> Vec<(u16, String)> {
     expect(204, "OPTIONS\t/");
     expect(405, "DELETE\t/");
     expect(501, "BREW\t/");
+
     requests
 }
 
@@ -163,20 +167,24 @@ fn redbot_accepts_each_resource() {
     let mut bad = Vec::new();
     for (target, status) in EXAMINED {
         let report = examine(&site.url(target));
+
         let mut lines = report.lines();
         assert_eq!(lines.next(), Some(&*status.to_string()), "{target}");
         let notes: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
         assert!(!notes.is_empty(), "{target}");
+
         let allowed =
             |note: &str| ALLOWED.iter().any(|allowed| allowed.note == note && allowed.statuses.is_empty());
         let found = notes.iter().filter(|note| matches!(note[0], "WARN" | "BAD") && !allowed(note[1]));
         bad.extend(found.map(|note| format!("{target}  {}", note.join("  "))));
+
         if target == "/big.txt" {
             for good in GOOD {
                 assert!(notes.iter().any(|note| note[1] == good), "no note {good}: {report}");
             }
         }
     }
+
     bad.sort();
     bad.dedup();
     assert!(bad.is_empty(), "{} findings:\n{}", bad.len(), bad.join("\n"));

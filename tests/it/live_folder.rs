@@ -156,6 +156,7 @@ const SAVES: [Save; 5] = [
 fn every_way_of_saving_is_served() {
     for flags in [&[][..], &["--poll=20"]] {
         let live = Live::start(&[("index.html", "home"), ("docs/a.html", "a")], flags);
+
         assert_eq!(live.content("/").as_deref(), Some("home"));
         for (way, save) in SAVES {
             for (path, target) in [("index.html", "/"), ("docs/a.html", "/docs/a")] {
@@ -163,6 +164,7 @@ fn every_way_of_saving_is_served() {
                 live.await_content(target, Some(way), way);
             }
         }
+
         fs::remove_file(live.root.join("docs/a.html")).unwrap();
         live.await_content("/docs/a", None, "removed");
         write(&live.root, "new/deep/er.html", "new");
@@ -170,6 +172,7 @@ fn every_way_of_saving_is_served() {
         fs::rename(live.root.join("new"), live.root.join("moved")).unwrap();
         live.await_content("/moved/deep/er", Some("new"), "moved");
         live.await_content("/new/deep/er", None, "moved away");
+
         write(&live.root, "_redirects", "/old /moved/deep/er 301\n");
         let end = Instant::now() + TIMEOUT;
         while live.get("/old").status != 301 {
@@ -383,12 +386,14 @@ fn production_responses_are_those_of_a_deployed_archive() {
         ("_redirects", "/old / 301\n"),
         ("404.html", "not here"),
     ];
+
     let codings = ["--compress", "identity,gzip,brotli,zstd"];
     let live = Live::start(&files, &[&["--production"][..], &codings].concat());
     live.event("compressed");
     let archive = live.folder.path().join("site.cdb");
     compile(&live.root, &archive, &codings);
     let deployed = Server::start(&["--archive", archive.to_str().unwrap()]);
+
     for target in ["/", "/a.css", "/docs/", "/docs/b.txt", "/old", "/none"] {
         for fields in ["", "Accept-Encoding: br, gzip\r\n", "Accept-Encoding: zstd\r\n"] {
             let head = |response: &Response| {
@@ -521,20 +526,24 @@ fn overlays_are_followed() {
     for name in ["lower", "upper", "work", "site"] {
         fs::create_dir(folder.path().join(name)).unwrap();
     }
+
     write(&folder.path().join("lower"), "index.html", "below");
     write(&folder.path().join("lower"), "docs/a.html", "below");
     let path = folder.path().display();
     let mount = format!(
         "mount -t overlay overlay -o lowerdir={path}/lower,upperdir={path}/upper,workdir={path}/work {path}/site"
     );
+
     let Some(command) = in_namespace(&mount) else { return };
     let live = Live::start_by(command, folder, root, &[]);
     assert_eq!(live.content("/").as_deref(), Some("below"));
     let mounted = live.mounted_root();
+
     for (content, target) in [("once", "/"), ("twice", "/")] {
         write(&mounted, "index.html", content);
         live.await_content(target, Some(content), "copied up");
     }
+
     let next = mounted.join("docs/next");
     fs::write(&next, "renamed").unwrap();
     fs::rename(next, mounted.join("docs/a.html")).unwrap();

@@ -318,6 +318,7 @@ fn hosts_of_strangers_are_refused() {
 #[test]
 fn refused_requests_get_no_page_of_the_site() {
     let live = Live::start(&[]);
+
     for status in [400, 408, 414, 431] {
         live.write(&format!("{status}.html"), "a page of the site");
     }
@@ -325,6 +326,7 @@ fn refused_requests_get_no_page_of_the_site() {
     wait_until("served", || {
         String::from_utf8_lossy(&request_at(&live.address, "GET", "/none", "").body).contains("a page")
     });
+
     let line =
         |target: &str, lines: &str| format!("GET {target} HTTP/1.1\r\nHost: evil.example\r\n{lines}\r\n");
     for (request, status) in [
@@ -355,6 +357,7 @@ fn pages_of_other_origins_learn_nothing() {
     let get = |target, fields: &[(&str, &str)]| {
         on_each_protocol(&plain.address, &tls.address, host, target, fields)
     };
+
     for target in ["/__/cannery/live.js", "/__/cannery/live?1-first", "/__/cannery/live"] {
         for field in [
             ("sec-fetch-site", "cross-site"),
@@ -375,6 +378,7 @@ fn pages_of_other_origins_learn_nothing() {
             }
         }
     }
+
     // Pages may be in frames of others, and get the script over each protocol.
     for response in get("/", &[("sec-fetch-dest", "iframe"), ("sec-fetch-site", "cross-site")]) {
         assert_eq!(response.body, format!("{SCRIPT}<h1>0</h1>").as_bytes());

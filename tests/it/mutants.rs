@@ -79,6 +79,7 @@ fn commands_survive_changed_archives() {
             &["explain", name, "/docs/missing"],
             &["extract", name, out_name],
         ];
+
         for arguments in commands {
             let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
             let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();
@@ -86,6 +87,7 @@ fn commands_survive_changed_archives() {
             let errors = String::from_utf8_lossy(&output.stderr);
             assert!(code.is_some_and(|code| code != PANICKED), "seed {seed}, {arguments:?}: {errors}");
         }
+
         let _ = fs::remove_dir_all(&out);
         let left: Vec<_> =
             fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -101,9 +103,11 @@ fn server_survives_changed_archives() {
     let mut served = 0;
     for seed in 1..=mutants().div_ceil(2) {
         fs::write(&mutant, mutate(&good, &mut Random::new(seed))).unwrap();
+
         let mut command = server_command();
         command.args(["--archive", mutant.to_str().unwrap(), "--bind", "127.0.0.1:0", "--threads", "1"]);
         let Some(server) = Server::try_run(command) else { continue };
+
         served += 1;
         for path in PATHS {
             for coding in ["identity", "br"] {
@@ -118,8 +122,10 @@ fn server_survives_changed_archives() {
                 let _ = stream.read_to_end(&mut Vec::new()).unwrap();
             }
         }
+
         assert_eq!(server.get("/__/heartbeat").body, b"OK\n", "seed {seed}");
         assert_eq!(server.stop(), Some(0), "seed {seed}");
     }
+
     assert!(served > 0, "no changed archive could be opened");
 }

@@ -34,6 +34,7 @@ fn each_coding_is_negotiated() {
         assert_eq!(decode(coding, &response.body), page().as_bytes(), "{accept_encoding:?}");
         tags.insert((coding, response.field("ETag").unwrap().to_owned()));
     }
+
     let values: std::collections::HashSet<_> = tags.iter().map(|(_, tag)| tag).collect();
     assert_eq!((tags.len(), values.len()), (4, 4), "each coding has its own entity tag");
 }
@@ -51,6 +52,7 @@ fn current_copies_are_not_sent_again() {
         let lines = format!("Accept-Encoding: {accept_encoding}\r\n");
         let whole = server.request("GET", "/page.html", &lines);
         let tag = whole.field("ETag").unwrap();
+
         for condition in [tag.to_owned(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
             let response =
                 server.request("GET", "/page.html", &format!("{lines}If-None-Match: {condition}\r\n"));
@@ -60,6 +62,7 @@ fn current_copies_are_not_sent_again() {
             }
             assert!(response.field("Date").is_some() && response.field("Content-Type").is_none());
         }
+
         assert_eq!(
             server.request("GET", "/page.html", &format!("{lines}If-None-Match: \"x\"\r\n")).status,
             200

@@ -248,6 +248,7 @@ fn socket_activation_refuses_no_connection() {
     let address = socket.local_addr().unwrap();
     let stop = AtomicBool::new(false);
     let responses = AtomicUsize::new(0);
+
     let folder = tempfile::tempdir().unwrap();
     let notify_path = folder.path().join("notify");
     let notify = UnixDatagram::bind(&notify_path).unwrap();
@@ -262,6 +263,7 @@ fn socket_activation_refuses_no_connection() {
             }
         }
     };
+
     let mut last = None;
     std::thread::scope(|scope| {
         let mut old = activated(&socket, &["--threads", "2"], Some(notify_name));
@@ -279,6 +281,7 @@ fn socket_activation_refuses_no_connection() {
                 }
             });
         }
+
         for _ in 0..3 {
             let before = responses.load(Ordering::Relaxed);
             wait_until("further responses", || responses.load(Ordering::Relaxed) > before + 100);
@@ -290,9 +293,11 @@ fn socket_activation_refuses_no_connection() {
             assert!(old.wait().unwrap().success());
             old = new;
         }
+
         stop.store(true, Ordering::Relaxed);
         last = Some(old);
     });
+
     let mut last = last.expect("the loop ran");
     last.kill().unwrap();
     last.wait().unwrap();
@@ -350,6 +355,7 @@ fn sigusr2_takeover_refuses_no_connection() {
         fs::metadata(&program).unwrap().ino()
     };
     replace();
+
     let local = format!("unix:{}", path.display());
     let mut command = Command::new(&program);
     command.args(["--dummy", "--bind", "127.0.0.1:0", "--bind", &local, "--admin", "127.0.0.1:0"]);
@@ -357,10 +363,12 @@ fn sigusr2_takeover_refuses_no_connection() {
         command.args(["--processes", "2", "--threads", "1"]);
         command
     });
+
     let address = old.address.clone();
     let admin = old.read_admin_address();
     let stop = AtomicBool::new(false);
     let responses = AtomicUsize::new(0);
+
     let mut new = Orphan(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -371,15 +379,18 @@ fn sigusr2_takeover_refuses_no_connection() {
                 }
             });
         }
+
         let number = replace();
         old.signal("USR2");
         new = Orphan::await_takeover(&old);
         assert_eq!(old.wait(), Some(0), "the old supervisor exits");
+
         assert_eq!(fs::metadata(format!("/proc/{}/exe", new.0)).unwrap().ino(), number);
         let before = responses.load(Ordering::Relaxed);
         wait_until("further responses", || responses.load(Ordering::Relaxed) > before + 100);
         stop.store(true, Ordering::Relaxed);
     });
+
     // The new supervisor has all addresses: the admin listener, and the path of the Unix socket, which it removes.
     wait_until("both processes serve", || metric(&admin, "cannery_processes") == 2.0);
     assert!(UnixStream::connect(&path).is_ok());
@@ -392,11 +403,13 @@ fn failed_takeover_keeps_the_old_program() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("server");
     replace_program(&program, Path::new(PROGRAM));
+
     let path = folder.path().join("s");
     let mut command = Command::new(&program);
     command.args(["--dummy", "--bind", "127.0.0.1:0", "--bind", &format!("unix:{}", path.display())]);
     command.args(["--processes", "1", "--threads", "1"]);
     let server = Server::run(command);
+
     let bad = folder.path().join("bad");
     fs::write(&bad, "#!/bin/sh\nexit 9\n").unwrap();
     fs::set_permissions(&bad, fs::Permissions::from_mode(0o755)).unwrap();
@@ -407,6 +420,7 @@ fn failed_takeover_keeps_the_old_program() {
         assert!(line.contains("exit status: 9"), "{line}");
         assert_eq!(server.get("/").body, b"hello world!\n");
     }
+
     assert!(UnixStream::connect(&path).is_ok());
     let address = server.address.clone();
     assert_eq!(server.stop(), Some(0));
@@ -479,6 +493,7 @@ fn hanging_takeover_is_killed_after_a_while() {
     write_script(&bad, "trap '' TERM; exec sleep 600");
     for within_ms in ["200", "600000"] {
         replace_program(&program, Path::new(PROGRAM));
+
         let mut command = Command::new(&program);
         command.args(["--dummy", "--bind", "127.0.0.1:0", "--drain", "0"]);
         command.args(["--processes", "1", "--threads", "1"]);
@@ -486,6 +501,7 @@ fn hanging_takeover_is_killed_after_a_while() {
             command.env("CANNERY_READY_WITHIN_MS", within_ms);
             command
         });
+
         replace_program(&program, &bad);
         server.signal("USR2");
         let hanging = await_successor(&server);
@@ -495,6 +511,7 @@ fn hanging_takeover_is_killed_after_a_while() {
             wait_until("the hanging program has ended", || !is_alive(hanging));
             assert_eq!(server.get("/").body, b"hello world!\n");
         }
+
         // A server that is stopped leaves no such program behind.
         assert_eq!(server.stop(), Some(0));
         wait_until("the hanging program has ended", || !is_alive(hanging));
@@ -514,11 +531,13 @@ fn sigquit_of_an_operator_stops_a_takeover() {
         command.args(["--dummy", "--bind", "127.0.0.1:0", "--drain", "0"]);
         command.args(["--processes", processes, "--threads", "1"]);
         let mut server = Server::run(command);
+
         let serving = children(server.pid());
         write_script(&bad, body);
         replace_program(&program, &bad);
         server.signal("USR2");
         let starting = await_successor(&server);
+
         server.signal("QUIT");
         assert_eq!(server.await_end(), Some(0));
         let ended = || serving.iter().chain([&starting]).all(|process| !is_alive(*process));

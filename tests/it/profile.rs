@@ -22,6 +22,7 @@ fn fields(mut message: &[u8]) -> Vec<(u64, u64, &[u8])> {
         }
         number
     }
+
     let mut fields = Vec::new();
     while !message.is_empty() {
         let tag = varint(&mut message);
@@ -36,6 +37,7 @@ fn fields(mut message: &[u8]) -> Vec<(u64, u64, &[u8])> {
             other => panic!("wire type {other}"),
         }
     }
+
     fields
 }
 

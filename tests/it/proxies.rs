@@ -90,6 +90,7 @@ fn nginx(site: &FixtureSite, name: &'static str, location: &str) -> Proxy {
         let folder = place.join(name);
         fs::create_dir(&folder).unwrap();
         let folder = folder.to_str().unwrap();
+
         let text = format!(
             "daemon off;\nmaster_process off;\npid {folder}/pid;\nerror_log {folder}/errors;\nevents {{ }}\nhttp {{\n\
              access_log off;\nclient_body_temp_path {folder}/client;\nproxy_temp_path {folder}/proxy;\n\
@@ -157,6 +158,7 @@ fn varnish(site: &FixtureSite, name: &'static str, ttl: &str) -> Proxy {
 /// Requests each target in each coding twice: the first time from the server, then from the cache.
 fn assert_same_content(site: &FixtureSite, proxy: &Proxy) {
     let mut coded = 0;
+
     for line in fs::read_to_string(&site.list).unwrap().lines() {
         let (target, file) = line.split_once('\t').unwrap();
         let content = fs::read(file).unwrap();
@@ -164,11 +166,13 @@ fn assert_same_content(site: &FixtureSite, proxy: &Proxy) {
             for accepted in ["gzip", "br", "zstd", "identity"] {
                 let (status, fields, body) = proxy.fetch(target, &[&format!("Accept-Encoding: {accepted}")]);
                 let context = || format!("{target} in {accepted} through {}: {fields:?}", proxy.name);
+
                 // nginx forwards the response to its first slice, and empty content has no slices.
                 if content.is_empty() && status == 416 {
                     assert!(proxy.name == "nginx-slices", "{}", context());
                     continue;
                 }
+
                 assert_eq!(status, 200, "{}", context());
                 let coding = field(&fields, "content-encoding");
                 assert!(coding.is_none_or(|coding| coding == accepted), "{}", context());
@@ -177,6 +181,7 @@ fn assert_same_content(site: &FixtureSite, proxy: &Proxy) {
             }
         }
     }
+
     // Varnish stores only gzip, and HAProxy sends any stored coding that the client accepts.
     assert!(coded >= 8, "{} sent {coded} coded responses", proxy.name);
 }
@@ -185,10 +190,12 @@ fn assert_same_content(site: &FixtureSite, proxy: &Proxy) {
 fn assert_ranges_and_conditions(site: &FixtureSite, proxy: &Proxy) {
     for (target, accepted) in [("/noise.bin", "identity"), ("/big.txt", "gzip"), ("/big.txt", "identity")] {
         let accept = format!("Accept-Encoding: {accepted}");
+
         let whole = site.server.get_with_coding(target, accepted);
         let content = decode(whole.field("Content-Encoding"), &whole.body);
         let length = whole.body.len();
         let tag = whole.field("ETag").unwrap();
+
         for (first, last) in [(0, 0), (10, 4000), (length / 3, length - 2), (length - 5, length - 1)] {
             for condition in ["X-Nothing: nothing".to_owned(), format!("If-Range: {tag}")] {
                 let range = format!("Range: bytes={first}-{last}");
@@ -207,6 +214,7 @@ fn assert_ranges_and_conditions(site: &FixtureSite, proxy: &Proxy) {
                 }
             }
         }
+
         let (_, fields, _) = proxy.fetch(target, &[&accept]);
         let condition = format!("If-None-Match: {}", field(&fields, "etag").unwrap());
         let (status, _, body) = proxy.fetch(target, &[&accept, &condition]);

@@ -99,11 +99,13 @@ fn header_may_arrive_in_pieces() {
 #[test]
 fn malformed_headers_are_counted_and_not_answered() {
     let proxied = Proxied::start(&["--admin", "127.0.0.1:0"]);
+
     // The admin listener expects no header.
     let admin = proxied.server.read_admin_address();
     let metrics =
         || String::from_utf8(crate::harness::request_at(&admin, "GET", "/metrics", "").body).unwrap();
     assert!(metrics().contains("cannery_proxy_headers_refused_total 0\n"));
+
     let bad_checksum = version2(b"\x03\0\x04\0\0\0\0");
     let headers: [&[u8]; 9] = [
         b"",
@@ -116,6 +118,7 @@ fn malformed_headers_are_counted_and_not_answered() {
         b"\r\n\r\n\0\r\nQUIT\n\x21\0\xff\xff",
         &bad_checksum,
     ];
+
     for header in headers {
         let mut stream = proxied.server.connect();
         // The server may close the connection before it has received everything.
@@ -124,12 +127,14 @@ fn malformed_headers_are_counted_and_not_answered() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty(), "{header:?}: {answer:?}");
     }
+
     let metrics = metrics();
     assert!(
         metrics.contains(&format!("cannery_proxy_headers_refused_total {}\n", headers.len())),
         "{metrics}"
     );
     assert!(metrics.contains("cannery_connections_open 0\n"), "{metrics}");
+
     // Other connections are served.
     assert!(is_response(&proxied.request(&version2(b""))));
     assert_eq!(proxied.clients(), ["192.0.2.7"]);
@@ -201,9 +206,11 @@ fn haproxy_sends_both_versions() {
         let proxied = Proxied::start(&[]);
         let proxy = haproxy_in_front_of(&proxied.server.address, how, Path::new(proxied.folder.path()));
         let url = format!("http://{}/", proxy.address);
+
         for _ in 0..5 {
             assert_eq!(curl(&[&url]), b"hello world!\n", "{how}");
         }
+
         drop(proxy);
         // HAProxy reuses a connection only for the same client.
         let clients = proxied.clients();

@@ -75,6 +75,7 @@ fn parts(response: &Response) -> Vec<(usize, usize, Vec<u8>)> {
     let media_type = response.field("Content-Type").unwrap();
     let boundary = media_type.strip_prefix("multipart/byteranges; boundary=").unwrap();
     let delimiter = format!("\r\n--{boundary}");
+
     let mut rest = response.body.as_slice();
     let mut parts = Vec::new();
     loop {
@@ -82,6 +83,7 @@ fn parts(response: &Response) -> Vec<(usize, usize, Vec<u8>)> {
         if rest == b"--\r\n" {
             return parts;
         }
+
         let end = rest.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
         let head = std::str::from_utf8(&rest[2..end]).unwrap();
         let range = head.lines().find_map(|line| line.strip_prefix("Content-Range: bytes ")).unwrap();
@@ -90,6 +92,7 @@ fn parts(response: &Response) -> Vec<(usize, usize, Vec<u8>)> {
         let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
         assert!(last < complete.parse().unwrap());
         assert!(head.lines().any(|line| line.starts_with("Content-Type: ")), "{head}");
+
         rest = &rest[end + 4..];
         parts.push((first, last, rest[..=last - first].to_vec()));
         rest = &rest[last - first + 1..];
@@ -135,6 +138,7 @@ fn ranges_apply_to_coded_bytes() {
         let request = |range: String| {
             server.request("GET", "/a.txt", &format!("Accept-Encoding: {coding}\r\nRange: bytes={range}\r\n"))
         };
+
         let first = request("0-999".into());
         let second = request("1000-".into());
         for part in [&first, &second] {
@@ -143,6 +147,7 @@ fn ranges_apply_to_coded_bytes() {
                 assert_eq!(part.field(name), whole.field(name), "{name}");
             }
         }
+
         let joined = [first.body, second.body].concat();
         assert!(decode(Some(coding), &joined) == text.as_bytes());
         // The coding belongs to each part, not to the multipart body.

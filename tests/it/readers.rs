@@ -61,6 +61,7 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let folder = tempfile::tempdir().unwrap();
+
         let text = "Compressible text, line after line after line.\n".repeat(100);
         let page = format!("<title>page</title>{text}");
         let files: [(&[u8], &[u8]); 18] = [
@@ -84,6 +85,7 @@ impl Place {
             (b"_redirects", REDIRECTS.as_bytes()),
             (b"_headers", HEADERS.as_bytes()),
         ];
+
         write_folder(&folder.path().join("site"), &files);
         let place = Place { folder };
         let flags = [
@@ -93,6 +95,7 @@ impl Place {
             "@1700000000",
             "--include-folder-listing",
         ];
+
         compile(&place.path("site"), &place.path("site.cdb"), &flags);
         place
     }
@@ -196,6 +199,7 @@ fn requests() -> Vec<Vec<String>> {
         "Host: example.org",
         "Host: www.example.com:8080",
     ];
+
     let mut requests: Vec<Vec<String>> = Vec::new();
     let mut add = |words: &[&str]| requests.push(words.iter().map(|word| (*word).to_owned()).collect());
     for target in TARGETS {
@@ -203,10 +207,12 @@ fn requests() -> Vec<Vec<String>> {
         add(&[target, "-X", "HEAD"]);
         add(&[target, "-H", "Host: a.b.example.com"]);
     }
+
     add(&["/cdn/x-2d711642b726b044.js"]);
     for target in ["/a.txt", "/docs", "/missing", "/missing.js", "/spa/route"] {
         add(&[target, "-H", "Host: rules.example.net"]);
     }
+
     for field in FIELDS {
         for target in ["/", "/a.txt", "/missing", "/docs/"] {
             add(&[target, "-H", field]);
@@ -218,6 +224,7 @@ fn requests() -> Vec<Vec<String>> {
         add(&["/a.txt", "-X", method]);
         add(&["/missing", "-X", method]);
     }
+
     requests
 }
 

@@ -214,6 +214,7 @@ fn app(number: u32) -> Vec<(String, String)> {
          <script type=module src=/assets/app-{number}.js></script>\
          <p id=eager></p><p id=lazy></p><img src=/assets/picture-{number}.svg><button>more</button>"
     );
+
     let script = format!(
         "document.querySelector('#eager').textContent = 'app {number}';\n\
          document.querySelector('button').onclick = () => import('./lazy-{number}.js');\n"
@@ -223,6 +224,7 @@ fn app(number: u32) -> Vec<(String, String)> {
          document.querySelector('#lazy').textContent = words;\n"
     );
     let picture = format!("<svg xmlns='http://www.w3.org/2000/svg' width='{number}0' height='10'/>");
+
     [
         ("index.html".to_owned(), page),
         (format!("assets/app-{number}.js"), script),
@@ -251,6 +253,7 @@ fn open_page_works_after_two_deploys() {
         releases.build(&format!("{number}.cdb"), &files, &flags);
         releases.select(&number.to_string());
     };
+
     deploy(1);
     let server = Server::start(&["--archive", releases.path("current").to_str().unwrap()]);
     let mut browser = Command::new("node");

@@ -102,6 +102,7 @@ fn damaged_archives_are_refused() {
     let releases = Releases::new();
     let archive = releases.build_numbered("site.cdb", 1);
     let server = releases.serve(&archive, &[]);
+
     let good = fs::read(&archive).unwrap();
     let mut changed = good.clone();
     let middle = changed.len() / 2;
@@ -113,6 +114,7 @@ fn damaged_archives_are_refused() {
         ("one bit", &changed),
         ("larger", &[good.as_slice(), b"x"].concat()),
     ];
+
     for (name, bytes) in bad {
         let next = releases.path("next");
         fs::write(&next, bytes).unwrap();
@@ -121,6 +123,7 @@ fn damaged_archives_are_refused() {
         assert!(line.contains("site.cdb"), "{name}: {line}");
         assert_eq!(body(&server, "/small.txt"), "release 1\n", "{name}");
     }
+
     fs::remove_file(&archive).unwrap();
     server.await_line("No such file");
     fs::create_dir(&archive).unwrap();
@@ -158,12 +161,14 @@ fn assert_served_unchanged(flags: &[&str], notice: &str) {
     ] {
         let archive = releases.build_numbered(&format!("{name}.cdb"), 1);
         let server = releases.serve(&archive, flags);
+
         let whole = server.get("/large.txt").body;
         // One connection receives the response meanwhile.
         let mut slow = server.connect();
         slow.write_all(b"GET /large.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
         let mut received = vec![0; 1000];
         slow.read_exact(&mut received).unwrap();
+
         change(&archive);
         server.await_line(notice);
         assert!(server.get("/large.txt").body == whole, "{name}: after the change");
@@ -259,6 +264,7 @@ fn one_connection_may_request_several_hosts() {
     }
     let named = [format!("a={}", archives[0].display()), format!("b={}", archives[1].display())];
     let server = Server::start(&["--archive", &named[0], "--archive", &named[1]]);
+
     let hosts = ["a", "b", "b", "a", "a", "b"];
     let requests: String = hosts
         .iter()
@@ -268,6 +274,7 @@ fn one_connection_may_request_several_hosts() {
             format!("GET /large.txt HTTP/1.1\r\nHost: {host}\r\n{close}\r\n")
         })
         .collect();
+
     let answers = server.raw(requests.as_bytes());
     let mut rest = answers.as_slice();
     for host in hosts {
@@ -289,10 +296,12 @@ fn reload_under_load_fails_no_request() {
     }
     let archive = releases.path("site.cdb");
     fs::copy(releases.path("0.cdb"), &archive).unwrap();
+
     let server = releases.serve(&archive, &["--watch-disable"]);
     let stop = AtomicBool::new(false);
     let responses = AtomicUsize::new(0);
     let before = resources(server.pid());
+
     std::thread::scope(|scope| {
         for pipelined in [1, 1, 8] {
             let stop = &stop;
@@ -316,6 +325,7 @@ fn reload_under_load_fails_no_request() {
         stop.store(true, Ordering::Relaxed);
         println!("{swaps} releases");
     });
+
     let after = resources(server.pid());
     println!(
         "{} responses; descriptors and KiB {before:?}, then {after:?}",

@@ -22,6 +22,7 @@ fn pages_have_aliases() {
         ("both", "file"),
         ("both.html", "page"),
     ];
+
     let server = serve(&pages(&files), &[]);
     assert_routes(
         &server,
@@ -39,6 +40,7 @@ fn pages_have_aliases() {
             ("//docs", 308, "/docs/"),
         ],
     );
+
     assert_eq!(server.get("/docs/_index.txt").status, 404);
     let bare = serve(&pages(&files), &["--exclude-index", "--exclude-strip", "--exclude-slash-redirects"]);
     for target in ["/", "/about", "/docs", "/docs/", "/about.html/"] {
@@ -67,6 +69,7 @@ fn rules_redirect_and_rewrite() {
         ("taken", "taken"),
         ("texts/a.txt", "text a"),
     ];
+
     let server = serve(&pages(&files), &[]);
     assert_routes(
         &server,
@@ -84,10 +87,12 @@ fn rules_redirect_and_rewrite() {
             ("/taken", 301, "/forced"),
         ],
     );
+
     assert_eq!(server.get("/store/7").status, 404);
     assert_eq!(server.get("/pages/none").status, 404);
     assert_eq!(server.get("/_redirects").status, 404);
     assert_eq!(server.get("/host").status, 404);
+
     let on_host = server.request("GET", "http://OTHER.example:80/host", "");
     assert_eq!((on_host.status, on_host.field("Location")), (303, Some("/of-host")));
     assert_eq!(server.get("http://other.example/kept").body, b"kept");
@@ -129,6 +134,7 @@ fn nearest_fallback_page_is_used() {
         ("tiles/_wildcard.png", "blank"),
         ("tiles/7.png", "seven"),
     ];
+
     let server = serve(&pages(&files), &[]);
     assert_routes(
         &server,
@@ -143,6 +149,7 @@ fn nearest_fallback_page_is_used() {
             ("/tiles/7.png", 200, "seven"),
         ],
     );
+
     let missing = server.get("/app/chunk-123.js");
     assert_eq!((missing.status, missing.field("Cache-Control")), (404, Some("no-store")));
 }
@@ -155,6 +162,7 @@ fn missing_assets_get_no_fallback_page() {
     ] {
         let server = serve(&pages(files), &[]);
         assert_eq!(server.get("/any/page").body, b"application");
+
         for suffix in [
             "js", "mjs", "cjs", "css", "map", "wasm", "png", "jpg", "jpeg", "gif", "svg", "webp", "avif",
             "ico", "woff", "woff2", "ttf", "otf", "eot", "mp4", "webm", "mp3", "JS", "Png",
@@ -260,6 +268,7 @@ fn cache_control_depends_on_kind_and_rules() {
         ("own.html", "x"),
         ("_headers", "/own.html\n  Cache-Control: max-age=5\n"),
     ];
+
     let caching =
         |server: &Server, target: &str| server.get(target).field("Cache-Control").map(str::to_owned);
     let server = serve(&pages(&files), &[]);
@@ -272,6 +281,7 @@ fn cache_control_depends_on_kind_and_rules() {
     ] {
         assert_eq!(caching(&server, target).as_deref(), Some(expected), "{target}");
     }
+
     let overridden = serve(&pages(&files), &["--cache-control", "private"]);
     for (target, expected) in [("/", "private"), ("/photo.png", "private"), ("/own.html", "max-age=5")] {
         assert_eq!(caching(&overridden, target).as_deref(), Some(expected), "{target}");

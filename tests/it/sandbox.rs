@@ -65,10 +65,12 @@ fn each_thread_is_sandboxed() {
     let folder = folder();
     let server = start(folder.path(), &["--admin", "127.0.0.1:0", "--report", "--sandbox", "require"]);
     assert_eq!(server.get("/a.txt").body, b"one");
+
     let threads = threads(&server);
     for name in ["worker-0", "worker-1", "admin-0", "reload", "access-log", "report", "signals"] {
         assert!(threads.contains_key(name), "{name}: {:?}", threads.keys());
     }
+
     for (name, thread) in &threads {
         assert_eq!(thread["NoNewPrivs"], "1", "{name}");
         assert_eq!(thread["Seccomp"], "2", "{name}");
@@ -79,6 +81,7 @@ fn each_thread_is_sandboxed() {
         // Those of the process, and its own.
         assert!(filters(thread) > FILTERS_OF_A_PROCESS, "{name}: no seccomp filter of its own");
     }
+
     let limits = fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
     let dumps = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(dumps.split_whitespace().nth(4), Some("0"), "{dumps}");
@@ -215,6 +218,7 @@ fn unprivileged_user_can_reload_and_reopen_the_log() {
         return;
     }
     let folder = folder();
+
     let server = start(folder.path(), &["--user", "65534:65534", "--sandbox", "require", "--archive-mmap"]);
     for (name, thread) in threads(&server) {
         assert_eq!(thread["Uid"], [NOBODY; 4].join(" "), "{name}");
@@ -228,16 +232,19 @@ fn unprivileged_user_can_reload_and_reopen_the_log() {
             assert_eq!(thread[set], format!("{:016x}", 1 << 28), "{name}: {set}");
         }
     }
+
     assert_eq!(server.get("/a.txt").body, b"one");
     publish(folder.path(), "two");
     server.await_line("serves a new release");
     assert_eq!(server.get("/a.txt").body, b"two");
+
     fs::remove_file(folder.path().join("logs/access.log")).unwrap();
     // Although root owns the archive, the lease delays processes that write to it.
     let archive = folder.path().join("site.cdb");
     fs::OpenOptions::new().write(true).open(&archive).unwrap().set_len(0).unwrap();
     server.await_line("copied");
     assert_eq!(server.get("/a.txt").body, b"two");
+
     // Lines of requests after the signal go to the new file.
     server.signal("USR1");
     server.get("/a.txt");

@@ -31,6 +31,7 @@ fn start_names_archive_release_digest_and_paths() {
             .args(["--archive", &named, "--bind", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .args(processes);
         let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
+
         let mut lines = Vec::new();
         for line in BufReader::new(server.stderr.take().unwrap()).lines().map(Result::unwrap) {
             if line.contains("admin page and metrics at http://127.0.0.1:") {
@@ -38,6 +39,7 @@ fn start_names_archive_release_digest_and_paths() {
             }
             lines.push(line);
         }
+
         assert_eq!(server.wait().unwrap().code(), Some(0));
         let digest = inspected["digest"].as_str().unwrap();
         // Two files and two aliases.
@@ -93,6 +95,7 @@ fn signals_are_obeyed_from_the_first_connection_on() {
             if (processes, name) == ("2", "USR2") {
                 continue;
             }
+
             let mut command = server_command();
             command.args(["--dummy", "--threads", "1", "--bind", &bind]);
             if processes != "0" {
@@ -101,6 +104,7 @@ fn signals_are_obeyed_from_the_first_connection_on() {
             assert_obeyed_at_once(command, &socket, name);
         }
     }
+
     let site = folder.path().join("site");
     write_folder(&site, &pages(&[("index.html", "page")]));
     for name in ["TERM", "INT"] {

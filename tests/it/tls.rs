@@ -63,6 +63,7 @@ fn certificate_is_selected_by_name() {
     let authority = Authority::new();
     let certificates = [&["first.example"][..], &["*.example.com", "example.com"], &["www.example.com"]];
     let certificates = certificates.map(|names| authority.certify(names));
+
     let [first, wildcard] = ["first.pem", "wildcard.pem"].map(|name| place.path().join(name));
     certificates[0].write_bundle(&first);
     certificates[1].write_bundle(&wildcard);
@@ -77,6 +78,7 @@ fn certificate_is_selected_by_name() {
         "--tls-private",
         text(&private),
     ]);
+
     for (name, expected) in [
         ("first.example", 0),
         ("www.example.com", 2),
@@ -133,10 +135,12 @@ fn start_needs_a_usable_certificate() {
     let (public, _) = authority.certify(&["localhost"]).write_pair(place.path());
     let other = tempfile::tempdir().unwrap();
     let (_, private) = authority.certify(&["localhost"]).write_pair(other.path());
+
     let run_with = |flags: &[&str]| {
         let common = ["--dummy", "--bind", "127.0.0.1:0", "--bind-tls", "127.0.0.1:0"];
         run("cannery-server", &[&common, flags].concat())
     };
+
     let missing_file = run_with(&["--tls-bundle", text(&missing)]);
     assert!(!missing_file.status.success());
     assert!(String::from_utf8_lossy(&missing_file.stderr).contains(text(&missing)));
@@ -144,6 +148,7 @@ fn start_needs_a_usable_certificate() {
     assert!(!mismatched.status.success(), "the key of another certificate");
     assert!(String::from_utf8_lossy(&mismatched.stderr).contains(text(&private)));
     assert!(!run_with(&[]).status.success(), "no certificate");
+
     // No message contains a line of the bundle, which might be of the key.
     let changed = fs::read_to_string(&bundle).unwrap().replace("BEGIN CERT", "BEGAN CERT");
     fs::write(&bundle, &changed).unwrap();
@@ -217,6 +222,7 @@ fn pipelining_and_slow_readers_work_over_tls() {
     let small = "GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n".repeat(200);
     let last = "GET /large.bin HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     tls.write_all(format!("{small}{last}").as_bytes()).unwrap();
+
     let mut received = Vec::new();
     let mut chunk = [0; 3001];
     loop {
@@ -225,11 +231,13 @@ fn pipelining_and_slow_readers_work_over_tls() {
             bytes => received.extend_from_slice(&chunk[..bytes]),
         }
     }
+
     let mut rest = received.as_slice();
     for _ in 0..200 {
         let (response, others) = parse(rest, "GET");
         assert_eq!(response.body, b"content");
         rest = others;
     }
+
     assert!(parse(rest, "GET").0.body == content);
 }

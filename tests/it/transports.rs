@@ -196,15 +196,18 @@ fn http2_fields(request: &Request<'_>, scheme: &str) -> Option<Vec<(String, Stri
         }
         None => return None,
     };
+
     // HTTP/2 answers an invalid host in another way.
     let is_host = !authority.is_empty() && !authority.contains('@');
     if method == "CONNECT" || !is_host {
         return None;
     }
+
     let mut fields: Vec<_> =
         [(":method", method), (":scheme", scheme), (":authority", &authority), (":path", &path)]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
+
     for line in lines.split_terminator("\r\n") {
         let (name, value) = line.split_once(':')?;
         let name = name.to_ascii_lowercase();
@@ -213,6 +216,7 @@ fn http2_fields(request: &Request<'_>, scheme: &str) -> Option<Vec<(String, Stri
         }
         fields.push((name, value.trim_matches([' ', '\t']).to_owned()));
     }
+
     Some(fields)
 }
 
@@ -223,18 +227,21 @@ fn http1_requests_convert_to_http2_fields() {
         let fields = http2_fields(&request, "https")?;
         Some(fields.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
     };
+
     let start = ":method=GET :scheme=https :authority=localhost :path=";
     assert_eq!(convert("/a?b", ""), Some(format!("{start}/a?b")));
     assert_eq!(
         convert("/", "If-Match: \"x\"\r\nX-Y:\t z \r\n"),
         Some(format!("{start}/ if-match=\"x\" x-y=z"))
     );
+
     let absolute = |authority: &str, path: &str| {
         Some(format!(":method=GET :scheme=https :authority={authority} :path={path}"))
     };
     assert_eq!(convert("HTTP://Other:80/a", ""), absolute("Other:80", "/a"));
     assert_eq!(convert("http://other", ""), absolute("other", "/"));
     assert_eq!(convert("http://other?q", ""), absolute("other", "/?q"));
+
     for (target, lines) in
         [("*", ""), ("https://a/", ""), ("a", ""), ("/", "TE: trailers\r\n"), ("/", "x\r\n")]
     {

@@ -30,9 +30,11 @@ fn sockets(server: &Server) -> Vec<usize> {
 )]
 fn few_connections_are_balanced() {
     let server = serve(&pages(&[("a.txt", "here")]), &[]);
+
     let before = sockets(&server);
     assert!(before.len() > 1, "only one worker");
     let mut peers: Vec<TcpStream> = Vec::new();
+
     for number in 1..=12 {
         let mut peer = server.connect();
         peer.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
@@ -42,10 +44,12 @@ fn few_connections_are_balanced() {
             peer.read_exact(&mut byte).unwrap();
             received.push(byte[0]);
         }
+
         peers.push(peer);
         let connections = || -> Vec<usize> {
             sockets(&server).iter().zip(&before).map(|(now, before)| now - before).collect()
         };
+
         // A worker that passes a connection to another has it open for a moment longer.
         wait_until("each connection is open once", || connections().iter().sum::<usize>() == number);
         let connections = connections();

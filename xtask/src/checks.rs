@@ -111,6 +111,7 @@ fn tests(words: &str, extent: Extent) -> Command {
     command.env("CANNERY_H2SPEC", outside::h2spec());
     command.env("CANNERY_QUIC_GO", outside::quic_go());
     command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
+
     if let Some(chromium) = project::program("chromium") {
         command.env("CANNERY_CHROMIUM", chromium);
     }
@@ -120,11 +121,13 @@ fn tests(words: &str, extent: Extent) -> Command {
     if extent == Extent::Slow {
         command.env("CANNERY_SLOW", "1");
     }
+
     // Most tests wait for time-outs and other programs much of their time.
     if std::env::var_os(TEST_THREADS).is_none() {
         let threads = std::thread::available_parallelism().map_or(2, |cores| 2 * cores.get());
         command.env(TEST_THREADS, threads.to_string());
     }
+
     command
 }
 
@@ -193,12 +196,14 @@ fn deny(steps: &mut Steps, extent: Extent) {
         steps.skip(ADVISORIES, reason);
         return;
     }
+
     steps.run(LIBRARIES, || {
         if !installed {
             project::run(&mut cargo(&format!("install --locked --debug cargo-deny@{DENY_VERSION}")))?;
         }
         project::run(&mut cargo("deny --workspace check licenses bans sources"))
     });
+
     if can_reach(ADVISORY_DATABASE) {
         steps.run(ADVISORIES, || project::run(&mut cargo("deny --workspace check advisories")));
     } else {

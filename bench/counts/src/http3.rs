@@ -81,6 +81,7 @@ impl Http3Client {
                 self.connection.handle_event(event);
             }
         }
+
         while let Some(event) = self.connection.poll() {
             match event {
                 Event::Connected => {

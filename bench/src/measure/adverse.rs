@@ -185,6 +185,7 @@ fn rebind(context: &Context<'_>, step: &Step) -> Result<Rows> {
     let target = context.site().targets[0].as_str();
     let content = context.site().content(target)?;
     let options = Options { timeout: Duration::from_secs(60), stream_window: WINDOW, ..Options::default() };
+
     let connections = context.connections(step) / THREADS;
     let complete = machine::in_threads(0..THREADS, |_| {
         let begin = |_| {
@@ -194,6 +195,7 @@ fn rebind(context: &Context<'_>, step: &Step) -> Result<Rows> {
             assert!(!client.is_complete(stream), "the response exceeds the window");
             Ok((client, stream))
         };
+
         let transfers = (0..connections).map(begin).collect::<Result<Vec<_>, Ended>>()?;
         let mut complete = 0;
         for (mut client, stream) in transfers {
@@ -203,6 +205,7 @@ fn rebind(context: &Context<'_>, step: &Step) -> Result<Rows> {
         }
         Ok(complete)
     })?;
+
     let opened = f64::from(connections * THREADS);
     let complete: usize = complete.into_iter().sum();
     Ok(vec![(OURS.into(), vec![(Metric::Opened, opened), (Metric::Requests, complete as f64)])])

@@ -137,6 +137,7 @@ impl Folder<'_> {
     fn edit(&self, spec: &Spec<'_>, edits: u32) -> Result<Sample> {
         let server = start(self.context, spec, &self.site)?;
         let mut browser = Browser::open(&server, spec.name)?;
+
         let began = Instant::now();
         let mut latencies = Vec::new();
         for edit in 0..edits {
@@ -145,6 +146,7 @@ impl Folder<'_> {
             // Other servers have edited the same folder.
             let mark = format!("edit {edit} for {}.", spec.name);
             let path = self.site.file(&target(number));
+
             let saved = Instant::now();
             if edit % 2 == 0 {
                 fs::write(&path, page(number, &mark))?;
@@ -153,6 +155,7 @@ impl Folder<'_> {
                 fs::write(&next, page(number, &mark))?;
                 fs::rename(next, &path)?;
             }
+
             browser.show(&target(number), &mark)?;
             latencies.push((saved - began, saved.elapsed()));
             sleep(Duration::from_millis(u64::from(50 + edit * 37 % 200)));

@@ -138,6 +138,7 @@ impl<S: Read + Write> Client<S> {
         let id = self.next_stream;
         self.next_stream += 2;
         self.write(HEADERS, END_HEADERS, id, &field_block(fields))?;
+
         let mut early = Vec::new();
         let mut windows = [i64::from(INITIAL_WINDOW); 2];
         let mut rest = content;
@@ -148,6 +149,7 @@ impl<S: Read + Write> Client<S> {
             for window in &mut windows {
                 *window -= i64::try_from(part.len()).unwrap();
             }
+
             let is_last = rest.is_empty();
             if is_last || !part.is_empty() {
                 self.write(DATA, if is_last { END_STREAM } else { 0 }, id, part)?;
@@ -155,6 +157,7 @@ impl<S: Read + Write> Client<S> {
             if is_last {
                 break;
             }
+
             if part.is_empty() {
                 match self.receive_frame()? {
                     frame if frame.kind == WINDOW_UPDATE => {

@@ -601,6 +601,7 @@ impl Client {
         if self.connection.poll_timeout().is_some_and(|timeout| timeout <= now) {
             self.connection.handle_timeout(now);
         }
+
         while let Some(event) = self.connection.poll() {
             match event {
                 Event::Connected => self.is_established = true,
@@ -617,6 +618,7 @@ impl Client {
                 | Event::DatagramsUnblocked => {}
             }
         }
+
         while let Some(event) = self.connection.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(self.handle, event) {
                 self.connection.handle_event(event);
@@ -718,6 +720,7 @@ fn parse_response(mut frames: &[u8], is_head: bool) -> Response {
             _ => {}
         }
     }
+
     let response = response.expect("the stream has a response");
     response.check_length(is_head);
     response

@@ -54,6 +54,7 @@ fn irrelevant_fields_are_ignored() {
         response.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Date"));
         response
     };
+
     let plain = without_date(server.get("/a.txt"));
     for lines in [
         "X-Unknown: value\r\n",
@@ -126,6 +127,7 @@ fn response_fields_are_unique_and_well_formed() {
         ("BREW", "/", ""),
         ("GET", "/a.txt", "Expect: miracles\r\n"),
     ];
+
     for (method, target, lines) in requests {
         let response = server.request(method, target, lines);
         for (name, value) in &response.fields {
@@ -140,6 +142,7 @@ fn response_fields_are_unique_and_well_formed() {
                 "{name}: {value:?}"
             );
         }
+
         for name in ["Transfer-Encoding", "Trailer", "Upgrade", "Server", "Age"] {
             assert_eq!(response.field(name), None, "{method} {target}");
         }

@@ -77,6 +77,7 @@ fn ambiguous_framing_closes_the_connection() {
             "{lines:?}"
         );
     }
+
     let old = b"GET /a.txt HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     assert_eq!(statuses(&server, old), [400], "HTTP/1.0 has no transfer codings");
 }

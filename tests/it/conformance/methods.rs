@@ -134,22 +134,26 @@ fn send_head(head: &str) -> String {
 fn expect_100_continue_never_stalls() {
     let head = |version: &str, lines: &str| format!("PUT /a.txt {version}\r\nHost: h\r\n{lines}\r\n");
     let expects = "Expect: 100-continue\r\n";
+
     // The server will read the content to its end.
     let received = send_head(&head("HTTP/1.1", &format!("{expects}Content-Length: 10\r\n")));
     assert!(received.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 405 "), "{received}");
     let received = send_head(&head("HTTP/1.1", &format!("{expects}Transfer-Encoding: chunked\r\n")));
     assert!(received.starts_with("HTTP/1.1 100 Continue\r\n\r\n"), "{received}");
+
     // The server will not read the content and responds at once.
     let received = send_head(&head("HTTP/1.1", &format!("{expects}Content-Length: 1000000000\r\n")));
     assert!(
         received.starts_with("HTTP/1.1 405 ") && received.contains("Connection: close\r\n"),
         "{received}"
     );
+
     // There is no content, or the version is HTTP/1.0, which has no interim responses.
     let received = send_head(&head("HTTP/1.1", expects));
     assert!(received.starts_with("HTTP/1.1 405 "), "{received}");
     let received = send_head(&head("HTTP/1.0", &format!("{expects}Content-Length: 10\r\n")));
     assert!(received.starts_with("HTTP/1.1 405 "), "{received}");
+
     // The content arrives with the head.
     for content in ["0", "0123456789"] {
         let head = head("HTTP/1.1", &format!("{expects}Content-Length: 10\r\n"));

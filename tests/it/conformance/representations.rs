@@ -18,16 +18,19 @@ fn partial_response_has_the_fields_of_the_full_one() {
         let request = |line: &str| {
             server.request("GET", "/page.html", &format!("Accept-Encoding: {coding}\r\n{line}\r\n"))
         };
+
         let whole = request("X: y");
         for name in
             ["Cache-Control", "ETag", "Expires", "Content-Location", "Vary", "Last-Modified", "X-Other"]
         {
             assert!(whole.field(name).is_some(), "{name}");
         }
+
         let part = request("Range: bytes=0-9");
         assert_eq!(part.status, 206);
         assert_eq!(fields(&part, &["Content-Range", "Content-Length"]), fields(&whole, &["Content-Length"]));
         assert_eq!((part.body.as_slice(), part.field("Content-Length")), (&whole.body[..10], Some("10")));
+
         // A multipart response has another type and no coding: each part has fields of its own.
         let parts = request("Range: bytes=0-9,50-59");
         assert_eq!((parts.status, parts.field("Content-Range")), (206, None));
@@ -36,6 +39,7 @@ fn partial_response_has_the_fields_of_the_full_one() {
         let heads =
             String::from_utf8_lossy(&parts.body).matches(&format!("Content-Encoding: {coding}\r\n")).count();
         assert_eq!(heads, if coding == "identity" { 0 } else { 2 }, "{coding}");
+
         // More fields than If-Range requires: clients that combine parts compare their types (docs/conformance.md).
         let tag = whole.field("ETag").unwrap();
         assert_eq!(

@@ -132,6 +132,7 @@ fn is_relative_reference(text: &str) -> bool {
         }
         true
     };
+
     let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     path.starts_with('/')
@@ -150,6 +151,7 @@ fn damaged_archive_is_a_server_error() {
     let content = "the content of the only page, which is nowhere else in the file";
     write_folder(&source, &pages(&[("a.txt", content), ("b.txt", "whole")]));
     compile(&source, &archive, &["--compress", "identity"]);
+
     // Makes the record's position of the body point past the end of the file.
     let mut bytes = fs::read(&archive).unwrap();
     let find = |bytes: &[u8], pattern: &[u8]| {
@@ -167,6 +169,7 @@ fn damaged_archive_is_a_server_error() {
         bytes[reference..reference + 4].copy_from_slice(&(u32::MAX - 9).to_le_bytes());
     }
     fs::write(&archive, bytes).unwrap();
+
     let server = Server::start_on_all_transports(&["--archive", archive.to_str().unwrap()]);
     let response = server.get("/a.txt");
     assert_eq!(response.status, 500);
@@ -185,11 +188,13 @@ fn custom_error_pages_are_never_immutable() {
         ("all/404.html", "x"),
         ("_headers", "/all/*\n  Cache-Control: public, max-age=31536000, immutable\n"),
     ];
+
     let server = serve(&pages(&files), &[]);
     let caching = |target: &str| {
         let response = server.get(target);
         (response.status, response.field("Cache-Control").unwrap().to_owned())
     };
+
     assert_eq!(caching("/app-2d711642b726b044.js").1, "public, max-age=31536000, immutable");
     for (target, status) in
         [("/nothing", 404), ("/all/nothing", 404), ("/gone", 410), ("/went/app-2d711642b726b044.js", 410)]

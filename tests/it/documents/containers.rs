@@ -104,6 +104,7 @@ impl Engine {
         let mut name = None;
         let mut is_given = false;
         let lines = dockerfile.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+
         for line in lines {
             let (instruction, rest) = line.split_once(' ').unwrap();
             let words: Vec<_> = rest.split_whitespace().collect();
@@ -123,6 +124,7 @@ impl Engine {
             if is_given {
                 continue;
             }
+
             match instruction {
                 "COPY" => self.copy_into(&image, context, &words),
                 "RUN" => {

@@ -98,12 +98,14 @@ fn old_releases_are_removed_except_the_current_one() {
         assert!(Command::new("touch").args(["-d", &time]).arg(&path).status().unwrap().success());
     }
     std::os::unix::fs::symlink("11.cdb", releases.join("current")).unwrap();
+
     let clean = format!("server={HOST} releases={}\n{}", releases.display(), block(PAGE, "tail -n"));
     assert_success(&shell(place, &["-ec", &clean]));
     let mut left: Vec<_> = fs::read_dir(&releases)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
+
     left.sort();
     let expected = (15..25).map(|number| format!("{number}.cdb"));
     let expected: Vec<_> =

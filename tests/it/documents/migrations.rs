@@ -107,6 +107,7 @@ fn translated_examples_answer_as_the_pages_say() {
         ),
         ("languages", &[]),
     ];
+
     for (page, exchanges) in examples {
         let page = format!("docs/{page}.md");
         let folder = compile(&rules(&page, "# _redirects"), &rules(&page, "# _headers"), &[]);
@@ -137,6 +138,7 @@ fn names_with_suffix_redirect() {
 fn security_headers_are_removed_for_a_path() {
     let page = "docs/security-headers.md";
     let frame = "X-Frame-Options: sameorigin";
+
     let head = |headers: &str, url: &str| {
         let folder = compile("", headers, &[]);
         let archive = folder.path().join("site.cdb");
@@ -150,6 +152,7 @@ fn security_headers_are_removed_for_a_path() {
         assert!(head("", "/").contains(field), "{field}");
         assert!(!head(&block(page, "! Referrer-Policy"), "/").contains(field), "{field}");
     }
+
     let embedded: Vec<_> = blocks(page).into_iter().filter(|block| block.starts_with("/embed/*")).collect();
     assert_eq!(embedded.len(), 2);
     for headers in embedded {
@@ -204,6 +207,7 @@ fn flags_of_tables_exist() {
         let output = run(arguments[0], &[&arguments[1..], &["--help"]].concat());
         help.push_str(&String::from_utf8(output.stdout).unwrap());
     }
+
     let is_end = |letter: char| !letter.is_ascii_lowercase() && !letter.is_ascii_digit() && letter != '-';
     for page in migration_pages() {
         for row in file(&page).lines().filter(|line| line.starts_with("| ")) {

@@ -134,6 +134,7 @@ fn nginx_protects_a_part() {
         let (_, after) = rest.split_once("    }\n").unwrap();
         format!("{before}{}{after}", block(PAGE, "location ^~ /internal"))
     });
+
     let origin = format!("https://{}", proxy.address);
     assert_eq!(fetch(&origin, "/", "").1, "home");
     for target in [
@@ -148,6 +149,7 @@ fn nginx_protects_a_part() {
         assert_eq!(status(&origin, target, ""), "401", "{target}");
         assert_ne!(status(&origin, target, "right"), "401", "{target}");
     }
+
     assert_eq!(fetch(&origin, "/internal/", "right").1, "inside");
     // No shared cache may store it.
     assert_eq!(origins.site.get("/internal/").field("Cache-Control"), Some("private, no-cache"));
@@ -161,6 +163,7 @@ fn caddy_asks_for_a_password() {
     let origins = Origins::start();
     let mut caddy = Command::new("caddy");
     let hash = caddy.args(["hash-password", "--plaintext", "right"]).output().unwrap().stdout;
+
     let mut text = block(PAGE, "reverse_proxy");
     text = replace(&text, "HASH", String::from_utf8(hash).unwrap().trim());
     text = replace(&text, "127.0.0.1:8080", &origins.site.address);
@@ -170,6 +173,7 @@ fn caddy_asks_for_a_password() {
     if (0..8).any(|minor| version.trim_start_matches('v').starts_with(&format!("2.{minor}."))) {
         text = replace(&text, "basic_auth", "basicauth");
     }
+
     let proxy = Proxy::start("Caddy", "env", |address| {
         let text = replace(&text, "example.com {", &format!("http://{address} {{"));
         let path = origins.path("Caddyfile");
@@ -180,6 +184,7 @@ fn caddy_asks_for_a_password() {
         );
         command.split(' ').map(str::to_owned).chain([path]).collect()
     });
+
     let origin = format!("http://{}", proxy.address);
     for (target, password, expected) in [("/", "", "401"), ("/", "wrong", "401"), ("/", "right", "200")] {
         assert_eq!(status(&origin, target, password), expected, "{target} with {password:?}");

@@ -172,6 +172,7 @@ impl Client<'_> {
     fn run(&mut self) {
         while !self.progress.is_over() {
             let Some(mut connection) = self.connect() else { continue };
+
             // The first batch shows which release a new connection is served from.
             for batch in 0..1 + self.random.below(12) {
                 let requests: Vec<_> = (0..1 + self.random.below(6)).map(|_| self.request()).collect();
@@ -180,6 +181,7 @@ impl Client<'_> {
                 }
                 let (responses, broken) = connection.exchange(&requests);
                 self.check_all(&requests, &responses, batch == 0);
+
                 if let Some(broken) = broken {
                     let is_allowed = self.failures == Failures::Tolerated || broken.is_orderly(batch);
                     assert!(is_allowed, "{:?}, batch {batch}: {broken:?}", self.transport);

@@ -119,6 +119,7 @@ fn explain_names_files_and_lines() {
         ("_hosts/a.example/index.html", "a"),
         ("_redirects", rules),
     ]);
+
     let archive = place.compile();
     for (url, words) in [
         ("/", "The file `index.html` answers"),
@@ -138,6 +139,7 @@ fn explain_names_files_and_lines() {
         prints("cannery", &["explain", &archive, url], words);
         assert!(!output_text(&run("cannery", &["explain", &archive, url])).contains("at byte"), "{url}");
     }
+
     prints("cannery", &["explain", &archive, "/", "--debug"], "at byte");
     prints("cannery", &["inspect", &archive, "--list"], "text/html; charset=utf-8");
 }
@@ -204,6 +206,7 @@ fn words_of_other_servers_have_hints() {
     let place = Place::new(&[("index.html", "home")]);
     let archive = place.compile();
     let (site, other) = (place.path("site"), place.path("other.cdb"));
+
     std::fs::copy(&archive, &other).unwrap();
     for (program, arguments, words) in [
         ("cannery", vec![&*site], "cannery serve "),

@@ -71,10 +71,12 @@ fn takeover_loses_no_request_on_a_persistent_connection() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
     command.args(["--dummy", "--bind", "127.0.0.1:0", "--processes", "1", "--threads", "1"]);
     let mut server = Server::run(command);
+
     let address = server.address.clone();
     let stop = AtomicBool::new(false);
     let answered = AtomicUsize::new(0);
     let mut successor = 0;
+
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -93,6 +95,7 @@ fn takeover_loses_no_request_on_a_persistent_connection() {
                 }
             });
         }
+
         server.signal("USR2");
         let line = server.await_line("to take over");
         successor = line.split(' ').find_map(|word| word.parse::<u32>().ok()).unwrap();

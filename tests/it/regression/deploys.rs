@@ -501,10 +501,12 @@ fn change_of_an_angular_entry_point_proves_its_names() {
             ("logo-ABSTRACT.svg", "<svg/>".to_owned()),
         ]
     };
+
     let previous = directory.text();
     directory.build_files("1.cdb", &site("main-ABCDEFGH.js", "chunk-XYZABCDE.js"), &[]);
     let flags = ["--previous", previous.as_str()];
     directory.build_files("2.cdb", &site("main-IJKLMNOP.js", "chunk-HELLOABC.js"), &flags);
+
     let server = Server::start(&[directory.path("2.cdb").to_str().unwrap()]);
     let caching = |path: &str| server.get(path).field("Cache-Control").unwrap().to_owned();
     for path in ["/main-IJKLMNOP.js", "/chunk-HELLOABC.js"] {

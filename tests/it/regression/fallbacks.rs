@@ -37,6 +37,7 @@ fn page_in_place_of_a_missing_file_is_never_immutable() {
         &[("_redirects", "# dialect: cloudflare\n/assets/g* /index.html 200\n")],
         &[("_redirects", "/assets/* /index.html 200\n/assets/* /404.html 404\n")],
     ];
+
     for (rules, flags) in [
         (ASSETS_ARE_IMMUTABLE, &[][..]),
         (all, &[]),
@@ -59,6 +60,7 @@ fn page_in_place_of_a_missing_file_is_never_immutable() {
                     assert_not_reused(&again, target);
                 }
             }
+
             let own = server.get("/assets/a.js");
             assert!(own.field("Cache-Control").unwrap().contains("immutable"), "{kind:?} {flags:?}");
         }
@@ -126,6 +128,7 @@ fn missing_data_is_a_404() {
         ("_redirects", "/:page / 200\n/:folder/* / 200\n"),
     ] {
         let server = site(&[kind], &[]);
+
         let suffixes = "json jsonld xml rss atom txt webmanifest pdf zip gz br tar csv md m3u8 ts m4s vtt data bin pck \
                         unityweb wav mp3 js css png woff2 map wasm PDF sh py";
         for suffix in suffixes.split_ascii_whitespace() {
@@ -136,6 +139,7 @@ fn missing_data_is_a_404() {
                 "{suffix}"
             );
         }
+
         for path in ["/.well-known/assetlinks", "/robots.txt", "/sitemap.xml"] {
             for accept in ["", "Accept: text/html,*/*\r\n", "Sec-Fetch-Dest: document\r\n"] {
                 assert_eq!(server.request("GET", path, accept).status, 404, "{path} {accept}");
@@ -150,6 +154,7 @@ fn missing_data_is_a_404() {
 #[test]
 fn request_decides_between_page_and_error() {
     let server = site(&[("200.html", "<p>app"), ("img/_wildcard.png", "blank")], &[]);
+
     let navigation = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
     for (target, fields, status) in [
         ("/blog/node.js", "", 404),
@@ -183,6 +188,7 @@ fn page_of_a_folder_that_is_captured_does_not_replace_a_script() {
             "/app/:page /app/ 200\n/:lang/all/* /:lang/index.html 200\n/blog/:page /pages/:page.html 200\n",
         ),
     ];
+
     let server = site(&files, &[]);
     for (target, fields, status) in [
         ("/app/user", "", 200),
@@ -208,6 +214,7 @@ fn assert_not_reused_unless_file(response: &Response, what: &str) {
 
 /// Browsers kept the bytes for a year under a path that the next release may lead elsewhere.
 #[test]
+
 fn immutable_file_is_not_immutable_under_a_captured_path() {
     // The name has the first digits of the SHA-256 of the content `x`.
     let script = "assets/app-2d711642b726b044.js";
@@ -215,6 +222,7 @@ fn immutable_file_is_not_immutable_under_a_captured_path() {
     for headers in ["", "/*\n  X-Kept: 1\n", ASSETS_ARE_IMMUTABLE] {
         let files = [(script, "x"), ("assets/data.json", "{}"), ("_redirects", rules), ("_headers", headers)];
         let server = site(&files, &["--immutable", "/assets/"]);
+
         for target in ["/old/app-2d711642b726b044.js", "/latest/app", "/old/data.json", "/old/a.js"] {
             let expected =
                 if target == "/old/data.json" { "public, no-cache" } else { "public, max-age=3600" };
@@ -229,6 +237,7 @@ fn immutable_file_is_not_immutable_under_a_captured_path() {
                 assert_eq!(values.len(), 1, "{target} {fields}: {values:?}");
                 assert_eq!(values[0].1, expected, "{target} {fields}");
             }
+
             let kept = headers.starts_with("/*").then_some("1");
             assert_eq!(server.get(target).field("X-Kept"), kept, "{target}");
         }
@@ -267,6 +276,7 @@ fn page_in_place_of_a_file_is_described_by_its_own_rules() {
                 assert_eq!(response.field(name), Some(value), "{what}: {name} is about the response");
             }
         }
+
         assert_eq!(server.request("OPTIONS", "/gone.x", "").field("Content-Language"), None);
         assert_eq!(server.request("POST", "/gone.x", "").field("Content-Disposition"), None);
     }
@@ -279,6 +289,7 @@ fn rewritten_file_is_described_by_its_own_rules() {
          /one.txt\n  Content-Language: es\n/two/*\n  Content-Language: fr\n\
          https://other.example/*\n  X-Other: 1\n";
     let rules = "/get/* /files/:splat 200\n/one.txt /files/a.txt 200\n/two/:any /files/a.txt 200\n";
+
     let server = site(
         &[("files/a.txt", "a"), ("files/b.txt", "b"), ("_headers", headers), ("_redirects", rules)],
         &[],
@@ -350,6 +361,7 @@ fn missing_asset_is_recognized_whatever_follows_its_name() {
                 "{target}"
             );
         }
+
         for target in ["/assets/gone.png/", "/assets/gone.png;x", "/robots.txt/"] {
             assert_eq!(server.request("GET", target, "Sec-Fetch-Dest: document\r\n").status, 404, "{target}");
         }
@@ -359,6 +371,7 @@ fn missing_asset_is_recognized_whatever_follows_its_name() {
             assert_eq!(server.get(target).body, PAGE, "{target}");
         }
     }
+
     let server = site(&[("img/_wildcard.png", "blank")], &[]);
     assert_eq!(server.get("/img/gone.png/").body, b"blank", "as without the slash");
 }
@@ -373,6 +386,7 @@ fn captured_path_shows_a_file_as_privately_as_its_own() {
     let headers = "/mine/*\n  Cache-Control: private, no-store\n  CDN-Cache-Control: no-store\n\
          /long/*\n  Cache-Control: max-age=3601\n  CDN-Cache-Control: max-age=86400\n  Expires: Thu, 31 Dec 2099 23:59:59 GMT\n\
          /mine/404.html\n  Cache-Control: max-age=60\n";
+
     let server = site(
         &[
             (own.leak(), "x"),
@@ -384,12 +398,14 @@ fn captured_path_shows_a_file_as_privately_as_its_own() {
         ],
         &[],
     );
+
     for target in ["/p/a.txt", &mine] {
         let response = server.get(target);
         assert_eq!(response.status, 200);
         assert_eq!(response.field("Cache-Control"), Some("private, no-store"), "{target}");
         assert_eq!(response.field("CDN-Cache-Control"), Some("no-store"), "{target}");
     }
+
     let long = server.get("/l/a.txt");
     assert_eq!(long.field("Cache-Control"), Some("public, max-age=3600"), "a lifetime is about the own path");
     assert_eq!((long.field("CDN-Cache-Control"), long.field("Expires")), (None, None));

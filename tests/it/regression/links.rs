@@ -70,6 +70,7 @@ fn links_resolve_like_requests() {
             "<a href=/dead/x></a><a href=../../guide></a><a href=x.js></a><img src=/app/x.js>",
         ),
     ];
+
     let expected = [
         "_hosts/a.example/page.html:1: `/guide.html`",
         "docs/index.html:1: `none`",
@@ -77,6 +78,7 @@ fn links_resolve_like_requests() {
         "sub/index.html:1: `/dead/x`",
         "sub/index.html:1: `x.js`",
     ];
+
     let found: Vec<_> = broken(&files).iter().map(|line| line.replace(":  ", ": ")).collect();
     assert_eq!(found, expected);
 }

@@ -113,6 +113,7 @@ const TARGET_BYTES_MAX: usize = 8192;
 fn rejected_over_http1() -> Vec<Rejected> {
     let long = format!("/{}", "x".repeat(LONG_TARGET_BYTES));
     let fields = "A: b\r\n".repeat(1000);
+
     let requests = [
         ("GET /field HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n".to_owned(), 400, "GET /field HTTP/1.1"),
         ("GET /\u{e9}\"\\ HTTP/1.0\r\nHost: a b\r\n\r\n".to_owned(), 400, r"GET /\xC3\xA9\x22\x5C HTTP/1.0"),
@@ -197,6 +198,7 @@ fn rejected_requests_are_logged_as_json_with_request_line_and_length() {
     let (lines, expected) = log_of_rejected(folder.path(), "json");
     let lines: Vec<serde_json::Value> =
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+
     assert_eq!(lines.len(), expected.len());
     for (request, status, bytes) in expected {
         let is_it = |line: &&serde_json::Value| {
@@ -211,6 +213,7 @@ fn rejected_requests_are_logged_as_json_with_request_line_and_length() {
         };
         assert!(lines.iter().any(|line| is_it(&line)), "{request} {status} {bytes} in {lines:#?}");
     }
+
     let over_http2 = lines.iter().filter(|line| line["version"] == "2.0" && line["host"].is_string()).count();
     assert_eq!(over_http2, 4, "{lines:#?}");
 }

@@ -117,6 +117,7 @@ fn memory_limit_counts_the_tables_of_http2() {
         command.args(["--limit-memory", "20"]);
         command
     });
+
     let requests = requests_that_fill_the_table();
     let mut idle = Vec::new();
     for _ in 0..1800 {
@@ -126,6 +127,7 @@ fn memory_limit_counts_the_tables_of_http2() {
         let _ = stream.write(&requests);
         idle.push(stream);
     }
+
     drop(idle);
     wait_until("memory is free", || server.get("/a.txt").body.len() == 4000);
     assert_eq!(server.stop(), Some(0));

@@ -341,6 +341,7 @@ fn attacks_on_handlers_stay_within_the_memory_limit() {
         println!("skipped: the example `site_and_routes` isn't built");
         return;
     };
+
     let _exclusive = many_descriptors();
     let folder = tempfile::tempdir().unwrap();
     let archive = compile_pages(folder.path());
@@ -352,6 +353,7 @@ fn attacks_on_handlers_stay_within_the_memory_limit() {
     });
     let quic = server.read_quic_address();
     let echo = || server.request("POST", "/echo", "Content-Length: 0\r\n").status;
+
     let refused = Cell::new(0);
     let before = check(&server, quic, LIMIT_WITH_ROUTES_MIB, &|| {
         let status = echo();
@@ -359,6 +361,7 @@ fn attacks_on_handlers_stay_within_the_memory_limit() {
         refused.set(refused.get() + u32::from(status == 503));
         true
     });
+
     println!("the handler refused {} requests", refused.get());
     if is_slow() {
         await_return(&server, before);

@@ -30,6 +30,7 @@ fn build_in(folder: &Path, archive: &str, flags: &[&str]) -> (i32, String) {
 fn near_misses_and_private_files_are_warnings() {
     let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaA==\n";
     let certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n";
+
     for (name, content, code) in [
         ("_redirect", "/a /b", "near-miss"),
         ("_Redirects", "/a /b", "near-miss"),
@@ -50,6 +51,7 @@ fn near_misses_and_private_files_are_warnings() {
         assert_eq!((status, warnings, codes), (0, 1, 1), "{name}: {printed}");
         assert_eq!(build(&[("index.html", "page"), (name, content)], &["--strict"]).0, 5, "{name}");
     }
+
     for (name, content) in [("server.pem", certificate), ("LICENSE", "text"), ("environment.html", "page")] {
         assert_eq!(
             build(&[("index.html", "page"), (name, content)], &["--strict"]),

@@ -65,6 +65,7 @@ fn access_control_rules_fail_the_build() {
         (&[("a/.htpasswd", "# staff\nuser:$apr1$x\n")], "a/.htpasswd:2: error: a password file"),
         (&[("netlify.toml", "[[headers]]\n  Basic-Auth = \"u:p\"\n")], "netlify.toml:2: error: `Basic-Auth`"),
     ];
+
     for (files, expected) in cases {
         let files: Vec<_> =
             files.iter().chain(&[("index.html", "home"), ("a/b.html", "b")]).copied().collect();
@@ -73,6 +74,7 @@ fn access_control_rules_fail_the_build() {
         assert!(printed.contains(expected), "{expected} is missing:\n{printed}");
         assert!(!printed.contains("password:") && !printed.contains("user"), "{printed}");
     }
+
     let open = [("index.html", "home"), (".htaccess", "Require all granted\nRewriteEngine on\n")];
     assert_eq!(build(&open, &["--strict"]).0, Some(0));
 }
@@ -160,11 +162,13 @@ fn rules_apply_to_the_requested_path() {
         ("_headers", rules),
         ("_redirects", redirects),
     ];
+
     let server = site(&files);
     let link = |target: &str| server.get(target).field("Link").map(str::to_owned);
     assert_eq!(link("/").as_deref(), Some("</all>, </hero.jpg>"));
     assert_eq!(link("/nope").as_deref(), Some("</all>"));
     assert_eq!(link("/docs/nope").as_deref(), Some("</all>, </docs>"));
+
     let missing = server.get("/nope");
     assert_eq!(
         (missing.status, values(&missing, "Content-Security-Policy")),
@@ -174,6 +178,7 @@ fn rules_apply_to_the_requested_path() {
     let page = server.get("/docs/nope");
     assert_eq!((page.status, page.field("X-Docs"), page.field("X-Page")), (404, Some("1"), Some("1")));
     assert_eq!(values(&page, "X-Frame-Options"), ["DENY"], "in place of the server's own");
+
     let fallback = server.get("/app/x");
     assert_eq!((fallback.status, fallback.field("X-App")), (200, Some("1")));
     assert_eq!(values(&fallback, "Cache-Control"), ["public, no-cache"], "it stands in for a missing file");
@@ -183,6 +188,7 @@ fn rules_apply_to_the_requested_path() {
     assert_eq!((again.status, again.field("X-App")), (304, Some("1")));
     let part = server.request("GET", "/app/x", "Range: bytes=0-1\r\n");
     assert_eq!((part.status, part.field("X-App"), part.body.as_slice()), (206, Some("1"), b"ap".as_slice()));
+
     let rewritten = server.get("/into/a.html");
     assert_eq!(
         (rewritten.status, rewritten.field("X-Docs"), rewritten.body.as_slice()),
@@ -191,6 +197,7 @@ fn rules_apply_to_the_requested_path() {
     let redirect = server.get("/old");
     assert_eq!((redirect.status, redirect.field("X-Old")), (301, Some("1")));
     assert_eq!(redirect.field("Content-Security-Policy"), None);
+
     for (method, target, lines, status) in [
         ("POST", "/docs/a.html", "Content-Length: 0\r\n", 405),
         ("GET", "/docs/a.html", "Range: bytes=99-\r\n", 416),
@@ -232,10 +239,12 @@ fn rules_for_hosts_apply_on_those_hosts() {
         ("_hosts/own.example/index.html", "own"),
         ("_hosts/own.example/_headers", "/*\n  X-Site: own\n"),
     ];
+
     let server = site(&files);
     let field = |host: &str, target: &str, name: &str| {
         server.request_host(host, "GET", target, "").field(name).map(str::to_owned)
     };
+
     for target in ["/", "/nope"] {
         assert_eq!(field("preview.example", target, "X-Robots-Tag").as_deref(), Some("noindex"), "{target}");
         assert_eq!(
@@ -280,6 +289,7 @@ fn canonical_addresses_redirect_the_others() {
         ("404.html", "missing"),
         ("_redirects", rules),
     ];
+
     assert_eq!(build(&files, &["--strict"]).0, Some(0));
     let server = site(&files);
     for (target, location) in [
@@ -291,6 +301,7 @@ fn canonical_addresses_redirect_the_others() {
         let response = server.get(target);
         assert_eq!((response.status, response.field("Location")), (308, Some(location)), "{target}");
     }
+
     for (target, text) in [("/", "home"), ("/about", "about"), ("/docs/", "docs"), ("/docs/page", "page")] {
         let response = server.get(target);
         assert_eq!((response.status, &*response.body), (200, text.as_bytes()), "{target}");
@@ -311,17 +322,20 @@ fn files_win_over_patterns_of_a_host_without_a_site() {
         ("200.html", "fallback"),
         ("_redirects", rules),
     ];
+
     let server = site(&files);
     let request = |host: &str, target: &str| {
         let response = server.request_host(host, "GET", target, "");
         let text = response.field("Location").map(str::to_owned);
         (response.status, text.unwrap_or_else(|| String::from_utf8_lossy(&response.body).into_owned()))
     };
+
     for host in ["app.example", "www.example", "a.below.example", "other.example"] {
         assert_eq!(request(host, "/"), (200, "home".into()), "{host}");
         assert_eq!(request(host, "/style.css"), (200, "style".into()), "{host}");
         assert_eq!(request(host, "/docs"), (308, "/docs/".into()), "{host}");
     }
+
     assert_eq!(request("app.example", "/user"), (200, "app".into()));
     assert_eq!(request("app.example", "/gone.js").0, 404, "a missing script");
     assert_eq!(request("www.example", "/user"), (302, "https://example/user".into()));

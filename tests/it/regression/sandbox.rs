@@ -59,6 +59,7 @@ fn stalled_readers_are_reset() {
             println!("skipped: this kernel has no io_uring");
             continue;
         }
+
         let server = Server::start(&["--archive", &archive, "--io", io, "--sandbox", "require"]);
         for _ in 0..3 {
             let mut reader = narrow_connection(&server.address);
@@ -67,11 +68,13 @@ fn stalled_readers_are_reset() {
         }
         servers.push(server);
     }
+
     // The server checks the progress of clients every half minute.
     for (io, reader) in readers {
         let end = await_end(&reader);
         assert_eq!(end, Some(ErrorKind::ConnectionReset), "{io}");
     }
+
     for server in servers {
         assert_eq!(server.get("/a.txt").body, b"a page");
         assert_eq!(server.stop(), Some(0));
@@ -177,6 +180,7 @@ fn service_manager_is_notified_from_within_the_sandbox() {
         (named.to_str().unwrap().to_owned(), UnixDatagram::bind(&named).unwrap()),
         (format!("@{name}"), UnixDatagram::bind_addr(&in_abstract).unwrap()),
     ];
+
     for (name, socket) in sockets {
         socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         let await_message = |expected: &str| {
@@ -189,12 +193,14 @@ fn service_manager_is_notified_from_within_the_sandbox() {
                 }
             }
         };
+
         let mut command = server_command();
         command.args(["--dummy", "--bind", "127.0.0.1:0", "--threads", "1"]);
         let server = Server::run({
             command.env("NOTIFY_SOCKET", &name).env("WATCHDOG_USEC", "200000");
             command
         });
+
         await_message("READY=1");
         await_message("WATCHDOG=1");
         server.signal("HUP");

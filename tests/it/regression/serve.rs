@@ -177,11 +177,13 @@ fn remedies_of_messages_work() {
     let elsewhere = tempfile::tempdir().unwrap();
     write_folder(elsewhere.path(), &pages(&[("out.txt", "out")]));
     std::os::unix::fs::symlink(elsewhere.path().join("out.txt"), folder.path().join("out.txt")).unwrap();
+
     let mut serve = Serve::start_in(folder, &ANY_PORT);
     assert!(serve.line("out.txt").contains("--follow-links"));
     assert!(serve.line("node_modules").contains("--ignore node_modules"));
     let folder = std::mem::replace(&mut serve._folder, tempfile::tempdir().unwrap());
     drop(serve);
+
     let flags = [
         "--ignore",
         "node_modules",
@@ -193,6 +195,7 @@ fn remedies_of_messages_work() {
     ];
     let mut serve = Serve::start_in(folder, &[&ANY_PORT[..], &flags].concat());
     let url = serve.url();
+
     assert_eq!((get(&url, "/out.txt").status, get(&url, "/node_modules/a/").status), (200, 404));
     let mut until_listening = serve.printed.by_ref().map(Result::unwrap);
     let end = |line: &String| line.contains("Ctrl-C");

@@ -191,10 +191,12 @@ fn words(text: &str) -> Vec<Word> {
             }
             _ => {}
         }
+
         if matches!(letter, '.' | '!' | '?' | ':' | '\u{2029}') {
             starts_sentence = true;
         }
     }
+
     words
 }
 

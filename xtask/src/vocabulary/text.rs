@@ -115,6 +115,7 @@ fn without_code(line: &str) -> String {
 fn html(text: &str) -> String {
     const CODE: [&str; 4] = ["code", "pre", "script", "style"];
     const INLINE: [&str; 5] = ["a", "em", "strong", "code", "span"];
+
     let mut prose = String::with_capacity(text.len());
     let mut code_depth = 0_u32;
     let mut rest = text;
@@ -124,6 +125,7 @@ fn html(text: &str) -> String {
         let tag = &rest[start..end];
         let name: String =
             tag[1..].trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
+
         if CODE.contains(&name.as_str()) {
             code_depth = if tag.starts_with("</") { code_depth.saturating_sub(1) } else { code_depth + 1 };
         }
@@ -131,6 +133,7 @@ fn html(text: &str) -> String {
         push_unless(true, tag, &mut prose);
         rest = &rest[end..];
     }
+
     push_unless(false, rest, &mut prose);
     prose
 }
@@ -189,6 +192,7 @@ impl<'a> Scanner<'a> {
                 self.skip(letter.len_utf8());
             }
         }
+
         self.passages
     }
 

@@ -187,6 +187,7 @@ fn requirements_of_the_conformance_pages_have_tests() {
         "Our choices",
         "Deviations",
     ];
+
     let pages =
         CONFORMANCE.map(|path| (path, fs::read_to_string(root().join(path)).expect("the page exists")));
     for heading in headings {
@@ -194,6 +195,7 @@ fn requirements_of_the_conformance_pages_have_tests() {
         let is_on_a_page = pages.iter().any(|(_, page)| page.lines().any(|other| other == line));
         assert!(is_on_a_page, "no page has the heading `{line}`");
     }
+
     let untested = pages.iter().flat_map(|(path, page)| {
         table::without_test(page, &headings).into_iter().map(move |line| format!("{path}:{line}"))
     });

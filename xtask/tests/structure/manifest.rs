@@ -95,6 +95,7 @@ version = "1"
 [features]
 default = []
 "#;
+
     let expected = ["blake3", "cc", "libc", "memchr"].map(String::from);
     assert_eq!(names_in(text, is_table_of_dependencies), BTreeSet::from(expected));
     assert_eq!(names_in(text, is_table_of_dev_dependencies), BTreeSet::from(["tempfile".to_owned()]));

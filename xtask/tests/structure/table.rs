@@ -35,6 +35,7 @@ pub(crate) fn without_test(page: &str, headings: &[&str]) -> Vec<usize> {
             found.push(begin);
         }
     };
+
     for (number, line) in (1..).zip(page.lines()) {
         let is_row = line.starts_with("| ") && !line.ends_with("| test |");
         if line.starts_with("## ") || is_row || line.starts_with("- ") || line.is_empty() {
@@ -47,6 +48,7 @@ pub(crate) fn without_test(page: &str, headings: &[&str]) -> Vec<usize> {
             begins = Some(number);
         }
     }
+
     close(begins, usize::MAX);
     found
 }

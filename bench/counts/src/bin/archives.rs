@@ -37,12 +37,14 @@ fn write_large() -> Result<(), Box<dyn Error>> {
         qpack: Default::default(),
     })?;
     let representation = NewRepresentation { coding: Coding::Identity, etag: digest.etag(), body, head };
+
     let record = NewRecord::Resource {
         status: 200,
         origin: Origin::File,
         modified: None,
         representations: vec![representation],
     };
+
     let mut buffer = KeyBuffer::new();
     let mut is_held = false;
     for number in 0..RECORDS {
@@ -54,6 +56,7 @@ fn write_large() -> Result<(), Box<dyn Error>> {
             &record,
         )?;
     }
+
     assert!(is_held, "the path that is looked up is among those that are written");
     writer.finish()?;
     Ok(())

@@ -153,21 +153,25 @@ impl Held {
     /// Sends or reads a byte if it is time. Returns an error if the connection is closed.
     fn advance(&mut self, kind: Kind) -> io::Result<()> {
         let Some(stream) = &mut self.stream else { return Err(ErrorKind::NotConnected.into()) };
+
         let is_time = Instant::now() >= self.next_byte;
         if is_time {
             self.next_byte += BYTE_EVERY;
         }
+
         if kind == Kind::SlowHead && is_time {
             let byte = SLOW_HEAD.get(self.sent).copied().unwrap_or(b'x');
             self.sent += 1;
             return stream.write_all(&[byte]);
         }
+
         let received = match kind {
             Kind::SlowReader if is_time => stream.read(&mut [0; 1]),
             // Without reading, only a reset is visible.
             Kind::SlowReader => return stream.take_error()?.map_or(Ok(()), Err),
             _ => stream.read(&mut [0; 4096]),
         };
+
         match received {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
