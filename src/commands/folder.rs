@@ -2,12 +2,23 @@
 
 mod event_log;
 mod failure;
-mod follower;
-mod message;
-mod updater;
 
 pub(super) use event_log::{EventLog, Style, is_of_complete_build};
 pub(super) use failure::BuildFailure;
-pub(super) use follower::{filter, follow};
-pub(super) use message::{Message, Messages, ScanResult};
-pub(super) use updater::{BuildSink, Stopped, Updater};
+
+use crate::output::Failure;
+
+/// Why the updates of a folder end.
+#[derive(Debug)]
+pub(super) enum UpdatesEnd {
+    /// The server is stopping.
+    ServerStops,
+    /// The reader of the output has closed it.
+    Output(Failure),
+}
+
+impl From<Failure> for UpdatesEnd {
+    fn from(failure: Failure) -> UpdatesEnd {
+        UpdatesEnd::Output(failure)
+    }
+}

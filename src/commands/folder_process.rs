@@ -13,14 +13,14 @@ use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::panic;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Once};
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
 
 use cannery_archiver::boundary::{Boundary, LinksOut};
 use cannery_archiver::{CancelFlag, Compiler, Effort, Error, TemporaryDirectory};
-use cannery_follow::{Inspector, Mode};
+use cannery_follow::Mode;
+use cannery_live::{BuildSink, Compression, FolderChanges, FolderEvent};
 use cannery_server::process::release_socket::ReleaseSender;
 use cannery_server::sandbox::{Plan, Requirement, Sandbox};
 use rustix::process::{Resource, getrlimit};
@@ -28,7 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use self::keeper_socket::KeeperSocket;
 use super::build_failure;
-use super::folder::{self, BuildFailure, BuildSink, EventLog, Messages, Stopped, Style, Updater};
+use super::folder::{BuildFailure, EventLog, Style, UpdatesEnd};
 use crate::flags::archiver::{CompileStart, Follow, FollowPart};
 use crate::output::{self, Exit, Failure, Paint, one_line};
 
@@ -87,17 +87,10 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     enter_sandbox(follow)?;
 
     // Changes during the first build are followed too.
-    let messages = Messages::new();
-    let root = options.sources.clone();
-    let filter = folder::filter(&options);
-    let mut inspector = Inspector::new(root.clone(), filter.clone());
-    let (before_first, first_served) = channel::<()>();
-    let inspect = move || {
-        // Until then, a scan would only delay the build.
-        let _ = first_served.recv();
-        inspector.inspect()
-    };
-    let _follower = folder::follow(root, Mode::Auto, filter, messages.sender.clone(), inspect)?;
+    let mut changes = FolderChanges::of(&options);
+    let mut inspector = changes.inspector();
+    let followed = changes.follow(Mode::Auto, move || inspector.inspect());
+    followed.map_err(|error| Failure::failed(error.to_string()))?;
     // The server has ended, and nothing is left to do. There are no files to remove.
     let thread = |error| Failure::failed(format!("cannot start a thread: {error}"));
     let server = ReleaseSender::start(socket, || std::process::exit(Exit::Done as i32)).map_err(thread)?;
@@ -127,15 +120,18 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     }
     // For the keeper: from now on, this process is started again if it ends.
     keeper.report_compiled().map_err(|error| Failure::failed(error.to_string()))?;
-    let server = RemoteServer { server, keeper };
-    if server.publish_file(&first.archive) == Err(Stopped) {
-        return Ok(());
+    log.mark_printed(&first.report.diagnostics);
+    let mut server = RemoteServer { server, keeper, log };
+    let published = server.publish(&first.archive);
+    let ended = published.and_then(|()| {
+        let mut updater = changes.into_updater(compiler, &first, Compression::InBackground, server);
+        drop(first);
+        updater.run()
+    });
+    match ended {
+        Ok(()) | Err(UpdatesEnd::ServerStops) => Ok(()),
+        Err(UpdatesEnd::Output(failure)) => Err(failure),
     }
-    drop(before_first);
-    log.know(&first.report.diagnostics);
-    let mut updater = Updater::new(compiler, &first, messages, server, log);
-    drop(first);
-    updater.run()
 }
 
 /// Returns the maximum number of threads that compress within this limit of memory, in bytes.
@@ -170,19 +166,20 @@ fn memory_remedy(bytes: u64) -> String {
 struct RemoteServer {
     server: ReleaseSender,
     keeper: KeeperSocket,
-}
-
-impl RemoteServer {
-    fn publish_file(&self, archive: &File) -> Result<(), Stopped> {
-        // First, so that the next process knows at least what is served.
-        self.keeper.keep_archive(archive).map_err(|_| Stopped)?;
-        self.server.send(archive).map_err(|_| Stopped)
-    }
+    log: EventLog,
 }
 
 impl BuildSink for RemoteServer {
-    fn publish(&self, archive: File) -> Result<(), Stopped> {
-        self.publish_file(&archive)
+    type Error = UpdatesEnd;
+
+    fn publish(&mut self, archive: &File) -> Result<(), UpdatesEnd> {
+        // First, so that the next process knows at least what is served.
+        self.keeper.keep_archive(archive).map_err(|_| UpdatesEnd::ServerStops)?;
+        self.server.send(archive).map_err(|_| UpdatesEnd::ServerStops)
+    }
+
+    fn handle(&mut self, event: FolderEvent<'_>) -> Result<(), UpdatesEnd> {
+        Ok(self.log.report(&event)?)
     }
 }
 

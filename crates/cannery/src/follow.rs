@@ -3,19 +3,15 @@
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
 
 use cannery_archiver::boundary::LinksOut;
-use cannery_archiver::{CancelFlag, Compiler, Effort, Error, FollowedNames, Options, library};
-use cannery_follow::{Filter, Follower, Mode, Settings};
+use cannery_archiver::{CancelFlag, Compiler, Effort, Options, library};
+use cannery_follow::Mode;
+use cannery_live::{BuildSink, Compression, FolderChanges, FolderEvent};
 
 use crate::site::Site;
-
-/// Interval between two builds of a folder that is probably still being written.
-const UNFINISHED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Compiles the folder of an embedded site and follows it for the rest of the program.
 ///
@@ -50,25 +46,52 @@ pub(crate) fn follow_archives(
     let options = options(source)?;
     let folder = options.sources.clone();
     // The folder is followed before it is compiled, so that no change is missed.
-    let (sender, changes) = channel();
-    let settings = Settings { root: folder.clone(), mode: Mode::Auto, filter: filter(&options) };
-    let follower = Follower::start(settings, move |event| {
-        // Before it started to watch, changes went unnoticed.
-        if matches!(event, cannery_follow::Event::Started | cannery_follow::Event::Changed) {
-            // This fails only if the thread below has ended.
-            let _ = sender.send(());
-        }
-    });
-    let follower = report(&folder, follower)?;
+    let mut changes = FolderChanges::of(&options);
+    let mut inspector = changes.inspector();
+    report(&folder, changes.follow(Mode::Auto, move || inspector.inspect()))?;
 
     let compiler = Compiler::new(options);
-    let archive = build(&compiler, &folder)?;
+    // Nothing is compressed, because only this machine requests it.
+    let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
+    let first = report(&folder, first.map_err(|error| library::describe_error(&error)))?;
+    let archive = report(&folder, first.archive.try_clone())?;
+    let program = EmbeddingProgram { folder, on_change };
+    let mut updater = changes.into_updater(compiler, &first, Compression::Off, program);
+    drop(first);
     let run = move || {
-        let _follower = follower;
-        compile_after_changes(&compiler, &folder, &changes, on_change);
+        let _ = updater.run();
     };
     thread::Builder::new().name("cannery-follow".into()).spawn(run).ok()?;
     Some(archive)
+}
+
+/// The program in which the site is embedded.
+struct EmbeddingProgram<F> {
+    folder: PathBuf,
+    on_change: F,
+}
+
+/// The program no longer serves the site.
+struct Stopped;
+
+impl<F: FnMut(File) -> ControlFlow<()>> BuildSink for EmbeddingProgram<F> {
+    type Error = Stopped;
+
+    fn publish(&mut self, archive: &File) -> Result<(), Stopped> {
+        // Without another descriptor, the last version is served.
+        let Some(archive) = report(&self.folder, archive.try_clone()) else { return Ok(()) };
+        match (self.on_change)(archive) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Stopped),
+        }
+    }
+
+    fn handle(&mut self, event: FolderEvent<'_>) -> Result<(), Stopped> {
+        if let FolderEvent::Failed(error) = event {
+            report::<(), _>(&self.folder, Err(library::describe_error(error)));
+        }
+        Ok(())
+    }
 }
 
 /// Reads the folder and the options of a build, which `cannery-build` wrote.
@@ -87,44 +110,6 @@ fn options(source: &str) -> Option<Options> {
         }
     }
     Some(options)
-}
-
-/// Returns the filter of everything except the names that a build leaves out.
-fn filter(options: &Options) -> Filter {
-    let names = Arc::new(FollowedNames::of(options));
-    let of_links = Arc::clone(&names);
-    Filter::new(move |path, is_folder| names.contain(path, is_folder))
-        .with_links(move |link, target| of_links.admit(link, target))
-}
-
-fn compile_after_changes(
-    compiler: &Compiler,
-    folder: &Path,
-    changes: &Receiver<()>,
-    mut on_change: impl FnMut(File) -> ControlFlow<()>,
-) {
-    while changes.recv().is_ok() {
-        // One build covers all changes that are reported before it.
-        while changes.try_recv().is_ok() {}
-        let mut result = compiler.build(Effort::Quick, &CancelFlag::default(), &());
-        // A build tool has emptied the folder. No event will say that it stays empty, so we poll.
-        while result.as_ref().is_err_and(Error::is_unfinished) {
-            thread::sleep(UNFINISHED_INTERVAL);
-            result = compiler.build(Effort::Quick, &CancelFlag::default(), &());
-        }
-        if let Some(build) = report(folder, result.map_err(|error| library::describe_error(&error)))
-            && on_change(build.archive).is_break()
-        {
-            return;
-        }
-    }
-}
-
-/// Compiles the folder into memory, without compression.
-fn build(compiler: &Compiler, folder: &Path) -> Option<File> {
-    let result = compiler.build(Effort::Quick, &CancelFlag::default(), &());
-    let build = report(folder, result.map_err(|error| library::describe_error(&error)))?;
-    Some(build.archive)
 }
 
 /// Reports an error on standard error: a debug build serves what it has.

@@ -3,6 +3,9 @@
 // The role of a process.
 mod role;
 
+// When a child process that has ended is started again.
+pub mod restarts;
+
 // The supervisor, its processes, and the program that replaces it.
 mod process_slot;
 mod supervisor;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use cannery_archiver::diagnostic::{Diagnostic, Severity};
 use cannery_archiver::{Build, Change, Report};
 use cannery_follow::{Limit, PollingReason};
+use cannery_live::FolderEvent;
 use serde::Serialize;
 
 use super::failure::BuildFailure;
@@ -93,7 +94,7 @@ impl EventLog {
     }
 
     /// Records that these remarks were printed.
-    pub(in crate::commands) fn know(&mut self, diagnostics: &[Diagnostic]) {
+    pub(in crate::commands) fn mark_printed(&mut self, diagnostics: &[Diagnostic]) {
         self.diagnostics = diagnostics.to_vec();
         let _ = self.new_remarks(diagnostics);
     }
@@ -133,13 +134,35 @@ impl EventLog {
         self.built(build, &[], took, || Some(line))
     }
 
-    /// Reports that a build with changes is served.
-    pub(in crate::commands) fn rebuilt(
-        &mut self,
-        build: &Build,
-        changes: &[Change],
-        took: Duration,
-    ) -> Result<(), Failure> {
+    /// Reports an event of the folder.
+    pub(in crate::commands) fn report(&mut self, event: &FolderEvent<'_>) -> Result<(), Failure> {
+        match *event {
+            FolderEvent::Rebuilt { build, changes, took } => {
+                let remarks = &build.report.diagnostics;
+                if changes.is_empty() && self.failure.is_none() && !self.has_new_remarks(remarks) {
+                    return Ok(());
+                }
+                self.rebuilt(build, changes, took)
+            }
+            FolderEvent::Compressed { build, changes, took } => {
+                if !changes.is_empty() {
+                    self.rebuilt(build, changes, took)?;
+                }
+                self.compressed(build, took)
+            }
+            FolderEvent::Failed(error) => self.failed(&BuildFailure::from(error)),
+            FolderEvent::CompressionNotStarted(error) => {
+                self.hint(&format!(
+                    "cannot start the thread that compresses: {error}; until the next change, new contents are served uncompressed"
+                ));
+                Ok(())
+            }
+            FolderEvent::Polling { interval, reason } => self.polling(interval, reason),
+        }
+    }
+
+    /// Reports that a build is served, which differs from the last one in its files or remarks.
+    fn rebuilt(&mut self, build: &Build, changes: &[Change], took: Duration) -> Result<(), Failure> {
         let paint = self.paint;
         // Without changes, only the remarks are new.
         let line = || {
@@ -183,7 +206,7 @@ impl EventLog {
     }
 
     /// Reports that a build with all compressed contents is served.
-    pub(in crate::commands) fn compressed(&mut self, build: &Build, took: Duration) -> Result<(), Failure> {
+    fn compressed(&mut self, build: &Build, took: Duration) -> Result<(), Failure> {
         let report = &build.report;
         let event = Event::Compressed {
             digest: &report.digest,
@@ -216,11 +239,7 @@ impl EventLog {
     }
 
     /// Reports that the folder is polled from now on.
-    pub(in crate::commands) fn polling(
-        &self,
-        interval: Duration,
-        reason: &PollingReason,
-    ) -> Result<(), Failure> {
+    fn polling(&self, interval: Duration, reason: &PollingReason) -> Result<(), Failure> {
         let reason = match reason {
             PollingReason::Requested => "as requested".to_owned(),
             PollingReason::FileSystem(name) => format!("because {name} reports no changes by other machines"),
@@ -244,15 +263,10 @@ impl EventLog {
     }
 
     /// Returns `true` if a quick build has other warnings than the one that is served.
-    pub(in crate::commands) fn has_new_remarks(&self, diagnostics: &[Diagnostic]) -> bool {
+    fn has_new_remarks(&self, diagnostics: &[Diagnostic]) -> bool {
         let is_lasting =
             |diagnostic: &&Diagnostic| is_warning(diagnostic) && !is_of_complete_build(diagnostic);
         !diagnostics.iter().filter(is_lasting).eq(self.diagnostics.iter().filter(is_lasting))
-    }
-
-    /// Returns `true` if the last build failed.
-    pub(in crate::commands) fn has_failed(&self) -> bool {
-        self.failure.is_some()
     }
 
     /// Prints the remarks that weren't printed after the last build. `kept` aren't part of this one, and still hold.

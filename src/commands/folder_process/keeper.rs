@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use cannery_server::process::restarts::Restarts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::SIGABRT;
@@ -22,13 +23,6 @@ use super::keeper_socket::{self, FirstBuild};
 use super::memory_remedy;
 use crate::flags::archiver::{CompileStart, Follow};
 use crate::output::{self, Failure, Paint, one_line};
-
-/// Pause before the process is started again, at first and at most.
-const BACKOFF: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
-
-/// A process that has run for this long is started again after the shortest pause.
-const STABLE_UPTIME: Duration = Duration::from_secs(10);
 
 /// The exit status of a process whose main thread has panicked.
 const EXIT_OF_PANIC: i32 = 101;
@@ -43,10 +37,10 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     let program = program.map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     let folder = follow.options.sources.display();
     let mut start = CompileStart::First;
-    let mut backoff = BACKOFF;
+    let mut restarts = Restarts::of_process_started(Instant::now());
     let mut last = None;
     loop {
-        let started = Instant::now();
+        restarts.start(Instant::now());
         let end = match run_once(&program, start, &mut last) {
             Ok(Run { status, .. }) if status.success() => return Ok(()),
             Ok(Run { status, first_build: FirstBuild::Missing }) if start == CompileStart::First => {
@@ -71,11 +65,8 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
         };
 
         start = CompileStart::Again;
-        if started.elapsed() >= STABLE_UPTIME {
-            backoff = BACKOFF;
-        }
         // The same signal may have stopped the server.
-        if has_server_ended_within(backoff) {
+        if has_server_ended_within(restarts.delay_after_exit(Instant::now())) {
             return Ok(());
         }
         output::note(format_args!(
@@ -83,7 +74,6 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
             Paint::for_errors().warning("warning:"),
             one_line(&end),
         ));
-        backoff = (backoff * 2).min(BACKOFF_MAX);
     }
 }
 

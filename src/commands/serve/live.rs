@@ -11,11 +11,12 @@ use std::time::{Duration, Instant, SystemTime};
 use cannery_archiver::diagnostic::{Diagnostic, Severity};
 use cannery_archiver::{Change, Effort};
 use cannery_follow::{Finding, Inspector};
+use cannery_live::{Message, ScanResult};
 use cannery_server::WakeHandle;
 use cannery_server::config::{LivePage, LiveReload};
 use serde::Serialize;
 
-use crate::commands::folder::{BuildFailure, Message, ScanResult, is_of_complete_build};
+use crate::commands::folder::{BuildFailure, is_of_complete_build};
 use crate::output;
 
 /// The path of the script.

@@ -2,16 +2,15 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use cannery_archiver::diagnostic::Diagnostic;
-use cannery_archiver::{Build, Change, Compiler, Effort};
-use cannery_follow::{Follower, Inspector, Mode};
+use cannery_archiver::{Build, Compiler, Effort};
+use cannery_follow::Mode;
+use cannery_live::{BuildSink, Compression, FolderChanges, FolderEvent};
 use cannery_server::Publisher;
 
 use super::live::{Live, Pages};
-use crate::commands::folder::{self, BuildFailure, BuildSink, EventLog, Messages, Stopped, Updater};
+use crate::commands::folder::{BuildFailure, EventLog, UpdatesEnd};
 use crate::flags::site::Serve;
 use crate::output::Failure;
 
@@ -20,43 +19,28 @@ const ARCHIVE: usize = 0;
 
 /// Changes of the folder, from before its first build on.
 pub(super) struct Updates {
-    messages: Messages,
+    changes: FolderChanges,
     /// `None` if the folder isn't followed.
-    follower: Option<Follower>,
     live: Option<Arc<Live>>,
-    /// Closed when the first build is served.
-    _before_first: Option<Sender<()>>,
 }
 
 impl Updates {
     /// Starts to follow the folder.
     pub(super) fn follow(flags: &Serve) -> Result<Updates, Failure> {
-        let messages = Messages::new();
+        let mut changes = FolderChanges::of(&flags.options());
         if flags.no_follow {
-            return Ok(Updates { messages, follower: None, live: None, _before_first: None });
+            return Ok(Updates { changes, live: None });
         }
 
-        let filter = folder::filter(&flags.options());
         let pages = if flags.reloads_browsers() { Pages::Script } else { Pages::None };
-        let inspector = Inspector::new(flags.folder.clone(), filter.clone());
-        let live = Arc::new(Live::new(inspector, messages.sender.clone(), pages));
+        let live = Arc::new(Live::new(changes.inspector(), changes.sender(), pages));
         let mode = flags.poll_interval().map_or(Mode::Auto, Mode::Polling);
-        let (before_first, first_served) = channel::<()>();
         let inspect = {
             let live = Arc::clone(&live);
-            move || {
-                // Until then, a scan would only delay the build.
-                let _ = first_served.recv();
-                live.inspect()
-            }
+            move || live.inspect()
         };
-        let follower = folder::follow(flags.folder.clone(), mode, filter, messages.sender.clone(), inspect)?;
-        Ok(Updates {
-            messages,
-            follower: Some(follower),
-            live: Some(live),
-            _before_first: Some(before_first),
-        })
+        changes.follow(mode, inspect).map_err(|error| Failure::failed(error.to_string()))?;
+        Ok(Updates { changes, live: Some(live) })
     }
 
     /// Returns the state that browsers follow, unless the folder isn't followed.
@@ -72,15 +56,14 @@ impl Updates {
         publisher: Publisher,
         log: EventLog,
     ) -> Result<(), Failure> {
-        let Updates { messages, follower, live, .. } = self;
+        let Updates { changes, live } = self;
         if let Some(live) = &live {
             live.served(&[], &first.report.diagnostics, Effort::Quick);
         }
-        let browsers = Browsers { publisher, live };
-        let mut updater = Updater::new(compiler, first, messages, browsers, log);
+        let served = ServedFolder { publisher, live, log };
+        let mut updater = changes.into_updater(compiler, first, Compression::InBackground, served);
         let run = move || {
-            let _follower = follower;
-            // This fails only if the reader of the output has closed it. The server goes on.
+            // If the reader of the output has closed it, the server goes on.
             let _ = updater.run();
         };
         let thread = thread::Builder::new().name("updates".into()).spawn(run);
@@ -88,32 +71,40 @@ impl Updates {
     }
 }
 
-/// The server of this process, and the pages that follow the folder.
-struct Browsers {
+/// The server of this process, the pages that follow the folder, and the terminal.
+struct ServedFolder {
     publisher: Publisher,
     live: Option<Arc<Live>>,
+    log: EventLog,
 }
 
-impl BuildSink for Browsers {
-    fn publish(&self, archive: File) -> Result<(), Stopped> {
-        self.publisher.publish(ARCHIVE, archive).map_err(|_| Stopped)
+impl BuildSink for ServedFolder {
+    type Error = UpdatesEnd;
+
+    fn publish(&mut self, archive: &File) -> Result<(), UpdatesEnd> {
+        let archive = archive.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
+        self.publisher.publish(ARCHIVE, archive).map_err(|_| UpdatesEnd::ServerStops)
     }
 
-    fn scan(&self) {
+    fn scan(&mut self) {
         if let Some(live) = &self.live {
             live.inspect();
         }
     }
 
-    fn served(&self, changes: &[Change], diagnostics: &[Diagnostic], effort: Effort) {
+    fn handle(&mut self, event: FolderEvent<'_>) -> Result<(), UpdatesEnd> {
         if let Some(live) = &self.live {
-            live.served(changes, diagnostics, effort);
+            match event {
+                FolderEvent::Rebuilt { build, changes, .. } => {
+                    live.served(changes, &build.report.diagnostics, Effort::Quick);
+                }
+                FolderEvent::Compressed { build, changes, .. } => {
+                    live.served(changes, &build.report.diagnostics, Effort::Full);
+                }
+                FolderEvent::Failed(error) => live.failed(&BuildFailure::from(error)),
+                FolderEvent::CompressionNotStarted(_) | FolderEvent::Polling { .. } => {}
+            }
         }
-    }
-
-    fn failed(&self, failure: &BuildFailure) {
-        if let Some(live) = &self.live {
-            live.failed(failure);
-        }
+        Ok(self.log.report(&event)?)
     }
 }

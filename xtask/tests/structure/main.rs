@@ -18,7 +18,7 @@ use manifest::Manifest;
 use sources::Source;
 
 /// The crates that each crate may import. Its tests may also import the testkit. The root package may import all of them.
-const ALLOWED_IMPORTS: [(&str, &[&str]); 12] = [
+const ALLOWED_IMPORTS: [(&str, &[&str]); 13] = [
     ("base", &[]),
     ("archive", &["base"]),
     ("site", &["base", "archive"]),
@@ -28,8 +28,9 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 12] = [
     ("follow", &[]),
     ("routes", &[]),
     ("archiver", &["base", "archive", "site", "wire"]),
+    ("live", &["archiver", "follow"]),
     ("server", &["base", "archive", "routes", "site", "wire", "secure", "eventloop"]),
-    ("cannery", &["archive", "routes", "server", "site", "wire", "archiver", "follow"]),
+    ("cannery", &["archive", "routes", "server", "site", "wire", "archiver", "follow", "live"]),
     ("build", &["archive", "archiver"]),
 ];
 

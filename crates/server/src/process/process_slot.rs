@@ -14,15 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::datagrams::ProcessDatagrams;
 use super::handover::HAND_OVER;
 use super::notify::READY;
+use super::restarts::Restarts;
 use crate::config::{ListenerKind, Standby};
 use crate::notice::Notice;
-
-/// After this uptime, an exit is not counted as a failure at start.
-const STABLE_UPTIME: Duration = Duration::from_secs(10);
-/// Delay before a restart, doubled after each failure at start (exponential backoff).
-const BACKOFF: Duration = Duration::from_millis(100);
-/// Longest delay before a restart.
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
 /// The sockets of a process.
 #[derive(Debug)]
@@ -53,8 +47,9 @@ pub(super) struct ProcessSlot {
     deferred: Vec<Signal>,
     /// The exit status or start error of the latest process, until a new one serves.
     failure: Option<String>,
-    started: Instant,
-    backoff: Duration,
+    restarts: Restarts,
+    /// The latest delay before a restart.
+    delay: Duration,
     /// Time of the next start.
     restart_at: Option<Instant>,
 }
@@ -72,8 +67,8 @@ impl ProcessSlot {
             is_ready: false,
             deferred: Vec::new(),
             failure: None,
-            started: Instant::now(),
-            backoff: BACKOFF,
+            restarts: Restarts::of_process_started(Instant::now()),
+            delay: Duration::ZERO,
             restart_at: None,
         }
     }
@@ -129,12 +124,9 @@ impl ProcessSlot {
         self.is_ready = false;
         self.deferred.clear();
         self.failure = Some(failure);
-        self.backoff = if self.started.elapsed() >= STABLE_UPTIME {
-            BACKOFF
-        } else {
-            (self.backoff * 2).min(BACKOFF_MAX)
-        };
-        self.restart_at = Some(Instant::now() + self.backoff);
+        let now = Instant::now();
+        self.delay = self.restarts.delay_after_exit(now);
+        self.restart_at = Some(now + self.delay);
     }
 
     /// Reads the readiness report of the process, if it has arrived.
@@ -165,7 +157,7 @@ impl ProcessSlot {
     /// # Errors
     /// The program could not be started. It is then scheduled for a retry.
     pub(super) fn begin(&mut self, spawned: io::Result<(Child, UnixStream)>) -> io::Result<()> {
-        self.started = Instant::now();
+        self.restarts.start(Instant::now());
         self.restart_at = None;
         self.announced.clear();
 
@@ -249,7 +241,7 @@ impl ProcessSlot {
 
     pub(super) fn report_failure(&self, on_notice: &dyn Fn(&Notice)) {
         if let Some((number, status)) = self.failure() {
-            on_notice(&Notice::ProcessExited { number, status, delay: self.backoff });
+            on_notice(&Notice::ProcessExited { number, status, delay: self.delay });
         }
     }
 }

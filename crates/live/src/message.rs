@@ -1,13 +1,13 @@
 //! Messages to the thread that compiles the folder.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use cannery_archiver::{Build, Error};
 use cannery_follow::{Event, FilesState};
 
 /// A message, handled in the order of arrival.
-pub(in crate::commands) enum Message {
+pub enum Message {
     /// A report of the follower, and when it was made.
     Folder(Event, Instant),
     /// The end of a build in the background, and its duration.
@@ -20,24 +20,11 @@ pub(in crate::commands) enum Message {
 
 /// The finding of a scan, for which the folder must be compiled.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::commands) struct ScanResult {
+pub struct ScanResult {
     /// A build that begins later has everything that was saved before the request that the scan is for. If the last scan has found
     /// a change, and this one none, it is the end of the last scan (`changed_before`): a build that began earlier may have read a
     /// file before the change.
-    pub(in crate::commands) since: Instant,
+    pub since: Instant,
     /// The state of the files, unless the scan has found more than that.
-    pub(in crate::commands) state: Option<FilesState>,
-}
-
-/// The channel to the thread.
-pub(in crate::commands) struct Messages {
-    pub(in crate::commands) sender: Sender<Message>,
-    pub(super) receiver: Receiver<Message>,
-}
-
-impl Messages {
-    pub(in crate::commands) fn new() -> Messages {
-        let (sender, receiver) = channel();
-        Messages { sender, receiver }
-    }
+    pub state: Option<FilesState>,
 }

@@ -1,30 +1,43 @@
 //! Tests of the order in which builds end, and of the builds that scans cause.
 
-use std::cell::RefCell;
+use std::convert::Infallible;
 use std::fs;
+use std::mem;
+use std::sync::mpsc;
 
 use cannery_archiver::Options;
 
 use super::*;
-use crate::commands::folder::event_log::Style;
+use crate::FolderChanges;
 
-/// Records its notifications.
+/// Records what it receives.
 #[derive(Default)]
-struct Recorder(RefCell<Vec<&'static str>>);
+struct Recorder(Vec<&'static str>);
 
 impl BuildSink for Recorder {
-    fn publish(&self, _archive: File) -> Result<(), Stopped> {
-        self.0.borrow_mut().push("published");
+    type Error = Infallible;
+
+    fn publish(&mut self, _archive: &File) -> Result<(), Infallible> {
+        self.0.push("published");
         Ok(())
     }
 
-    fn served(&self, _changes: &[Change], _diagnostics: &[Diagnostic], _effort: Effort) {
-        self.0.borrow_mut().push("served");
+    fn handle(&mut self, event: FolderEvent<'_>) -> Result<(), Infallible> {
+        self.0.push(match event {
+            FolderEvent::Rebuilt { .. } => "rebuilt",
+            FolderEvent::Compressed { .. } => "compressed",
+            FolderEvent::Failed(_) => "failed",
+            FolderEvent::CompressionNotStarted(_) => "not started",
+            FolderEvent::Polling { .. } => "polling",
+        });
+        Ok(())
     }
+}
 
-    fn failed(&self, _failure: &BuildFailure) {
-        self.0.borrow_mut().push("failed");
-    }
+/// Returns the updater of this folder.
+fn updater(folder: &Path, compiler: Compiler, first: &Build) -> Updater<Recorder> {
+    let changes = FolderChanges::of(&Options::new(folder, ""));
+    changes.into_updater(compiler, first, Compression::InBackground, Recorder::default())
 }
 
 /// A page in the browser hid the failure again when a build ended that had begun before the change.
@@ -36,18 +49,17 @@ fn failure_stands_when_an_earlier_build_ends() {
     let build = |compiler: &Compiler, effort| compiler.build(effort, &CancelFlag::default(), &()).unwrap();
     let first = build(&compiler, Effort::Quick);
     let complete = build(&compiler, Effort::Full);
-    let log = EventLog::new(Style::Quiet);
-    let mut updater = Updater::new(compiler, &first, Messages::new(), Recorder::default(), log);
+    let mut updater = updater(folder.path(), compiler, &first);
 
-    updater.background = Some(Background::new(PlannedBuild::now()));
+    updater.background = Some(BackgroundBuild::new(PlannedBuild::now()));
     fs::write(folder.path().join("_headers"), "/*\n  Basic-Auth: a:b\n").unwrap();
     updater.update(Instant::now(), Steps::Served).unwrap();
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
-    assert_eq!(*updater.sink.0.borrow(), ["failed", "published"]);
+    assert_eq!(updater.sink.0, ["failed", "published"]);
 
     fs::remove_file(folder.path().join("_headers")).unwrap();
     updater.update(Instant::now(), Steps::Served).unwrap();
-    assert_eq!(updater.sink.0.borrow().last(), Some(&"served"));
+    assert_eq!(updater.sink.0.last(), Some(&"rebuilt"));
 }
 
 /// Returns a folder with one page, and the updater that serves it.
@@ -56,8 +68,7 @@ fn serving() -> (tempfile::TempDir, Updater<Recorder>) {
     fs::write(folder.path().join("index.html"), "home").unwrap();
     let compiler = Compiler::new(Options::new(folder.path(), ""));
     let first = compiler.build(Effort::Quick, &CancelFlag::default(), &()).unwrap();
-    let log = EventLog::new(Style::Quiet);
-    let updater = Updater::new(compiler, &first, Messages::new(), Recorder::default(), log);
+    let updater = updater(folder.path(), compiler, &first);
     (folder, updater)
 }
 
@@ -69,10 +80,10 @@ impl PlannedBuild {
     }
 }
 
-impl Background {
+impl BackgroundBuild {
     /// Returns a build without a thread.
-    fn new(plan: PlannedBuild) -> Background {
-        Background { plan, cancel: CancelFlag::default(), relevance: Relevance::Newest }
+    fn new(plan: PlannedBuild) -> BackgroundBuild {
+        BackgroundBuild { plan, cancel: CancelFlag::default(), state: BackgroundState::Current }
     }
 }
 
@@ -89,8 +100,8 @@ impl Updater<Recorder> {
         self.update(Instant::now(), Steps::Served).unwrap();
     }
 
-    fn relevance(&self) -> Option<Relevance> {
-        self.background.as_ref().map(|background| background.relevance)
+    fn background_state(&self) -> Option<BackgroundState> {
+        self.background.as_ref().map(|background| background.state)
     }
 
     /// Returns a build of the folder as it is now, with all content compressed.
@@ -100,9 +111,9 @@ impl Updater<Recorder> {
 
     /// Handles a scan. Returns the notifications of the builds that it causes.
     fn after_scan(&mut self, since: Instant, state: Option<FilesState>) -> Vec<&'static str> {
-        self.sink.0.borrow_mut().clear();
+        self.sink.0.clear();
         self.update_to(&ScanResult { since, state }).unwrap();
-        self.sink.0.take()
+        mem::take(&mut self.sink.0)
     }
 }
 
@@ -113,7 +124,7 @@ fn scan_of_what_is_served_causes_no_build() {
     assert!(updater.after_scan(Instant::now(), Some(state)).is_empty());
     assert_eq!(updater.last_build, None);
     // The scan has found directories, or a file that could have changed once more.
-    assert_eq!(updater.after_scan(Instant::now(), None), ["served"]);
+    assert_eq!(updater.after_scan(Instant::now(), None), ["rebuilt"]);
 }
 
 /// Another build in the background would have nothing to do, and tools would learn a second time that everything is compressed.
@@ -123,7 +134,7 @@ fn unchanged_site_is_compressed_once() {
     fs::write(folder.path().join("index.html"), "home ".repeat(100)).unwrap();
     updater.update(Instant::now(), Steps::Served).unwrap();
     assert!(updater.planned.is_some());
-    updater.compress();
+    updater.compress().unwrap();
     let complete = updater.complete();
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
 
@@ -152,16 +163,16 @@ fn changes_defer_compression_until_its_deadline() {
 fn canceled_compression_keeps_its_deadline() {
     let (folder, mut updater) = serving();
     let deadline = updater.planned.unwrap().deadline;
-    updater.compress();
+    updater.compress().unwrap();
     assert_eq!(updater.next_build(), None, "one build in the background at a time");
 
     updater.edit(&folder, "edited");
-    assert_eq!(updater.relevance(), Some(Relevance::Canceled));
+    assert_eq!(updater.background_state(), Some(BackgroundState::Canceled));
     updater.on_compressed(Err(Error::Canceled), Duration::ZERO).unwrap();
     assert_eq!(updater.planned.unwrap().deadline, deadline);
     assert_eq!(updater.next_build(), updater.planned.map(|planned| planned.at));
 
-    updater.compress();
+    updater.compress().unwrap();
     let complete = updater.complete();
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
     assert_eq!(updater.next_build(), None);
@@ -171,11 +182,11 @@ fn canceled_compression_keeps_its_deadline() {
 fn changes_do_not_cancel_overdue_compression() {
     let (folder, mut updater) = serving();
     let overdue = PlannedBuild::overdue();
-    updater.background = Some(Background::new(overdue));
+    updater.background = Some(BackgroundBuild::new(overdue));
     updater.planned = None;
     updater.edit(&folder, "edited");
     updater.edit(&folder, "edited again");
-    assert_eq!(updater.relevance(), Some(Relevance::Superseded));
+    assert_eq!(updater.background_state(), Some(BackgroundState::Superseded));
     assert!(updater.planned.unwrap().deadline > overdue.deadline, "the next one may be deferred");
     assert!(!updater.has_overdue_build());
 }
@@ -184,12 +195,12 @@ fn changes_do_not_cancel_overdue_compression() {
 #[test]
 fn overdue_compression_that_ends_after_a_failure_is_served() {
     let (folder, mut updater) = serving();
-    updater.background = Some(Background::new(PlannedBuild::overdue()));
+    updater.background = Some(BackgroundBuild::new(PlannedBuild::overdue()));
     let complete = updater.complete();
     updater.fail(&folder);
-    assert_eq!(updater.relevance(), Some(Relevance::Superseded));
+    assert_eq!(updater.background_state(), Some(BackgroundState::Superseded));
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
-    assert_eq!(updater.sink.0.take(), ["failed"], "the contents are too short to be compressed");
+    assert_eq!(mem::take(&mut updater.sink.0), ["failed"], "the contents are too short to be compressed");
 
     fs::remove_file(folder.path().join("_headers")).unwrap();
     updater.update(Instant::now(), Steps::Served).unwrap();
@@ -231,9 +242,9 @@ fn failure_ends_retries() {
 
     fs::remove_file(folder.path().join("_headers")).unwrap();
     updater.update(Instant::now(), Steps::Served).unwrap();
-    updater.compress();
+    updater.compress().unwrap();
     updater.retry_later();
-    let broken = Error::Read { path: "a".into(), source: std::io::ErrorKind::PermissionDenied.into() };
+    let broken = Error::Read { path: "a".into(), source: io::ErrorKind::PermissionDenied.into() };
     updater.on_compressed(Err(broken), Duration::ZERO).unwrap();
     assert_eq!(updater.next_build(), None);
 }
@@ -254,7 +265,7 @@ fn retry_precedes_compression() {
 fn overdue_compression_precedes_messages() {
     let (_folder, mut updater) = serving();
     updater.planned = Some(PlannedBuild::overdue());
-    let (done, is_done) = std::sync::mpsc::channel();
+    let (done, is_done) = mpsc::channel();
     updater.sender.send(Message::Finish(done)).unwrap();
     assert_eq!(updater.handle_next().unwrap(), ControlFlow::Continue(()));
     is_done.try_recv().expect("the message was handled");
@@ -267,7 +278,7 @@ fn scan_of_a_change_causes_one_build() {
     fs::write(folder.path().join("index.html"), "edited").unwrap();
     let scanned = Instant::now();
     let other = FilesState::default();
-    assert_eq!(updater.after_scan(scanned, Some(other)), ["published", "served"]);
+    assert_eq!(updater.after_scan(scanned, Some(other)), ["published", "rebuilt"]);
     assert!(updater.after_scan(scanned, Some(other)).is_empty(), "the build has begun since");
     let state = files_state(&updater.current.files);
     assert!(updater.after_scan(Instant::now(), Some(state)).is_empty());
@@ -280,14 +291,14 @@ fn scan_precedes_builds_that_leave_out_what_it_finds() {
     let (folder, mut updater) = serving();
     fs::write(folder.path().join(".canneryignore"), "*.txt\n").unwrap();
     fs::write(folder.path().join("a.txt"), "left out").unwrap();
-    assert_eq!(updater.after_scan(Instant::now(), None), ["published", "served"]);
+    assert_eq!(updater.after_scan(Instant::now(), None), ["published", "rebuilt"]);
     assert!(!updater.scans_first);
     fs::write(folder.path().join("a.txt"), "left out, and edited").unwrap();
-    assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["served"]);
+    assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["rebuilt"]);
     assert!(updater.scans_first);
 
     // A scan after it that still differs causes a build, because another file may have changed since.
-    assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["served"]);
+    assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["rebuilt"]);
 }
 
 /// One save in three steps was three changes, and pages were reloaded three times.
@@ -299,7 +310,7 @@ fn steps_of_a_save_are_one_change() {
         // However long the test takes.
         updater.saving_since = updater.saving_since.map(|_| Instant::now());
         updater.update(Instant::now(), Steps::HeldBack).unwrap();
-        updater.sink.0.take()
+        mem::take(&mut updater.sink.0)
     };
     fs::rename(path("index.html"), path("index.html.old")).unwrap();
     // The folder lacks its start page.
@@ -308,16 +319,16 @@ fn steps_of_a_save_are_one_change() {
     assert!(step(&mut updater).is_empty(), "the old version may be removed");
     assert!(updater.retry.is_some(), "or not, and is served then");
     fs::remove_file(path("index.html.old")).unwrap();
-    assert_eq!(step(&mut updater), ["published", "served"]);
+    assert_eq!(step(&mut updater), ["published", "rebuilt"]);
     assert_eq!(updater.saving_since, None);
 
     fs::write(path("index.html.txt"), "stays").unwrap();
     assert!(step(&mut updater).is_empty());
     updater.saving_since = updater.saving_since.map(|since| since.checked_sub(SAVE_MAX).unwrap());
     updater.update(Instant::now(), Steps::HeldBack).unwrap();
-    assert_eq!(updater.sink.0.take(), ["published", "served"]);
+    assert_eq!(mem::take(&mut updater.sink.0), ["published", "rebuilt"]);
     fs::write(path("other.html"), "new").unwrap();
-    assert_eq!(step(&mut updater), ["published", "served"], "a name of its own");
+    assert_eq!(step(&mut updater), ["published", "rebuilt"], "a name of its own");
 }
 
 /// An overdue build published a file as deleted in the middle of a save.
@@ -327,27 +338,27 @@ fn compression_that_finds_a_step_of_a_save_is_not_served() {
     let path = |name: &str| folder.path().join(name);
     fs::write(path("a.html"), "before").unwrap();
     updater.update(Instant::now(), Steps::Served).unwrap();
-    updater.sink.0.take();
+    mem::take(&mut updater.sink.0);
 
     fs::rename(path("a.html"), path("a.html.old")).unwrap();
     let build = updater.complete();
-    updater.background = Some(Background::new(PlannedBuild::overdue()));
+    updater.background = Some(BackgroundBuild::new(PlannedBuild::overdue()));
     updater.planned = None;
     updater.on_compressed(Ok(build), Duration::ZERO).unwrap();
-    assert!(updater.sink.0.borrow().is_empty() && updater.retry.is_some());
+    assert!(updater.sink.0.is_empty() && updater.retry.is_some());
     fs::write(path("a.html"), "after").unwrap();
     fs::remove_file(path("a.html.old")).unwrap();
     updater.update(Instant::now(), Steps::HeldBack).unwrap();
-    assert_eq!(updater.sink.0.take(), ["published", "served"]);
+    assert_eq!(mem::take(&mut updater.sink.0), ["published", "rebuilt"]);
     assert!(updater.planned.is_some());
 
     // The removal of a file is one after a while.
     fs::remove_file(path("a.html")).unwrap();
     let build = updater.complete();
     updater.saving_since = Instant::now().checked_sub(SAVE_MAX);
-    updater.background = Some(Background::new(PlannedBuild::overdue()));
+    updater.background = Some(BackgroundBuild::new(PlannedBuild::overdue()));
     updater.on_compressed(Ok(build), Duration::ZERO).unwrap();
-    assert_eq!(updater.sink.0.take(), ["published", "served"]);
+    assert_eq!(mem::take(&mut updater.sink.0), ["published", "compressed"]);
 }
 
 /// A page that was open showed a listing while a build tool had emptied the folder.
@@ -356,9 +367,8 @@ fn emptied_folder_is_unfinished_for_a_moment() {
     let (folder, mut updater) = serving();
     fs::remove_file(folder.path().join("index.html")).unwrap();
     updater.update(Instant::now(), Steps::Served).unwrap();
-    assert!(updater.sink.0.borrow().is_empty() && updater.retry.is_some());
-    assert!(!updater.log.has_failed());
+    assert!(updater.sink.0.is_empty() && updater.retry.is_some());
     fs::write(folder.path().join("index.html"), "built again").unwrap();
     updater.update(Instant::now(), Steps::Served).unwrap();
-    assert_eq!(updater.sink.0.take(), ["published", "served"]);
+    assert_eq!(mem::take(&mut updater.sink.0), ["published", "rebuilt"]);
 }

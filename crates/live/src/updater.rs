@@ -7,6 +7,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,14 +17,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cannery_archiver::diagnostic::Diagnostic;
 use cannery_archiver::{Build, BuiltFiles, CancelFlag, Change, Compiler, Effort, Error};
-use cannery_follow::{Event, FileMetadata, FilesState};
+use cannery_follow::{Event, FileMetadata, FilesState, Follower, PollingReason};
 
-use super::event_log::EventLog;
-use super::failure::BuildFailure;
-use super::message::{Message, Messages, ScanResult};
-use crate::output::Failure;
+use crate::message::{Message, ScanResult};
 
 /// Pause before a folder is compiled again that was being written, at first and at most.
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -46,42 +43,86 @@ const SAVE_CHANGES_MAX: usize = 8;
 /// Pause before a folder is compiled again that has lost its start page, or most of its files.
 const UNFINISHED_PAUSE: Duration = Duration::from_millis(200);
 
-/// Receives the builds of a folder.
-pub(in crate::commands) trait BuildSink {
+/// Receives the builds of a folder, and what happens to it.
+pub trait BuildSink {
+    /// Why the updates end, for example because the server is stopping.
+    type Error;
+
     /// Serves an archive. When it returns, all later requests are answered from it.
     ///
     /// # Errors
-    /// The server is stopping.
-    fn publish(&self, archive: File) -> Result<(), Stopped>;
+    /// The updates end.
+    fn publish(&mut self, archive: &File) -> Result<(), Self::Error>;
 
     /// Scans the folder before a build, because builds leave out some of the files that scans find.
-    fn scan(&self) {}
+    fn scan(&mut self) {}
 
-    /// Handles that a build of this effort is served, with these remarks, which differs from the one before in `changes`.
-    fn served(&self, _changes: &[Change], _diagnostics: &[Diagnostic], _effort: Effort) {}
-
-    /// Handles that a build failed.
-    fn failed(&self, _failure: &BuildFailure) {}
+    /// Handles an event.
+    ///
+    /// # Errors
+    /// The updates end.
+    fn handle(&mut self, event: FolderEvent<'_>) -> Result<(), Self::Error>;
 }
 
-/// The server is stopping.
+/// An event of the folder or its builds.
+#[derive(Debug)]
+pub enum FolderEvent<'a> {
+    /// A quick build is served.
+    Rebuilt {
+        /// The build.
+        build: &'a Build,
+        /// The files in which it differs from the one before. There may be none.
+        changes: &'a [Change],
+        /// The time since the change.
+        took: Duration,
+    },
+    /// A build with all compressed contents is served.
+    Compressed {
+        /// The build.
+        build: &'a Build,
+        /// The files in which it differs from the one before. There usually are none.
+        changes: &'a [Change],
+        /// The duration of the build.
+        took: Duration,
+    },
+    /// A build failed, and the last one is still served.
+    Failed(&'a Error),
+    /// The thread that compresses can't be started, so new contents are served uncompressed until the next change.
+    CompressionNotStarted(&'a io::Error),
+    /// The folder is polled from now on.
+    Polling {
+        /// The time between two scans.
+        interval: Duration,
+        /// Why no events are used.
+        reason: &'a PollingReason,
+    },
+}
+
+/// Whether contents are compressed after each change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::commands) struct Stopped;
+pub enum Compression {
+    /// They are, by builds in the background.
+    InBackground,
+    /// They are served as they are.
+    Off,
+}
 
 /// Compiles the folder after each change, until the server stops.
-pub(in crate::commands) struct Updater<S> {
+pub struct Updater<S> {
     compiler: Arc<Compiler>,
+    compression: Compression,
     sink: S,
-    log: EventLog,
     messages: Receiver<Message>,
     sender: Sender<Message>,
+    /// Follows the folder as long as this value exists.
+    _follower: Option<Follower>,
     current: CurrentBuild,
     /// When the last quick build began, after the first one.
     last_build: Option<Instant>,
     /// Whether a scan precedes each build.
     scans_first: bool,
     /// The running build in the background.
-    background: Option<Background>,
+    background: Option<BackgroundBuild>,
     /// The next build although no change was reported.
     retry: Option<Retry>,
     /// When the first of the changes appeared that are held back, because they may be steps of saving a file.
@@ -91,15 +132,15 @@ pub(in crate::commands) struct Updater<S> {
     /// The next build in the background. A canceled build remains planned.
     planned: Option<PlannedBuild>,
     /// Whether the next build in the background could succeed.
-    condition: Condition,
+    folder: FolderState,
 }
 
 /// Whether the folder can be compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Sound,
+enum FolderState {
+    Compiles,
     /// The last quick build has found an error, which remains until the next change.
-    Broken,
+    Fails,
 }
 
 /// A build in the background.
@@ -111,16 +152,16 @@ struct PlannedBuild {
 }
 
 /// A running build in the background.
-struct Background {
+struct BackgroundBuild {
     plan: PlannedBuild,
     cancel: CancelFlag,
-    relevance: Relevance,
+    state: BackgroundState,
 }
 
 /// Whether a build in the background has the newest state of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Relevance {
-    Newest,
+enum BackgroundState {
+    Current,
     /// A quick build has begun since. The next one reuses the contents that this one compresses.
     Superseded,
     /// A quick build has begun since, before the deadline of this one.
@@ -142,15 +183,6 @@ enum Steps {
     Served,
 }
 
-/// The outcome of publishing a build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PublishOutcome {
-    /// The build is served.
-    Served,
-    /// The server is stopping.
-    Stopping,
-}
-
 /// The build that is served.
 struct CurrentBuild {
     number: u64,
@@ -159,15 +191,16 @@ struct CurrentBuild {
 }
 
 impl<S: BuildSink> Updater<S> {
-    /// Creates the state of the thread. `first` is served already.
-    pub(in crate::commands) fn new(
+    /// `first` is served already.
+    pub(crate) fn new(
         compiler: Compiler,
         first: &Build,
-        messages: Messages,
+        compression: Compression,
         sink: S,
-        log: EventLog,
+        channel: (Sender<Message>, Receiver<Message>),
+        follower: Option<Follower>,
     ) -> Updater<S> {
-        let Messages { sender, receiver: messages } = messages;
+        let (sender, messages) = channel;
         let current = CurrentBuild {
             number: first.number,
             digest: first.report.digest.clone(),
@@ -175,10 +208,11 @@ impl<S: BuildSink> Updater<S> {
         };
         let mut updater = Updater {
             compiler: Arc::new(compiler),
+            compression,
             sink,
-            log,
             messages,
             sender,
+            _follower: follower,
             current,
             last_build: None,
             scans_first: false,
@@ -187,25 +221,25 @@ impl<S: BuildSink> Updater<S> {
             saving_since: None,
             complete_digest: None,
             planned: Some(PlannedBuild::now()),
-            condition: Condition::Sound,
+            folder: FolderState::Compiles,
         };
         updater.await_unsettled(first);
         updater
     }
 
-    /// Serves every change. Returns when the server stops.
+    /// Serves every change until the sink ends the updates.
     ///
     /// # Errors
-    /// The reader of the output has closed it.
-    pub(in crate::commands) fn run(&mut self) -> Result<(), Failure> {
+    /// The error of the sink.
+    pub fn run(&mut self) -> Result<(), S::Error> {
         while self.handle_next()?.is_continue() {}
         Ok(())
     }
 
     /// Waits for the next message or planned build, and handles it.
-    fn handle_next(&mut self) -> Result<ControlFlow<()>, Failure> {
+    fn handle_next(&mut self) -> Result<ControlFlow<()>, S::Error> {
         if self.has_overdue_build() {
-            self.compress();
+            self.compress()?;
         }
         let message = match self.next_build() {
             Some(at) => self.messages.recv_timeout(at.saturating_duration_since(Instant::now())),
@@ -222,7 +256,7 @@ impl<S: BuildSink> Updater<S> {
                 }
             }
             Ok(Message::Folder(Event::Polling { interval, reason }, _)) => {
-                self.log.polling(interval, &reason)?;
+                self.sink.handle(FolderEvent::Polling { interval, reason: &reason })?;
             }
             Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
             // A request that no longer waits has no receiver.
@@ -236,7 +270,7 @@ impl<S: BuildSink> Updater<S> {
             Err(RecvTimeoutError::Timeout) if self.retry.is_some() => {
                 self.update(Instant::now(), Steps::HeldBack)?;
             }
-            Err(RecvTimeoutError::Timeout) => self.compress(),
+            Err(RecvTimeoutError::Timeout) => self.compress()?,
             Err(RecvTimeoutError::Disconnected) => return Ok(ControlFlow::Break(())),
         }
         Ok(ControlFlow::Continue(()))
@@ -258,11 +292,13 @@ impl<S: BuildSink> Updater<S> {
 
     /// Returns `true` if a planned build in the background may begin. In a broken folder, it would fail again.
     fn can_compress(&self) -> bool {
-        self.background.is_none() && self.condition == Condition::Sound
+        self.compression == Compression::InBackground
+            && self.background.is_none()
+            && self.folder == FolderState::Compiles
     }
 
     /// Compiles the folder, and serves the result if it differs. `since` is the time of the change.
-    fn update(&mut self, since: Instant, steps: Steps) -> Result<(), Failure> {
+    fn update(&mut self, since: Instant, steps: Steps) -> Result<(), S::Error> {
         self.last_build = Some(Instant::now());
         self.supersede_background();
         let build = match self.compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
@@ -277,13 +313,13 @@ impl<S: BuildSink> Updater<S> {
                 } else {
                     // Only a change fixes it.
                     self.retry = None;
-                    self.condition = Condition::Broken;
+                    self.folder = FolderState::Fails;
                 }
-                return self.on_failure(&error);
+                return self.sink.handle(FolderEvent::Failed(&error));
             }
         };
 
-        self.condition = Condition::Sound;
+        self.folder = FolderState::Compiles;
         self.await_unsettled(&build);
         // The compressed contents of unchanged files are in memory.
         let is_complete = self.complete_digest.as_ref() == Some(&build.report.digest);
@@ -291,18 +327,14 @@ impl<S: BuildSink> Updater<S> {
         if steps == Steps::HeldBack && self.await_save(&build, &changes) {
             return Ok(());
         }
-        let is_logged = !changes.is_empty()
-            || self.log.has_failed()
-            || self.log.has_new_remarks(&build.report.diagnostics);
-        if self.publish(&build, &changes, Effort::Quick)? == PublishOutcome::Served && is_logged {
-            self.log.rebuilt(&build, &changes, since.elapsed())?;
-        }
+        self.serve(&build)?;
+        self.sink.handle(FolderEvent::Rebuilt { build: &build, changes: &changes, took: since.elapsed() })?;
         self.planned = (!is_complete).then(|| PlannedBuild::after_change(self.planned));
         Ok(())
     }
 
     /// Compiles the folder unless the served build has the state that a scan has found.
-    fn update_to(&mut self, found: &ScanResult) -> Result<(), Failure> {
+    fn update_to(&mut self, found: &ScanResult) -> Result<(), S::Error> {
         if self.has_built_since(found.since) || self.serves(found) {
             return Ok(());
         }
@@ -325,27 +357,21 @@ impl<S: BuildSink> Updater<S> {
         self.last_build.is_some_and(|began| began > time)
     }
 
-    fn on_failure(&mut self, error: &Error) -> Result<(), Failure> {
-        let failure = BuildFailure::from(error);
-        self.sink.failed(&failure);
-        self.log.failed(&failure)
-    }
-
     /// Records that the build in the background lacks a change, and cancels it before its deadline.
     fn supersede_background(&mut self) {
         let Some(background) = &mut self.background else { return };
         if background.plan.deadline <= Instant::now() {
-            background.relevance = Relevance::Superseded;
-        } else if background.relevance == Relevance::Newest {
-            background.relevance = Relevance::Canceled;
+            background.state = BackgroundState::Superseded;
+        } else if background.state == BackgroundState::Current {
+            background.state = BackgroundState::Canceled;
             background.cancel.cancel();
             self.planned = Some(background.plan);
         }
     }
 
     /// Starts the planned build in the background, which compresses everything.
-    fn compress(&mut self) {
-        let Some(plan) = self.planned.take() else { return };
+    fn compress(&mut self) -> Result<(), S::Error> {
+        let Some(plan) = self.planned.take() else { return Ok(()) };
         let cancel = CancelFlag::default();
         let compiler = Arc::clone(&self.compiler);
         let sender = self.sender.clone();
@@ -360,16 +386,17 @@ impl<S: BuildSink> Updater<S> {
             let _ = sender.send(Message::Compressed(result, started.elapsed()));
         };
         match thread::Builder::new().name("compress".into()).spawn(run) {
-            Ok(_) => self.background = Some(Background { plan, cancel, relevance: Relevance::Newest }),
-            Err(error) => self.log.hint(&format!(
-                "cannot start the thread that compresses: {error}; until the next change, new contents are served uncompressed"
-            )),
+            Ok(_) => {
+                self.background = Some(BackgroundBuild { plan, cancel, state: BackgroundState::Current });
+                Ok(())
+            }
+            Err(error) => self.sink.handle(FolderEvent::CompressionNotStarted(&error)),
         }
     }
 
-    fn on_compressed(&mut self, result: Result<Build, Error>, took: Duration) -> Result<(), Failure> {
-        let relevance = self.background.take().map(|background| background.relevance);
-        let is_newest = relevance == Some(Relevance::Newest);
+    fn on_compressed(&mut self, result: Result<Build, Error>, took: Duration) -> Result<(), S::Error> {
+        let state = self.background.take().map(|background| background.state);
+        let is_newest = state == Some(BackgroundState::Current);
         match result {
             Ok(build) if is_newest => {
                 self.await_unsettled(&build);
@@ -378,12 +405,9 @@ impl<S: BuildSink> Updater<S> {
                 if self.await_save(&build, &changes) {
                     return Ok(());
                 }
-                let outcome = self.publish(&build, &changes, Effort::Full)?;
-                if outcome == PublishOutcome::Served && !changes.is_empty() {
-                    self.log.rebuilt(&build, &changes, took)?;
-                }
+                self.serve(&build)?;
                 self.complete_digest = Some(build.report.digest.clone());
-                self.log.compressed(&build, took)
+                self.sink.handle(FolderEvent::Compressed { build: &build, changes: &changes, took })
             }
             Ok(build) => self.serve_compressed(&build),
             Err(Error::Canceled) => Ok(()),
@@ -397,13 +421,13 @@ impl<S: BuildSink> Updater<S> {
             Err(error) => {
                 // Only a change fixes it.
                 self.retry = None;
-                self.on_failure(&error)
+                self.sink.handle(FolderEvent::Failed(&error))
             }
         }
     }
 
     /// Serves a complete build after a newer quick one has begun, if that has failed. The failure stands.
-    fn serve_compressed(&mut self, build: &Build) -> Result<(), Failure> {
+    fn serve_compressed(&mut self, build: &Build) -> Result<(), S::Error> {
         let is_newest = build.number > self.current.number;
         if is_newest && build.files.changes_since(&self.current.files).is_empty() {
             self.serve(build)?;
@@ -411,27 +435,10 @@ impl<S: BuildSink> Updater<S> {
         Ok(())
     }
 
-    /// Serves a build that differs from the served one in `changes`, and notifies the sink.
-    fn publish(
-        &mut self,
-        build: &Build,
-        changes: &[Change],
-        effort: Effort,
-    ) -> Result<PublishOutcome, Failure> {
-        let outcome = self.serve(build)?;
-        if outcome == PublishOutcome::Served {
-            self.sink.served(changes, &build.report.diagnostics, effort);
-        }
-        Ok(outcome)
-    }
-
     /// Serves a build, unless its archive is the served one.
-    fn serve(&mut self, build: &Build) -> Result<PublishOutcome, Failure> {
+    fn serve(&mut self, build: &Build) -> Result<(), S::Error> {
         if self.current.digest != build.report.digest {
-            let archive = build.archive.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
-            if self.sink.publish(archive) == Err(Stopped) {
-                return Ok(PublishOutcome::Stopping);
-            }
+            self.sink.publish(&build.archive)?;
         }
 
         self.current = CurrentBuild {
@@ -439,7 +446,7 @@ impl<S: BuildSink> Updater<S> {
             digest: build.report.digest.clone(),
             files: build.files.clone(),
         };
-        Ok(PublishOutcome::Served)
+        Ok(())
     }
 
     /// Plans another build if files were being written.
