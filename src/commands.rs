@@ -1,6 +1,6 @@
-//! The commands: each takes typed flags, calls the crates that do the work, and prints the result.
+//! The commands. Each of them takes typed flags, calls the crates that do the work, and prints the result.
 //!
-//! This module runs the command that a command line of `cannery` names.
+//! This module dispatches the subcommands of `cannery`.
 
 pub mod archiver;
 pub mod serve;
@@ -35,7 +35,7 @@ use crate::flags::tools::{Command, Invocation};
 use crate::output::Failure;
 use crate::reference;
 
-/// Runs `cannery` with these arguments, the first of which is its name.
+/// Runs `cannery` with these arguments. The first is the program's name.
 ///
 /// # Errors
 /// The command line is wrong, or the command failed.

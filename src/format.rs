@@ -1,4 +1,4 @@
-//! Numbers and tables for people. Pure functions.
+//! Formats numbers and tables for people.
 
 use std::fmt::Write;
 
@@ -6,27 +6,27 @@ use indicatif::HumanCount;
 
 use crate::output::Paint;
 
-/// Formats a count with thousands separators: `12,345`.
+/// Formats a count with thousands separators, for example `12,345`.
 #[must_use]
 pub fn count(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// Formats a count with its noun: `1 file`, `2 files`.
+/// Formats a count with its noun, for example `1 file` or `2 files`.
 #[must_use]
 pub fn counted(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", count(number))
 }
 
-/// Formats a number of bytes with three significant digits, in decimal units: `999 B`, `1.50 kB`, `67.2 MB`.
+/// Formats a number of bytes with three significant digits and decimal units, for example `999 B`, `1.50 kB` or `67.2 MB`.
 #[must_use]
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if number < 1000 {
         return format!("{number} B");
     }
-    // From 999.5 on, three digits would round up to 1,000.
+    // From 999.5 on, we need the next unit, because three digits would round up to 1,000.
     let mut size = number as f64 / 1000.0;
     let mut unit = 0;
     while size >= 999.5 {
@@ -37,14 +37,14 @@ pub fn bytes(number: u64) -> String {
     format!("{size:.decimals$} {}", UNITS[unit])
 }
 
-/// Formats `part` as a percentage of `whole`: `23.4 %`. If `whole` is 0, it is 100 %.
+/// Formats `part` as a percentage of `whole`, for example `23.4 %`. Anything is 100 % of 0.
 #[must_use]
 pub fn percent(part: u64, whole: u64) -> String {
     let share = if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Formats a duration: `0.04 s`, `12.3 s`, `3 min 20 s`.
+/// Formats a duration in seconds, for example `0.04 s`, `12.3 s` or `3 min 20 s`.
 #[must_use]
 pub fn seconds(duration: f64) -> String {
     if duration >= 119.95 {
@@ -55,14 +55,14 @@ pub fn seconds(duration: f64) -> String {
     format!("{duration:.decimals$} s")
 }
 
-/// Formats seconds since 1970 in UTC, to the minute: `1994-11-06 08:49`.
+/// Formats seconds since 1970 as UTC with minutes, for example `1994-11-06 08:49`.
 #[must_use]
 pub fn minute(seconds: u64) -> String {
     let timestamp = cannery_base::date::format_rfc3339(seconds);
     String::from_utf8_lossy(&timestamp[..16]).replace('T', " ")
 }
 
-/// A table of text with aligned columns.
+/// A text table with aligned columns.
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<Cell>>,
@@ -77,14 +77,14 @@ struct Cell {
 #[derive(Debug, Clone, Copy)]
 enum CellStyle {
     Text,
-    /// Aligned to the right.
+    /// Right-aligned.
     Number,
-    /// Dim.
+    /// Dimmed.
     Faint,
 }
 
 impl Table {
-    /// Adds a row with `name` in the first cell.
+    /// Adds a row that starts with `name`.
     pub fn row(&mut self, name: impl Into<String>) -> Row<'_> {
         self.rows.push(Vec::new());
         Row { cells: self.rows.last_mut().expect("a row was pushed just now") }.text(name)
@@ -96,16 +96,18 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Renders the table, with `indent` spaces before each row.
+    /// Renders the table with each row indented by `indent` spaces.
     #[must_use]
     pub fn render(&self, indent: usize, paint: Paint) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<_> = (0..columns).map(|column| self.width(column)).collect();
+
         let mut text = String::new();
         for row in &self.rows {
             let mut line = " ".repeat(indent);
             for (cell, width) in row.iter().zip(&widths) {
                 let padding = " ".repeat(width - cell.text.chars().count());
+                // Escape sequences have no width, so we must pad by the plain text's length.
                 let shown = match cell.style {
                     CellStyle::Faint => paint.faint(&cell.text),
                     CellStyle::Text | CellStyle::Number => cell.text.clone(),
@@ -114,16 +116,18 @@ impl Table {
                     CellStyle::Number => (padding.as_str(), ""),
                     CellStyle::Text | CellStyle::Faint => ("", padding.as_str()),
                 };
-                // Writing into a string cannot fail.
+                // Writing to a string can't fail.
                 let _ = write!(line, "{before}{shown}{after}  ");
             }
+            // No padding after the last cell, so that wide tables don't wrap.
             text.push_str(line.trim_end());
             text.push('\n');
         }
         text
     }
 
-    /// Counts characters, not terminal columns: wide scripts in file names shift the columns after them.
+    /// Returns the column width in characters rather than terminal columns. This means that file names in wide scripts, for
+    /// example Chinese, shift the columns after them.
     fn width(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)
@@ -137,17 +141,17 @@ pub struct Row<'t> {
 }
 
 impl Row<'_> {
-    /// Adds a cell of text, aligned to the left.
+    /// Adds a left-aligned text cell.
     pub fn text(self, text: impl Into<String>) -> Self {
         self.cell(text.into(), CellStyle::Text)
     }
 
-    /// Adds a cell with a number, aligned to the right.
+    /// Adds a right-aligned number cell.
     pub fn number(self, text: impl Into<String>) -> Self {
         self.cell(text.into(), CellStyle::Number)
     }
 
-    /// Adds a dim cell that explains the others, aligned to the left.
+    /// Adds a left-aligned, dimmed cell that explains the others.
     pub fn faint(self, text: impl Into<String>) -> Self {
         self.cell(text.into(), CellStyle::Faint)
     }

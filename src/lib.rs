@@ -1,13 +1,14 @@
-//! The command lines of the three programs.
+//! Command lines of the three programs.
 //!
-//! - [`flags`]: the flags, each defined once, and the typed values that they mean
-//! - [`commands`]: a module for each command
-//! - [`reference`]: manual pages, completions and `docs/reference`, printed from the flags
-//! - [`sbom`]: the list of libraries in the programs
+//! - [`flags`]: all flags, each defined once, and the typed values they are parsed into
+//! - [`commands`]: one module per command
+//! - [`reference`]: manual pages, completions and `docs/reference`, generated from the flags
+//! - [`sbom`]: the libraries in the programs (software bill of materials)
 //! - [`output`]: results, errors and exit codes
 //! - [`format`] and [`progress`]: numbers and progress bars for people
 //!
-//! The programs in `bin/` only call this library. It knows no byte of an archive or of a protocol: the crates below do.
+//! The programs in `bin/` only call this library. Neither knows anything about archive formats or protocols: that's up to the
+//! other crates.
 
 #![forbid(unsafe_code)]
 

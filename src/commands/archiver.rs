@@ -1,6 +1,4 @@
-//! `cannery-archiver`: runs a build and prints its report.
-//!
-//! Never contains a step of the build.
+//! `cannery-archiver`: runs a build and prints its report. The build itself is in the archiver crate.
 
 use std::ffi::OsString;
 use std::time::Instant;
@@ -17,7 +15,7 @@ use crate::output::{self, Failure, Paint};
 use crate::progress::ProgressDisplay;
 use crate::reference;
 
-/// Runs the program with these arguments, the first of which is its name.
+/// Runs the program with these arguments. The first is the program's name.
 ///
 /// # Errors
 /// The command line is wrong, or the build failed.
@@ -46,12 +44,14 @@ fn run_build(build: &Build) -> Result<(), Failure> {
         OutputFlags { progress: true, .. } => ProgressDisplay::always(),
         OutputFlags { .. } => ProgressDisplay::on_terminal(),
     };
+
     let result = compile(options, &progress);
     progress.finish();
 
     let report = match result {
         Ok(report) => report,
         Err(error) => {
+            // Without the diagnostics, the message would only say how many there are.
             if let Error::Strict { report, .. } | Error::Sources { report, .. } = &error {
                 print_unpublished(report, *verbosity)?;
             }
@@ -59,6 +59,7 @@ fn run_build(build: &Build) -> Result<(), Failure> {
         }
     };
 
+    // With `--debug`, list the new archive too.
     if verbosity.debug {
         let archive = open::open(&options.archive)?;
         let list = inspect::list(&archive).map_err(open::corrupt(&options.archive))?;
@@ -66,6 +67,7 @@ fn run_build(build: &Build) -> Result<(), Failure> {
             output::note(line);
         }
     }
+
     match verbosity {
         OutputFlags { json: true, .. } => output::print_json(&report),
         OutputFlags { quiet: true, .. } => Ok(()),
@@ -79,13 +81,15 @@ fn run_build(build: &Build) -> Result<(), Failure> {
     }
 }
 
-/// Adds the remedy if the archive was named before the folder.
+/// Adds a hint if the command line seems to have the archive before the folder.
 fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Failure {
     if matches!(error, Error::Walk(_) | Error::Usage { .. })
         && !options.sources.is_dir()
         && options.archive.is_dir()
     {
         let (word, folder) = (&options.sources, &options.archive);
+
+        // Maybe it isn't a path at all, but a command such as `serve`.
         if let Some(failure) = hints::command_of_another_program(Scope::Archiver, word, &[folder]) {
             return failure;
         }
@@ -95,8 +99,7 @@ fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Fai
     failure
 }
 
-/// Prints the diagnostics of a build that wrote no archive. They are the reason why it failed, so `--quiet` does not
-/// suppress them.
+/// Prints the diagnostics of a build that wrote no archive. They explain why it failed, so `--quiet` doesn't suppress them.
 fn print_unpublished(report: &Report, verbosity: OutputFlags) -> Result<(), Failure> {
     if verbosity.json {
         return output::print_json(report);

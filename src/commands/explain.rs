@@ -1,8 +1,8 @@
-//! `cannery explain`: prints how the server would answer a request, and why, without a server.
+//! `cannery explain`: prints how a server would respond to a request and why, without running a server.
 //!
-//! The code that parses and answers the request is the server's, so the head that is printed is the one that a client would
-//! receive. Only fields that depend on flags of the server are left out, because the flags are not known here. Source
-//! files are found by their names and contents, rules by the manifest. Never opens a socket.
+//! The request goes through the same code as in the server, so the response head is exactly what a client would get, except for
+//! fields that depend on server flags, which we don't know here. To name source files, we compare paths and contents; for rules,
+//! the manifest has the lines. Never opens a socket.
 
 mod source_files;
 mod vector;
@@ -25,13 +25,13 @@ use crate::flags::tools::Explain;
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
 
-/// The host of the request if the command line names none.
+/// The request's host if the command line doesn't have one.
 const DEFAULT_HOST: &str = "localhost";
 
-/// Runs the command.
+/// Runs `cannery explain`.
 ///
 /// # Errors
-/// The file is not an archive or is damaged, or the request cannot be sent.
+/// The file isn't an archive or is damaged, or the request can't be sent.
 pub fn run(flags: &Explain) -> Result<(), Failure> {
     let request = request_text(flags)?;
     let site = Site::new(open::open(&flags.archive)?, VirtualHosts::Enabled);
@@ -41,18 +41,19 @@ pub fn run(flags: &Explain) -> Result<(), Failure> {
         let Explanation { head, body, .. } = explain(SecurityHeaders { basic: false, tls: false })?;
         return output::print_json(&Vector::new(&request, &head, body));
     }
+
     let explanation = explain(SecurityHeaders { basic: true, tls: false })?;
     let first_line = request.lines().next().unwrap_or_default();
     let text = explanation.text(first_line, Paint::for_results());
     output::print(format_args!("{text}{}", protocols(&flags.url)))
 }
 
-/// The response to a request, and why it is this one.
+/// A response, with the reasons for it.
 struct Explanation {
-    /// A sentence per line.
+    /// One sentence each.
     reasons: Vec<String>,
     head: Vec<u8>,
-    /// `None` if a page of the server answers.
+    /// `None` for the server's own pages.
     body: Option<Vec<Part>>,
 }
 
@@ -63,7 +64,7 @@ impl Explanation {
         Explanation { reasons, head: head.to_vec(), body: Some(body) }
     }
 
-    /// Renders the first line of the request, the reasons, and the head of the response, without its body.
+    /// Renders the request line, the reasons, and the response head.
     fn text(&self, first_line: &str, paint: Paint) -> String {
         let mut text = format!("{}\n\n", paint.strong(first_line));
         for line in &self.reasons {
@@ -78,7 +79,7 @@ impl Explanation {
     }
 }
 
-/// Returns a note about the other versions of HTTP. Empty unless the URL is one of `https`, because HTTP/3 needs TLS.
+/// Returns a note about other HTTP versions. For URLs other than `https` it's empty, because HTTP/3 needs TLS.
 fn protocols(url: &str) -> &'static str {
     if !url.starts_with("https://") {
         return "";
@@ -87,7 +88,7 @@ fn protocols(url: &str) -> &'static str {
      which clients learn of HTTP/3.\n"
 }
 
-/// Returns the request as a client sends it with HTTP/1.1.
+/// Returns the request as an HTTP/1.1 client would send it.
 fn request_text(flags: &Explain) -> Result<String, Failure> {
     let (host, target) = split_url(&flags.url);
     let is_token = |text: &str| {
@@ -118,17 +119,18 @@ fn request_text(flags: &Explain) -> Result<String, Failure> {
         request
             .push_str(&format!("Host: {}\r\n", escape(&host.map_or(DEFAULT_HOST.to_owned(), normal_host))));
     }
+
     request.push_str("\r\n");
     Ok(request)
 }
 
-/// Returns a host as browsers send it: in lower case, without a final dot, and in ASCII. The port stays.
+/// Normalizes a host like browsers do: in lower case, as ASCII, and without the final dot. The port stays.
 fn normal_host(host: &str) -> String {
     let (name, port) = host.split_at(host.rfind(':').filter(|_| !host.ends_with(']')).unwrap_or(host.len()));
     ascii_host(name).map_or_else(|| host.to_owned(), |name| name + port)
 }
 
-/// Splits a URL or a path into host and target. The fragment is dropped, because clients do not send it.
+/// Splits a URL or path into host and target. Clients don't send fragments, so those are dropped.
 fn split_url(url: &str) -> (Option<&str>, &str) {
     let url = url.split('#').next().unwrap_or_default();
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -141,7 +143,7 @@ fn split_url(url: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Percent-encodes the bytes that a request line cannot contain, as browsers do with an address that is typed in.
+/// Percent-encodes bytes that aren't allowed in a request line, just like browsers do with whatever is typed into the address bar.
 fn escape(typed: &str) -> String {
     let mut escaped = String::with_capacity(typed.len());
     for byte in typed.bytes() {
@@ -153,7 +155,7 @@ fn escape(typed: &str) -> String {
     escaped
 }
 
-/// Responds to a request, and explains the response.
+/// Responds to a request and explains the response.
 fn explain(
     site: &Site,
     request: &str,
@@ -167,6 +169,7 @@ fn explain(
     let mut output = Output::new();
 
     let mut head = Head::EMPTY;
+    // Parse the request just like the server would. If it's malformed, explain the error response.
     match connection.next_request(request.as_bytes(), &mut head).1 {
         Step::Request => {}
         step => {
@@ -184,6 +187,8 @@ fn explain(
     let mut scratch = Scratch::default();
     scratch.set_now(seconds);
     let answer = site.answer(&head.common.request, &mut scratch);
+
+    // The server tries its built-in pages before it responds with an error or a fallback page.
     let mut buffer = KeyBuffer::new();
     let target = Target::parse(head.common.request.target);
     if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
@@ -202,11 +207,12 @@ fn explain(
         reasons.push("With `--special-pages-version`, the server has a built-in page here.".to_owned());
     }
     reasons.extend(describe_body(&files, &answer, host, key, debug));
+
     connection.respond(&head, &Response { answer: &answer, archive, fields: &fields }, &mut output);
     Ok(Explanation::new(reasons, &answer, output))
 }
 
-/// Returns why the response is this one, a sentence a line.
+/// Explains why the response is this one, one sentence per line.
 fn describe_reasons(
     site: &Site,
     files: &SourceFiles,
@@ -219,10 +225,12 @@ fn describe_reasons(
         Some(key) => vec![describe_source(site.archive(), files, host, key, answer)?],
         None => vec![describe_reason(answer.reason, key)],
     };
+
     if let Some(key) = key {
         lines.extend(describe_rule(site.archive(), files, host, key, answer.reason)?);
         lines.extend(describe_representations(site.archive(), host, key, &head.request)?);
     }
+
     let is_page = !matches!(answer.fields, Fields::Redirect(_)) && answer.status < 400;
     if is_page && matches!(answer.reason, Reason::Fallback(_) | Reason::Rule(_)) {
         lines.push(
@@ -230,6 +238,7 @@ fn describe_reasons(
                 .to_owned(),
         );
     }
+
     if answer.status == 304 {
         lines.push(
             "The client has this version already, according to the conditions in its request.".to_owned(),
@@ -238,8 +247,7 @@ fn describe_reasons(
     Ok(lines)
 }
 
-/// Returns which file, or which line of a rule file, the response comes from. If the archive does not know, it is the
-/// reason alone.
+/// Names the file, or the line of a rule file, that the response comes from. If the archive doesn't tell, only gives the reason.
 fn describe_source(
     archive: &Archive,
     files: &SourceFiles,
@@ -285,13 +293,15 @@ fn describe_source(
         .map(|name| format!("Nothing has this path: the fallback page `{}` answers.", display_name(name))),
         _ => None,
     };
+
+    // For example, the archive may have been built without source files or without a manifest.
     Ok(named.unwrap_or_else(|| describe_reason(reason, Some(key))))
 }
 
-/// A record and its site. `None` is the default site.
+/// A record and its site, which is `None` for the default site.
 type SiteRecord<'a> = (Option<&'a [u8]>, Record<'a>);
 
-/// Returns the record with exactly this path, from the first site of the host that has one.
+/// Returns the record with exactly this path from the first of the host's sites that has it.
 fn find_record<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -306,23 +316,25 @@ fn find_record<'a>(
     Ok(None)
 }
 
-/// Identifies a rule in the manifest: one with a pattern by its position in the order, others by their path.
+/// Identifies a rule in the manifest: patterns by their position, all others by their path.
 #[derive(Clone, Copy)]
 enum RuleId<'k> {
     Ordinal(u32),
     Path(&'k [u8]),
 }
 
-/// Returns the file and line of a rule, or `None` if the manifest does not name them.
+/// Returns the file and line of a rule, unless the manifest lacks them.
 fn rule_line(archive: &Archive, site: Option<&[u8]>, rule: RuleId<'_>) -> Result<Option<String>, Corrupt> {
     let manifest = archive.manifest()?.and_then(|manifest| serde_json::from_slice(manifest).ok());
     let Some(Value::Object(manifest)) = manifest else { return Ok(None) };
     let Some(Value::Array(lines)) = manifest.get("rule_lines") else { return Ok(None) };
+
     let site = site.map(|site| String::from_utf8_lossy(site).into_owned());
     let found = lines.iter().find(|line| match rule {
         RuleId::Ordinal(ordinal) => line[2] == ordinal,
         RuleId::Path(key) => line[2] == *String::from_utf8_lossy(key) && line[3].as_str() == site.as_deref(),
     });
+
     Ok(found.map(|line| {
         let file =
             line[0].as_u64().and_then(|file| manifest.get("rule_files")?.get(usize::try_from(file).ok()?));
@@ -330,7 +342,7 @@ fn rule_line(archive: &Archive, site: Option<&[u8]>, rule: RuleId<'_>) -> Result
     }))
 }
 
-/// Returns the folder of the request that the first `covered` bytes of the key name.
+/// Returns the request's folder, which is the first `covered` bytes of the key.
 fn folder(key: Option<Key<'_>>, covered: usize) -> String {
     let key = key.map_or(b"/".as_slice(), Key::bytes);
     one_line(&key_display::display(key.get(..covered).unwrap_or(key)))
@@ -377,7 +389,7 @@ fn describe_reason(reason: Reason, key: Option<Key<'_>>) -> String {
     }
 }
 
-/// Returns the pattern and the effect of the rule that answers, or `None` if no rule does.
+/// Describes the pattern and effect of the rule that answers, if any.
 fn describe_rule(
     archive: &Archive,
     files: &SourceFiles,
@@ -407,7 +419,7 @@ fn describe_rule(
     Ok(None)
 }
 
-/// Returns the status and the target of a rule.
+/// Describes the status and target of a rule.
 fn outcome(files: &SourceFiles, record: &Record<'_>) -> String {
     match record {
         Record::Redirect(redirect) => format!("{} {}", redirect.status, inspect::redirect_target(redirect)),
@@ -422,7 +434,7 @@ fn outcome(files: &SourceFiles, record: &Record<'_>) -> String {
     }
 }
 
-/// Returns the codings in which the content of the path is stored, or `None` if there is only one.
+/// Lists the stored codings, unless there's only one.
 fn describe_representations(
     archive: &Archive,
     host: Option<&[u8]>,
@@ -433,12 +445,14 @@ fn describe_representations(
     let Some(Record::Resource(resource)) = records.find_map(Result::transpose).transpose()? else {
         return Ok(None);
     };
+
     let stored = resource
         .representations()
         .map(|found| {
             found.map(|found| format!("{} {}", found.coding.name(), format::bytes(found.body.length)))
         })
         .collect::<Result<Vec<_>, _>>()?;
+
     let choice = if request.accept_encoding.is_absent() {
         "the request has no `Accept-Encoding`, so identity is preferred"
     } else {
@@ -447,9 +461,9 @@ fn describe_representations(
     Ok((stored.len() > 1).then(|| format!("It is stored as {}; {choice}.", stored.join(", "))))
 }
 
-/// Describes the body, with `debug` including its position in the archive.
+/// Describes the body. With `debug`, this includes its position in the archive.
 ///
-/// Returns `None` if there is no body, or if only its position could be described and `debug` is off.
+/// Returns `None` if there is no body, or if there's nothing to say about it without `debug`.
 fn describe_body(
     files: &SourceFiles,
     answer: &Answer<'_>,
@@ -464,6 +478,7 @@ fn describe_body(
             String::new()
         }
     };
+
     match answer.body {
         Body::Archive(extent) if let Fields::BuiltIn { page: Some(page), .. } = answer.fields => {
             let folder_key =

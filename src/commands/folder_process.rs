@@ -1,7 +1,7 @@
-//! The process that compiles the folder of `cannery-server --folder DIR`, again after each change, and its keeper.
+//! The process that compiles the folder for `cannery-server --folder DIR`, and recompiles it after each change.
 //!
-//! It has a sandbox of its own, in which it can read the folder and send archives to the server, and nothing else. The server
-//! can't open the folder. Never parses bytes from the network.
+//! It runs in a sandbox of its own, in which it can only read the folder and send archives to the server. The server, in turn,
+//! can't open the folder. No code in this process parses bytes from the network.
 
 mod keeper;
 mod keeper_socket;
@@ -32,30 +32,30 @@ use super::folder::{BuildFailure, EventLog, Style, UpdatesEnd};
 use crate::flags::archiver::{CompileStart, Follow, FollowPart};
 use crate::output::{self, Exit, Failure, Paint, one_line};
 
-/// Signals that concern the server, such as the one to open its log again: a service manager sends them to all processes of a
-/// service. They would end this process.
+/// Signals that are meant for the server, for example to reopen its log. Service managers send them to all processes of a service.
+/// Without a handler, they would end this process.
 const SIGNALS_OF_THE_SERVER: [i32; 3] = [SIGHUP, SIGUSR1, SIGUSR2];
 
-/// Memory for each thread that compresses, if `--limit-memory` is given: the encoders of brotli and zstd take up to half of it,
-/// and contents that wait for them the rest.
+/// Memory to reserve for each compressing thread with `--limit-memory`: the Brotli and Zstandard encoders need up to half of it,
+/// and the other half is for contents waiting to be compressed.
 const THREAD_MEMORY_BYTES: u64 = 128 << 20;
 
-/// Maximum number of folders in which links are looked for before the sandbox is entered: the server waits for it.
+/// Maximum number of directories to search for links before we enter the sandbox. The server has to wait for this.
 const DIRECTORIES_MAX: usize = 200_000;
 
-/// Interval between two first builds of a folder that a program is still writing.
+/// Pause between attempts to make the first build if a program is still writing the folder.
 const UNFINISHED_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Interval between two first builds, if they fail.
+/// Pause between attempts to make the first build if it fails.
 const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs the part of this process until the server at the other end of standard input has ended.
+/// Runs this process's part, until the server at the other end of standard input exits.
 ///
 /// # Errors
-/// The process that compiles can't be started, can't enter the sandbox as required, or can't compile the folder at first.
+/// The compiling process can't be started, can't enter the sandbox, or can't compile the folder for the first time.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     for signal in SIGNALS_OF_THE_SERVER {
-        // A handler that only sets a flag, which is never read. It can't be installed only for signals that don't exist.
+        // The handler just sets a flag that we never read. Registering can only fail for signals that don't exist.
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
     match follow.part {
@@ -65,19 +65,23 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
 }
 
 fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
-    // The processes inherit the limit of the server.
+    // We inherit the server's limit.
     let memory_max = getrlimit(Resource::Data).current;
     if let Some(bytes) = memory_max {
         name_limit_in_panics(bytes);
     }
+
     let socket = io::stdin().as_fd().try_clone_to_owned();
     let socket = socket.map_err(|error| Failure::failed(format!("cannot use standard input: {error}")))?;
+
     let mut options = follow.options.clone();
     if options.threads == 0 {
-        // The limit of a control group can't be read from inside the sandbox.
+        // We need to find out now: inside the sandbox, the limit of a control group can't be read.
         let available = available_parallelism().map_or(1, NonZeroUsize::get);
         options.threads = available.min(threads_in_memory(memory_max));
     }
+
+    // The sandbox will not let us create files, so the keeper does that for us.
     let keeper = KeeperSocket::on_standard_output();
     let keeper = keeper.map_err(|error| Failure::failed(format!("cannot use standard output: {error}")))?;
     let files = TemporaryDirectory::from_environment().with_files_from({
@@ -99,13 +103,15 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     if start == CompileStart::Again
         && let Ok(archive) = keeper.last_archive()
     {
-        // An archive that can't be read back is replaced by the first build.
+        // If the archive can't be read back, we just build from scratch.
         let _ = compiler.resume(&archive);
     }
+
     let mut log = EventLog::new(if follow.quiet { Style::Quiet } else { Style::Text });
     let first = loop {
         match compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
             Ok(build) => break build,
+            // At startup, the operator should see an error. After a restart, the server still has an archive, so we can keep trying.
             Err(error) if start == CompileStart::First => return Err(first_failure(&error)),
             Err(error) if error.is_unfinished() => {
                 sleep(UNFINISHED_INTERVAL);
@@ -115,10 +121,12 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
         }
         sleep(FIRST_BUILD_INTERVAL);
     };
+
     if start == CompileStart::First {
         build_failure::print_diagnostics(&first.report.diagnostics);
     }
-    // For the keeper: from now on, this process is started again if it ends.
+
+    // Tell the keeper that it should restart this process from now on if it dies.
     keeper.report_compiled().map_err(|error| Failure::failed(error.to_string()))?;
     log.mark_printed(&first.report.diagnostics);
     let mut server = RemoteServer { server, keeper, log };
@@ -134,13 +142,13 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     }
 }
 
-/// Returns the maximum number of threads that compress within this limit of memory, in bytes.
+/// Returns how many threads may compress within this memory limit in bytes.
 fn threads_in_memory(limit: Option<u64>) -> usize {
     let threads = limit.map(|bytes| (bytes / THREAD_MEMORY_BYTES).max(1));
     threads.map_or(usize::MAX, |threads| usize::try_from(threads).unwrap_or(usize::MAX))
 }
 
-/// Prints the remedy after the first panic: encoders and threads that can't get memory panic. The build in the background then ends
+/// Prints a hint after the first panic: encoders and threads panic if they run out of memory. The background build then ends
 /// without a result.
 fn name_limit_in_panics(bytes: u64) {
     let print_panic = panic::take_hook();
@@ -157,7 +165,7 @@ fn name_limit_in_panics(bytes: u64) {
     }));
 }
 
-/// Returns the remedy for exhausted memory, with this limit in bytes.
+/// Returns the hint for exhausted memory. The limit is in bytes.
 fn memory_remedy(bytes: u64) -> String {
     format!("if memory was exhausted, raise `--limit-memory` from {}", bytes >> 20)
 }
@@ -191,27 +199,32 @@ fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
         compile: vec![root.clone()],
         ..Plan::default()
     };
-    // Links that lead out are left out otherwise.
+
+    // By default, builds leave out links that lead out of the folder. If they're allowed, the sandbox must allow their targets.
     if follow.sandbox.filesystem != Requirement::Off && follow.options.links_out == LinksOut::Allowed {
         let (directories, files) = targets_outside(root).into_iter().partition(|target| target.is_dir());
         plan.compile.extend::<Vec<PathBuf>>(directories);
         plan.read = files;
     }
+
     let entered = Sandbox::enter(&plan);
     let (_, report) = entered.map_err(|error| Failure::failed(error.to_string()))?;
-    // The server prints which layers the kernel lacks.
+
+    // The server prints which sandbox layers are missing.
     for message in &report.unreachable {
         output::note(one_line(message));
     }
     Ok(())
 }
 
-/// Returns the targets of symbolic links that lead out of the folder's directory, sorted. The build warns about each.
+/// Returns the targets of symbolic links that lead out of the folder's parent directory, sorted. The build will warn about each.
 fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
     let mut targets = BTreeSet::new();
     let Ok(canonical) = fs::canonicalize(root) else { return targets };
     let Ok(boundary) = Boundary::of(root, LinksOut::Allowed) else { return targets };
+
     let inside = canonical.parent().unwrap_or(&canonical);
+
     let mut pending = vec![canonical.clone()];
     let mut directories = 0;
     while let Some(directory) = pending.pop() {
@@ -224,11 +237,13 @@ fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
             ));
             break;
         }
+
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         for entry in entries {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
                 pending.push(entry.path());
+            // We follow a target only once, so links can't lead us in circles.
             } else if kind.is_symlink()
                 && let Ok(target) = fs::canonicalize(entry.path())
                 && !target.starts_with(inside)
@@ -244,7 +259,7 @@ fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
     targets
 }
 
-/// Returns why the first build failed, with the remedy for a missing permission.
+/// Explains why the first build failed. If it lacks a permission, also says what to do.
 fn first_failure(error: &Error) -> Failure {
     let failure = build_failure::first_failure(error);
     let is_denied =

@@ -1,7 +1,7 @@
-//! `cannery serve DIR`: serves a site folder while it is edited.
+//! `cannery serve DIR`: serves a folder while it's being edited.
 //!
-//! The folder is compiled at the start, and again after each change (`folder`). Never contains a step of the build or of the
-//! server.
+//! The folder is compiled at start and after each change (see `folder`). Builds are up to the archiver crate, and requests to
+//! the server crate.
 
 mod browser;
 mod live;
@@ -25,15 +25,16 @@ use crate::flags::site::{Serve, internet_addresses};
 use crate::output::{self, Failure};
 use crate::progress::ProgressDisplay;
 
-/// The number of ports that are tried, from the default one on, before the kernel chooses a free one.
+/// Number of ports to try, starting with the default one, before we let the kernel choose.
 const PORTS_TRIED: u16 = 20;
 
 /// Runs the command.
 ///
 /// # Errors
-/// The first build failed, or the server could not start.
+/// The first build failed, or the server couldn't start.
 pub fn run(flags: &Serve) -> Result<(), Failure> {
     let mut config = flags.config(NamedArchive::new(None, flags.folder.clone()), flags.addresses()?);
+    // Find free ports first. If there are none, we'd rather fail before a long build than after it.
     let listen = addresses(flags, &config.listen)?;
     let mut listen_tls = addresses(flags, &config.listen_tls)?;
     let mut log = EventLog::new(match flags {
@@ -42,11 +43,12 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
         Serve { .. } => Style::Text,
     });
 
-    // Changes during the first build are followed too.
+    // Follow the folder before it's compiled, so that we don't miss changes made during the first build.
     let mut options = flags.options();
     options.page_script = flags.reloads_browsers();
     let compiler = Compiler::new(options);
     let updates = Updates::follow(flags)?;
+
     let started = Instant::now();
     let progress =
         if flags.quiet || flags.json { ProgressDisplay::hidden() } else { ProgressDisplay::on_terminal() };
@@ -58,12 +60,14 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     config = flags.config(NamedArchive::from_file(None, flags.folder.clone(), archive), flags.addresses()?);
     config.listen = listen;
     if !config.http3.listen.is_empty() {
-        // The same ports, so that a person has one address for all versions of HTTP.
+        // Use the same ports for TCP and UDP, so that a single URL works for all HTTP versions.
         listen_tls = listen_tls.into_iter().map(with_shared_port).collect();
         config.http3.listen = internet_addresses(&listen_tls);
     }
     config.listen_tls = listen_tls;
+
     config.live_folder = updates.live().map(|live| LiveFolder(live.clone()));
+
     let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls));
     let kept = KeptSignals::new();
     config.kept_signals =
@@ -78,8 +82,9 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     }
 
     log.first_build(&flags.folder, &build, started.elapsed())?;
+    // Print one URL for each interface, since the browser may run on another machine.
     let mut urls = Vec::new();
-    // The first URL that other machines can use.
+    // The first URL that works from other machines.
     let mut reachable = None;
     for (kind, address) in server.addresses().listeners {
         for address in local.reachable(&address) {
@@ -98,7 +103,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
             && io::stderr().is_terminal()
             && let Some(code) = qr_code::render(url)
         {
-            // For the camera of a phone.
+            // So that a phone's camera can open it.
             output::note(code);
         }
         log.hint("Other machines on the network can reach this server.");
@@ -114,18 +119,19 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
         browser::open(url);
     }
 
+    // From now on, another thread publishes a new archive after each change.
     let publisher = server.publisher().expect("the archive is an open file");
     updates.serve(compiler, &build, publisher, log)?;
-    // Frees the first archive as soon as another one is served.
+    // Our handle would keep the first archive in memory even after another one is served.
     drop(build);
     server.wait();
     Ok(())
 }
 
-/// Returns the addresses to listen at, each of which is free now.
+/// Returns the addresses to listen at. All of them are free right now.
 ///
-/// The server binds its sockets with `SO_REUSEPORT`, so binding succeeds even if another server of this user listens at the
-/// address, and each would get a part of the connections. So we try each address with a plain socket first.
+/// We need to check with a plain socket, because the server's own sockets use `SO_REUSEPORT`. This means that binding them would
+/// succeed even if another server of this user listens at the address, and each server would get some of the connections.
 fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure> {
     if flags.has_named_port() {
         for address in wanted {
@@ -145,25 +151,25 @@ fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure>
     Ok(wanted.iter().cloned().map(near).collect())
 }
 
-/// Returns a TCP socket with this address, which is free as long as it can be bound.
+/// Binds a TCP socket to this address. If this succeeds, the address is free.
 ///
-/// The socket doesn't listen. Otherwise it would accept connections that the server never sees, and reset them.
+/// The socket doesn't listen. Otherwise, it would accept connections that the server never sees, and then reset them.
 fn reserve(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // As the sockets of the server: connections of an earlier one may still be in TIME-WAIT.
+    // Just like the server's sockets. Connections of an earlier server may still be in TIME-WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// Returns the address with its own port if that is free, otherwise with one of the next ports, otherwise with port 0.
+/// Returns the address itself if it's free. If not, tries the next ports, and finally falls back to port 0.
 fn free_near(address: SocketAddr) -> SocketAddr {
     let ports = (0..PORTS_TRIED).filter_map(|offset| address.port().checked_add(offset));
     let mut near = ports.map(|port| SocketAddr::new(address.ip(), port));
     near.find(|address| reserve(*address).is_ok()).unwrap_or(SocketAddr::new(address.ip(), 0))
 }
 
-/// Returns the address with a port that is free for TCP and UDP, if its own is 0: the kernel would choose two.
+/// If the port is 0, chooses one that is free for both TCP and UDP. The kernel would choose two different ones.
 fn with_shared_port(address: Address) -> Address {
     match address {
         Address::Internet(address) if address.port() == 0 => {
@@ -202,7 +208,7 @@ mod tests {
         assert_ne!(free.port(), held.port());
     }
 
-    /// They were accepted and reset, so that a browser that was a moment too early showed an error.
+    /// Regression test: these connections were accepted and then reset, so a browser that came a moment too early showed an error.
     #[test]
     fn connections_to_a_reserved_address_are_refused() {
         let reserved = reserve("127.0.0.1:0".parse().unwrap()).unwrap();

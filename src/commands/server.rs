@@ -1,6 +1,7 @@
-//! `cannery-server`: starts a server or the supervisor of several, and prints where it listens.
+//! `cannery-server`: starts a server, or a supervisor for several, and prints where it listens.
 //!
-//! Never contains a step of the server, or any code of the archiver: `--folder` starts `cannery-archiver`.
+//! The server itself is in its own crate. This program doesn't contain any archiver code either: with `--folder`, it runs
+//! `cannery-archiver`.
 
 mod compilers;
 mod failure;
@@ -32,10 +33,10 @@ use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
 use crate::reference;
 
-/// Runs the program with these arguments, the first of which is its name.
+/// Runs the program with these arguments. The first is the program's name.
 ///
 /// # Errors
-/// The command line is wrong, or the server could not start.
+/// The command line is wrong, or the server couldn't start.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let own = own_archive::find(|| started_program().ok());
     run_invocation(flags::server::parse(arguments, own)?)
@@ -44,7 +45,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
 /// Runs a parsed command line.
 ///
 /// # Errors
-/// The server could not start.
+/// The server couldn't start.
 pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
     match invocation {
         Invocation::Serve(options) => start(&options),
@@ -52,8 +53,8 @@ pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
     }
 }
 
-/// Starts this process in its role: the only server, the supervisor of several, one of them, or the one that answers
-/// operators for them.
+/// Runs this process in its role: as the only server, as the supervisor of several, as one of those, or as the process that
+/// answers operators on their behalf.
 fn start(options: &ServerOptions) -> Result<(), Failure> {
     limits::set_descriptors(options.descriptors_max)?;
     if let Some(bytes) = options.memory_max {
@@ -65,10 +66,13 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     let kept = KeptSignals::new();
     config.kept_signals =
         Some(kept.map_err(|error| Failure::failed(format!("cannot handle signals: {error}")))?);
+
     let quiet = options.quiet;
     config.on_notice = NoticeHandler(Arc::new(move |notice| print_notice(notice, quiet)));
+
     role.inherit(&mut config).map_err(|error| start_failure(&error))?;
-    // The processes of a supervisor have its flags. Its admin process has no sockets for HTTP/3.
+
+    // We check this only here, because the supervised processes have the same flags, and the admin process has no HTTP/3 sockets.
     if matches!(role, Role::Only | Role::Supervisor { .. })
         && config.served_http3().is_none()
         && let Some(flag) = options.http3_flag
@@ -84,8 +88,8 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
             serve(options, role, &config, compilers, unchecked)
         }
         Role::Supervisor { processes } => {
-            // It checks the archive for its processes. It must not exit while it starts them, and one that takes over must not
-            // replace its predecessor in vain.
+            // Check the archive once for all processes. This must be done before they are started, because the supervisor shouldn't
+            // exit while starting them, and a successor shouldn't replace its predecessor in vain.
             open_own_archive(options, true)?;
             supervise(options, &config, processes)
         }
@@ -94,13 +98,13 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     }
 }
 
-/// Opens the archive in this program, if there is one, and checks it now or returns the check.
+/// Opens the archive contained in this program, if any. Either checks it right away or returns the pending check.
 fn open_own_archive(options: &ServerOptions, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
     let own = options.own_archive.as_deref();
     Ok(own.map(|path| Unchecked::open(path, is_supervisor)).transpose()?.flatten())
 }
 
-/// Serves until a signal ends the server. Checks the archive in this program meanwhile.
+/// Serves until a signal ends the server. Meanwhile, checks this program's own archive in the background.
 fn serve(
     options: &ServerOptions,
     role: Role,
@@ -112,17 +116,20 @@ fn serve(
     let listen_quic = config.served_http3().into_iter().flat_map(|http3| &http3.listen);
     let listen = config.listen.iter().chain(&config.listen_tls).chain(listen_quic);
     let local = LocalAddresses::find(listen.chain(&config.admin));
+
     let profilers = Profilers::start(options)?;
     let config = &Config { profiler_file: profilers.temporary_file(), ..config.clone() };
+
     let server = Server::from(config.clone())
         .start()
         .map_err(|error| failure::memory_hint(start_failure(&error), &error, options.memory_max))?;
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
+
     compilers.follow(&server)?;
-    // A thread that starts earlier would be outside the sandbox.
+    // This thread must not start before the server, because it would be outside the sandbox.
     unchecked.map(Unchecked::check_in_background).transpose()?;
 
-    // Messages that are the same for all processes come from the first.
+    // With several processes, only the first one prints messages that would be the same for all.
     let is_first = matches!(role, Role::Only | Role::Member { number: 0 });
     if is_first && !options.quiet {
         server.report_sites();
@@ -137,17 +144,20 @@ fn serve(
     if is_first {
         print_setup(options, config, &server);
     }
+
     profilers.sample()?;
-    // Nothing is started or opened from now on, except by a profiler.
+
+    // From now on, only a profiler starts or opens anything, so we can tighten the sandbox.
     if !config.is_profiled {
         server.restrict_waiting_thread().map_err(|error| start_failure(&error))?;
     }
+
     notify.ready("serving");
     server.wait();
     profilers.finish()
 }
 
-/// Answers operators at `--admin` for the other processes, until a signal.
+/// Answers operators at `--admin` on behalf of the other processes, until a signal arrives.
 fn serve_operators(config: &Config) -> Result<(), Failure> {
     let notify = service_manager()?;
     let operators = AdminProcess::start(config).map_err(|error| start_failure(&error))?;
@@ -158,7 +168,7 @@ fn serve_operators(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs several servers, and one more process for operators, until a signal or a successor ends the supervisor.
+/// Runs several servers, and another process for operators, until a signal or a successor ends the supervisor.
 fn supervise(options: &ServerOptions, config: &Config, processes: NonZeroUsize) -> Result<(), Failure> {
     let on_ready = |addresses: &Addresses| {
         if !options.quiet {
@@ -178,7 +188,7 @@ fn service_manager() -> Result<Notify, Failure> {
     })
 }
 
-/// Prints warnings and advice about the running server, and with `--debug` how it is set up.
+/// Prints warnings and advice about the running server. With `--debug`, also prints its settings.
 fn print_setup(options: &ServerOptions, config: &Config, server: &RunningServer) {
     if config.tls.is_some() && !config.has_tls() {
         note("the certificates are not used: no `--bind-tls` names an address for TLS");
@@ -189,16 +199,19 @@ fn print_setup(options: &ServerOptions, config: &Config, server: &RunningServer)
              TLS, the redirects never end",
         );
     }
+
     let sandbox = server.sandbox_report();
     for message in sandbox.missing().chain(sandbox.unreachable.iter().map(String::as_str)) {
         warn(message);
     }
-    // The first process of a container usually runs as root.
+
+    // In containers, the first process usually runs as root, so there's no point in advising against it.
     if !options.quiet && std::process::id() != 1 {
         for message in sandbox.advice() {
             warn(message);
         }
     }
+
     if options.debug {
         note(settings(config));
         note(format_args!("event loop {}", server.io()));
@@ -206,7 +219,7 @@ fn print_setup(options: &ServerOptions, config: &Config, server: &RunningServer)
     }
 }
 
-/// Prints the flags on the command line that have no effect, all in one line.
+/// Prints the flags that have no effect, all on one line.
 fn print_ignored_flags(options: &ServerOptions) {
     if !options.without_effect.is_empty() {
         let flags: Vec<_> = options.without_effect.iter().map(|flag| format!("`--{flag}`")).collect();
@@ -232,7 +245,7 @@ fn print_addresses(addresses: &Addresses, local: LocalAddresses) {
     }
 }
 
-/// Warns of an admin page that other machines reach.
+/// Warns if other machines can reach the admin page.
 fn warn_of_open_admin(admin: Option<&Address>) {
     let is_open = match admin {
         None | Some(Address::Local(_)) => false,
@@ -246,7 +259,7 @@ fn warn_of_open_admin(admin: Option<&Address>) {
     }
 }
 
-/// Prints an event of the running server. With `quiet`, only warnings.
+/// Prints a notice from the running server. With `quiet`, only prints warnings.
 fn print_notice(notice: &Notice, quiet: bool) {
     if notice.is_warning() {
         warn(&notice.to_string());
@@ -259,19 +272,19 @@ fn warn(message: &str) {
     note(format_args!("{} {}", Paint::for_errors().warning("warning:"), one_line(message)));
 }
 
-/// Writes a line to standard error, or drops it if there is no room for it within a second.
+/// Writes a line to standard error, or drops it if there's no room within a second.
 ///
-/// The calling thread starts the server, reloads archives or waits for signals. A reader that does not read must not
-/// block it, nor the threads that wait for the lock.
+/// The calling thread starts the server, reloads archives or waits for signals. It must not block just because whatever reads our
+/// standard error is stuck, and neither must threads that wait for the lock.
 fn note(text: impl Display) {
-    // While this thread holds the lock, no other one uses up the room.
+    // As long as we hold the lock, no other thread can take the room.
     let _lock = io::stderr().lock();
     if stderr_has_room() {
         output::note(text);
     }
 }
 
-/// Returns `true` if standard error can take a line now or within a second, or if the kernel cannot tell.
+/// Returns `true` if standard error can take a line now or within a second. If the kernel can't tell, we assume so.
 fn stderr_has_room() -> bool {
     let stderr = io::stderr();
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
@@ -279,7 +292,7 @@ fn stderr_has_room() -> bool {
     !matches!(poll(&mut polled, Some(&timeout)), Ok(0))
 }
 
-/// Returns the main settings, on one line.
+/// Summarizes the main settings on one line.
 fn settings(config: &Config) -> String {
     let state = |is_on: bool| if is_on { "on" } else { "off" };
     format!(
@@ -291,7 +304,7 @@ fn settings(config: &Config) -> String {
     )
 }
 
-/// Returns the URL under which a client on this machine reaches a server at `address`. For a local socket, the path.
+/// Returns the URL that clients on this machine can use. For a local socket, returns its path.
 pub(super) fn url(kind: ListenerKind, address: &Address) -> String {
     let address = match address {
         Address::Internet(address) => *address,

@@ -1,9 +1,12 @@
-//! Compiles the folder again after each change, and publishes the result.
+//! Recompiles the folder after each change and publishes the result.
 //!
-//! A quick build follows each change at once. When the folder has not changed for a moment, a thread of low priority compresses
-//! what has changed. The next change cancels that build and defers it, but only until its deadline: a folder that changes all the
-//! time is compressed as well. A build that fails leaves the last one in place, and the deadline too: nothing is compressed until
-//! the folder can be compiled again.
+//! Each change is followed by a quick build, which doesn't compress anything new. Once the folder has been quiet for a moment, a
+//! low-priority thread makes a full build in the background. If the folder changes before that is done, the full build is
+//! canceled and rescheduled, but only until its deadline. Otherwise, a folder that changes all the time would never be
+//! compressed.
+//!
+//! If a build fails, we keep serving the last one. The deadline stays the same too, but nothing is compressed until the folder
+//! can be compiled again.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,25 +25,25 @@ use cannery_follow::{Event, FileMetadata, FilesState, Follower, PollingReason};
 
 use crate::message::{Message, ScanResult};
 
-/// Pause before a folder is compiled again that was being written, at first and at most.
+/// Initial and maximum pause before we recompile a folder that was being written to.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Pause between a change and the build in the background. Until then, the browser loads the changed page, and the editor may
-/// save another file.
+/// Pause between a change and the background build. During this time, the browser loads the changed page, and the editor may save
+/// another file.
 const COMPRESS_DELAY: Duration = Duration::from_millis(500);
 
-/// The longest time for which changes cancel and defer the build in the background. A canceled one keeps what it has compressed.
+/// Changes can defer the background build for this long at most. A canceled build keeps what it has compressed so far.
 const COMPRESS_DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// A build that looks like a step of saving a file is held back for this time: editors and build tools move the old version away,
-/// write the new one, and remove the old one. Each step would be a change of its own.
+/// How long to hold back a build that looks like one step of saving a file. Editors and build tools may move the old version
+/// away, write the new one, and then remove the old one. We don't want to reload browsers after each of these steps.
 const SAVE_MAX: Duration = Duration::from_millis(300);
 
-/// More changes at a time aren't those of one save.
+/// If more files change at a time, it's not just a single save.
 const SAVE_CHANGES_MAX: usize = 8;
 
-/// Pause before a folder is compiled again that has lost its start page, or most of its files.
+/// Pause before we recompile a folder that has lost its start page or most of its files.
 const UNFINISHED_PAUSE: Duration = Duration::from_millis(200);
 
 /// Receives the builds of a folder, and what happens to it.
@@ -117,19 +120,19 @@ pub struct Updater<S> {
     /// Follows the folder as long as this value exists.
     _follower: Option<Follower>,
     current: CurrentBuild,
-    /// When the last quick build began, after the first one.
+    /// When the last quick build started, apart from the very first one.
     last_build: Option<Instant>,
-    /// Whether a scan precedes each build.
+    /// Whether to scan the folder before each build.
     scans_first: bool,
     /// The running build in the background.
     background: Option<BackgroundBuild>,
     /// The next build although no change was reported.
     retry: Option<Retry>,
-    /// When the first of the changes appeared that are held back, because they may be steps of saving a file.
+    /// When we began to hold back changes, because they may be steps of saving a file.
     saving_since: Option<Instant>,
-    /// The digest of the last build that was reported as compressed.
+    /// Digest of the last build that was reported as compressed.
     complete_digest: Option<String>,
-    /// The next build in the background. A canceled build remains planned.
+    /// The next background build. A canceled build stays planned.
     planned: Option<PlannedBuild>,
     /// Whether the next build in the background could succeed.
     folder: FolderState,
@@ -143,11 +146,11 @@ enum FolderState {
     Fails,
 }
 
-/// A build in the background.
+/// A background build that hasn't started yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PlannedBuild {
     at: Instant,
-    /// Until then, changes cancel and defer it.
+    /// Changes cancel and defer the build until this time.
     deadline: Instant,
 }
 
@@ -158,25 +161,25 @@ struct BackgroundBuild {
     state: BackgroundState,
 }
 
-/// Whether a build in the background has the newest state of the folder.
+/// Whether a running background build still has the newest state of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BackgroundState {
     Current,
     /// A quick build has begun since. The next one reuses the contents that this one compresses.
     Superseded,
-    /// A quick build has begun since, before the deadline of this one.
+    /// A quick build has started since, and this one's deadline hadn't passed yet.
     Canceled,
 }
 
-/// A build that is planned because files were being written.
+/// A build planned because some files were still being written.
 #[derive(Debug, Clone, Copy)]
 struct Retry {
     at: Instant,
-    /// The pause before it.
+    /// The pause before this build. It doubles each time.
     pause: Duration,
 }
 
-/// Whether builds that look like steps of saving a file are served.
+/// How to treat builds that look like a step of saving a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Steps {
     HeldBack,
@@ -206,6 +209,7 @@ impl<S: BuildSink> Updater<S> {
             digest: first.report.digest.clone(),
             files: first.files.clone(),
         };
+
         let mut updater = Updater {
             compiler: Arc::new(compiler),
             compression,
@@ -223,6 +227,7 @@ impl<S: BuildSink> Updater<S> {
             planned: Some(PlannedBuild::now()),
             folder: FolderState::Compiles,
         };
+
         updater.await_unsettled(first);
         updater
     }
@@ -241,13 +246,16 @@ impl<S: BuildSink> Updater<S> {
         if self.has_overdue_build() {
             self.compress()?;
         }
+
         let message = match self.next_build() {
             Some(at) => self.messages.recv_timeout(at.saturating_duration_since(Instant::now())),
             None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
+
         match message {
             Ok(Message::Folder(Event::Started, _)) => {}
             Ok(Message::Folder(Event::Changed, since)) => {
+                // A build that started after the change has seen it already.
                 if !self.has_built_since(since) {
                     if self.scans_first {
                         self.sink.scan();
@@ -259,7 +267,7 @@ impl<S: BuildSink> Updater<S> {
                 self.sink.handle(FolderEvent::Polling { interval, reason: &reason })?;
             }
             Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
-            // A request that no longer waits has no receiver.
+            // A page in a browser is waiting. If it has given up meanwhile, then there's no receiver.
             Ok(Message::Build(done, found)) => {
                 self.update_to(&found)?;
                 let _ = done.send(());
@@ -273,10 +281,11 @@ impl<S: BuildSink> Updater<S> {
             Err(RecvTimeoutError::Timeout) => self.compress()?,
             Err(RecvTimeoutError::Disconnected) => return Ok(ControlFlow::Break(())),
         }
+
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns when to build although no change is reported, if at all: again, or in the background.
+    /// Returns the time of the next build if no change is reported, either to retry or in the background.
     fn next_build(&self) -> Option<Instant> {
         match self.retry {
             Some(retry) => Some(retry.at),
@@ -285,12 +294,12 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Returns `true` if a build in the background is to begin although messages wait.
+    /// Returns `true` if a background build must start even if messages are waiting.
     fn has_overdue_build(&self) -> bool {
         self.can_compress() && self.planned.is_some_and(|planned| planned.deadline <= Instant::now())
     }
 
-    /// Returns `true` if a planned build in the background may begin. In a broken folder, it would fail again.
+    /// Returns `true` if a background build may start. As long as the folder is broken, it would only fail.
     fn can_compress(&self) -> bool {
         self.compression == Compression::InBackground
             && self.background.is_none()
@@ -301,9 +310,11 @@ impl<S: BuildSink> Updater<S> {
     fn update(&mut self, since: Instant, steps: Steps) -> Result<(), S::Error> {
         self.last_build = Some(Instant::now());
         self.supersede_background();
+
         let build = match self.compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
             Ok(build) => build,
             Err(error) if error.is_unfinished() => {
+                // A program is probably replacing the folder. Keep quiet about it for now.
                 self.retry_at(Instant::now() + UNFINISHED_PAUSE);
                 return Ok(());
             }
@@ -311,7 +322,7 @@ impl<S: BuildSink> Updater<S> {
                 if error.is_transient() {
                     self.retry_later();
                 } else {
-                    // Only a change fixes it.
+                    // This won't go away by itself, so wait for the next change.
                     self.retry = None;
                     self.folder = FolderState::Fails;
                 }
@@ -321,8 +332,9 @@ impl<S: BuildSink> Updater<S> {
 
         self.folder = FolderState::Compiles;
         self.await_unsettled(&build);
-        // The compressed contents of unchanged files are in memory.
+        // Quick builds use cached compressed contents. If a change is undone, for example, the build may be complete already.
         let is_complete = self.complete_digest.as_ref() == Some(&build.report.digest);
+
         let changes = build.files.changes_since(&self.current.files);
         if steps == Steps::HeldBack && self.await_save(&build, &changes) {
             return Ok(());
@@ -339,20 +351,22 @@ impl<S: BuildSink> Updater<S> {
             return Ok(());
         }
         let before = self.current.files.clone();
-        // The user has requested a page, and must not see an old one.
+        // The user has asked for a page and expects the new one, so don't hold anything back.
         self.update(found.since, Steps::Served)?;
+
         let is_same = self.current.files.changes_since(&before).is_empty();
-        // Without a scan before the next build, the first request after it would cause another one.
+        // The scan sees files that the build leaves out, so they will never match. From now on, scan before each build: otherwise,
+        // the first request after each of them would cause another one.
         self.scans_first |= is_same && found.state.is_some() && !self.serves(found);
         Ok(())
     }
 
-    /// Returns `true` if the served build has the files that a scan has found.
+    /// Returns `true` if the served build consists of exactly the files that a scan has found.
     fn serves(&self, found: &ScanResult) -> bool {
         found.state.is_some_and(|state| state == files_state(&self.current.files))
     }
 
-    /// Returns `true` if the last quick build began after this time, so that it has found all changes before.
+    /// Returns `true` if the last quick build started after this time, so that it includes all earlier changes.
     fn has_built_since(&self, time: Instant) -> bool {
         self.last_build.is_some_and(|began| began > time)
     }
@@ -376,15 +390,17 @@ impl<S: BuildSink> Updater<S> {
         let compiler = Arc::clone(&self.compiler);
         let sender = self.sender.clone();
         let flag = cancel.clone();
+
         let run = move || {
             lower_priority();
             let started = Instant::now();
             let build = || compiler.build(Effort::Full, &flag, &());
-            // The panic hook has reported a panic. There is another build after the next change.
+            // The panic hook has already reported any panic. We'll try again after the next change.
             let result = catch_unwind(AssertUnwindSafe(build)).unwrap_or(Err(Error::Canceled));
-            // This fails only if the updates have ended.
+            // Fails only if the updater is gone.
             let _ = sender.send(Message::Compressed(result, started.elapsed()));
         };
+
         match thread::Builder::new().name("compress".into()).spawn(run) {
             Ok(_) => {
                 self.background = Some(BackgroundBuild { plan, cancel, state: BackgroundState::Current });
@@ -401,7 +417,7 @@ impl<S: BuildSink> Updater<S> {
             Ok(build) if is_newest => {
                 self.await_unsettled(&build);
                 let changes = build.files.changes_since(&self.current.files);
-                // The quick build after the save plans another build in the background.
+                // After the save, a quick build will plan another background build.
                 if self.await_save(&build, &changes) {
                     return Ok(());
                 }
@@ -411,15 +427,15 @@ impl<S: BuildSink> Updater<S> {
             }
             Ok(build) => self.serve_compressed(&build),
             Err(Error::Canceled) => Ok(()),
-            // A newer build is served, or has failed.
+            // A newer build has been served, or has reported an error itself.
             Err(_) if !is_newest => Ok(()),
-            // The next quick build finds out whether the folder still changes.
+            // The next quick build will find out if the folder is still changing.
             Err(error) if error.is_transient() || error.is_unfinished() => {
                 self.retry_later();
                 Ok(())
             }
             Err(error) => {
-                // Only a change fixes it.
+                // This won't go away by itself, so wait for the next change.
                 self.retry = None;
                 self.sink.handle(FolderEvent::Failed(&error))
             }
@@ -449,7 +465,7 @@ impl<S: BuildSink> Updater<S> {
         Ok(())
     }
 
-    /// Plans another build if files were being written.
+    /// Plans another build if files were still being written.
     fn await_unsettled(&mut self, build: &Build) {
         if build.unsettled.is_empty() {
             self.retry = None;
@@ -458,8 +474,9 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Returns `true` if these changes may be steps of saving a file, and plans a build that finds out.
+    /// Returns `true` if these changes may be steps of saving a file. If so, plans another build to find out.
     fn await_save(&mut self, build: &Build, changes: &[Change]) -> bool {
+        // A file was removed, or a new file is named after another one. Both are typical of editors that save via a temporary file.
         let is_step = |change: &Change| {
             change.bytes_after.is_none()
                 || (change.bytes_before.is_none() && is_companion(&build.files, &change.path))
@@ -468,6 +485,8 @@ impl<S: BuildSink> Updater<S> {
             self.saving_since = None;
             return false;
         }
+
+        // Real removals look just the same, so we can't hold them back forever.
         let end = *self.saving_since.get_or_insert_with(Instant::now) + SAVE_MAX;
         if end <= Instant::now() {
             self.saving_since = None;
@@ -477,13 +496,13 @@ impl<S: BuildSink> Updater<S> {
         true
     }
 
-    /// Plans another build at this time.
+    /// Plans another build for this time.
     fn retry_at(&mut self, at: Instant) {
         let pause = self.retry.map_or(RETRY_MIN, |retry| retry.pause);
         self.retry = Some(Retry { at, pause });
     }
 
-    /// Plans another build after a pause, which grows each time (exponential backoff).
+    /// Plans another build after a pause that doubles each time (exponential backoff).
     fn retry_later(&mut self) {
         let pause = self.retry.map_or(RETRY_MIN, |retry| (retry.pause * 2).min(RETRY_MAX));
         self.retry = Some(Retry { at: Instant::now() + pause, pause });
@@ -491,13 +510,13 @@ impl<S: BuildSink> Updater<S> {
 }
 
 impl PlannedBuild {
-    /// Plans a build without a pause.
+    /// Plans a build that may start at once.
     fn now() -> PlannedBuild {
         let now = Instant::now();
         PlannedBuild { at: now, deadline: now + COMPRESS_DELAY_MAX }
     }
 
-    /// Plans a build after a change, which defers the planned one.
+    /// Plans a build after a change. If one was planned already, it's deferred, but its deadline stays the same.
     fn after_change(planned: Option<PlannedBuild>) -> PlannedBuild {
         let now = Instant::now();
         let deadline = planned.map_or(now + COMPRESS_DELAY_MAX, |planned| planned.deadline);
@@ -505,7 +524,8 @@ impl PlannedBuild {
     }
 }
 
-/// Returns `true` if the name of a file contains that of another file in its folder: `a.html.bak`, `.a.html.tmp-1`, `a.html~`.
+/// Returns `true` if the name contains the name of another file in the same folder, for example `a.html.bak`, `.a.html.tmp-1` or
+/// `a.html~`.
 fn is_companion(files: &BuiltFiles, path: &str) -> bool {
     let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
     let mut others = files.stamps().filter_map(|(other, _)| std::str::from_utf8(other).ok());
@@ -516,7 +536,7 @@ fn is_companion(files: &BuiltFiles, path: &str) -> bool {
     })
 }
 
-/// Returns the state that a scan finds if the folder has these files and no others.
+/// Returns the state that a scan would find if the folder had exactly these files.
 fn files_state(files: &BuiltFiles) -> FilesState {
     let mut state = FilesState::default();
     for (path, stamp) in files.stamps() {
@@ -531,9 +551,9 @@ fn files_state(files: &BuiltFiles) -> FilesState {
     state
 }
 
-/// Lets other threads run first. Threads that this one starts inherit its priority.
+/// Gives way to other threads. Threads spawned by this one inherit its priority.
 fn lower_priority() {
-    // On other systems, this is the priority of the whole process.
+    // Elsewhere, this would change the priority of the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(19);
 }

@@ -1,7 +1,7 @@
-//! The events of a folder that is followed, for people or for tools.
+//! Reports what happens to a followed folder, either to people or to tools.
 //!
-//! For people, one line each on standard error: changes, warnings that are new, failures. For tools, one JSON object per line
-//! on standard output, complete.
+//! People get one line on standard error for each change, new warning or failure. Tools get everything, as one JSON object per
+//! line on standard output.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,41 +18,40 @@ use crate::commands::build_failure::print_diagnostics;
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
 
-/// The number of changed files that a line names.
+/// Maximum number of changed files to name in a line.
 const NAMED_MAX: usize = 3;
 
-/// Prints events.
 pub(in crate::commands) struct EventLog {
     style: Style,
     paint: Paint,
-    /// The remarks about the build that is served.
+    /// Remarks about the build being served.
     diagnostics: Vec<Diagnostic>,
-    /// The remarks about the failed build that were printed in addition.
+    /// Additional remarks that were printed when the last build failed.
     failed_diagnostics: Vec<Diagnostic>,
-    /// Files and codes of all notes that were printed. Nothing needs to be done about them, so each is printed once.
+    /// Files and codes of all notes printed so far. Notes don't ask the user to do anything, so once is enough.
     notes: BTreeSet<(String, &'static str)>,
-    /// The failure that was printed last, until a build succeeds.
+    /// The last failure, until a build succeeds.
     failure: Option<String>,
 }
 
-/// The readers of the events.
+/// The audience of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::commands) enum Style {
     /// For people.
     Text,
     /// For tools.
     Json,
-    /// For people, without anything but addresses and errors.
+    /// For people who only want to see addresses and errors.
     Quiet,
 }
 
-/// An event for tools.
+/// A JSON event.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 enum Event<'a> {
-    /// The server listens.
+    /// The server is listening.
     Listening { url: &'a str },
-    /// A build is served. All its compressed contents follow in a `compressed` event if any are missing.
+    /// A build is served. If some contents aren't compressed yet, a `compressed` event will follow.
     Built {
         files: u64,
         bytes: u64,
@@ -63,9 +62,9 @@ enum Event<'a> {
     },
     /// All contents are compressed.
     Compressed { digest: &'a str, milliseconds: f64, diagnostics: &'a [Diagnostic] },
-    /// A build failed; the last one is still served.
+    /// A build failed, so the last one is still being served.
     Failed { error: &'a str, diagnostics: &'a [Diagnostic] },
-    /// The folder is polled.
+    /// We have to poll the folder.
     Polling { interval_milliseconds: f64, reason: String },
 }
 
@@ -88,7 +87,7 @@ impl EventLog {
         }
     }
 
-    /// Returns `true` if people read the events, and not only the errors.
+    /// Returns `true` if people read all events, not just errors.
     pub(in crate::commands) fn is_for_people(&self) -> bool {
         self.style == Style::Text
     }
@@ -99,7 +98,7 @@ impl EventLog {
         let _ = self.new_remarks(diagnostics);
     }
 
-    /// Reports that the server listens at `url`.
+    /// Reports that the server is listening at `url`.
     pub(in crate::commands) fn listening(&self, url: &str) -> Result<(), Failure> {
         match self.style {
             Style::Json => print_event(&Event::Listening { url }),
@@ -109,7 +108,7 @@ impl EventLog {
         }
     }
 
-    /// Prints a hint, for people only.
+    /// Prints a hint. Tools don't get it.
     pub(in crate::commands) fn hint(&self, text: &str) {
         if self.style == Style::Text {
             output::note(text);
@@ -164,7 +163,7 @@ impl EventLog {
     /// Reports that a build is served, which differs from the last one in its files or remarks.
     fn rebuilt(&mut self, build: &Build, changes: &[Change], took: Duration) -> Result<(), Failure> {
         let paint = self.paint;
-        // Without changes, only the remarks are new.
+        // If no file has changed, only the remarks are new.
         let line = || {
             let took = paint.faint(&format!("in {}", milliseconds(took)));
             (!changes.is_empty()).then(|| format!("{} {took}", changed(changes, paint)))
@@ -200,6 +199,7 @@ impl EventLog {
         };
         self.event(&event)?;
 
+        // A quick build can't find these remarks. They stay valid until the full build shows otherwise.
         let kept = self.diagnostics.iter().filter(|known| is_of_complete_build(known)).cloned().collect();
         self.remarks(&report.diagnostics, kept);
         Ok(())
@@ -218,7 +218,7 @@ impl EventLog {
         Ok(())
     }
 
-    /// Reports that a build failed, unless the last one failed for the same reason.
+    /// Reports a failed build, unless the last build failed for the same reason.
     pub(in crate::commands) fn failed(&mut self, failure: &BuildFailure) -> Result<(), Failure> {
         let BuildFailure { message, diagnostics } = failure;
         if self.failure.as_ref() == Some(message) && *diagnostics == self.failed_diagnostics {
@@ -226,7 +226,9 @@ impl EventLog {
         }
 
         self.event(&Event::Failed { error: message, diagnostics })?;
+
         if self.style != Style::Json {
+            // Remarks about the served build are on the screen already.
             let known = &self.diagnostics;
             let new: Vec<_> = diagnostics.iter().filter(|found| !known.contains(found)).cloned().collect();
             print_diagnostics(&new);
@@ -254,6 +256,7 @@ impl EventLog {
                 format!("because the system cannot watch it: {}", one_line(why))
             }
         };
+
         self.event(&Event::Polling {
             interval_milliseconds: interval.as_secs_f64() * 1000.0,
             reason: reason.clone(),
@@ -279,12 +282,13 @@ impl EventLog {
                 output::note(self.paint.faint("no more warnings"));
             }
         }
+
         self.diagnostics = diagnostics.to_vec();
         self.diagnostics.extend(kept);
         self.failed_diagnostics.clear();
     }
 
-    /// Returns the remarks that weren't printed for the last build, and records the notes among them.
+    /// Returns the remarks that are new since the last build. Notes are only new once.
     fn new_remarks(&mut self, diagnostics: &[Diagnostic]) -> Vec<Diagnostic> {
         let mut new = Vec::new();
         for diagnostic in diagnostics {
@@ -322,13 +326,13 @@ fn is_warning(diagnostic: &Diagnostic) -> bool {
     diagnostic.severity == Severity::Warning
 }
 
-/// Returns `true` for remarks about the text of pages. Only the complete build reads all of it, after the quick one.
+/// Returns `true` for remarks about the text of pages. Only full builds read all of it.
 pub(in crate::commands) fn is_of_complete_build(diagnostic: &Diagnostic) -> bool {
     ["broken-link", "broken-links", "redirect-target-missing", "live-reload-blocked-by-page"]
         .contains(&diagnostic.code)
 }
 
-/// Describes changes: `a.html 1.20 kB → 1.34 kB`, or the first few names.
+/// Describes changes, for example as `a.html 1.20 kB → 1.34 kB`, or lists the first few names.
 fn changed(changes: &[Change], paint: Paint) -> String {
     let name = |change: &Change| paint.strong(&one_line(&change.path));
     let size = |bytes: Option<u64>| bytes.map_or_else(String::new, format::bytes);
@@ -351,10 +355,10 @@ fn changed(changes: &[Change], paint: Paint) -> String {
     }
 }
 
-/// Formats a duration of a build: `8 ms`, `1.20 s`.
+/// Formats the duration of a build, for example as `8 ms` or `1.20 s`.
 fn milliseconds(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
-        // A build of less than half a millisecond isn't free.
+        // Even a very short build isn't free, so don't claim that it took 0 ms.
         format!("{:.0} ms", (duration.as_secs_f64() * 1000.0).max(1.0))
     } else {
         format::seconds(duration.as_secs_f64())

@@ -1,7 +1,7 @@
-//! Live reload: the script that follows the folder in the browser, and the page that it waits for.
+//! Live reload: a script that runs in the browser, and the page it polls to learn about changes.
 //!
-//! The state of the site has a number, which grows with each change that a page must know of. A page asks with the number that
-//! it shows, and gets what to do.
+//! The site's state has a number that grows with each change that pages need to know about. A page sends the number of the state
+//! it shows, and is told how to catch up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,108 +19,107 @@ use serde::Serialize;
 use crate::commands::folder::{BuildFailure, is_of_complete_build};
 use crate::output;
 
-/// The path of the script.
+/// Path of the script.
 const SCRIPT: &str = "/__/cannery/live.js";
 
-/// The path of the page that the script waits for.
+/// Path of the page that the script polls.
 const PAGE: &str = "/__/cannery/live";
 
-/// The ends of the queries of requests that are answered at once: a page's first one, and those of pages that another one waits
-/// for.
+/// Query suffixes of requests that must be answered at once. A page's first request has one, and so do requests from pages that
+/// another page is waiting for.
 const IMMEDIATE: [&[u8]; 2] = [b"-first", b"-now"];
 
-/// A larger folder isn't scanned for a request, because that would take too long.
+/// We don't scan larger folders on each request, because that would take too long.
 const INSPECTED_FILES_MAX: usize = 20_000;
 
-/// The number of changed style sheets that pages are told apart. After more, they are reloaded.
+/// Maximum number of changed style sheets that pages can exchange. If there are more, pages are reloaded.
 const STYLES_MAX: usize = 32;
 
-/// The number of warnings that a page shows.
+/// Maximum number of warnings to show on a page.
 const WARNINGS_MAX: usize = 20;
 
-/// How long a request waits for a build.
+/// Maximum time for which a request waits for a build.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The changes of the folder, for pages in browsers.
+/// Tells pages in browsers about changes of the folder.
 pub(super) struct Live {
     state: Mutex<SiteState>,
     inspection: Mutex<Inspection>,
     updates: Sender<Message>,
     server: OnceLock<WakeHandle>,
     pages: Pages,
-    /// Whether the next service worker is reported. One report is enough.
+    /// Whether to report the next service worker. Once is enough.
     reports_service_worker: AtomicBool,
 }
 
-/// Whether browsers follow the folder.
+/// Whether browsers follow changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pages {
-    /// They have the script.
+    /// Pages contain the script.
     Script,
-    /// Each page shows the folder as it was when it was loaded.
+    /// Pages stay as they were when they were loaded.
     None,
 }
 
-/// The state of the site, by which pages know whether they show the current one.
+/// State of the site. Pages compare it with the state they show.
 struct SiteState {
-    /// Distinguishes this process from earlier ones at the same address.
+    /// Tells this process from earlier ones at the same address.
     process: u128,
-    /// The number of the current state.
+    /// Number of the current state.
     number: u64,
-    /// When contents have changed, or the process has started. A page whose load began before may be of an earlier build than
-    /// its script, and so than the state that the script knows.
+    /// When contents last changed, or when the process started. If a page started to load before this, it may come from an earlier
+    /// build than the script, so the script can't rely on its state number.
     changed: Instant,
-    /// The number of the last state for which pages are reloaded.
+    /// Number of the last state that requires a reload.
     reloads: u64,
-    /// Style sheets that have changed since then, with the number of the state of their last change.
+    /// Style sheets that have changed since then.
     styles: Vec<ChangedStyle>,
-    /// Why the last build failed, if it did.
+    /// Set if the last build failed.
     failure: Option<BuildFailure>,
-    /// The warnings of the build that is served.
+    /// Warnings of the served build.
     warnings: Vec<Diagnostic>,
-    /// Whether all warnings are known: there was a complete build, which finds some that others don't.
+    /// Whether there has been a full build. Other builds don't find all warnings.
     knows_all_warnings: bool,
 }
 
-/// The effect of a build on the state.
+/// Whether a build changes the state.
 #[derive(Debug, PartialEq, Eq)]
 enum StateChange {
-    /// Pages show the current state already.
+    /// Pages are up to date already.
     None,
-    /// Pages have something to do.
+    /// Pages need to do something.
     New,
 }
 
-/// A style sheet that has changed.
+/// A changed style sheet, with the number of the state that changed it.
 struct ChangedStyle {
     path: String,
     number: u64,
 }
 
-/// The scans of the folder for requests.
+/// Scans of the folder on request.
 struct Inspection {
     inspector: Inspector,
-    /// The start of the last scan for a request.
+    /// When the last scan for a request started.
     last_began: Option<Instant>,
-    /// The end of the last scan, if it has found a change.
+    /// When the last scan ended, if it found a change.
     changed_before: Option<Instant>,
 }
 
-/// Instructs a page how to catch up.
+/// Tells a page how to catch up. Serialized as JSON.
 #[derive(Serialize)]
 struct Instruction<'a> {
     state: String,
     action: Action,
-    /// The style sheets to exchange, relative to the folder.
+    /// Style sheets to exchange, relative to the folder.
     styles: Vec<&'a str>,
     failure: Option<&'a BuildFailure>,
-    /// How long ago contents have changed.
+    /// How long ago contents changed.
     changed_ms: u64,
-    /// The first of the warnings.
+    /// The first few warnings.
     warnings: &'a [Diagnostic],
-    /// The number of warnings, also of those that are left out.
+    /// Number of all warnings, including those left out.
     warning_count: usize,
-    /// Whether all warnings are known.
     knows_all_warnings: bool,
 }
 
@@ -133,7 +132,7 @@ enum Action {
 }
 
 impl Live {
-    /// Creates the state of a folder before its first build. `updates` receives a message when the folder has changed.
+    /// Creates the state for a folder that hasn't been built yet. `updates` receives a message when the folder has changed.
     pub(super) fn new(inspector: Inspector, updates: Sender<Message>, pages: Pages) -> Live {
         Live {
             state: Mutex::new(SiteState::new()),
@@ -145,18 +144,18 @@ impl Live {
         }
     }
 
-    /// Sets the server to wake when a page has something to do.
+    /// Sets the server, which must be woken up when pages have something to do.
     pub(super) fn set_server(&self, server: WakeHandle) {
-        // There is only one.
+        // This is only called once.
         let _ = self.server.set(server);
     }
 
-    /// Reports a service worker on the terminal when a browser requests its script.
+    /// From now on, reports on the terminal if a browser requests a service worker script.
     pub(super) fn report_service_worker(&self) {
         self.reports_service_worker.store(true, Ordering::Relaxed);
     }
 
-    /// Notifies pages that a build with these changes and remarks is served.
+    /// Tells pages that a build is served.
     pub(super) fn served(&self, changes: &[Change], diagnostics: &[Diagnostic], effort: Effort) {
         let change = self.state().serve(changes, diagnostics, effort);
         if change == StateChange::New {
@@ -164,7 +163,7 @@ impl Live {
         }
     }
 
-    /// Notifies pages that a build failed.
+    /// Tells pages that a build failed.
     pub(super) fn failed(&self, failure: &BuildFailure) {
         let mut state = self.state();
         if state.failure.as_ref() == Some(failure) {
@@ -176,22 +175,22 @@ impl Live {
         self.wake();
     }
 
-    /// Scans the folder before a build that another event causes, so that no request causes it again.
+    /// Scans the folder before a build that wasn't requested by a page, so that the next page doesn't request it again.
     pub(super) fn inspect(&self) -> Finding {
         let mut inspection = self.inspection();
         let finding = inspection.inspector.inspect();
         if finding == Finding::Changed {
-            // The build isn't requested yet.
+            // No build has been requested for this change yet.
             inspection.changed_before = Some(Instant::now());
         }
         finding
     }
 
-    /// Scans the folder, unless it is too large, and requests a build if it has changed. Returns a receiver of one message, which
-    /// is sent when the folder is served as it was found.
+    /// Scans the folder, unless it's too large, and requests a build if it has changed. Returns a receiver that gets one message as
+    /// soon as this state of the folder is served.
     ///
-    /// There is one scan at a time. Requests that arrive during a scan share the next one: only a scan that begins after a request
-    /// finds everything that was saved before it.
+    /// There is only one scan at a time. Requests that arrive during a scan share the next one. They can't use the current one,
+    /// because it may miss a file that was saved just before the request.
     fn inspect_if_needed(&self) -> Option<Receiver<()>> {
         let arrived = Instant::now();
         let mut inspection = self.inspection();
@@ -199,13 +198,14 @@ impl Live {
             return None;
         }
 
-        // Sent before another worker can share this scan, or find that nothing has changed since.
+        // We still hold the lock. The message must be sent before another worker shares this scan, or finds that nothing has changed
+        // since then.
         let (done, is_done) = channel();
         let is_shared = inspection.last_began.is_some_and(|began| began > arrived);
         let found = if is_shared { None } else { inspection.scan() };
         let message = match found {
             Some(found) => Message::Build(done, found),
-            // A build may be under way.
+            // Nothing to build, but a build may be running, so wait for that.
             None => Message::Finish(done),
         };
         self.updates.send(message).ok()?;
@@ -228,13 +228,14 @@ impl Live {
 }
 
 impl Inspection {
-    /// Scans the folder for a request. Returns what a build must have, if that may have changed since the last scan.
+    /// Scans the folder for a request. If a build is needed, returns the state that it has to include.
     fn scan(&mut self) -> Option<ScanResult> {
         let began = Instant::now();
         let finding = self.inspector.inspect();
         self.last_began = Some(began);
 
-        // The build may have begun during the last scan, and have read a file before the change that the scan has found.
+        // A build that was started during the last scan may have read a file before the change that the scan found. In this case,
+        // ask for another build even if nothing has changed since.
         let last_changed_before = self.changed_before.take();
         let since = match finding {
             Finding::Changed => {
@@ -261,7 +262,7 @@ impl LiveReload for Live {
 
     fn refresh(&self) {
         if let Some(is_done) = self.inspect_if_needed() {
-            // If it takes longer, the page is reloaded when the build is served.
+            // If this times out, the page will be reloaded once the build is served.
             let _ = is_done.recv_timeout(BUILD_TIMEOUT);
         }
     }
@@ -275,6 +276,7 @@ impl LiveReload for Live {
             return LivePage::Missing;
         }
         let state = self.state();
+
         if path == SCRIPT.as_bytes() {
             let script = include_str!("live.js").replace("@STATE@", &state.name());
             LivePage::Ready { media_type: "text/javascript; charset=utf-8", body: script.into_bytes() }
@@ -283,7 +285,7 @@ impl LiveReload for Live {
         } else if query == state.name().as_bytes() {
             LivePage::Pending
         } else {
-            // The first request of a page gets the failure that it doesn't show yet.
+            // `-first` requests come from a page that doesn't show any failure yet, so they must be answered even if nothing has changed.
             let shown = IMMEDIATE.iter().find_map(|end| query.strip_suffix(*end)).unwrap_or(query);
             let body =
                 serde_json::to_vec(&state.instruction(shown)).expect("strings and numbers are valid JSON");
@@ -308,17 +310,18 @@ impl SiteState {
         }
     }
 
-    /// Records that a build is served.
+    /// Updates the state for a new build.
     fn serve(&mut self, changes: &[Change], diagnostics: &[Diagnostic], effort: Effort) -> StateChange {
         let mut warnings: Vec<Diagnostic> =
             diagnostics.iter().filter(|found| is_warning(found)).cloned().collect();
         if effort == Effort::Quick {
-            // The complete build that follows finds them again, or doesn't.
+            // Quick builds can't find these. They stay until the next full build, which finds them again or not.
             let kept = self.warnings.iter().filter(|known| is_of_complete_build(known));
             warnings.extend(kept.cloned());
         } else {
             self.knows_all_warnings = true;
         }
+
         let has_failed = self.failure.take().is_some();
         if changes.is_empty() && !has_failed && warnings == self.warnings {
             return StateChange::None;
@@ -326,6 +329,7 @@ impl SiteState {
 
         self.number += 1;
         self.warnings = warnings;
+
         if !changes.is_empty() {
             self.changed = Instant::now();
         }
@@ -336,37 +340,41 @@ impl SiteState {
             self.styles.retain(|style| style.path != change.path);
             self.styles.push(ChangedStyle { path: change.path.clone(), number: self.number });
         }
+        // Don't keep track of too many style sheets. A reload does the same job.
         if self.styles.len() > STYLES_MAX {
             self.reload();
         }
         StateChange::New
     }
 
-    /// Reloads the pages that show an earlier state.
+    /// Lets all pages with an earlier state be reloaded. This makes the list of style sheets obsolete.
     fn reload(&mut self) {
         self.reloads = self.number;
         self.styles.clear();
     }
 
-    /// Returns the name of the state, by which pages refer to it.
+    /// Returns the name that pages use to refer to the state.
     fn name(&self) -> String {
         format!("{}-{}", self.process, self.number)
     }
 
-    /// Returns what a page of the state `shown` is to do.
+    /// Returns instructions for a page that shows the state `shown`.
     fn instruction(&self, shown: &[u8]) -> Instruction<'_> {
         let number = std::str::from_utf8(shown).ok().and_then(|shown| {
             let (process, number) = shown.split_once('-')?;
             (process.parse() == Ok(self.process)).then(|| number.parse::<u64>().ok())?
         });
+
         let is_current = number.is_some_and(|number| number >= self.reloads);
         let styles = self.styles.iter().filter(|style| number.is_some_and(|number| number < style.number));
         let styles: Vec<&str> = styles.map(|style| style.path.as_str()).collect();
+
         let action = match (is_current, styles.is_empty()) {
             (false, _) => Action::Reload,
             (true, false) => Action::Styles,
             (true, true) => Action::Nothing,
         };
+
         Instruction {
             state: self.name(),
             action,
@@ -384,7 +392,7 @@ fn is_warning(diagnostic: &Diagnostic) -> bool {
     diagnostic.severity == Severity::Warning
 }
 
-/// Returns `true` if a change is new content of a style sheet.
+/// Returns `true` if the contents of a style sheet have changed. New and removed ones need a reload.
 fn is_style(change: &Change) -> bool {
     change.path.ends_with(".css") && change.bytes_before.is_some() && change.bytes_after.is_some()
 }

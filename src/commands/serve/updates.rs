@@ -1,4 +1,4 @@
-//! Follows the folder that `cannery serve` serves, and reports its changes to browsers.
+//! Follows the folder for `cannery serve`, and notifies browsers about changes.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::commands::folder::{BuildFailure, EventLog, UpdatesEnd};
 use crate::flags::site::Serve;
 use crate::output::Failure;
 
-/// The index of the archive in the server's configuration.
+/// Index of the archive in the server configuration.
 const ARCHIVE: usize = 0;
 
-/// Changes of the folder, from before its first build on.
+/// Changes of the folder, including those made during the first build.
 pub(super) struct Updates {
     changes: FolderChanges,
     /// `None` if the folder isn't followed.
@@ -25,7 +25,7 @@ pub(super) struct Updates {
 }
 
 impl Updates {
-    /// Starts to follow the folder.
+    /// Starts following the folder.
     pub(super) fn follow(flags: &Serve) -> Result<Updates, Failure> {
         let mut changes = FolderChanges::of(&flags.options());
         if flags.no_follow {
@@ -43,12 +43,12 @@ impl Updates {
         Ok(Updates { changes, live: Some(live) })
     }
 
-    /// Returns the state that browsers follow, unless the folder isn't followed.
+    /// Returns the live reload state, or `None` if the folder isn't followed.
     pub(super) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }
 
-    /// Serves every change from now on, from a thread of its own. `first` is served already.
+    /// Serves every change from now on, on a separate thread. `first` must already be served.
     pub(super) fn serve(
         self,
         compiler: Compiler,
