@@ -1,6 +1,6 @@
-//! Configuration of a server: parsed values, of which some need others. For example, `listen_tls` needs `tls`.
-//!
-//! Command lines are parsed elsewhere, and settings that don't fit together are errors at startup.
+//! Server configuration. Values have already been parsed, but some need others to be set; for example,
+//! `listen_tls` needs `tls`.
+//! Command lines are parsed elsewhere. If settings don't fit together, that's an error at startup.
 
 mod live_reload;
 mod trusted_proxies;
@@ -25,96 +25,100 @@ pub use crate::sandbox::{Account, Requirement, SandboxPolicy};
 pub use live_reload::{LiveFolder, LivePage, LiveReload};
 pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
-/// Configuration of a server.
+/// Server configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Addresses of listeners without TLS. Port 0 selects a free port.
+    /// Addresses to listen on without TLS. Port 0 selects a free port.
     pub listen: Vec<Address>,
-    /// Addresses of TLS listeners, which need `tls`.
+    /// Addresses to listen on with TLS. Requires `tls`.
     pub listen_tls: Vec<Address>,
-    /// Certificates and protocols of TLS connections.
+    /// Certificates and protocols for TLS connections.
     pub tls: Option<Tls>,
     /// Enables HTTP/1.
     pub http1: bool,
-    /// Enables HTTP/2: over TLS if negotiated by ALPN, over TCP with prior knowledge.
+    /// Enables HTTP/2. Clients can negotiate it with ALPN (over TLS), or use prior knowledge (over TCP).
     pub http2: bool,
-    /// HTTP/3, with the certificates of `tls`. It is served if there are sockets for it and it isn't disabled.
+    /// HTTP/3 settings. It uses the certificates of `tls`, and is served if there are sockets for it and it
+    /// isn't disabled.
     pub http3: Http3,
     /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,
-    /// File mode of Unix sockets, as for `chmod`. Without it, the umask applies.
+    /// File mode for Unix sockets, as with `chmod`. If it's `None`, the umask applies.
     pub local_mode: Option<u32>,
-    /// Defers the acceptance of TCP connections until the client has sent data (`TCP_DEFER_ACCEPT`), except on the admin
-    /// listener. Inherited sockets that have the option keep it.
+    /// Doesn't accept TCP connections until the client has sent some data (`TCP_DEFER_ACCEPT`). This doesn't
+    /// apply to the admin listener. Inherited sockets keep the option if they have it.
     pub defer_accept: bool,
-    /// Inherited listening sockets, by descriptor, which replace `listen` and `listen_tls`.
+    /// Descriptors of inherited listening sockets, which replace `listen` and `listen_tls`.
     pub inherited: Vec<(ListenerKind, i32)>,
-    /// The inherited listening sockets of other processes, by descriptor.
+    /// Descriptors of inherited listening sockets that belong to other processes.
     pub standby: Vec<Standby<i32>>,
-    /// The content that is served.
+    /// The content to serve.
     pub content: Content,
-    /// The time that each worker waits before each response of [`Content::Dummy`].
+    /// How long a worker waits before each response of [`Content::Dummy`].
     pub dummy_delay: Duration,
-    /// Number of worker threads, each with its own event loop and listeners.
+    /// Number of worker threads. Each of them has its own event loop and listeners.
     pub threads: NonZeroUsize,
-    /// The event loop of the workers.
+    /// Event loop that the workers should use.
     pub io: Io,
-    /// Limit of open connections over all threads. Further connections wait in the kernel's accept queue. Without it, the limit
-    /// of descriptors has the same effect.
+    /// Maximum number of open connections for all threads together. Any more have to wait in the kernel's
+    /// accept queue. If it's `None`, the descriptor limit has the same effect.
     pub connections_max: Option<NonZeroUsize>,
-    /// Requires a PROXY protocol header on each connection, except on the admin listener.
+    /// Requires that each connection starts with a PROXY protocol header. This doesn't apply to the admin
+    /// listener.
     pub proxy_protocol: bool,
-    /// Selects the site within an archive by the host of the request.
+    /// Tells if the request host selects a site within an archive.
     pub virtual_hosts: VirtualHosts,
-    /// Answers only requests for IP addresses, `localhost`, the names below it, the hosts that a site names exactly, and these:
-    /// for a server that must not be read by the pages of strangers in the user's browser. Without it, any host is answered.
+    /// If set, we only answer requests for IP addresses, `localhost` and names below it, hosts that a site
+    /// names exactly, and the hosts in this list. You may want this for a server that foreign web pages in the
+    /// user's browser must not be able to read. If it's `None`, we answer for any host.
     pub trusted_hosts: Option<Vec<HostPattern>>,
-    /// Header fields of every response.
+    /// Header fields to add to every response.
     pub security_headers: SecurityHeaders,
-    /// Lets clients cache permanent redirects. Disabled while a site is being edited.
+    /// Lets clients cache permanent redirects. You may want to disable this while a site is being edited.
     pub keeps_redirects: bool,
-    /// Timeouts; `None` is for measurements only.
+    /// Timeouts for clients. `None` is only meant for measurements.
     pub timeouts: Option<Timeouts>,
-    /// Drain timeout of a graceful shutdown.
+    /// How long connections may keep sending during a graceful shutdown.
     pub drain: Duration,
     /// Built-in pages below `/__/`.
     pub special_pages: Option<SpecialPages>,
-    /// The folder that the content is made from, if it is edited meanwhile.
+    /// The folder that the content is made from, if it may be edited while it's served.
     pub live_folder: Option<LiveFolder>,
-    /// The routes. Their handlers answer requests before the content does.
+    /// Routes. Requests that match one are answered by its handler instead of the content.
     pub routes: Option<Arc<Routes>>,
-    /// The number of threads for handlers that wait.
+    /// Number of threads for handlers that may block.
     pub handler_threads: NonZeroUsize,
-    /// Directory with ACME challenge tokens.
+    /// Directory that contains ACME challenge tokens.
     pub acme_webroot: Option<PathBuf>,
     /// The access log.
     pub access_log: Option<AccessLog>,
-    /// Address of the admin listener.
+    /// Address that the admin listener should use.
     pub admin: Option<Address>,
-    /// Host names that the admin listener accepts in addition to addresses and `localhost`.
+    /// Host names that the admin listener accepts besides IP addresses and `localhost`.
     pub admin_hosts: Vec<HostPattern>,
-    /// Descriptors of inherited sockets for statistics: in a process that serves the one on which it replies, in the process for
-    /// operators those on which it queries the others.
+    /// Descriptors of inherited sockets for statistics. In a serving process, this is the socket on which it
+    /// replies. In the admin process, these are the sockets on which it queries the others.
     pub stats_sockets: Vec<i32>,
-    /// Interval of the reports on the terminal.
+    /// Interval between reports on the terminal.
     pub report: Option<Duration>,
-    /// Which layers of the sandbox are required.
+    /// Sandbox layers that are required.
     pub sandbox: SandboxPolicy,
-    /// Lets a profiler of this process take samples in the sandbox.
+    /// Lets a profiler take samples of this process in the sandbox.
     pub is_profiled: bool,
-    /// The profiler's temporary file, which it reads and removes when the server stops.
+    /// Temporary file that the profiler reads and removes when the server stops.
     pub profiler_file: Option<PathBuf>,
-    /// The user and group to change to after all resources are open.
+    /// User and group to switch to once all resources are open.
     pub account: Option<Account>,
-    /// Receives events while the server runs.
+    /// Receives notices while the server runs.
     pub on_notice: NoticeHandler,
-    /// The signals of the process, if its owner has the server act on them. They are kept from before the sockets are opened.
+    /// Signals that were kept since before the sockets were opened. `None` if the server shouldn't act on
+    /// signals.
     pub kept_signals: Option<KeptSignals>,
 }
 
 impl Config {
-    /// Returns the configuration of a server with one thread and without listeners, logs, notices and sandbox. Responses and
-    /// timeouts have their defaults.
+    /// Returns a configuration with one thread, no listeners, no logs, no notices, and no sandbox. Response and
+    /// timeout settings have their defaults.
     #[must_use]
     pub fn plain(content: Content) -> Config {
         Config {
@@ -129,10 +133,12 @@ impl Config {
             defer_accept: false,
             inherited: Vec::new(),
             standby: Vec::new(),
+
             content,
             dummy_delay: Duration::ZERO,
             threads: NonZeroUsize::MIN,
             io: Io::Auto,
+
             connections_max: None,
             proxy_protocol: false,
             virtual_hosts: VirtualHosts::Enabled,
@@ -149,6 +155,7 @@ impl Config {
             access_log: None,
             admin: None,
             admin_hosts: Vec::new(),
+
             stats_sockets: Vec::new(),
             report: None,
             sandbox: SandboxPolicy::OFF,
@@ -160,7 +167,7 @@ impl Config {
         }
     }
 
-    /// Returns the settings of HTTP/3 and its sockets, or `None` if HTTP/3 is not served.
+    /// Returns the HTTP/3 settings, or `None` if HTTP/3 isn't served.
     #[must_use]
     pub fn served_http3(&self) -> Option<&Http3> {
         Some(&self.http3).filter(|http3| !http3.is_disabled && http3.has_sockets())
@@ -178,17 +185,17 @@ impl Config {
         self.admin.is_some() || !self.stats_sockets.is_empty()
     }
 
-    /// Returns `true` if something reads the counters.
+    /// Returns `true` if there's a reader for the counters.
     #[must_use]
     pub(crate) fn counts(&self) -> bool {
         self.admin.is_some() || !self.stats_sockets.is_empty() || self.report.is_some()
     }
 }
 
-/// The default number of threads for handlers that wait.
+/// Default number of threads for handlers that may block.
 pub const HANDLER_THREADS: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
 
-/// The protocol of a listener's connections below HTTP.
+/// Protocol between the transport and HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListenerKind {
     /// HTTP directly over TCP or a Unix socket.
@@ -208,19 +215,19 @@ impl ListenerKind {
     }
 }
 
-/// A listener of another process, from which this process accepts connections while the other one is down.
+/// A listener of another process. We accept connections from it while that process is down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standby<L> {
-    /// The number of the other process.
+    /// Number of the other process.
     pub process: usize,
-    /// The kind of its connections.
+    /// Kind of connections it accepts.
     pub kind: ListenerKind,
     /// The listening socket, or its descriptor.
     pub listener: L,
 }
 
 impl ListenerKind {
-    /// Returns the tag with which a worker transfers a connection of this kind to another worker.
+    /// Returns a tag for passing a connection of this kind to another worker.
     pub(crate) fn tag(self) -> u32 {
         match self {
             ListenerKind::Plain => 0,
@@ -228,46 +235,45 @@ impl ListenerKind {
         }
     }
 
-    /// Returns the kind with this tag.
     pub(crate) fn from_tag(tag: u32) -> ListenerKind {
         if tag == 0 { ListenerKind::Plain } else { ListenerKind::Tls }
     }
 }
 
-/// Certificates and ticket keys of TLS listeners.
+/// Certificates and ticket keys for TLS listeners.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// Files with certificates and keys. The first one is the default certificate: for clients that send no server name, or
-    /// one that no certificate covers.
+    /// Certificate and key files. The first one is the default certificate, which we use if the client doesn't
+    /// send a server name or there isn't a certificate for it.
     pub certificates: Vec<CertificateFiles>,
-    /// Adds a temporary self-signed certificate after the others.
+    /// Also generates a temporary self-signed certificate.
     pub self_signed: Option<SelfSigned>,
-    /// Inherited descriptor from which the seed of the ticket keys is read. Processes with the same seed accept each other's
-    /// session tickets. Without it, the process generates its own seed.
+    /// Inherited descriptor from which we read the seed of the ticket keys. Processes with the same seed can
+    /// accept each other's session tickets. If it's `None`, we generate our own seed.
     pub seed: Option<i32>,
 }
 
-/// Settings of HTTP/3, and its sockets.
+/// HTTP/3 settings and sockets.
 #[derive(Debug, Clone, Default)]
 pub struct Http3 {
-    /// Leaves the sockets unused.
+    /// Disables HTTP/3 even if there are sockets for it.
     pub is_disabled: bool,
-    /// Addresses of UDP sockets. Port 0 selects a free port.
+    /// Addresses for UDP sockets. Port 0 selects a free port.
     pub listen: Vec<Address>,
-    /// Inherited UDP sockets, by descriptor, which replace `listen`. Those of an address are in the order in which they were
-    /// bound.
+    /// Descriptors of inherited UDP sockets, which replace `listen`. If there are several for an address, they
+    /// must be in the order in which they were bound.
     pub inherited: Vec<i32>,
-    /// The part of this process, if it is one of several.
+    /// The part of HTTP/3 that this process serves, if it's one of several.
     pub part: Option<Http3Part>,
-    /// The forwarding sockets of the program that this one takes over from, by the number of its worker.
+    /// Forwarding sockets of the process that we take over from, indexed by worker number.
     pub predecessors: Vec<SocketAddr>,
-    /// Distinguishes the connection IDs of a program and of the one that takes over from it: from 0 to 3.
+    /// From 0 to 3. Tells our connection IDs from those issued by the process we take over from.
     pub generation: u8,
-    /// The host and port to which `Alt-Svc` refers clients, or `None` for the port of the first socket.
+    /// Host and port to be announced in `Alt-Svc`. `None` means the port of the first socket.
     pub alternative: Option<String>,
-    /// The number of this server in the connection IDs, by which a load balancer routes datagrams.
+    /// Server number to put into connection IDs, so that a load balancer can route datagrams.
     pub server_id: Option<ServerId>,
-    /// Whether requests of a client that resumes a session are read before its handshake is done.
+    /// Tells if we read requests of resumed sessions before the handshake is complete.
     pub early_data: EarlyData,
 }
 
@@ -277,28 +283,28 @@ impl Http3 {
     }
 }
 
-/// The part of HTTP/3 that one of several processes serves. The supervisor has opened the sockets.
+/// The part of HTTP/3 that one of several processes serves. The sockets were opened by the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http3Part {
-    /// The number of the process's first worker among the workers of all processes.
+    /// Number of this process's first worker, if we count the workers of all processes.
     pub first_worker: u8,
-    /// The port of the first address.
+    /// Port of the first address.
     pub port: u16,
-    /// The sockets: the number of a worker of this process, and a descriptor.
+    /// Sockets: each is the number of one of our workers, and a descriptor.
     pub sockets: Vec<(usize, i32)>,
-    /// The forwarding sockets, one for each worker, in order: they receive datagrams that arrived at other workers, or at a
-    /// program that takes over.
+    /// Forwarding sockets, one for each worker in order. They receive datagrams that arrived at another worker
+    /// or at a process that is taking over.
     pub forwarding: Vec<i32>,
-    /// The addresses of the forwarding sockets of all processes, by the number of the worker.
+    /// Addresses of the forwarding sockets of all processes, indexed by worker number.
     pub workers: Vec<SocketAddr>,
 }
 
-/// The port of the `https` URLs to which requests without TLS are redirected.
+/// Where to redirect requests without TLS: the port of the `https` URLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpsRedirect {
-    /// The port of the server's first TLS listener, or 443 if that is unknown.
+    /// Port of the server's first TLS listener, or 443 if we don't know.
     OwnPort,
-    /// This port, for example if a router or a container maps the server's port to it.
+    /// A fixed port. This is useful if, for example, a router or container maps it to the server's port.
     Port(u16),
 }
 
@@ -316,24 +322,24 @@ impl HttpsRedirect {
     }
 }
 
-/// The kernel interface of the event loop.
+/// Kernel interface for the event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Io {
-    /// Chosen by the server, currently `epoll(7)`.
+    /// Let the server choose. Currently, this is `epoll(7)`.
     #[default]
     Auto,
-    /// `epoll(7)`, which every Linux has.
+    /// `epoll(7)`, which every Linux supports.
     Epoll,
-    /// `io_uring(7)`. The server doesn't start without it.
+    /// `io_uring(7)`. The server won't start if it isn't available.
     Uring,
 }
 
-/// Receives events while the server runs. Auxiliary threads call it, never workers.
+/// Receives notices while the server runs. It's called from auxiliary threads, but never from workers.
 #[derive(Clone)]
 pub struct NoticeHandler(pub Arc<dyn Fn(&Notice) + Send + Sync>);
 
 impl NoticeHandler {
-    /// Returns a handler that ignores all events.
+    /// Returns a handler that ignores all notices.
     #[must_use]
     pub fn ignore() -> NoticeHandler {
         NoticeHandler(Arc::new(|_| {}))
@@ -346,22 +352,22 @@ impl std::fmt::Debug for NoticeHandler {
     }
 }
 
-/// The content of a server.
+/// Content of a server.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// Archives, each for a host or for all other hosts. Without any, only handlers answer.
+    /// Archives for one or more hosts. If there aren't any, only handlers can respond.
     Archives {
         /// The archives.
         archives: Vec<NamedArchive>,
-        /// How they are loaded into memory.
+        /// How to load them into memory.
         loading: Loading,
-        /// Reloads a replaced archive without a signal.
+        /// Checks for replaced archives even without a signal.
         watch: bool,
     },
-    /// The same short content for every request, with `Content-Length` as the only field, to measure the server without
-    /// archives.
+    /// The same short body for every request. `Content-Length` is the only field. This is for measuring the
+    /// server without archives.
     Dummy {
-        /// The content.
+        /// The response body.
         body: &'static [u8],
     },
 }
@@ -369,32 +375,32 @@ pub enum Content {
 /// An archive and its host.
 #[derive(Debug, Clone)]
 pub struct NamedArchive {
-    /// The host, or `None` for the default archive.
+    /// Host to serve the archive for. `None` for the default archive.
     pub host: Option<HostPattern>,
-    /// The path. If there is a `file`, it is only a name for messages.
+    /// Path of the archive. If there's a `file`, this is only a name for messages.
     pub path: PathBuf,
-    /// The archive as an open file, which a [`Publisher`](crate::Publisher) replaces.
+    /// The archive as an open file. A [`Publisher`](crate::Publisher) can replace it.
     pub file: Option<Arc<File>>,
-    /// The bytes of an archive that is part of the program. The path is only a name then.
+    /// The bytes of an archive that is embedded in the program. In this case, the path is only a name.
     pub embedded: Option<&'static [u8]>,
-    /// The release directory of which it is the current archive, if older releases are served too.
+    /// Release directory that the archive belongs to. Set it to also serve older releases from there.
     pub releases: Option<ReleaseDirectory>,
 }
 
 impl NamedArchive {
-    /// Returns a single archive.
+    /// Returns an archive that is opened by its path.
     #[must_use]
     pub fn new(host: Option<HostPattern>, path: PathBuf) -> NamedArchive {
         NamedArchive { host, path, file: None, embedded: None, releases: None }
     }
 
-    /// Returns an archive in an open file, whose bytes no process may change any more.
+    /// Returns an archive in an open file. No process may change the bytes of the file any more.
     #[must_use]
     pub fn from_file(host: Option<HostPattern>, name: PathBuf, file: File) -> NamedArchive {
         NamedArchive { file: Some(Arc::new(file)), ..NamedArchive::new(host, name) }
     }
 
-    /// Returns an archive that is part of the program.
+    /// Returns an archive that is embedded in the program.
     #[must_use]
     pub fn embedded(host: Option<HostPattern>, name: PathBuf, bytes: &'static [u8]) -> NamedArchive {
         NamedArchive { embedded: Some(bytes), ..NamedArchive::new(host, name) }
@@ -408,30 +414,31 @@ impl NamedArchive {
     }
 }
 
-/// The name of the symbolic link to the current archive in a release directory.
+/// Name of the symlink that points to the current archive in a release directory.
 pub const CURRENT: &str = "current";
 
-/// A directory of archives. Its symbolic link `current` selects the one that is served.
+/// A directory of archives. A symlink named `current` selects the one to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseDirectory {
-    /// The path.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// The number of older archives, newest first, that serve immutable paths which the current one lacks.
+    /// How many older archives we keep serving immutable paths from, if the current one doesn't have them. The
+    /// newest come first.
     pub kept: usize,
 }
 
-/// The contents of the pages below `/__/cannery/`.
+/// Contents for the pages below `/__/cannery/`.
 #[derive(Debug, Clone)]
 pub struct SpecialPages {
     /// A short description of the server.
     pub about: String,
     /// The manual page as text.
     pub manual: String,
-    /// Pages with the exact version, if enabled.
+    /// Pages that contain the exact version, if enabled.
     pub exact: Option<ExactPages>,
 }
 
-/// Pages that reveal the exact version, from which an attacker learns its known vulnerabilities.
+/// Pages that reveal the exact version. Note that attackers could use it to find known vulnerabilities.
 #[derive(Debug, Clone)]
 pub struct ExactPages {
     /// The version.
@@ -440,16 +447,16 @@ pub struct ExactPages {
     pub sbom: String,
 }
 
-/// A host, or all hosts below one.
+/// A host, or all hosts below a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPattern {
-    /// The name in lower case, without the `*.` of a wildcard.
+    /// The name in lower case. For a wildcard, this is without the `*.`.
     name: String,
     wildcard: bool,
 }
 
 impl HostPattern {
-    /// Parses `example.com`, `*.example.com` or an IP literal. Returns `None` if the text is no host.
+    /// Parses `example.com`, `*.example.com` or an IP literal. Returns `None` if it's invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<HostPattern> {
         let (name, wildcard) = match text.strip_prefix("*.") {
@@ -463,8 +470,8 @@ impl HostPattern {
         is_name.then(|| HostPattern { name: name.trim_end_matches('.').to_ascii_lowercase(), wildcard })
     }
 
-    /// Returns how specifically the pattern matches a host, which may have any letter case but neither port nor final dot.
-    /// An exact match has the largest number. Returns `None` if the host doesn't match.
+    /// Returns how specific the match with `host` is, or `None` if it doesn't match. Exact matches have the
+    /// largest number. `host` may have any case, but must not contain a port or a final dot.
     #[must_use]
     pub fn specificity(&self, host: &[u8]) -> Option<usize> {
         let name = self.name.as_bytes();
@@ -486,8 +493,8 @@ impl std::fmt::Display for HostPattern {
 /// The body of `--dummy`.
 pub const DUMMY_BODY: &[u8] = b"hello world!\n";
 
-/// Header fields of every response, unless the site sets them itself. A `Content-Security-Policy` of the site is sent in
-/// addition to ours, because policies accumulate.
+/// Header fields to add to every response, unless the site sets them itself. If the site sets
+/// `Content-Security-Policy`, we send ours as well, because policies accumulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecurityHeaders {
     /// `Referrer-Policy`, `X-Content-Type-Options` and `X-Frame-Options`.
@@ -497,14 +504,15 @@ pub struct SecurityHeaders {
 }
 
 impl SecurityHeaders {
-    /// Returns the fields for connections without TLS of a server that also has TLS listeners: RFC 6797 §7.2 forbids
-    /// `Strict-Transport-Security` there. A server without TLS listeners sends it, because a proxy may add TLS.
+    /// Returns the fields for connections without TLS, if the server also has TLS listeners. In that case, RFC
+    /// 6797 §7.2 forbids `Strict-Transport-Security`. A server without TLS listeners still sends it, because a
+    /// proxy may add TLS.
     #[must_use]
     pub fn without_tls(self) -> SecurityHeaders {
         SecurityHeaders { tls: false, ..self }
     }
 
-    /// Returns the fields with their values.
+    /// Returns the names and values of the fields.
     #[must_use]
     pub fn fields(self) -> Vec<(&'static str, &'static str)> {
         let basic = [
@@ -521,21 +529,21 @@ impl SecurityHeaders {
     }
 }
 
-/// Configuration of an access log.
+/// Access log settings.
 #[derive(Debug, Clone)]
 pub struct AccessLog {
-    /// The destination.
+    /// Where to write it.
     pub target: LogTarget,
-    /// The format of its lines.
+    /// How to format lines.
     pub format: LogFormat,
-    /// Proxies that are trusted to name the client.
+    /// Proxies that we trust to tell us the client's address.
     pub proxies: Option<TrustedProxies>,
 }
 
-/// Destination of an access log.
+/// Where to write an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogTarget {
-    /// Appends to this file, which is reopened on request.
+    /// Append to this file. It can be reopened on request.
     File(PathBuf),
     /// Standard output.
     Stdout,
@@ -553,45 +561,47 @@ impl std::fmt::Display for LogTarget {
     }
 }
 
-/// Format of the lines of an access log.
+/// Line format of an access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Apache's combined format.
     Combined,
-    /// A JSON object for each line.
+    /// One JSON object per line.
     Json,
-    /// For a terminal: a short line for each response with a status of 400 or more, and none for the others.
+    /// For terminals: one short line for each response with a status of 400 or more. Other responses aren't
+    /// logged.
     Failures,
 }
 
 /// Timeouts for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a request head from its first byte to its last, and again for the content.
+    /// For a request head, from its first byte to the last. The content gets the same time again.
     pub head: Duration,
-    /// Between requests on a persistent connection, and before the first.
+    /// Between requests on a persistent connection, and before the first one.
     pub idle: Duration,
-    /// Replaces `idle` while other connections wait for a free slot.
+    /// Replaces `idle` while other clients are waiting for a free connection.
     pub idle_crowded: Duration,
-    /// For a handler to make a response.
+    /// For a handler to respond.
     pub handler: Duration,
-    /// Interval at which the progress of a receiving client is checked. In each one it must receive data at the rate
-    /// `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` or faster. The total time of a response is not limited.
+    /// How often we check if a client is receiving fast enough. In each interval, it must receive at least
+    /// `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average. There isn't any limit for the whole
+    /// response.
     pub send: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Timeouts {
         Timeouts {
-            // A head is usually one packet. Ten seconds tolerate a bad mobile link.
+            // A head usually fits into one packet. Ten seconds should be enough even on a bad mobile link.
             head: Duration::from_secs(10),
-            // Browsers keep a connection for a minute or more, and an idle one costs less than 200 bytes.
+            // Browsers keep connections open for a minute or more, and an idle one costs less than 200 bytes.
             idle: Duration::from_secs(75),
-            // Enough for the next request of a page that is being loaded.
+            // This is enough for the next request while a page is loading.
             idle_crowded: Duration::from_secs(5),
-            // As long as proxies wait, and people do not.
+            // Proxies usually wait for about as long. People don't.
             handler: Duration::from_secs(60),
-            // Longer than any retransmission that succeeds in practice.
+            // This is longer than any retransmission that succeeds in practice.
             send: Duration::from_secs(30),
         }
     }

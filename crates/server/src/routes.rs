@@ -1,11 +1,12 @@
-//! Responses that handlers make: which requests have one, where it runs, and how its response comes back.
+//! Runs route handlers: matches requests, runs handlers on the worker or the pool, and delivers their
+//! responses.
 //!
 //! ```text
 //! request ──▶ handler on the worker ───────────────────────▶ response
 //!         └─▶ pool ──▶ handler on a thread ──▶ mailbox ──▶ response
 //! ```
 //!
-//! How a version of HTTP carries the response is a matter of its connections.
+//! How HTTP/1, HTTP/2 and HTTP/3 encode the response is up to their connections.
 
 mod body_threads;
 mod encode;
@@ -38,7 +39,7 @@ use crate::notice::Notice;
 use pool::Job;
 use watch::WatchedThread;
 
-/// The routes of a worker.
+/// A worker's routes.
 pub(crate) struct WorkerRoutes {
     routes: Arc<Routes>,
     pools: Pools,
@@ -46,42 +47,42 @@ pub(crate) struct WorkerRoutes {
     deliveries: Receiver<Delivery>,
     last_ticket: Cell<u64>,
     watched: WatchedThread,
-    /// Receives notices to the operator.
+    /// Sends notices to the operator.
     notices: Sender<Notice>,
 }
 
-/// The treatment of a request.
+/// How to treat a request.
 pub(crate) enum Treatment<'a> {
-    /// It has no route, so the site answers it.
+    /// There isn't a route for it, so the site has to answer it.
     Site,
-    /// Its handler runs when its content of at most this many bytes has arrived.
+    /// Receive the content first, which may have up to this many bytes. Then run the handler.
     Receive { bytes_max: u32 },
-    /// Its handler runs now.
+    /// Run the handler now.
     Run(FoundRoute<'a>),
-    /// Its handler runs on a thread of the pool.
+    /// Run the handler on a thread of the pool.
     Send,
-    /// It has this response.
+    /// Send this response.
     Respond(Response),
 }
 
-/// The route of a request.
+/// A request's route.
 pub(crate) struct FoundRoute<'a> {
     found: Match<'a, 'a, Route>,
     target: Target<'a>,
 }
 
-/// The client of a request, as its handler sees it.
+/// The client of a request, from a handler's perspective.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RouteClient {
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) is_secured: bool,
 }
 
-/// Refers to a request that is answered later. No other request of the worker has the same.
+/// Identifies a request that will be answered later. It's unique within the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// The expectation of a response from the pool. If it is dropped before the handler runs, the handler doesn't run.
+/// Stands for a response that we expect from the pool. If it's dropped in time, the handler won't run.
 #[derive(Debug)]
 pub(crate) struct Expectation {
     ticket: Ticket,
@@ -89,43 +90,43 @@ pub(crate) struct Expectation {
 }
 
 impl Expectation {
-    /// Returns `true` if the response to the request with this ticket is expected.
+    /// Returns `true` if we expect the response to the request with this ticket.
     pub(crate) fn is_for(&self, ticket: Ticket) -> bool {
         self.ticket == ticket
     }
 }
 
-/// A connection of a worker.
+/// Identifies a connection of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ConnectionAddress {
-    /// Of HTTP/1 or HTTP/2.
+    /// HTTP/1 or HTTP/2.
     Tcp(Token),
-    /// Of HTTP/3.
+    /// HTTP/3.
     Quic(ConnectionKey),
 }
 
-/// A response, or a part of one, that a handler has made for a connection.
+/// Output of a handler, on its way to a connection.
 pub(crate) struct Delivery {
     pub(crate) address: ConnectionAddress,
     pub(crate) content: DeliveryContent,
 }
 
-/// The content of a delivery.
+/// Content of a delivery.
 pub(crate) enum DeliveryContent {
     /// The response to a request.
     Response(Ticket, Box<HandledRequest>),
-    /// A body has more bytes.
+    /// There are more bytes of a body.
     MoreBody,
 }
 
-/// A request, and its response, or `None` if its handler has taken too long.
+/// A request and its response. The latter is `None` if the handler took too long.
 #[derive(Debug)]
 pub(crate) struct HandledRequest {
     pub(crate) request: StoredRequest,
     pub(crate) response: Option<Response>,
 }
 
-/// Takes deliveries to a worker, from any thread.
+/// Sends deliveries to a worker. Can be used from any thread.
 #[derive(Clone)]
 pub(crate) struct Mailbox {
     sender: Sender<Delivery>,
@@ -133,7 +134,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Delivers, unless the worker has ended.
+    /// Sends a delivery, unless the worker has exited.
     fn deliver(&self, address: ConnectionAddress, content: DeliveryContent) {
         if self.sender.send(Delivery { address, content }).is_ok() {
             self.waker.wake();
@@ -142,7 +143,8 @@ impl Mailbox {
 }
 
 impl WorkerRoutes {
-    /// Creates the routes of the worker that `waker` wakes up. `watchdog` notices handlers that don't return.
+    /// Creates the routes of a worker. `waker` should wake up that worker, and `watchdog` will look for
+    /// handlers that don't return.
     pub(crate) fn new(
         routes: Arc<Routes>,
         pools: Pools,
@@ -164,12 +166,11 @@ impl WorkerRoutes {
         }
     }
 
-    /// Returns the next delivery.
     pub(crate) fn next_delivery(&self) -> Option<Delivery> {
         self.deliveries.try_recv().ok()
     }
 
-    /// Decides what is done with a request. Content may follow its head if it `awaits_content`.
+    /// Decides how to treat a request. `awaits_content` tells if the head may be followed by content.
     pub(crate) fn treat<'a>(
         &'a self,
         head: &RequestHead<'a>,
@@ -179,7 +180,7 @@ impl WorkerRoutes {
         let Some(target) = Target::parse(head.request.target) else { return Treatment::Site };
         let host = target.host(head.request.host);
         let found = match self.routes.find(head.method_name, host, target.path) {
-            // Handlers see the path as text, and a check of it must see the whole.
+            // Handlers get the path as `&str`, and a lossy conversion could slip past their checks.
             Lookup::Found(_) if !is_utf8_path(target.path) => {
                 let error = Error::new(400, "The path is not UTF-8.");
                 return Treatment::Respond(self.refuse(head, client, &error));
@@ -188,7 +189,7 @@ impl WorkerRoutes {
             Lookup::Missing => return Treatment::Site,
             Lookup::OtherMethods(methods) => {
                 return match head.request.method {
-                    // The site may have a page at this path.
+                    // The site may have a page for this path.
                     Method::Get | Method::Head => Treatment::Site,
                     Method::Options => Treatment::Respond(
                         Response::new(204).with_header("Allow", format!("{methods}, OPTIONS")),
@@ -197,13 +198,14 @@ impl WorkerRoutes {
                         let message =
                             format!("The method {} is not allowed here.", head.method_name.escape_ascii());
                         let response = self.refuse(head, client, &Error::new(405, message));
-                        // RFC 9110 §15.5.6 requires it.
+                        // This is required by RFC 9110 §15.5.6.
                         Treatment::Respond(with_field(response, "Allow", methods.to_string()))
                     }
                 };
             }
         };
-        // RFC 9110 §9.3.1, §9.3.2: content of these has no meaning.
+
+        // With GET and HEAD, content doesn't have any meaning (RFC 9110 §9.3.1, §9.3.2).
         let has_content = awaits_content && !matches!(head.request.method, Method::Get | Method::Head);
         match found.value.thread() {
             _ if has_content => Treatment::Receive { bytes_max: found.value.content_bytes_max() },
@@ -212,7 +214,7 @@ impl WorkerRoutes {
         }
     }
 
-    /// Runs the handler of a request on this thread.
+    /// Runs a request's handler on this thread.
     pub(crate) fn run(
         &self,
         route: &FoundRoute<'_>,
@@ -225,10 +227,10 @@ impl WorkerRoutes {
         respond(made, &self.notices)
     }
 
-    /// Has the pool run the handler of a request. Its response is delivered, unless it is no longer expected.
+    /// Submits a request to the pool. The response will be delivered, unless it's no longer expected by then.
     ///
     /// # Errors
-    /// Too many requests wait for the pool: returns the response to the request.
+    /// Returns an error response if too many requests are waiting for the pool.
     pub(crate) fn send(
         &self,
         request: StoredRequest,
@@ -238,6 +240,7 @@ impl WorkerRoutes {
         let ticket = Ticket(self.last_ticket.get() + 1);
         self.last_ticket.set(ticket.0);
         let is_wanted = Arc::new(());
+
         let job = Job::Answer {
             routes: Arc::clone(&self.routes),
             request,
@@ -248,7 +251,9 @@ impl WorkerRoutes {
             mailbox: self.mailbox.clone(),
             notices: self.notices.clone(),
         };
+
         match self.pools.handlers.submit(job) {
+            // The pool checks this reference before it runs the handler.
             Ok(()) => Ok(Expectation { ticket, _is_wanted: is_wanted }),
             Err(refused) => match *refused {
                 Job::Answer { request, .. } => {
@@ -260,8 +265,8 @@ impl WorkerRoutes {
         }
     }
 
-    /// Prepares the body of the response to a request for a connection: bytes, or a source of bytes. The response becomes another one
-    /// if no thread can write its body.
+    /// Prepares a response's body, which is either bytes or a source of bytes.
+    /// If the body needs a thread and there isn't one, then this replaces the response with an error.
     pub(crate) fn take_body(
         &self,
         response: &mut Response,
@@ -274,13 +279,13 @@ impl WorkerRoutes {
         }
         *response = self.busy(head, client);
         self.prepare_body(response, address).unwrap_or_else(|| {
-            // The body of the error handler needs a thread, too.
+            // The error handler's body needs a thread as well.
             *response = retry_later(Response::new(503));
             PreparedBody::Bytes(Cow::Borrowed(b""))
         })
     }
 
-    /// Takes the body of a response, or returns `None` if too many bodies wait for a thread.
+    /// Takes the body of a response. Returns `None` if too many bodies are waiting for a thread.
     fn prepare_body(&self, response: &mut Response, address: ConnectionAddress) -> Option<PreparedBody> {
         let body = response.take_body();
         if encode::has_no_content(response.status()) {
@@ -302,36 +307,36 @@ impl WorkerRoutes {
         Some(PreparedBody::Stream(reader))
     }
 
-    /// Returns the response to a request with too much content for its handler (RFC 9110 §15.5.14).
+    /// Returns the response to a request if the content is too long for its handler (RFC 9110 §15.5.14).
     pub(crate) fn content_too_long(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
         self.refuse(head, client, &Error::new(413, "The content of the request is too long."))
     }
 
-    /// Returns the response to a request with an invalid framing of its content.
+    /// Returns the response to a request with invalid content framing.
     pub(crate) fn content_invalid(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
         self.refuse(head, client, &Error::new(400, "The content of the request is invalid."))
     }
 
-    /// Returns the response to a request if its handler takes too long (RFC 9110 §15.6.4).
+    /// Returns the response to a request if the handler takes too long (RFC 9110 §15.6.4).
     pub(crate) fn too_slow(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
         let message = "The server takes too long to make this page. Try again later.";
         self.refuse(head, client, &Error::new(503, message))
     }
 
-    /// Returns the response if too many requests wait for the pool.
+    /// Returns the response to a request if too many are waiting for the pool.
     fn busy(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
         let error = Error::new(503, "The server is busy. Try again in a few seconds.");
         retry_later(self.refuse(head, client, &error))
     }
 
-    /// Returns the response for an error that no handler has made.
+    /// Returns an error response that isn't a handler's.
     #[cold]
     fn refuse(&self, head: &RequestHead<'_>, client: RouteClient, error: &Error) -> Response {
         self.routes.refuse(parts(head, Target::parse(head.request.target), b"", client), error)
     }
 }
 
-/// Adds the time after which a client may try again.
+/// Tells the client when to try again.
 fn retry_later(response: Response) -> Response {
     with_field(response, "Retry-After", "2".to_owned())
 }
@@ -342,13 +347,13 @@ fn with_field(response: Response, name: &'static str, value: String) -> Response
     if is_set { response } else { response.with_header(name, value) }
 }
 
-/// The body of a response, ready to be sent.
+/// A response body that is ready to be sent.
 pub(crate) enum PreparedBody {
     Bytes(Cow<'static, [u8]>),
     Stream(BodyReader),
 }
 
-/// Finds the route of a request that was stored, and runs its handler.
+/// Finds the route of a stored request again, and runs the handler.
 fn answer(
     routes: &Routes,
     request: &StoredRequest,
@@ -360,13 +365,13 @@ fn answer(
     let parts = parts(&head, Target::parse(head.request.target), request.content(), client);
     let made = match routes.find(parts.method, parts.host, parts.path) {
         Lookup::Found(found) => watched.run(found.number, || routes.run(&found, parts)),
-        // The route was found when the head arrived.
+        // Can't happen, because we found the route when the head arrived.
         Lookup::OtherMethods(_) | Lookup::Missing => routes.answer(parts),
     };
     respond(made, notices)
 }
 
-/// Returns the parts of a request for its handler.
+/// Returns the parts of a request that handlers get to see.
 fn parts<'a>(
     head: &RequestHead<'a>,
     target: Option<Target<'a>>,
@@ -386,10 +391,10 @@ fn parts<'a>(
     }
 }
 
-/// Returns the response, and reports why it is not the one that the handler should have made.
+/// Returns the response. If it's an error that replaces the handler's own response, reports why.
 fn respond(HandlerResponse { response, fault }: HandlerResponse, notices: &Sender<Notice>) -> Response {
     if let Some(why) = fault {
-        // The thread that receives notices may have stopped.
+        // We can ignore an error here: the receiving thread may have stopped already.
         let _ = notices.send(Notice::HandlerFailed { why });
     }
     response

@@ -1,22 +1,21 @@
-//! Live reload: a folder that is edited while it is served, and the pages by which browsers follow it.
+//! Live reload: serves a folder while it's being edited, and pages that tell browsers about changes.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A folder that is edited while it is served.
+/// A folder that may be edited while it's served.
 pub trait LiveReload: Send + Sync {
-    /// Waits until all changes of the folder before this call are served, for a short time at most.
-    ///
-    /// A worker calls it before it processes received data, and responds to no other client meanwhile. So this is for a
-    /// server with few clients.
+    /// Waits until all earlier changes of the folder are served, but only for a short time.
+    /// Workers call this before they process received data, and can't respond to other clients in the meantime.
+    /// So this is only suitable for servers with few clients.
     fn refresh(&self);
 
-    /// Handles that a browser requests the script of a service worker, over HTTP/1. Over TLS with a certificate of our own,
-    /// browsers refuse service workers.
+    /// Called when a browser requests a service worker script over HTTP/1. Note that browsers don't accept
+    /// service workers over TLS if we've signed the certificate ourselves.
     fn service_worker_requested(&self, _target: &[u8]) {}
 
-    /// Returns the absolute path of the script that documents get, without characters that HTML escapes, or `None` if they are
-    /// sent as they are.
+    /// Returns the absolute path of the script to insert into documents, or `None` if they should be sent
+    /// unchanged. It must not contain any characters that need to be escaped in HTML.
     fn document_script(&self) -> Option<&str> {
         None
     }
@@ -28,12 +27,13 @@ pub trait LiveReload: Send + Sync {
 /// A page about changes of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LivePage {
-    /// There is none at the path.
+    /// There's no such page.
     Missing,
-    /// It has no content yet. An HTTP/1 client waits for it, and [`WakeHandle::wake`](crate::WakeHandle::wake) makes the server
-    /// check again. Other clients get `null` at once, because all their requests share a connection.
+    /// The page isn't ready yet. HTTP/1 clients have to wait until
+    /// [`WakeHandle::wake`](crate::WakeHandle::wake) makes the server check again. Other clients get `null`
+    /// immediately, because all their requests share one connection.
     Pending,
-    /// Its content.
+    /// The page is ready.
     Ready {
         /// The value of `Content-Type`.
         media_type: &'static str,
@@ -42,7 +42,7 @@ pub enum LivePage {
     },
 }
 
-/// The folder that a server is configured with.
+/// Wraps the folder for the configuration.
 #[derive(Clone)]
 pub struct LiveFolder(pub Arc<dyn LiveReload>);
 

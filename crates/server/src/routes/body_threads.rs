@@ -1,7 +1,7 @@
-//! The threads of bodies that are written while they are sent: which bodies occupy them, and since when others wait.
-//!
-//! A client that receives slowly occupies a thread. While others wait, each body has a limited time, so that a few slow clients can't
-//! keep all others waiting.
+//! Keeps track of the threads that write bodies: which bodies occupy them, and how long others have been
+//! waiting.
+//! A body occupies its thread for as long as the client receives it, which may be slow. So while other bodies
+//! are waiting, each one only gets a limited time. Otherwise, a few slow clients could make everyone else wait.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,19 @@ use cannery_routes::BodyStopper;
 
 use super::limits::{BODY_OCCUPIES_MAX, BODY_WAITS_MAX};
 
-/// Time in which a body that was ended is expected to leave its thread. Its function may never return, so another body is ended then.
+/// How long we give a body to leave its thread after stopping it. The function may never return, so we then
+/// stop another one.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 
-/// The bodies that have a thread or wait for one.
+/// Bodies that have a thread or are waiting for one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BodyThreads(Arc<Mutex<Bodies>>);
 
 #[derive(Debug, Default)]
 struct Bodies {
-    /// Those that occupy a thread, oldest first.
+    /// Bodies that occupy a thread, oldest first.
     occupants: VecDeque<Occupant>,
-    /// Since when the others wait, in the order in which they get a thread.
+    /// For each waiting body, when it started to wait. In the order in which they'll get a thread.
     waiting: VecDeque<Instant>,
     last_number: u64,
 }
@@ -33,11 +34,11 @@ struct Occupant {
     number: u64,
     since: Instant,
     stopper: BodyStopper,
-    /// When it was ended. Its function may not have noticed that yet.
+    /// When we stopped the body. The function may not have noticed yet.
     stopped_at: Option<Instant>,
 }
 
-/// The bodies that were ended because others waited.
+/// Bodies that were stopped because others were waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stopped {
     pub(super) bodies: usize,
@@ -50,7 +51,8 @@ impl BodyThreads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to wait for a thread. Returns `false` if others have waited for so long that this one should not.
+    /// Starts to wait for a thread. Returns `false` if others have been waiting for so long that it isn't worth
+    /// it.
     pub(super) fn enter(&self, now: Instant) -> bool {
         let mut bodies = self.lock();
         let is_slow = bodies.waiting.front().is_some_and(|since| now >= *since + BODY_WAITS_MAX);
@@ -60,12 +62,12 @@ impl BodyThreads {
         !is_slow
     }
 
-    /// Takes back the last [`enter`](Self::enter), because no job was queued.
+    /// Undoes the last [`enter`](Self::enter), because the job wasn't queued.
     pub(super) fn leave(&self) {
         self.lock().waiting.pop_back();
     }
 
-    /// Handles that the next body has a thread. Returns its number.
+    /// Must be called when the next body gets a thread. Returns the body's number.
     pub(super) fn occupy(&self, now: Instant, stopper: BodyStopper) -> u64 {
         let mut bodies = self.lock();
         bodies.waiting.pop_front();
@@ -75,22 +77,25 @@ impl BodyThreads {
         number
     }
 
-    /// Handles that a body has left its thread.
+    /// Must be called when a body leaves its thread.
     pub(super) fn vacate(&self, number: u64) {
         self.lock().occupants.retain(|occupant| occupant.number != number);
     }
 
-    /// Ends as many bodies as wait for a thread, of those that have had theirs for too long.
+    /// Stops bodies that have had a thread for too long, but not more than are waiting for one.
     pub(super) fn make_room(&self, now: Instant) -> Option<Stopped> {
         let mut bodies = self.lock();
+        // Some threads may be about to become free anyway.
         let is_leaving =
             |occupant: &&Occupant| occupant.stopped_at.is_some_and(|at| now < at + LEAVES_WITHIN);
         let leaving = bodies.occupants.iter().filter(is_leaving).count();
         let wanted = bodies.waiting.len().saturating_sub(leaving);
+
         let late = |occupant: &&mut Occupant| {
             occupant.stopped_at.is_none()
                 && now.saturating_duration_since(occupant.since) >= BODY_OCCUPIES_MAX
         };
+
         let mut stopped = None;
         for (bodies, occupant) in (1..).zip(bodies.occupants.iter_mut().filter(late).take(wanted)) {
             occupant.stopped_at = Some(now);
@@ -111,7 +116,7 @@ mod tests {
     fn occupy(threads: &BodyThreads, now: Instant) -> (u64, BodyWriter) {
         assert!(threads.enter(now));
         let (writer, reader) = body_channel();
-        // A reader that is dropped would end the body.
+        // If we dropped the reader, that would end the body.
         std::mem::forget(reader);
         (threads.occupy(now, writer.stopper()), writer)
     }

@@ -1,4 +1,4 @@
-//! Heads and bodies of handlers' responses, as bytes of HTTP/1 and as fields of HTTP/2 and HTTP/3.
+//! Encodes heads and bodies of handler responses: as bytes for HTTP/1, and as fields for HTTP/2 and HTTP/3.
 
 use std::borrow::Cow;
 
@@ -6,23 +6,24 @@ use cannery_routes::Response;
 use cannery_wire::response_head::{override_bit, reason_phrase};
 use cannery_wire::{Output, OwnHead, ServerFields};
 
-/// How the client finds the end of a body in HTTP/1.
+/// How an HTTP/1 client finds the end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
     /// By its length.
     Length(usize),
     /// By the chunked transfer coding (RFC 9112 §7.1).
     Chunked,
-    /// By the end of the connection, for HTTP/1.0.
+    /// By the end of the connection (HTTP/1.0).
     Close,
 }
 
-/// Returns `true` if a response with this status has no content, and no field about its length (RFC 9110 §8.6).
+/// Returns `true` if responses with this status don't have content, nor a field about its length (RFC 9110
+/// §8.6).
 pub(super) fn has_no_content(status: u16) -> bool {
     matches!(status, 204 | 304)
 }
 
-/// Appends the head of a response of HTTP/1.
+/// Appends the head of an HTTP/1 response.
 pub(crate) fn put_h1_head(
     response: &Response,
     framing: BodyFraming,
@@ -35,6 +36,7 @@ pub(crate) fn put_h1_head(
     output.put(b" ");
     output.put(reason_phrase(response.status()).as_bytes());
     output.put(b"\r\n");
+
     for (name, value) in response.fields() {
         put_line(output, name, value);
     }
@@ -48,6 +50,7 @@ pub(crate) fn put_h1_head(
         BodyFraming::Chunked => put_line(output, "Transfer-Encoding", "chunked"),
         BodyFraming::Close => {}
     }
+
     if let Some(option) = connection {
         put_line(output, "Connection", option);
     }
@@ -60,14 +63,14 @@ fn put_line(output: &mut Output, name: &str, value: &str) {
     }
 }
 
-/// Appends a chunk (RFC 9112 §7.1). Without bytes, it is the last one.
+/// Appends a chunk (RFC 9112 §7.1). An empty one marks the end of the body.
 pub(crate) fn put_chunk(bytes: &[u8], output: &mut Output) {
     output.put(format!("{:x}\r\n", bytes.len()).as_bytes());
     output.put(bytes);
     output.put(b"\r\n");
 }
 
-/// Passes the head of a response of HTTP/2 or HTTP/3 to `put`. The body has this length, if it is known.
+/// Calls `put` with the head of an HTTP/2 or HTTP/3 response. `length` is the body length, if it's known.
 pub(super) fn with_head<R>(
     response: &Response,
     length: Option<usize>,
@@ -97,8 +100,8 @@ fn lowercase(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns which of the server's fields the handler sets. Several content security policies apply together (CSP3 §8.1), so that of
-/// the server stays.
+/// Returns which of the server's fields the handler overrides. `Content-Security-Policy` isn't one of these,
+/// because several policies can apply together (CSP3 §8.1).
 fn overrides(response: &Response) -> u8 {
     let fields = response.fields().filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Security-Policy"));
     fields.map(|(name, _)| override_bit(name)).fold(0, |all, bit| all | bit)

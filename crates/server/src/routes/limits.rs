@@ -1,30 +1,35 @@
-//! Limits on the requests that handlers answer, and on the bytes that are kept for them.
+//! Limits for requests that handlers answer, and for the bytes we keep for them.
 
 use std::time::Duration;
 
-/// The content of a request for a handler, in bytes, unless the program sets another limit: a large form or JSON document.
+/// Maximum size of a request's content, in bytes. This is enough for a large form or JSON document, and
+/// programs can change it.
 pub(crate) const HANDLER_CONTENT_BYTES_MAX: u32 = 1 << 20;
 
-/// How long a handler may keep a thread that serves connections before it is reported, because all of them wait meanwhile.
+/// How long a handler may keep a thread that serves connections before we report it. All of these connections
+/// have to wait.
 pub(crate) const WORKER_HANDLER_MAX: Duration = Duration::from_secs(1);
 
-/// Requests that wait for a thread of the pool. More are refused with 503, because their clients would wait longer than people do.
+/// How many requests may be waiting for a thread of the pool. We refuse any more with 503, because people
+/// wouldn't wait for that long.
 pub(crate) const HANDLERS_WAITING_MAX: usize = 1024;
 
-/// How long a body that is written while it is sent may occupy a thread while others wait for one. The one that has occupied a thread
-/// for longest is ended first, so that slow clients can't occupy all threads for good.
+/// How long a body may occupy a thread while others are waiting for one. We stop the oldest body first, so slow
+/// clients can't occupy all threads forever.
 pub(crate) const BODY_OCCUPIES_MAX: Duration = Duration::from_secs(30);
 
-/// Once a body has waited for a thread for this long, further ones are refused with 503 instead of waiting behind it.
+/// If a body has been waiting for a thread for this long, we refuse any more with 503 instead of letting them
+/// wait as well.
 pub(crate) const BODY_WAITS_MAX: Duration = Duration::from_secs(10);
 
-/// The content of all requests that wait for a thread or have one, in bytes: they leave room for connections in the memory of a
-/// small machine.
+/// Maximum content size of all requests that have a thread or are waiting for one, in bytes. On a small
+/// machine, this leaves enough memory for connections.
 pub(crate) const HANDLERS_CONTENT_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of a handler's body that wait for the windows of an HTTP/2 client. No more are taken from the handler before.
+/// How much of a handler's body may be waiting for the windows of an HTTP/2 client, in bytes. We don't take
+/// more from the handler until then.
 pub(crate) const HANDLER_BODY_PENDING_BYTES: u64 = 16 * 1024;
 
-/// Bytes that an HTTP/3 connection of a server with handlers has sent, and that the client has not acknowledged: those of handlers
-/// are in memory. The bytes of archives need no such limit.
+/// How much an HTTP/3 connection may have sent without acknowledgment, in bytes, if the server has handlers.
+/// Their bodies are in memory until they are acknowledged. Archives don't need such a limit.
 pub(crate) const HANDLED_SEND_WINDOW_BYTES: u64 = 1 << 20;

@@ -1,7 +1,7 @@
-//! Threads for handlers that wait: for a database, a file, another server.
-//!
-//! The number of requests that wait for a thread is bounded, and so is their content. A handler that never returns occupies its
-//! thread, and no other one. Bodies have a pool of their own, because a client that receives slowly occupies a thread of it.
+//! Thread pools for handlers that may block, for example to wait for a database or another server.
+//! The number of waiting requests is bounded, and so is the size of their content. If a handler never returns,
+//! it only occupies its own thread. Bodies have a separate pool, because they may occupy a thread until a slow
+//! client has received everything.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,25 +21,25 @@ use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{OccupiedThreads, Status, ThreadCount};
 
-/// The pools of a server.
+/// The server's thread pools.
 #[derive(Clone)]
 pub(crate) struct Pools {
     /// Runs handlers.
     pub(super) handlers: Pool,
     /// Writes bodies.
     pub(super) producers: Pool,
-    /// The bodies of these.
+    /// The bodies that `producers` write.
     bodies: BodyThreads,
 }
 
 impl Pools {
-    /// Starts the threads, which count themselves in `status` while they work. They end when no worker is left. The content of
-    /// all requests for them has at most `content_bytes_max` bytes, or is that of a single one.
-    ///
-    /// Also returns the watchdog of handlers, which should respond within `limit`.
+    /// Starts the threads, which count themselves in `status` while they are working. They exit once all
+    /// workers have exited.
+    /// At any time, the content of all requests may have up to `content_bytes_max` bytes. A single request may
+    /// always have more. Also returns a watchdog, which reports handlers that take longer than `limit`.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// Returns an error if a thread can't be started.
     pub(crate) fn start(
         threads: usize,
         content_bytes_max: usize,
@@ -58,7 +58,8 @@ impl Pools {
         Ok((Pools { handlers, producers, bodies }, watchdog))
     }
 
-    /// Has a thread write a body. Returns `false` if too many wait for one, or have waited for too long.
+    /// Lets a thread write a body. Returns `false` if too many are waiting for a thread, or have been waiting
+    /// for too long.
     pub(super) fn produce(&self, produce: Producer, writer: BodyWriter, notices: Sender<Notice>) -> bool {
         if !self.bodies.enter(Instant::now()) {
             return false;
@@ -72,30 +73,30 @@ impl Pools {
     }
 }
 
-/// Hands jobs to the threads of a pool.
+/// Submits jobs to the threads of a pool.
 #[derive(Clone)]
 pub(super) struct Pool {
     jobs: SyncSender<Job>,
-    /// The content of all requests that wait or run, in bytes.
+    /// Content size of all requests that are waiting or running, in bytes.
     content_bytes: Arc<AtomicUsize>,
     content_bytes_max: usize,
 }
 
-/// Work for a thread of the pool.
+/// Work for a thread of a pool.
 pub(super) enum Job {
-    /// Makes the response to a request.
+    /// Make the response to a request.
     Answer {
         routes: Arc<Routes>,
         request: StoredRequest,
         client: RouteClient,
         address: ConnectionAddress,
         ticket: Ticket,
-        /// Can be upgraded as long as the connection expects the response.
+        /// Can be upgraded while the connection is expecting the response.
         is_wanted: Weak<()>,
         mailbox: Mailbox,
         notices: Sender<Notice>,
     },
-    /// Writes the body of a response.
+    /// Write the body of a response.
     Produce { produce: Producer, writer: BodyWriter, bodies: BodyThreads, notices: Sender<Notice> },
 }
 
@@ -117,7 +118,7 @@ impl Pool {
             let status = Arc::clone(status);
             let watched = WatchedThread::default();
             calls.push(watched.call());
-            // No sandbox: handlers may do anything that the program may.
+            // These threads don't enter a sandbox: handlers may do anything the program may do.
             let thread = Builder::new().name(format!("{name}-{number}"));
             let run = move || run(&waiting, &content_bytes, count(&status.pool_threads), &watched);
             thread.spawn(run).map_err(StartError::Thread)?;
@@ -125,14 +126,16 @@ impl Pool {
         Ok((Pool { jobs, content_bytes, content_bytes_max }, calls))
     }
 
-    /// Hands over a job, or returns it if too many wait.
+    /// Submits a job. Returns it if too many are waiting.
     pub(super) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
         let bytes = job.content_bytes();
+        // A request always fits if it's the only one, however large it is.
         if self.content_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.content_bytes_max.max(bytes)
         {
             self.content_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Box::new(job));
         }
+
         self.jobs.try_send(job).map_err(|error| match error {
             TrySendError::Full(job) | TrySendError::Disconnected(job) => {
                 self.content_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -142,7 +145,7 @@ impl Pool {
     }
 }
 
-/// Runs jobs until no worker is left.
+/// Runs jobs until all workers have exited.
 fn run(
     waiting: &Mutex<Receiver<Job>>,
     content_bytes: &AtomicUsize,
@@ -165,7 +168,7 @@ fn run(
 }
 
 impl Job {
-    /// Returns the length of a request's content.
+    /// Returns the size of the request content, in bytes.
     fn content_bytes(&self) -> usize {
         match self {
             Job::Answer { request, .. } => request.content().len(),
@@ -176,25 +179,29 @@ impl Job {
     fn run(self, watched: &WatchedThread) {
         match self {
             Job::Answer { routes, request, client, address, ticket, is_wanted, mailbox, notices } => {
+                // The connection may have closed, or given up on the handler.
                 if is_wanted.strong_count() == 0 {
                     return;
                 }
+
                 let response = answer(&routes, &request, client, watched, &notices);
                 let finished = Box::new(HandledRequest { request, response: Some(response) });
                 mailbox.deliver(address, DeliveryContent::Response(ticket, finished));
             }
+
             Job::Produce { produce, mut writer, bodies, notices } => {
                 let number = bodies.occupy(Instant::now(), writer.stopper());
                 let produced = catch_unwind(AssertUnwindSafe(|| produce(&mut writer)));
                 bodies.vacate(number);
+
                 let fault = match produced {
                     Ok(Ok(())) => return writer.finish(),
-                    // The client has left or others wait, and the function has noticed it.
+                    // The client has disconnected or others were waiting, and the function has noticed that.
                     Ok(Err(_)) if writer.is_cancelled() => return,
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "the function has panicked".to_owned(),
                 };
-                // The thread that receives notices may have stopped.
+                // We can ignore an error here: the receiving thread may have stopped already.
                 let _ =
                     notices.send(Notice::HandlerFailed { why: format!("the body of a response: {fault}") });
             }

@@ -1,4 +1,4 @@
-//! Responses of handlers on the streams of HTTP/2 and HTTP/3.
+//! Handler responses on HTTP/2 and HTTP/3 streams.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,28 +14,28 @@ use super::{
 };
 use crate::observe::{LoggedRequest, LoggedResponse, Observer};
 
-/// Requests of a connection that handlers answer, and bodies that they write.
+/// A connection's requests for handlers, and the bodies that handlers write.
 #[derive(Debug)]
 pub(crate) struct StreamRoutes<S> {
-    /// Requests with handlers that run on the pool.
+    /// Requests with handlers that are running on the pool.
     running: Vec<Running<S>>,
-    /// Responses that are to be written.
+    /// Responses that are ready to be written.
     finished: VecDeque<(S, Box<HandledRequest>)>,
     /// Bodies that are being written.
     pub(crate) bodies: Vec<(S, BodyReader)>,
 }
 
-/// A request with a handler that runs on the pool.
+/// A request with a handler that is running on the pool.
 #[derive(Debug)]
 struct Running<S> {
     stream: S,
     expected: Expectation,
     since: Instant,
-    /// The request without its content, for the response if the handler takes too long.
+    /// Copy of the request without its content. We need it if the handler takes too long.
     request: StoredRequest,
 }
 
-/// Everything that the response of a handler depends on.
+/// Everything that a handler's response depends on.
 pub(crate) struct Dispatch<'a> {
     pub(crate) routes: &'a WorkerRoutes,
     pub(crate) address: ConnectionAddress,
@@ -48,7 +48,7 @@ pub(crate) struct Dispatch<'a> {
 }
 
 impl Dispatch<'_> {
-    /// Returns a request and the response to it: a 503 if its handler has taken too long.
+    /// Returns the request and the response. If the handler took too long, the response is a 503.
     pub(crate) fn complete(&mut self, handled: HandledRequest) -> (StoredRequest, Response) {
         let HandledRequest { request, response } = handled;
         let response = response.unwrap_or_else(|| {
@@ -59,14 +59,14 @@ impl Dispatch<'_> {
     }
 }
 
-/// The outcome of routing a request.
+/// Result of routing a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamOutcome {
-    /// It has no route, so the site answers it.
+    /// There isn't a route for it, so the site has to answer it.
     Site,
-    /// Its response is written, and its body may follow.
+    /// The response was written. More of the body may follow.
     Answered,
-    /// Its response comes later.
+    /// The response will follow.
     Later,
 }
 
@@ -77,12 +77,12 @@ impl<S> Default for StreamRoutes<S> {
 }
 
 impl<S: Copy + PartialEq> StreamRoutes<S> {
-    /// Returns `true` if it is worth keeping.
+    /// Returns `true` unless it's empty.
     pub(crate) fn is_used(&self) -> bool {
         !(self.running.is_empty() && self.finished.is_empty() && self.bodies.is_empty())
     }
 
-    /// Handles a request after its head has arrived.
+    /// Handles a request whose head has arrived.
     pub(crate) fn begin<C: Multiplexed<StreamId = S>>(
         &mut self,
         http: &mut C,
@@ -92,6 +92,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     ) -> StreamOutcome {
         match dispatch.routes.treat(head, http.awaits_content(stream), dispatch.client) {
             Treatment::Site => StreamOutcome::Site,
+            // Refuse the content now if we know that it's too long.
             Treatment::Receive { bytes_max }
                 if http.announced_content(stream).is_some_and(|bytes| bytes > bytes_max.into()) =>
             {
@@ -116,7 +117,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         }
     }
 
-    /// Handles a request after its content has arrived, or became too long.
+    /// Handles a request whose content has arrived, or is too long.
     pub(crate) fn receive<C: Multiplexed<StreamId = S>>(
         &mut self,
         http: &mut C,
@@ -126,11 +127,12 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     ) -> StreamOutcome {
         let Some(request) = http.take_received(stream) else { return StreamOutcome::Later };
         let head = request.head();
+
         let response = match dispatch.routes.treat(&head, false, dispatch.client) {
             _ if !is_whole => dispatch.routes.content_too_long(&head, dispatch.client),
             Treatment::Run(route) => dispatch.routes.run(&route, &head, request.content(), dispatch.client),
             Treatment::Respond(response) => response,
-            // The route was found when the head arrived.
+            // We found the route when the head arrived, and its handler needs a thread.
             Treatment::Send | Treatment::Receive { .. } | Treatment::Site => {
                 return self.send(http, stream, request, dispatch);
             }
@@ -161,7 +163,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         }
     }
 
-    /// Takes what a handler has made.
+    /// Takes output from a handler.
     pub(crate) fn deliver(&mut self, delivered: DeliveryContent) {
         if let DeliveryContent::Response(ticket, finished) = delivered
             && let Some(index) = self.running.iter().position(|running| running.expected.is_for(ticket))
@@ -171,17 +173,18 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         }
     }
 
-    /// Gives up the requests that the client has cancelled, so that their handlers needn't run.
+    /// Forgets requests that the client has cancelled. Their handlers don't have to run if they haven't started
+    /// yet.
     pub(crate) fn forget_cancelled<C: Multiplexed<StreamId = S>>(&mut self, http: &mut C) {
         self.running.retain(|running| http.is_postponed(running.stream));
     }
 
-    /// Returns when the handler was called that runs longest.
+    /// Returns when the longest-running handler was called.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.running.iter().map(|running| running.since).min()
     }
 
-    /// Responds instead of the handlers that have run for `timeout`.
+    /// Gives up on handlers that have been running for `timeout`.
     pub(crate) fn give_up(&mut self, now: Instant, timeout: Duration) {
         while let Some(index) = self.running.iter().position(|running| running.since + timeout <= now) {
             let Running { stream, request, .. } = self.running.swap_remove(index);
@@ -189,14 +192,14 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         }
     }
 
-    /// Writes the next of the responses that were delivered, and returns its stream.
+    /// Writes the next response that a handler has delivered, and returns its stream.
     pub(crate) fn write_next<C: Multiplexed<StreamId = S>>(
         &mut self,
         http: &mut C,
         dispatch: &mut Dispatch<'_>,
     ) -> Option<S> {
         while let Some((stream, finished)) = self.finished.pop_front() {
-            // The client may have cancelled it.
+            // The client may have cancelled the request in the meantime.
             if http.resume(stream) == Resumption::Ready {
                 let (request, response) = dispatch.complete(*finished);
                 self.respond(http, stream, &request.head(), response, dispatch);
@@ -216,6 +219,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     ) {
         let length_before = dispatch.output.length();
         let body = dispatch.routes.take_body(&mut response, head, dispatch.client, dispatch.address);
+
         let output = &mut *dispatch.output;
         let content_bytes = match body {
             PreparedBody::Bytes(bytes) => {
@@ -234,6 +238,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 0
             }
         };
+
         if dispatch.observer.records_requests() {
             let logged = LoggedResponse::Own {
                 status: response.status(),

@@ -1,7 +1,7 @@
-//! Watchdog of handlers: notices those that don't return.
-//!
-//! A thread that runs a handler stores which one in a number, which costs a handler two stores and other requests nothing. A thread
-//! that serves no connections compares the numbers from time to time.
+//! A watchdog that looks for handlers that don't return.
+//! Threads store which handler they are running in a number. This costs two stores per handler call, and
+//! nothing for other requests. A thread that doesn't serve any connections then compares these numbers from
+//! time to time.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use super::limits::WORKER_HANDLER_MAX;
 use crate::notice::Notice;
 use crate::observe::Status;
 
-/// The handler that a thread runs: the number of the call in the upper bits and one more than the number of the route in the lower
-/// ones, or 0 while no handler runs.
+/// The handler that a thread is running, or 0 if there isn't any. The upper bits are the number of the call,
+/// and the lower bits are the number of the route plus 1.
 type Call = AtomicU64;
 
-/// Bits of a [`Call`] for the route.
+/// How many bits of a [`Call`] are for the route.
 const ROUTE_BITS: u32 = 24;
 
 /// A thread that runs handlers.
 #[derive(Debug, Default)]
 pub(super) struct WatchedThread {
     call: Arc<Call>,
-    /// The number of calls so far.
+    /// Number of calls so far.
     calls: Cell<u64>,
 }
 
 impl WatchedThread {
-    /// Runs the handler of the route with this number.
+    /// Runs a handler of the route with this number.
     pub(super) fn run<R>(&self, route: usize, handler: impl FnOnce() -> R) -> R {
         self.calls.set(self.calls.get().wrapping_add(1));
         let route = (route as u64 + 1) & ((1 << ROUTE_BITS) - 1);
@@ -41,47 +41,47 @@ impl WatchedThread {
         made
     }
 
-    /// Returns what [`Watchdog::watch_worker`] needs.
+    /// Returns the number that the watchdog looks at.
     pub(super) fn call(&self) -> Arc<Call> {
         Arc::clone(&self.call)
     }
 }
 
-/// The kind of a thread that runs handlers.
+/// The other work of a thread that runs handlers.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// It serves connections, which wait meanwhile.
+    /// It serves connections, and these have to wait for the handler.
     Worker,
     Pool,
 }
 
-/// Notices handlers that don't return.
+/// Looks for handlers that don't return.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     routes: Arc<Routes>,
     status: Arc<Status>,
     threads: Vec<Observed>,
-    /// The number of threads of the pool.
+    /// Number of threads in the pool.
     pool_threads: usize,
     /// How long a handler may keep a thread of the pool.
     pool_limit: Duration,
-    /// The bodies that are written while they are sent.
+    /// Bodies that are being written and sent at the same time.
     bodies: BodyThreads,
 }
 
-/// A thread, as the last check has found it.
+/// A thread, as the last check found it.
 #[derive(Debug)]
 struct Observed {
     call: Arc<Call>,
     kind: Kind,
     last: u64,
-    /// When the last call was seen first.
+    /// When the last call was first seen.
     since: Instant,
     is_reported: bool,
 }
 
 impl Watchdog {
-    /// Watches the threads of a pool, on which a handler should respond within `pool_limit`.
+    /// Watches the threads of a pool. Handlers should return within `pool_limit`.
     pub(super) fn new(
         routes: Arc<Routes>,
         status: Arc<Status>,
@@ -102,7 +102,7 @@ impl Watchdog {
         watchdog
     }
 
-    /// Also ends bodies that occupy a thread for long while others wait.
+    /// Also stops bodies that occupy a thread for too long while others are waiting.
     pub(super) fn with_bodies(mut self, bodies: BodyThreads) -> Watchdog {
         self.bodies = bodies;
         self
@@ -117,15 +117,18 @@ impl Watchdog {
         self.threads.push(Observed { call, kind, last: 0, since: Instant::now(), is_reported: false });
     }
 
-    /// Returns a notice for each handler that has run for too long, once, and for bodies that were ended.
+    /// Returns a notice for each handler that has been running for too long. Each of them is reported once. If
+    /// bodies had to be stopped, returns a notice for that as well.
     pub(crate) fn check(&mut self, now: Instant) -> Vec<Notice> {
         let mut notices = Vec::new();
+
         for thread in &mut self.threads {
             let limit = match thread.kind {
                 Kind::Worker => WORKER_HANDLER_MAX,
                 Kind::Pool => self.pool_limit,
             };
             let Some((route, after)) = thread.is_late(limit, now) else { continue };
+
             let route = self.routes.pattern(route).unwrap_or_default().to_owned();
             notices.push(match thread.kind {
                 Kind::Worker => Notice::HandlerHoldsWorker { route, after },
@@ -137,6 +140,7 @@ impl Watchdog {
                 },
             });
         }
+
         if let Some(Stopped { bodies, after }) = self.bodies.make_room(now) {
             notices.push(Notice::BodiesEnded { bodies, after, threads: self.pool_threads });
         }
@@ -145,7 +149,8 @@ impl Watchdog {
 }
 
 impl Observed {
-    /// Returns the number of the route and the time that its handler has run, if that is more than `limit` and wasn't reported.
+    /// Returns the route number and how long the handler has been running, if that's more than `limit` and
+    /// hasn't been reported yet.
     fn is_late(&mut self, limit: Duration, now: Instant) -> Option<(usize, Duration)> {
         let call = self.call.load(Ordering::Relaxed);
         if call != self.last {
@@ -153,6 +158,7 @@ impl Observed {
             self.since = now;
             self.is_reported = false;
         }
+
         let after = now.saturating_duration_since(self.since);
         if call == 0 || self.is_reported || after < limit {
             return None;
