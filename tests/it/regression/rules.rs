@@ -344,3 +344,20 @@ fn files_win_over_patterns_of_a_host_without_a_site() {
     assert_eq!(request("a.below.example", "/a/b"), (200, "fallback".into()));
     assert_eq!(request("forced.example", "/style.css"), (302, "https://example/style.css".into()));
 }
+
+/// A rule for one host took away the fields that are made from the path.
+#[test]
+fn placeholders_apply_beside_rules_for_a_host() {
+    let headers = "/docs/:name\n  X-Name: :name\n  Content-Disposition: attachment; filename=\":name\"\n  X-Both: :name\n\
+         /*\n  X-All: 1\n  X-Both: all\nhttps://a.example/*\n  X-Host: 1\n";
+    let server = site(&[("index.html", "home"), ("docs/a.txt", "a"), ("_headers", headers)]);
+    for host in ["localhost", "a.example"] {
+        let response = server.request_host(host, "GET", "/docs/a.txt", "");
+        for (name, value) in
+            [("X-Name", "a.txt"), ("Content-Disposition", "attachment; filename=\"a.txt\""), ("X-All", "1")]
+        {
+            assert_eq!(values(&response, name), [value], "{host}: {name}");
+        }
+        assert_eq!(response.field("X-Host").is_some(), host == "a.example");
+    }
+}

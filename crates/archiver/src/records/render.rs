@@ -170,14 +170,17 @@ impl<'a> Heads<'a> {
         path: Option<RulePath<'_>>,
         own: &MergedFields,
     ) -> Result<HeadId, WriteError> {
-        if !own.is_empty() {
-            let mut own = own.clone();
-            if let Some(path) = path {
-                // The server adds these fields to the lines of the head, and doesn't replace them.
-                let rules = self.rules(path.site);
-                own.retain(|name| !headers::is_named_exactly(rules, path.path, name));
+        let mut added = own.clone();
+        if let Some(RulePath { site, host, path, is_rewritten }) = path {
+            // The server adds the fields of rules to the lines of the head, and doesn't replace them.
+            let rules = self.rules(site);
+            added.retain(|name| !headers::is_named_exactly(rules, path, name));
+            if !is_rewritten {
+                added = headers::merge_references(rules, host, path);
             }
-            let head = render_head(&look, &own, self.options);
+        }
+        if !added.is_empty() {
+            let head = render_head(&look, &added, self.options);
             return self.write(writer, head);
         }
         if let Some(head) = self.by_look.get(&look) {

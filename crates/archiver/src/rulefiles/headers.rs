@@ -209,6 +209,31 @@ pub(crate) fn merge_for_rewrite(
     merged
 }
 
+/// Merges the fields with values that refer to this path, which the server can't make: it has the head without rules if one of them
+/// is for one host. A name that another rule sets or removes isn't among them, because the server does that.
+pub(crate) fn merge_references(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
+    let mut merged = MergedFields::default();
+    if !rules.iter().any(|rule| rule.host.is_some()) {
+        return merged;
+    }
+    for rule in rules.iter().filter(|rule| rule.matches(host, path)) {
+        for field in rule.fields.iter().filter(|field| rule.is_reference(field)) {
+            if let HeaderField::Set { name, value } = field {
+                merged.set(name, &rule.expand(value, path));
+            }
+        }
+    }
+    if !merged.is_empty() {
+        let matching = rules.iter().filter(|rule| rule.pattern.matches(path));
+        let constant: Vec<&str> = matching
+            .flat_map(|rule| rule.fields.iter().filter(|field| !rule.is_reference(field)))
+            .map(HeaderField::name)
+            .collect();
+        merged.retain(|name| !constant.contains(&name));
+    }
+    merged
+}
+
 /// Returns `true` if a rule for exactly this path, on any host, sets or removes a field.
 pub(crate) fn is_named_exactly(rules: &[HeaderRule], path: &[u8], name: &str) -> bool {
     let names = |rule: &HeaderRule| rule.fields.iter().any(|field| field.name() == name);
