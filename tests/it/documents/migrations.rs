@@ -1,4 +1,4 @@
-//! Migrations: the rules that pages translate, compiled without a warning and asked.
+//! Migrations: rules that pages translate compile without a warning, and answer as the pages say.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::{block, blocks, file};
 use crate::harness::{pages, run, write_folder};
 
 /// Pages of the site that the rules are for.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 16] = [
     ("index.html", "home"),
     ("404.html", "missing"),
     ("about.html", "about"),
@@ -16,6 +16,7 @@ const FILES: [(&str, &str); 15] = [
     ("app/index.html", "app"),
     ("b.html", "b"),
     ("docs/index.html", "docs"),
+    ("downloads/a.zip", "zip"),
     ("en/index.html", "en"),
     ("errors/lost.html", "lost"),
     ("fonts/a.woff2", "font"),
