@@ -1,5 +1,6 @@
 //! Server configuration. Values have already been parsed, but some need others to be set; for example,
 //! `listen_tls` needs `tls`.
+//!
 //! Command lines are parsed elsewhere. If settings don't fit together, that's an error at startup.
 
 mod live_reload;

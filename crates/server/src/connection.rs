@@ -1,4 +1,5 @@
 //! One TCP connection: receives requests and sends responses.
+//!
 //! This module never parses anything itself; that's the job of the `wire` and `site` crates. Note that an idle
 //! connection doesn't have any buffers. Data is received into buffers that belong to the worker, and a
 //! connection only stores incomplete requests, or responses that the peer is slow to receive.
@@ -65,6 +66,7 @@ use send_batch::{Body, SendBatch};
 use transport::Transport;
 
 /// Maximum number of bytes that a connection may receive and send in one loop iteration.
+///
 /// Without a limit, a peer with a fast network would delay all other connections until its download is
 /// complete. It takes about 0.1 ms to transfer this much.
 pub(crate) const ITERATION_BYTES_MAX: u64 = 256 * 1024;
@@ -461,6 +463,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Responds to the requests in the first `len` received bytes.
+    ///
     /// `is_drained` means that the socket is empty. If so, the connection doesn't have anything else to do in
     /// this iteration, and the responses may be batched.
     #[inline]

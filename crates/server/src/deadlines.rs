@@ -1,5 +1,6 @@
 //! The table of deadlines. Lists the reasons for connections to wait, and how long we let them, for all
 //! protocols.
+//!
 //! A connection may have several requests and therefore several deadlines at the same time: for the oldest
 //! incomplete request, for the longest-running handler, and for the client to receive a response. See
 //! `docs/design/timeouts.md` for the effects.
@@ -78,6 +79,7 @@ pub(crate) enum Pace {
 }
 
 /// Tracks how fast a client receives, by the bytes it has acknowledged.
+///
 /// Clients acknowledge whole packets. For example, a client that receives 120 bytes per second may acknowledge
 /// two packets in one half minute, and three in the next. So if some bytes are missing in one period, we add
 /// them to the next one, and allow up to a packet to be missing.

@@ -359,6 +359,7 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     /// Does the work of every second: closes late connections, and frees memory that isn't needed any more.
+    ///
     /// `is_crowded` means that clients are waiting for a free connection.
     pub(crate) fn tick(&mut self, is_crowded: bool, cx: &mut WorkerContext) {
         self.admission.free_unused();

@@ -18,6 +18,7 @@ pub struct KeptSignals(Arc<Mutex<Option<Signals>>>);
 
 impl KeptSignals {
     /// Starts to keep SIGHUP, SIGUSR1 and SIGUSR2.
+    ///
     /// Signals that stop a server still terminate the process at this point. That's fine because no client is
     /// being served yet, and opening the archives may take long.
     ///

@@ -1,4 +1,5 @@
 //! The server: puts the parts together and keeps them running.
+//!
 //! To use it, configure a [`Server`] and call [`Server::start`], which opens the archives, binds the listeners
 //! and spawns the workers. [`RunningServer::wait`] then blocks until all workers have stopped. This file
 //! doesn't contain any protocol or kernel details.
@@ -137,6 +138,7 @@ pub struct StopHandle {
 
 impl StopHandle {
     /// Stops accepting connections.
+    ///
     /// Responses in flight may still finish within the configured drain timeout. Use [`RunningServer::wait`] to
     /// wait for them.
     pub fn stop(&self) {
@@ -222,6 +224,7 @@ impl RunningServer {
     }
 
     /// Serves every release that `releases` receives from another process.
+    ///
     /// `place` is the index of an archive in the configuration, which must have been passed as an open file.
     /// Notices refer to the archive as `folder`.
     ///
@@ -275,6 +278,7 @@ impl RunningServer {
 
     /// Blocks until every worker has stopped, either because of a signal (see
     /// [`RunningServer::handle_signals`]) or because [`StopHandle::stop`] was called.
+    ///
     /// A worker can't stop while it runs a handler that doesn't return. In that case, `wait` gives up once the
     /// drain timeout has passed, and the thread is left to exit with the process.
     pub fn wait(self) {
@@ -336,6 +340,7 @@ impl RunningServer {
     }
 
     /// Starts to act on signals, including any that arrived while the server was starting.
+    ///
     /// SIGINT, SIGTERM and SIGQUIT stop the server gracefully; a second one ends it immediately. SIGHUP checks
     /// for new releases. Callers must do this before they announce that the server is ready. `notify` reports
     /// reloads and the shutdown to the service manager.

@@ -1,9 +1,12 @@
 //! Opens and verifies new releases while the workers serve the old ones, and then replaces them.
+//!
 //! This is done by a dedicated thread that doesn't serve any connections. It checks the archives twice a second
 //! and on request. We poll with `stat` because this works on every file system and through every symlink, and
 //! because a call only costs about a microsecond. File system notifications would also need a raised limit.
+//!
 //! If a process compiles a folder itself, it publishes each release as an open file. The thread serves these
 //! immediately.
+//!
 //! Note that an archive must stay mapped for as long as any connection sends from it. Unmapping takes
 //! milliseconds, and a worker couldn't serve any requests in that time. So we leave this to the reload thread.
 
@@ -134,6 +137,7 @@ impl Served {
 
 impl Reloader {
     /// Creates a reloader.
+    ///
     /// This should be done before the files are opened, because it records their current state and any later
     /// change will be noticed. Returns `None` if there's nothing to do for the thread: no files to replace, no
     /// handlers to watch, and no operators to sample the process for.

@@ -266,6 +266,7 @@ impl WorkerRoutes {
     }
 
     /// Prepares a response's body, which is either bytes or a source of bytes.
+    ///
     /// If the body needs a thread and there isn't one, then this replaces the response with an error.
     pub(crate) fn take_body(
         &self,

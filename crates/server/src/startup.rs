@@ -1,20 +1,20 @@
-//! Start and shutdown of a server: builds it, opens its resources, starts its threads, handles signals.
+//! Starts and stops a server: builds it, opens resources, starts threads, handles signals.
 
-// The server as a library: what it serves, where, and with which routes.
+// The server as a library: configures the content, addresses and routes.
 mod builder;
 
-// Everything that must be open before the sandbox is entered, and the start of all threads.
+// Opens everything that's needed before the sandbox is entered, and then starts all threads.
 mod resources;
 
-// The plans of the workers, and HTTP/3's part of them.
+// Plans for the workers, with and without HTTP/3.
 mod http3_resources;
 mod worker_plans;
 
-// The admin listener of a single process, and the admin process of several.
+// The admin listener of a single process, and the admin process if there are several.
 mod admin_process;
 mod admin_server;
 
-// SIGTERM, SIGHUP and their like.
+// SIGTERM, SIGHUP and others.
 mod signals;
 
 pub use admin_process::AdminProcess;

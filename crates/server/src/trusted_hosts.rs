@@ -1,4 +1,5 @@
 //! Host names that we may respond to when web pages from elsewhere must not be able to read the response.
+//!
 //! Consider a page that, once it's loaded, directs its own host name to this machine (DNS rebinding). The
 //! browser then believes that our responses have the same origin as the page, and lets its scripts read them.
 //! However, such requests still contain the page's host name, so we can tell.

@@ -54,6 +54,7 @@ use crate::routes::{ConnectionAddress, DeliveryContent};
 const TICK: Duration = Duration::from_secs(1);
 
 /// Maximum number of late connections closed per loop iteration.
+///
 /// Closing one takes a few microseconds. If thousands of connections were accepted together, they will also
 /// expire together, and the other clients shouldn't have to wait for all of them.
 pub(crate) const LATE_CONNECTIONS_MAX: usize = 64;
@@ -179,6 +180,7 @@ impl<L: EventLoop> Worker<L> {
     }
 
     /// Runs a loop iteration. If it panics, we close the connection that caused the panic and keep the others.
+    ///
     /// Data from a peer should never be able to cause a panic. But if we ever get this wrong, one client
     /// shouldn't be able to take down the connections of all others.
     pub(crate) fn run_guarded_iteration(&mut self, end: Option<Instant>) {
@@ -530,6 +532,7 @@ impl<L: EventLoop> Worker<L> {
     }
 
     /// Does what `next` asks for.
+    ///
     /// If the connection continues later, it will read `until` there. Callers that didn't get an event don't
     /// know if the stream has ended, so they should pass [`ReadUntil::Eof`].
     fn apply(&mut self, token: Token, next: Next, until: ReadUntil, reason: CloseReason) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 /// A folder that may be edited while it's served.
 pub trait LiveReload: Send + Sync {
     /// Waits until all earlier changes of the folder are served, but only for a short time.
+    ///
     /// Workers call this before they process received data, and can't respond to other clients in the meantime.
     /// So this is only suitable for servers with few clients.
     fn refresh(&self);

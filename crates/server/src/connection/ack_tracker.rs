@@ -1,4 +1,5 @@
 //! Tracks a peer's progress by the bytes that the kernel reports as unacknowledged.
+//!
 //! We need to count over the whole connection, because the kernel's number may include bytes of earlier
 //! responses.
 

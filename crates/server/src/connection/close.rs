@@ -9,6 +9,7 @@ use super::{Connection, Next, Phase, ReadUntil};
 use crate::deadlines::Wait;
 
 /// How long a peer may keep sending after our last response.
+///
 /// If we closed the socket while it contains unread data, the kernel would send a reset. The peer's kernel
 /// would then drop the response.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
@@ -58,6 +59,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Returns `true` if we may close without lingering. That saves two system calls.
+    ///
     /// Lingering avoids the case that data arrives late and makes the kernel drop the response. But here, the
     /// client has told us that it won't send any. If the response is large, we linger anyway, because a slow
     /// client may not have read it.
@@ -77,6 +79,7 @@ impl<S: Socket> Connection<S> {
 
     /// Starts a graceful shutdown of the connection. It will close after the current request is answered, or
     /// after [`DRAIN_GRACE`] if there isn't one.
+    ///
     /// Note that a response that is already being sent may not have told the client, so another request may
     /// follow it.
     ///

@@ -1,4 +1,5 @@
 //! Worker state that is lent to one connection at a time.
+//!
 //! The parts change at different times: [`Policy`] never changes, [`Clock`] changes once per iteration, and
 //! [`CurrentRelease`] changes when a release is replaced. The rest is changed by whichever connection is being
 //! served.
@@ -148,6 +149,7 @@ impl WorkerContext {
     }
 
     /// Waits until recent changes of an edited folder are served.
+    ///
     /// This should be called after receiving requests and before processing them. The responses will then
     /// contain every change that was made before the request.
     #[cold]

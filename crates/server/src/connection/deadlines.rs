@@ -146,6 +146,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Closes the connection if the peer receives too slowly.
+    ///
     /// We count acknowledged bytes here. The room in the socket wouldn't tell us: if the send buffer is large
     /// and the line is slow, there may not be any new room for minutes.
     fn check_progress(&mut self, now: Instant, window: Duration) -> Next {

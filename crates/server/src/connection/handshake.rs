@@ -62,6 +62,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Starts HTTP if the TLS handshake is complete.
+    ///
     /// If we've already received some data, then HTTP/2 SETTINGS are sent together with the responses to it.
     #[cold]
     pub(super) fn complete_handshake(&mut self, has_data: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
@@ -90,6 +91,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Closes a connection after TLS has failed. The alert has been sent at this point.
+    ///
     /// If the client has sent a plain HTTP request, then we also respond in plain HTTP to explain the mistake.
     #[cold]
     pub(super) fn fail_tls(&mut self, is_plain_http: bool, cx: &mut WorkerContext) -> io::Result<Flow> {

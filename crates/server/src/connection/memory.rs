@@ -1,4 +1,5 @@
 //! Counts the memory that a connection takes between events.
+//!
 //! Structures of fixed size are estimates. Buffers are counted by their capacity.
 
 use cannery_eventloop::Socket;

@@ -1,4 +1,5 @@
 //! Limits the memory that all connections of a worker take.
+//!
 //! We count the memory that connections keep between events. For example, this includes incomplete requests,
 //! responses that clients are slow to receive, TLS and HTTP/2 state, and data that the event loop has received
 //! for connections that aren't reading. If the sum exceeds the limit, the worker closes the largest
@@ -147,6 +148,7 @@ pub(crate) struct MemoryLimits {
 
 impl MemoryLimits {
     /// Measures how much memory there is, and divides it by the number of workers.
+    ///
     /// This should be called after opening everything that takes memory. But it must happen before the threads
     /// start, and before the sandbox hides how much memory the process uses.
     pub(crate) fn measure(workers: NonZeroUsize, pool_threads: usize) -> MemoryLimits {

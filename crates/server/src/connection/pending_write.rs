@@ -1,4 +1,5 @@
 //! Sends responses, and keeps the rest if they don't fit into the socket or the budget.
+//!
 //! A pending write doesn't copy anything from archives. It refers to ranges of them, and keeps the release
 //! alive.
 
@@ -31,6 +32,7 @@ pub(super) struct PendingWrite {
 }
 
 /// Sends up to `bytes_max` bytes of `output`, and subtracts these from `bytes_max`. Returns the rest, if any.
+///
 /// The output is always empty afterwards, even if there was an error. Otherwise, the next connection would send
 /// it to its client.
 pub(super) fn send_output(

@@ -1,4 +1,5 @@
 //! Speaks HTTP/1 or HTTP/2: takes received bytes, and writes responses to the worker's output.
+//!
 //! It doesn't know anything about sockets.
 
 mod handled_h1;
@@ -153,6 +154,7 @@ impl Protocol {
     }
 
     /// Starts a graceful shutdown of the connection.
+    ///
     /// With HTTP/1, the next response will be the last one, and will say so. With HTTP/2, we send GOAWAY, and
     /// keep responding to requests that the client has sent before it receives that.
     pub(super) fn close_after_next(&mut self) {
@@ -342,6 +344,7 @@ impl Protocol {
 
     /// Writes the response to invalid data, and ends the connection. Does nothing for HTTP/2, where each
     /// response needs a request.
+    ///
     /// If there's a request line in `input`, it will be logged.
     pub(super) fn refuse(
         &mut self,

@@ -1,7 +1,9 @@
 //! A batch of small responses to several connections.
+//!
 //! If a server alternates between reading and sending, its own code and the kernel's code keep evicting each
 //! other from the processor's caches. It takes a few percent less time to answer several connections first, and
 //! then send all of the responses.
+//!
 //! The batch only stores response bytes, and references to bodies in archives. It never sends anything itself.
 
 use std::ops::Range;

@@ -1,4 +1,5 @@
 //! A TLS stream: records on the socket's side, plaintext on ours.
+//!
 //! It has two buffers of its own, one for an incomplete record that we've received, and one for records that
 //! didn't fit into the socket. It won't encrypt or receive any more while the latter is in use, so both are
 //! bounded.

@@ -1,7 +1,7 @@
-//! Certificates of the server: read at startup, and again when their files change.
+//! Certificates are read at startup, and again whenever their files change.
 //!
-//! New certificates replace the old ones between two handshakes. If they are invalid, the old ones stay in use. This
-//! module contains no key itself, and serves no connections.
+//! New certificates replace the old ones between two handshakes. If the new ones are invalid, we keep the old
+//! ones. This module doesn't contain any keys itself, nor does it serve connections.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use crate::content::Trigger;
 use crate::error::StartError;
 use crate::notice::Notice;
 
-/// Certificates and the files that they were read from.
+/// Certificates, and the files they were read from.
 pub(crate) struct WatchedCertificates {
     pub(crate) context: Context,
     tls: Tls,
     names: Vec<String>,
-    /// The files as they were when they were last read or refused.
+    /// The files as they were when we last read or refused them.
     settled: Vec<Option<FileVersion>>,
     /// The files as the last check found them.
     seen: Vec<Option<FileVersion>>,
@@ -28,14 +28,15 @@ pub(crate) struct WatchedCertificates {
 }
 
 impl WatchedCertificates {
-    /// Reads the certificates of a configuration and reports their warnings. Returns `None` if no listener uses TLS.
+    /// Reads the configured certificates, and reports any warnings. Returns `None` if there aren't any TLS
+    /// listeners.
     pub(crate) fn open(config: &Config) -> Result<Option<WatchedCertificates>, StartError> {
         if !config.has_tls() {
             return Ok(None);
         }
         let tls = config.tls.clone().ok_or(StartError::NoCertificate)?;
         let names = names(config);
-        // Before they are read, so that every later change is noticed.
+        // Do this before reading the files, so that we notice every later change.
         let files = file_versions(&tls);
         let now = SystemTime::now();
         let certificates = load(&tls, &names, now)?;
@@ -56,12 +57,12 @@ impl WatchedCertificates {
         Ok(Some(WatchedCertificates { context, tls, names, settled: files.clone(), seen: files, watch }))
     }
 
-    /// Returns the paths of the files that are read again.
+    /// Returns the paths of files that may be read again.
     pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         paths(&self.tls)
     }
 
-    /// Checks the files, and loads changed ones. Returns the notices for the operator.
+    /// Checks the files, and loads any that have changed. Returns notices for the operator.
     pub(super) fn check(&mut self, trigger: Trigger) -> Vec<Notice> {
         let now = SystemTime::now();
         let mut notices = notices(&self.context.advance(now));
@@ -72,7 +73,7 @@ impl WatchedCertificates {
 
         let files = file_versions(&self.tls);
         let is_stable = std::mem::replace(&mut self.seen, files.clone()) == files;
-        // A chain and its key are two files, and can be replaced one after the other.
+        // The chain and the key are separate files, and may not be replaced at the same time.
         if files == self.settled || !is_requested && !is_stable {
             return notices;
         }
@@ -84,7 +85,7 @@ impl WatchedCertificates {
         notices
     }
 
-    /// Reads the files and replaces the certificates. Returns the notices for the operator.
+    /// Reads the files and replaces the certificates. Returns notices for the operator.
     fn replace(&self, now: SystemTime) -> Result<Vec<Notice>, cannery_secure::Error> {
         let certificates = load(&self.tls, &self.names, now)?;
         let mut notices = notices(certificates.warnings());
@@ -107,7 +108,7 @@ fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, ca
     }
 }
 
-/// Returns the names for a self-signed certificate: this machine, and the hosts of the archives.
+/// Returns the names for a self-signed certificate: the names of this machine, and the configured hosts.
 fn names(config: &Config) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     if let Content::Archives { archives, .. } = &config.content {
@@ -124,12 +125,12 @@ fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
     tls.certificates.iter().flat_map(of)
 }
 
-/// Returns the versions of the files, in the order of [`paths`]. A missing file has none.
+/// Returns the file versions in the same order as [`paths`]. If a file is missing, it's `None`.
 fn file_versions(tls: &Tls) -> Vec<Option<FileVersion>> {
     paths(tls).map(|path| Some(FileVersion::of(&path.metadata().ok()?))).collect()
 }
 
-/// Returns the seed that this process inherited, or a new one.
+/// Returns the inherited seed, or generates a new one.
 fn seed(tls: &Tls, now: SystemTime) -> Result<Seed, StartError> {
     let Some(descriptor) = tls.seed else { return Ok(Seed::generate(now)?) };
     let failed = |source| StartError::Seed { descriptor, source };

@@ -1,12 +1,12 @@
-//! Current content: replaced as a whole, and adopted by each worker between two events.
+//! The current content. It's replaced as a whole, and each worker notices between two events.
 //!
-//! The request path never accesses it: a worker has its own reference, and renews it after a wake-up.
+//! This isn't part of the request path: each worker has its own reference, and renews it when it's woken up.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::content::Content;
 
-/// The content that is served now.
+/// The content being served.
 #[derive(Debug)]
 pub(crate) struct Current(Mutex<Arc<Content>>);
 
@@ -15,13 +15,13 @@ impl Current {
         Current(Mutex::new(content))
     }
 
-    /// Returns the content that is served now. The reference stays valid after a replacement.
+    /// Returns the content being served. The reference remains valid after the content is replaced.
     pub(crate) fn get(&self) -> Arc<Content> {
-        // A panic of another thread cannot leave the reference in an invalid state, so we ignore poisoning.
+        // If another thread panics, the reference is still valid, so we can ignore poisoning.
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the content. The workers adopt it when they are woken up.
+    /// Replaces the content. Workers will notice when they are woken up.
     pub(crate) fn replace(&self, content: Arc<Content>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = content;
     }

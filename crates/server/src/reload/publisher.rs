@@ -1,4 +1,4 @@
-//! Publishes releases that this process, or one for it, has compiled.
+//! Publishes releases that were compiled by this process or another one.
 
 use std::fs::File;
 use std::sync::mpsc::{Sender, channel};
@@ -7,21 +7,21 @@ use cannery_archive::OpenError;
 
 use super::Order;
 
-/// Replaces the archives of a server that were given as open files. From any thread.
+/// Replaces archives that were passed as open files. May be cloned and sent to any thread.
 #[derive(Debug, Clone)]
 pub struct Publisher {
     pub(super) orders: Sender<Order>,
-    /// The archives of the configuration that are open files.
+    /// For each archive in the configuration, tells if it's an open file.
     pub(super) replaceable: Vec<bool>,
 }
 
 /// Why a release isn't served.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// The file is no archive.
+    /// The file isn't an archive.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The configuration has no such archive, or has it by its path.
+    /// There's no such archive in the configuration, or it was opened by its path.
     #[error("archive {0} of the configuration is not an open file")]
     NotReplaceable(usize),
     /// The server is stopping.
@@ -30,18 +30,20 @@ pub enum PublishError {
 }
 
 impl Publisher {
-    /// Returns `true` if there is an archive that it can replace.
+    /// Returns `true` if there's an archive that can be replaced.
     pub(crate) fn has_archives(&self) -> bool {
         self.replaceable.contains(&true)
     }
 
-    /// Serves `file` instead of the archive at index `place` of the configuration. When it returns, all later requests are
-    /// answered from it; responses that have begun end as they began.
+    /// Serves `file` instead of the archive at index `place`.
     ///
-    /// The file isn't compared with its digest. No process may change it any more.
+    /// Once this returns, all later requests are answered from the new archive. Responses that have already
+    /// started aren't affected. Note that the file isn't compared with its digest, and that no process may
+    /// change it any more.
     ///
     /// # Errors
-    /// See [`PublishError`]. The previous release is still served.
+    /// Returns an error if the file can't be served (see [`PublishError`]). The previous release is still being
+    /// served in that case.
     pub fn publish(&self, place: usize, file: File) -> Result<(), PublishError> {
         if !self.replaceable.get(place).is_some_and(|replaceable| *replaceable) {
             return Err(PublishError::NotReplaceable(place));

@@ -1,5 +1,6 @@
 //! Keeps track of the threads that write bodies: which bodies occupy them, and how long others have been
 //! waiting.
+//!
 //! A body occupies its thread for as long as the client receives it, which may be slow. So while other bodies
 //! are waiting, each one only gets a limited time. Otherwise, a few slow clients could make everyone else wait.
 

@@ -1,4 +1,5 @@
 //! Thread pools for handlers that may block, for example to wait for a database or another server.
+//!
 //! The number of waiting requests is bounded, and so is the size of their content. If a handler never returns,
 //! it only occupies its own thread. Bodies have a separate pool, because they may occupy a thread until a slow
 //! client has received everything.
@@ -35,6 +36,7 @@ pub(crate) struct Pools {
 impl Pools {
     /// Starts the threads, which count themselves in `status` while they are working. They exit once all
     /// workers have exited.
+    ///
     /// At any time, the content of all requests may have up to `content_bytes_max` bytes. A single request may
     /// always have more. Also returns a watchdog, which reports handlers that take longer than `limit`.
     ///

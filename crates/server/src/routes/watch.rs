@@ -1,4 +1,5 @@
 //! A watchdog that looks for handlers that don't return.
+//!
 //! Threads store which handler they are running in a number. This costs two stores per handler call, and
 //! nothing for other requests. A thread that doesn't serve any connections then compares these numbers from
 //! time to time.

@@ -1,6 +1,7 @@
-//! The admin process: serves the admin pages for all serving processes, and no site.
+//! The admin process. It serves the admin pages for all serving processes, but no site.
 //!
-//! Its sandbox allows no file. It inherits its listener and sockets to the serving processes.
+//! Its sandbox doesn't allow any files. The process inherits its listener, and sockets to the serving
+//! processes.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -26,10 +27,11 @@ pub struct AdminProcess {
 }
 
 impl AdminProcess {
-    /// Serves the inherited listener of the configuration, for the processes at the other ends of its sockets for statistics.
+    /// Serves the admin pages on the inherited listener, and queries the serving processes over the inherited
+    /// sockets.
     ///
     /// # Errors
-    /// A descriptor is no socket, or the process cannot enter its sandbox.
+    /// Returns an error if a descriptor isn't a socket, or if the process can't enter its sandbox.
     pub fn start(config: &Config) -> Result<AdminProcess, StartError> {
         let collector = Collector::inherit(&config.stats_sockets)?;
         if let Some(kept) = &config.kept_signals {
@@ -39,6 +41,7 @@ impl AdminProcess {
             Some((_, descriptor)) => AdminListener::inherit(*descriptor)?,
             None => return Err(StartError::NoAdminListener),
         };
+
         let plan =
             sandbox::Plan { sandbox: config.sandbox, account: config.account, ..sandbox::Plan::default() };
         let (sandbox, _) = Sandbox::enter(&plan)?;
@@ -52,17 +55,18 @@ impl AdminProcess {
         })
     }
 
-    /// Acts on signals from now on, and on those that were kept: SIGINT, SIGTERM and SIGQUIT shut the process down gracefully.
+    /// Starts to act on signals, including any that were kept. SIGINT, SIGTERM and SIGQUIT shut the process
+    /// down gracefully.
     ///
     /// # Errors
-    /// The signals cannot be registered.
+    /// Returns an error if the signals can't be registered.
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         let (flag, waker) = self.admin.stop_flag();
         let stop = StopHandle {
             flag,
             wakers: vec![waker],
             status: Arc::new(Status::new(std::iter::empty())),
-            // The thread that waits for the process joins its only worker.
+            // We join the only worker directly, so we don't need any reports.
             reports: channel().0,
         };
         let on_notice = self.on_notice.clone();
@@ -70,15 +74,15 @@ impl AdminProcess {
         SignalHandler { signals, stop, reload: None, reopen: None, notify, on_notice }.start(&self.sandbox)
     }
 
-    /// Puts the calling thread into a sandbox in which it can only wait.
+    /// Restricts the calling thread so that it can only wait.
     ///
     /// # Errors
-    /// The kernel rejects the filter.
+    /// Returns an error if the kernel rejects the filter.
     pub fn restrict_waiting_thread(&self) -> Result<(), StartError> {
         Ok(self.sandbox.enter_thread(ThreadRole::Main)?)
     }
 
-    /// Waits until the process is stopped.
+    /// Blocks until the process is stopped.
     pub fn wait(self) {
         self.admin.wait();
     }

@@ -1,4 +1,4 @@
-//! The admin listener, served by a worker of its own.
+//! The admin listener, which has its own worker.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,11 +14,11 @@ use crate::reload::Current;
 use crate::sandbox::Sandbox;
 use crate::worker::{self, Backend, StopFlag};
 
-/// A bound admin listener, before it is served.
+/// A bound admin listener that isn't served yet.
 #[derive(Debug)]
 pub(super) struct AdminListener {
     address: Address,
-    /// Reservation of the address; none if the listener is inherited.
+    /// Reserves the address. `None` if the listener is inherited.
     claim: Option<Claim>,
     listener: Listener,
     waker: Waker,
@@ -28,7 +28,7 @@ impl AdminListener {
     /// Binds an address.
     ///
     /// # Errors
-    /// The address is not available.
+    /// Returns an error if the address isn't available.
     pub(super) fn open(address: &Address) -> Result<AdminListener, StartError> {
         let failed = |source| StartError::Listen { address: address.clone(), source };
         let claim = Claim::new(address).map_err(failed)?;
@@ -40,7 +40,7 @@ impl AdminListener {
     /// Uses an inherited listener.
     ///
     /// # Errors
-    /// The descriptor is no listening socket.
+    /// Returns an error if the descriptor isn't a listening socket.
     pub(super) fn inherit(descriptor: i32) -> Result<AdminListener, StartError> {
         let failed = |source| StartError::Inherited { descriptor, source };
         let listener = Listener::inherit(descriptor).map_err(failed)?;
@@ -49,7 +49,6 @@ impl AdminListener {
         Ok(AdminListener { address, claim: None, listener, waker })
     }
 
-    /// Returns the reservation of the address.
     pub(super) fn claim(&self) -> Option<&Claim> {
         self.claim.as_ref()
     }

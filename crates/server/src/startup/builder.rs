@@ -1,6 +1,6 @@
-//! The server as a library: a site, routes with handlers, and the addresses to serve them at.
+//! The server as a library: configures a site, routes with handlers, and addresses to serve them at.
 //!
-//! Settings without a function here are in [`Config`].
+//! There isn't a method for every setting. See [`Config`] for the others.
 
 mod embedded;
 
@@ -26,9 +26,9 @@ use crate::process::{self, Role};
 use crate::routes::limits::HANDLER_CONTENT_BYTES_MAX;
 use crate::{Addresses, AdminProcess, RunningServer};
 
-/// A server before it starts.
+/// A server that hasn't been started.
 ///
-/// Paths that routes match are answered by their handlers, and all others by the site.
+/// Requests that match a route are answered by its handler. All other requests are answered by the site.
 ///
 /// ```no_run
 /// use cannery_routes::{Request, Response};
@@ -50,19 +50,21 @@ use crate::{Addresses, AdminProcess, RunningServer};
 pub struct Server {
     config: Config,
     routes: Routes,
-    /// The limit of the content of requests for routes that are added next, in bytes.
+    /// Limit for request content, in bytes. Applies to routes that are added from now on.
     content_bytes_max: u32,
-    /// The number of processes under a supervisor, or `None` to serve in this one.
+    /// Number of processes, or `None` to serve in this one without a supervisor.
     processes: Option<NonZeroUsize>,
-    /// Archives that folders replace.
+    /// Archives that are replaced whenever a folder changes.
     followed: Vec<FollowedArchive>,
-    /// The first error of the calls before.
+    /// The first error of any method so far. [`Server::start`] will return it.
     error: Option<StartError>,
 }
 
 impl Server {
-    /// Returns a server without a site, routes and addresses. It has a thread for each CPU, gives connections ten seconds to finish
-    /// when it stops, and writes warnings to standard error.
+    /// Creates a server without a site, routes or addresses.
+    ///
+    /// By default, it has one thread per CPU, gives connections ten seconds to finish when it's stopped, and
+    /// writes warnings to standard error.
     pub fn new() -> Server {
         let content = Content::Archives { archives: Vec::new(), loading: Loading::Automatic, watch: true };
         let mut config = Config::plain(content);
@@ -76,12 +78,12 @@ impl Server {
         Server::from(config)
     }
 
-    /// Serves an archive. A file that replaces it is served as soon as it is complete.
+    /// Serves an archive. If the file is replaced, the new one is served as soon as it's complete.
     pub fn site(self, path: impl Into<PathBuf>) -> Server {
         self.archive(NamedArchive::new(None, path.into()))
     }
 
-    /// Serves an archive for a host, such as `example.com` or `*.example.com`.
+    /// Serves an archive for a host, for example `example.com` or `*.example.com`.
     pub fn site_of(self, host: &str, path: impl Into<PathBuf>) -> Server {
         match HostPattern::parse(host) {
             Some(host) => self.archive(NamedArchive::new(Some(host), path.into())),
@@ -89,10 +91,11 @@ impl Server {
         }
     }
 
-    /// Serves an archive that is part of the program: a reference to the static of `cannery::include_archive!`, or bytes of
-    /// `include_bytes!`.
+    /// Serves an archive that is embedded in the program.
     ///
-    /// A debug build with the feature `follow` of `cannery` serves the folder of the former, and each change of it.
+    /// The archive may be a reference to the static of `cannery::include_archive!`, or bytes of
+    /// `include_bytes!`. In a debug build with the `follow` feature of `cannery`, the former serves the folder
+    /// instead, including any changes.
     pub fn embedded_site(mut self, archive: impl Into<EmbeddedArchive>) -> Server {
         let place = match &self.config.content {
             Content::Archives { archives, .. } => archives.len(),
@@ -103,11 +106,11 @@ impl Server {
         self.archive(named)
     }
 
-    /// Adds a route: requests that match the pattern are answered by the handler. Patterns are those of [`cannery_routes`], and a
-    /// conflict between two of them is an error of [`Server::start`].
+    /// Adds a route. Requests that match the pattern will be answered by the handler.
     ///
-    /// The handler runs on a thread that serves many connections, so it must not wait for anything. See
-    /// [`Server::blocking_route`].
+    /// See [`cannery_routes`] for the syntax of patterns. If two of them conflict, [`Server::start`] will
+    /// return an error. Note that the handler runs on a thread that serves many connections, so it must not
+    /// block. If it needs to, use [`Server::blocking_route`].
     pub fn route<R: IntoResponse>(
         self,
         pattern: &str,
@@ -116,7 +119,8 @@ impl Server {
         self.add(pattern, handler, HandlerThread::Worker)
     }
 
-    /// Adds a route with a handler that may wait: for a file, a database, another server. The handler runs on a pool of threads.
+    /// Adds a route with a handler that may block, for example to wait for a file, a database or another
+    /// server. The handler runs on a thread pool.
     pub fn blocking_route<R: IntoResponse>(
         self,
         pattern: &str,
@@ -137,14 +141,16 @@ impl Server {
         }
     }
 
-    /// Limits the content of requests for the routes that are added after this call, in bytes. Longer content gets a 413. The default
-    /// is 1 MiB.
+    /// Limits the content of requests, in bytes. Only applies to routes that are added after this call. If the
+    /// content is longer, the client gets a 413. The default is 1 MiB.
     pub fn content_bytes_max(self, bytes: u32) -> Server {
         Server { content_bytes_max: bytes, ..self }
     }
 
-    /// Calls a function for each request of a route. It may respond itself, or have `next` respond and change that response. Of
-    /// several functions, the first one that was added is called first.
+    /// Adds a function that is called for each request with a route.
+    ///
+    /// The function may respond itself, or call `next` and possibly change the response. If there are several
+    /// functions, they are called in the order in which they were added.
     ///
     /// ```
     /// # use cannery_server::Server;
@@ -164,8 +170,10 @@ impl Server {
         self
     }
 
-    /// Makes the responses for errors of handlers, and for those that the server finds in requests of routes: 400, 405, 413 and 503.
-    /// Without it, the client gets the error's message as text.
+    /// Sets the error handler, which makes the response if a handler returns an error.
+    ///
+    /// It's also used for errors that the server detects in requests with a route, which are 400, 405, 413 and
+    /// 503. If there isn't an error handler, the client gets the error message as text.
     ///
     /// ```
     /// # use cannery_server::Server;
@@ -184,29 +192,31 @@ impl Server {
         self
     }
 
-    /// Serves at an address, such as `127.0.0.1:8080`, `:8080` for all interfaces, or `unix:/run/site.sock`.
+    /// Serves at an address. For example, this could be `127.0.0.1:8080`, `:8080` (all interfaces) or
+    /// `unix:/run/site.sock`.
     pub fn bind(self, address: &str) -> Server {
         self.listen(address, |config| &mut config.listen)
     }
 
-    /// Serves over TLS at an address, with the certificates of [`Server::certificate`].
+    /// Serves at an address with TLS. You also need to add a [`Server::certificate`].
     pub fn bind_tls(self, address: &str) -> Server {
         self.listen(address, |config| &mut config.listen_tls)
     }
 
-    /// Serves HTTP/3 at an address, with the certificates of [`Server::certificate`].
+    /// Serves HTTP/3 at an address. You also need to add a [`Server::certificate`].
     pub fn bind_quic(self, address: &str) -> Server {
         self.listen(address, |config| &mut config.http3.listen)
     }
 
-    /// Adds a certificate: files with its chain and its key in PEM. Files that replace them are used as soon as they are valid.
+    /// Adds a certificate chain and key, both of which are PEM files. If the files are replaced, the new ones
+    /// are used as soon as they are valid.
     pub fn certificate(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Server {
         let files = CertificateFiles { chain: chain.into(), key: Some(key.into()), staple: None };
         self.tls().certificates.push(files);
         self
     }
 
-    /// Adds a certificate that only the server itself has signed, for tests.
+    /// Adds a self-signed certificate. This is useful for tests.
     pub fn self_signed_certificate(mut self, algorithm: SelfSigned) -> Server {
         self.tls().self_signed = Some(algorithm);
         self
@@ -216,28 +226,31 @@ impl Server {
         self.config.tls.get_or_insert_with(|| Tls { certificates: Vec::new(), self_signed: None, seed: None })
     }
 
-    /// Sets the number of threads that serve connections.
+    /// Sets how many threads serve connections.
     pub fn threads(mut self, threads: NonZeroUsize) -> Server {
         self.config.threads = threads;
         self
     }
 
-    /// Serves with several processes. [`Server::run`] then supervises them: it starts this program again for each of them, with
-    /// the same arguments, and restarts those that exit. At SIGUSR2, it starts the file that now has this program's name, passes
-    /// the sockets to it, and ends when the new program serves, so that no connection is refused.
+    /// Serves with several processes.
     ///
-    /// Everything that the program does before `run` happens in each process, and in the supervisor.
+    /// [`Server::run`] will then act as a supervisor. It starts this program again for each process, with the
+    /// same arguments, and restarts processes that exit. On SIGUSR2, it starts the file that now has this
+    /// program's name and passes the sockets to it. It exits once the new program is serving, so no connections
+    /// are refused.
+    ///
+    /// Note that everything before the call to `run` happens in each process, and in the supervisor as well.
     pub fn processes(self, processes: NonZeroUsize) -> Server {
         Server { processes: Some(processes), ..self }
     }
 
-    /// Sets the number of threads for handlers that wait. The default is 16.
+    /// Sets the number of threads for handlers that may block. The default is 16.
     pub fn handler_threads(mut self, threads: NonZeroUsize) -> Server {
         self.config.handler_threads = threads;
         self
     }
 
-    /// Changes other settings.
+    /// Changes any other settings.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -251,11 +264,12 @@ impl Server {
         self
     }
 
-    /// Opens the content, listens, and starts the workers. When it returns, connections are accepted.
+    /// Opens the content, binds the addresses and starts the workers. The server accepts connections once this
+    /// returns.
     ///
     /// # Errors
-    /// Returns an error if a pattern or an address is invalid, a file or an address cannot be opened, the sandbox cannot be
-    /// entered, or the server has [several processes](Server::processes).
+    /// Returns an error if a pattern or an address is invalid, if a file or an address can't be opened, if the
+    /// sandbox can't be entered, or if the server has [several processes](Server::processes).
     pub fn start(self) -> Result<RunningServer, StartError> {
         if self.processes.is_some() {
             return Err(StartError::Processes);
@@ -264,28 +278,30 @@ impl Server {
         serve(config, followed)
     }
 
-    /// Serves until SIGINT or SIGTERM ends the server gracefully.
+    /// Serves until SIGINT or SIGTERM stops the server gracefully.
     ///
-    /// Uses the sockets of a service manager instead of the addresses if it passes some (`sd_listen_fds(3)`), and tells it when
-    /// the server is ready.
+    /// If a service manager passes sockets (`sd_listen_fds(3)`), these are used instead of the addresses. The
+    /// service manager is also notified when the server is ready.
     ///
     /// # Errors
-    /// As for [`Server::start`], and if none of several processes can serve.
+    /// Like [`Server::start`]. With several processes, also returns an error if none of them can serve.
     pub fn run(self) -> Result<(), StartError> {
         self.run_with(|_| {})
     }
 
-    /// Like [`Server::run`], and calls a function when the server has begun to serve. Of several processes, only the supervisor
-    /// calls it.
+    /// Like [`Server::run`], but also calls a function when the server has started to serve. With several
+    /// processes, only the supervisor calls it.
     ///
     /// # Errors
-    /// As for [`Server::run`].
+    /// Like [`Server::run`].
     pub fn run_with(self, on_ready: impl FnOnce(&Addresses)) -> Result<(), StartError> {
         let role = Role::of(self.processes);
         let (mut config, followed) = self.into_parts()?;
+        // Keep signals from here on, so that none of them gets lost until we can act on it.
         config.kept_signals = Some(KeptSignals::new().map_err(StartError::Signals)?);
         role.inherit(&mut config)?;
         let notify = Notify::from_environment().map_err(StartError::Notify)?;
+
         match role {
             Role::Supervisor { processes } => process::supervise(&config, processes, on_ready)?,
             Role::Only | Role::Member { .. } => {
@@ -307,7 +323,7 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the configuration and the archives that folders replace, or the first error of the calls before.
+    /// Returns the configuration and the followed archives, or the first error of any method so far.
     fn into_parts(self) -> Result<(Config, Vec<FollowedArchive>), StartError> {
         let Server { mut config, routes, followed, error, .. } = self;
         if let Some(error) = error {
@@ -331,7 +347,6 @@ impl Server {
         self
     }
 
-    /// Adds an address to a list of the configuration.
     fn listen(mut self, text: &str, list: impl FnOnce(&mut Config) -> &mut Vec<Address>) -> Server {
         match text.parse() {
             Ok(address) => {
@@ -342,14 +357,14 @@ impl Server {
         }
     }
 
-    /// Keeps the first error for [`Server::start`].
+    /// Keeps the first error. [`Server::start`] will return it.
     fn fail(mut self, error: StartError) -> Server {
         self.error.get_or_insert(error);
         self
     }
 }
 
-/// Starts the server, with the archives of folders that are followed.
+/// Starts the server. Also starts to follow folders.
 fn serve(mut config: Config, followed: Vec<FollowedArchive>) -> Result<RunningServer, StartError> {
     let releases: Vec<_> = followed.into_iter().filter_map(|followed| followed.start(&mut config)).collect();
     let server = RunningServer::start(&config)?;
@@ -379,8 +394,8 @@ impl From<Config> for Server {
 }
 
 impl RunningServer {
-    /// Returns the addresses of the Internet that the server accepts TCP connections at, in the order of the calls that bound them,
-    /// those without TLS first.
+    /// Returns the addresses that the server accepts TCP connections on. They are in the order in which they
+    /// were bound, but those without TLS come first. Unix sockets aren't included.
     #[must_use]
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
         let addresses = self.addresses.iter().filter_map(|(_, address)| match address {

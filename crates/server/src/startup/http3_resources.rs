@@ -1,4 +1,4 @@
-//! Resources of HTTP/3: the context of QUIC, and UDP sockets.
+//! HTTP/3 resources: QUIC context and UDP sockets.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -14,31 +14,31 @@ use crate::http3::Http3Plan;
 use crate::notice::Notice;
 use crate::process::Datagrams;
 
-/// How long clients may remember that HTTP/3 is served, in seconds: a day, as most servers say.
+/// How long clients may remember that we serve HTTP/3, in seconds. Most servers announce a day.
 const ALT_SVC_SECONDS: u32 = 86_400;
 
-/// The open resources of HTTP/3.
+/// Open HTTP/3 resources.
 pub(super) struct Http3Resources {
     context: quic::Context,
     datagrams: Datagrams,
-    /// The value of `Alt-Svc` (RFC 7838 §3).
+    /// `Alt-Svc` value (RFC 7838 §3).
     alt_svc: String,
-    /// The number of the first worker among those of all processes.
+    /// Number of our first worker, if we count the workers of all processes.
     first_worker: u8,
     generation: u8,
-    /// The forwarding sockets of the program that this one takes over from.
+    /// Forwarding sockets of the process that we take over from.
     predecessors: Vec<SocketAddr>,
     drain: Duration,
 }
 
-/// The plans of the workers, in their order.
+/// HTTP/3 plans of the workers, in order.
 pub(super) struct Http3Plans {
     plans: std::vec::IntoIter<Http3Plan<UdpSocket>>,
     alt_svc: String,
 }
 
 impl Http3Resources {
-    /// Opens the UDP sockets of this number of workers.
+    /// Opens the UDP sockets for this many workers.
     pub(super) fn open(
         http3: &Http3,
         tls: &cannery_secure::Context,
@@ -48,31 +48,32 @@ impl Http3Resources {
         let context = quic::Context::new(tls, http3.server_id, http3.early_data)?;
         let mut datagrams = Datagrams::open(http3, workers)?;
         datagrams.open_forwarding()?;
-        // The supervisor knows the port even if no socket is this process's.
+        // The supervisor knows the port even if this process doesn't have any socket.
         let port_of_part = http3.part.as_ref().map(|part| part.port);
         let own_port =
             || datagrams.addresses().first().and_then(Address::port).or(port_of_part).unwrap_or(443);
         let authority = http3.alternative.clone().unwrap_or_else(|| format!(":{}", own_port()));
         let alt_svc = format!("h3=\"{authority}\"; ma={ALT_SVC_SECONDS}");
+
         let first_worker = http3.part.as_ref().map_or(0, |part| part.first_worker);
         let predecessors = http3.predecessors.clone();
         let generation = http3.generation;
         Ok(Http3Resources { context, datagrams, alt_svc, first_worker, generation, predecessors, drain })
     }
 
-    /// Returns the addresses of the sockets.
     pub(super) fn addresses(&self) -> &[Address] {
         self.datagrams.addresses()
     }
 
-    /// Returns a plan for each worker, which sends its notices to `notices`.
+    /// Returns a plan for each worker. Workers will send notices to `notices`.
     ///
     /// # Errors
-    /// The system's random number generator fails.
+    /// Returns an error if the system's random number generator fails.
     pub(super) fn into_plans(self, notices: &Sender<Notice>) -> Result<Http3Plans, StartError> {
         let Http3Resources { context, datagrams, alt_svc, first_worker, generation, predecessors, drain } =
             self;
         let mut plans = Vec::new();
+
         let workers = datagrams.workers().to_vec();
         for (worker, (sockets, forwarding_socket)) in (first_worker..=u8::MAX).zip(datagrams.into_sockets()) {
             plans.push(Http3Plan {
@@ -93,7 +94,7 @@ impl Http3Resources {
 }
 
 impl Http3Plans {
-    /// Returns the plan of the next worker, and the value of `Alt-Svc`.
+    /// Returns the next worker's plan, and the `Alt-Svc` value.
     pub(super) fn next(&mut self) -> Option<(Http3Plan<UdpSocket>, String)> {
         Some((self.plans.next()?, self.alt_svc.clone()))
     }

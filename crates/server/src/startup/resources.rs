@@ -1,6 +1,6 @@
-//! Resources that a server opens before it enters its sandbox, which forbids to open them later.
+//! Opens resources before the server enters the sandbox, because it can't open them later.
 //!
-//! No thread starts before the sandbox is entered, because it would stay outside.
+//! Threads must not be started before that, because they would stay outside of the sandbox.
 
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
@@ -25,21 +25,21 @@ use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopFlag};
 use crate::{RunningServer, StopHandle};
 
-/// The open resources of a server.
+/// Open resources of a server.
 pub(crate) struct Resources {
     io: BackendChoice,
     reloader: Option<Reloader>,
     certificates: Option<WatchedCertificates>,
     content: Content,
-    /// For the reload thread.
+    /// Passed to the reload thread.
     archives: Vec<ArchiveResources>,
     log: Option<LogFile>,
     admin: Option<AdminListener>,
-    /// The socket on which the admin process queries statistics.
+    /// Socket on which the admin process queries our statistics.
     stats_socket: Option<UnixDatagram>,
     listening: Listening,
     http3: Option<Http3Resources>,
-    /// The standby listeners of each worker.
+    /// Standby listeners of each worker.
     standby: Vec<Vec<Standby<Listener>>>,
     wakers: Vec<Waker>,
     balancers: Vec<Balancer>,
@@ -52,7 +52,7 @@ impl Resources {
     /// Opens archives, certificates and logs, and binds the addresses.
     ///
     /// # Errors
-    /// One of them cannot be opened or bound.
+    /// Returns an error if something can't be opened or bound.
     pub(crate) fn open(config: &Config) -> Result<Resources, StartError> {
         check_routes(config)?;
         let io = BackendChoice::make(config.io)?;
@@ -62,6 +62,9 @@ impl Resources {
         let (content, archives) = Content::open(config, challenges)?;
         let certificates = WatchedCertificates::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
+
+        // From here on, there are listening sockets, and the kernel may complete connections. A signal should
+        // no longer kill the process.
         if let Some(kept) = &config.kept_signals {
             kept.keep_stops().map_err(StartError::Signals)?;
         }
@@ -80,8 +83,8 @@ impl Resources {
         let balancers = Balancer::for_loops(&wakers).map_err(StartError::EventLoop)?;
 
         let process = config.samples_process().then(ProcessSampler::open);
-        // Last, because it measures the memory that is already in use.
-        // One pool for handlers, and one for bodies.
+        // This must come last, because it measures how much memory is in use. There's one pool for handlers and
+        // one for bodies.
         let pool_threads = if config.routes.is_some() { 2 * config.handler_threads.get() } else { 0 };
         let memory_limits = MemoryLimits::measure(config.threads, pool_threads);
         Ok(Resources {
@@ -104,8 +107,9 @@ impl Resources {
         })
     }
 
-    /// Returns the sandbox that allows what the server reads and writes.
+    /// Returns a sandbox that allows everything the server needs to access later.
     pub(crate) fn sandbox(&self, config: &Config) -> sandbox::Plan {
+        // Open files and embedded archives aren't opened again.
         let mut read: Vec<_> = match &config.content {
             config::Content::Archives { archives, .. } => {
                 let by_path =
@@ -116,6 +120,7 @@ impl Resources {
         };
         read.extend(self.certificates.iter().flat_map(WatchedCertificates::paths));
         read.extend(config.profiler_file.clone());
+
         let list = match &config.content {
             config::Content::Archives { archives, .. } => archives
                 .iter()
@@ -142,7 +147,7 @@ impl Resources {
             list,
             read_below: config.acme_webroot.iter().cloned().collect(),
             compile: Vec::new(),
-            // The profiler opens its file again to read it, and for that it opens it for writing too.
+            // To read its file, the profiler opens it again, and it opens it for writing as well.
             append: append.chain(config.profiler_file.clone()).collect(),
             remove: remove.chain(config.profiler_file.clone()).collect(),
             rings: self.io.chosen.is_uring(),
@@ -151,10 +156,10 @@ impl Resources {
         }
     }
 
-    /// Starts all threads in this sandbox. Connections are accepted when it returns.
+    /// Starts all threads in the sandbox. The server accepts connections once this returns.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// Returns an error if a thread can't be started.
     pub(crate) fn serve(
         self,
         config: &Config,
@@ -180,7 +185,7 @@ impl Resources {
             memory_limits,
         } = self;
 
-        // State that the threads share.
+        // State that is shared by several threads.
         let last = config.standby.iter().map(|standby| standby.process).max();
         let down_processes = last.map(DownProcesses::with_last).unwrap_or_default();
         let handover = Handover::default();
@@ -188,7 +193,7 @@ impl Resources {
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
 
-        // Auxiliary threads that the workers need, and those that serve operators.
+        // Auxiliary threads that the workers depend on, and threads for operators.
         let log = log
             .map(|log| log.start(wakers.len(), Arc::clone(&status), config.on_notice.clone(), &sandbox))
             .transpose()?;
@@ -200,13 +205,14 @@ impl Resources {
             collect::answer(socket, counters.clone(), Arc::clone(&status), &sandbox)?;
         }
 
+        // Show operators the addresses and certificates.
         let addresses = listening.addresses().to_vec();
         let quic_addresses = http3.as_ref().map(|http3| http3.addresses().to_vec()).unwrap_or_default();
         status.set_listeners(&addresses, &quic_addresses);
         let summaries = certificates.as_ref().map(|certificates| certificates.context.certificates());
         status.set_certificates(summaries.unwrap_or_default());
 
-        // The threads for handlers that wait, and HTTP/3.
+        // Threads for handlers that may block, and HTTP/3.
         let handler_limit = config.timeouts.unwrap_or_default().handler;
         let content_bytes_max = memory_limits.handlers_content_bytes;
         let threads = config.handler_threads.get();
@@ -252,13 +258,14 @@ impl Resources {
             status: Arc::clone(&status),
             reports: stop_reporter,
         };
-        // If one worker cannot start, the others are stopped.
+        // If one worker can't start, stop the others.
         let workers = worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.stop())?;
 
-        // The listeners of the workers reserve the addresses from now on. Only the paths of Unix sockets need their claims.
+        // The workers' listeners reserve the addresses now. We only need to keep claims that remove Unix
+        // sockets.
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
 
-        // The threads that watch the workers and the files.
+        // Threads that watch the workers and the files.
         let process = process.map(|process| process.with_workers(counters.clone()));
         let reloader = reloader.map(|reloader| {
             let reloader = reloader.with_certificates(certificates).with_process(process);
@@ -300,7 +307,7 @@ impl Resources {
     }
 }
 
-/// Checks that a server with routes is not configured for what handlers cannot have.
+/// Checks that a server with routes doesn't use settings that don't work with handlers.
 fn check_routes(config: &Config) -> Result<(), StartError> {
     if config.routes.is_none() {
         return Ok(());

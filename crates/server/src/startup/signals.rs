@@ -1,6 +1,6 @@
-//! Signal handling: shutdown, reload, reopening of the access log.
+//! Handles signals for shutdown, reload, and reopening the access log.
 //!
-//! A separate thread waits for signals, so no code runs in a signal handler.
+//! A separate thread waits for signals, so there isn't any code that runs in a signal handler.
 
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -15,26 +15,28 @@ use crate::reload::ReloadHandle;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// The exit code after a second signal, as a shell reports SIGINT.
+/// Exit code after a second signal. This is how shells report SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// The parts of a process that signals act on.
+/// Everything that signals act on.
 pub(crate) struct SignalHandler {
     pub(crate) signals: Signals,
     pub(crate) stop: StopHandle,
     pub(crate) reload: Option<ReloadHandle>,
     pub(crate) reopen: Option<ReopenHandle>,
-    /// Reports reloads and the shutdown to the service manager.
+    /// Reports reloads and shutdown to the service manager.
     pub(crate) notify: Notify,
     pub(crate) on_notice: NoticeHandler,
 }
 
 impl SignalHandler {
-    /// Starts a thread that shuts the server down at SIGINT, SIGTERM or SIGQUIT, reloads at SIGHUP, and reopens the access log at
-    /// SIGUSR1. At SIGUSR2 it reports that only a supervisor can start a new program. A second signal to shut down exits at once.
+    /// Starts a thread that waits for signals.
+    ///
+    /// SIGINT, SIGTERM and SIGQUIT shut the server down; a second one exits immediately. SIGHUP reloads, and
+    /// SIGUSR1 reopens the access log. SIGUSR2 only reports that you need a supervisor to start a new program.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if a thread can't be started.
     pub(crate) fn start(self, sandbox: &Sandbox) -> Result<(), StartError> {
         let SignalHandler { mut signals, stop, reload, reopen, notify, on_notice } = self;
         if let Some(watchdog) = notify.watchdog() {
@@ -52,7 +54,7 @@ impl SignalHandler {
                         }
                         notify.ready("serving");
                     }
-                    // By default SIGUSR2 terminates the process.
+                    // We need to handle SIGUSR2, because it terminates the process by default.
                     SIGUSR2 => (on_notice.0)(&Notice::NoSupervisor),
                     SIGUSR1 => {
                         if let Some(reopen) = &reopen {

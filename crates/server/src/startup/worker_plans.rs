@@ -1,4 +1,4 @@
-//! Plans of the workers, from the open resources of a server.
+//! Makes the workers' plans from the open resources.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -15,7 +15,7 @@ use crate::reload::Current;
 use crate::routes::{Pools, Watchdog, WorkerRoutes};
 use crate::worker::{Plan, StopFlag, StopReport, StopReporter};
 
-/// The parts of the plans that all workers share.
+/// Parts that all plans have in common.
 pub(super) struct WorkerPlans<'a> {
     pub(super) config: &'a Config,
     pub(super) current: Arc<Current>,
@@ -26,30 +26,30 @@ pub(super) struct WorkerPlans<'a> {
     pub(super) handover: Handover,
     pub(super) https_port: Option<u16>,
     pub(super) memory_bytes_max: u64,
-    /// The threads for handlers, if the server has routes.
+    /// Handler threads. `None` if the server doesn't have any routes.
     pub(super) pools: Option<Pools>,
-    /// The watchdog of handlers, if the server has routes.
+    /// Handler threads. `None` if the server doesn't have any routes.
     pub(super) watchdog: Option<&'a mut Watchdog>,
     pub(super) stop_reporter: Sender<StopReport>,
     pub(super) notices: Sender<Notice>,
 }
 
-/// The parts of a plan that one worker owns.
+/// Parts of a plan that belong to one worker.
 pub(super) struct OwnParts {
     pub(super) counters: Arc<Counters>,
     pub(super) listeners: Vec<(ListenerKind, Listener)>,
     pub(super) waker: Waker,
     pub(super) balancer: Balancer,
     pub(super) standby: Vec<Standby<Listener>>,
-    /// HTTP/3 with the value of `Alt-Svc`, if it is served.
+    /// HTTP/3 plan and `Alt-Svc` value. `None` if the worker doesn't serve HTTP/3.
     pub(super) http3: Option<(Http3Plan<UdpSocket>, String)>,
 }
 
 impl WorkerPlans<'_> {
-    /// Returns the plan of each worker, with the waker of its event loop.
+    /// Returns the plan of each worker, and the waker of its event loop.
     ///
-    /// This drops the sender of notices and the pools: only the workers have some then, so that the threads at the other ends
-    /// notice when the last worker ends.
+    /// Note that this drops our own notice sender and pools. After that, only workers have any, so the threads at
+    /// the other ends will notice when the last worker exits.
     pub(super) fn into_plans(mut self, workers: impl Iterator<Item = OwnParts>) -> Vec<(Plan, Waker)> {
         workers.map(|own| self.plan(own)).collect()
     }

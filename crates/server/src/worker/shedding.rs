@@ -1,4 +1,5 @@
 //! Load shedding: closes connections if all of them together take too much memory.
+//!
 //! This can happen if clients send many pipelined requests without reading the responses, or read too slowly.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Archives that are part of the program, and the folders that debug builds follow instead.
+//! Archives embedded in the program. In debug builds, a folder may be followed instead.
 
 use std::fmt;
 use std::fs::File;
@@ -12,31 +12,33 @@ use crate::reload::PublishError;
 use crate::sandbox::ThreadRole;
 use crate::{RunningServer, thread};
 
-/// The name of an embedded archive in messages.
+/// Name of an embedded archive in messages.
 const NAME: &str = "the embedded archive";
 
-/// An archive that is part of the program, for [`Server::embedded_site`](super::Server::embedded_site).
+/// An archive embedded in the program, for [`Server::embedded_site`](super::Server::embedded_site).
 #[derive(Debug)]
 pub struct EmbeddedArchive {
     bytes: &'static [u8],
     folder: Option<Follow>,
 }
 
-/// The archives of a folder that changes.
+/// Archives of a folder that may change.
 #[derive(Debug)]
 pub struct FolderReleases {
-    /// The archive of the folder as it is now.
+    /// Archive of the folder in the current state.
     pub first: File,
-    /// Receives an archive after each change.
+    /// Receives a new archive after each change.
     pub next: Receiver<File>,
 }
 
-/// Begins to follow a folder. Returns `None` if the folder can't be compiled.
+/// Starts to follow a folder. Returns `None` if the folder can't be compiled.
 struct Follow(Box<dyn FnOnce() -> Option<FolderReleases> + Send>);
 
 impl EmbeddedArchive {
-    /// Serves the archives of a folder instead, which `follow` begins to follow when the server starts. If it returns `None`, the
-    /// embedded archive is served.
+    /// Serves a folder instead of the embedded archive.
+    ///
+    /// `follow` is called when the server starts, and should start to follow the folder. If it returns `None`,
+    /// the embedded archive is served after all.
     #[must_use]
     pub fn following(
         self,
@@ -58,7 +60,7 @@ impl<const LENGTH: usize> From<&'static [u8; LENGTH]> for EmbeddedArchive {
     }
 }
 
-/// An archive of the configuration that the archives of a folder replace.
+/// An archive in the configuration that a folder will replace.
 #[derive(Debug)]
 pub(super) struct FollowedArchive {
     place: usize,
@@ -66,14 +68,14 @@ pub(super) struct FollowedArchive {
 }
 
 impl FollowedArchive {
-    /// Returns the entry of the configuration at index `place`, and what replaces it.
+    /// Returns the configuration entry for index `place`, and the folder that replaces it, if any.
     pub(super) fn split(archive: EmbeddedArchive, place: usize) -> (NamedArchive, Option<FollowedArchive>) {
         let EmbeddedArchive { bytes, folder } = archive;
         let named = NamedArchive::embedded(None, NAME.into(), bytes);
         (named, folder.map(|follow| FollowedArchive { place, follow }))
     }
 
-    /// Begins to follow the folder, and sets the archive in the configuration.
+    /// Starts to follow the folder, and changes the configuration entry.
     pub(super) fn start(self, config: &mut Config) -> Option<(usize, Receiver<File>)> {
         let FolderReleases { first, next } = (self.follow.0)()?;
         let Content::Archives { archives, .. } = &mut config.content else { return None };
@@ -83,10 +85,10 @@ impl FollowedArchive {
     }
 }
 
-/// Serves each archive that `next` receives as the one at index `place` of the configuration.
+/// Serves every archive that `next` receives. `place` is the index of the configuration entry.
 ///
 /// # Errors
-/// A thread cannot be started.
+/// Returns an error if the thread can't be started.
 pub(super) fn replace_archives(
     server: &RunningServer,
     place: usize,
