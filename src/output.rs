@@ -1,24 +1,24 @@
-//! Results, errors and exit codes of the commands.
+//! Results, errors and exit codes.
 //!
-//! Results go to standard output; errors, warnings and progress go to standard error. We use colour on terminals only,
-//! and not if `NO_COLOR` is set. If a reader closes the pipe early, as `head` does, the command succeeds.
+//! Results go to standard output; errors, warnings and progress go to standard error. We use color on terminals only, and not if
+//! `NO_COLOR` is set. If the pipe is closed early, for example by `head`, the command still succeeds.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// Exit codes. Scripts depend on the numbers, so they never change.
+/// Exit codes. The numbers must never change, because scripts depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// The command did its work.
+    /// Success.
     Done = 0,
-    /// The work failed for a reason that no other code names.
+    /// A failure that doesn't have a code of its own.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
     /// The sources or the archive are missing or damaged.
     Input = 3,
-    /// The output cannot be written: the disk is full, or there is no permission.
+    /// The output can't be written, for example because the disk is full.
     Output = 4,
     /// There were warnings, and `--strict` makes them errors.
     Strict = 5,
@@ -35,10 +35,10 @@ pub enum Failure {
         exit: Exit,
         /// The error and its place, on one line.
         message: String,
-        /// The remedy, if the message does not make it plain.
+        /// The remedy, unless the message makes it clear.
         hint: Option<String>,
     },
-    /// The reader of the output has closed the pipe.
+    /// Whatever reads our output has closed the pipe.
     PipeClosed,
 }
 
@@ -55,19 +55,19 @@ impl Failure {
         Failure::new(Exit::Usage, message)
     }
 
-    /// Returns a failure that no other exit code names.
+    /// Returns a failure for which there's no better exit code.
     #[must_use]
     pub fn failed(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Failed, message)
     }
 
-    /// Returns a failure for input that is missing or damaged.
+    /// Returns a failure for missing or damaged input.
     #[must_use]
     pub fn input(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Input, message)
     }
 
-    /// Returns a failure for output that cannot be written.
+    /// Returns a failure for output that can't be written.
     #[must_use]
     pub fn output(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Output, message)
@@ -83,7 +83,7 @@ impl Failure {
         }
     }
 
-    /// Adds a remedy.
+    /// Adds a hint, which should say what to do.
     #[must_use]
     pub fn hint(self, text: impl Into<String>) -> Failure {
         match self {
@@ -101,14 +101,14 @@ impl From<clap::Error> for Failure {
     }
 }
 
-/// Prints the failure, if there is one, and returns the exit code.
+/// Prints the failure, if any, and returns the exit code.
 #[must_use]
 pub fn report(result: Result<(), Failure>) -> ExitCode {
     let exit = result.as_ref().err().map_or(Exit::Done, Failure::exit);
     match result {
         Ok(()) | Err(Failure::PipeClosed) => {}
         Err(Failure::Clap(error)) => {
-            // If standard error is closed, the exit code has to do.
+            // If standard error is closed too, all we have is the exit code.
             let _ = error.print();
         }
         Err(Failure::Message { message, hint, .. }) => {
@@ -122,16 +122,16 @@ pub fn report(result: Result<(), Failure>) -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Writes a result, or a part of one, to standard output.
+/// Writes a result, or a part of it, to standard output.
 ///
 /// # Errors
-/// The reader has closed the pipe, or the output cannot be written.
+/// The pipe is closed, or the output can't be written.
 pub fn print(text: impl Display) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     write!(output, "{text}").and_then(|()| output.flush()).map_err(|error| print_failure(&error))
 }
 
-/// Writes many lines to standard output without a system call for each.
+/// Writes many lines to standard output, without a system call for each of them.
 ///
 /// # Errors
 /// As [`print()`].
@@ -144,7 +144,7 @@ pub fn print_lines(lines: impl IntoIterator<Item = String>) -> Result<(), Failur
     output.flush().map_err(|error| print_failure(&error))
 }
 
-/// Writes a value as JSON to standard output.
+/// Writes a value to standard output as JSON.
 ///
 /// # Errors
 /// As [`print()`].
@@ -161,17 +161,17 @@ fn print_failure(error: &io::Error) -> Failure {
     }
 }
 
-/// Writes a line to standard error. Errors are ignored, because there is no other place to report them.
+/// Writes a line to standard error. Errors are ignored, because there's nowhere else to report them.
 ///
-/// The line is one write, because several processes share standard error, and their lines must not mix.
+/// We only call `write` once per line. Several processes may share standard error, and their lines must not be mixed up.
 pub fn note(text: impl Display) {
     let line = format!("{text}\n");
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the text on one line, with control characters escaped.
+/// Escapes control characters, including line breaks.
 ///
-/// A file name may contain an escape sequence, which must not reach the terminal.
+/// File names, for example, may contain escape sequences, which we don't want to send to the terminal.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -185,7 +185,7 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// Marks text with colour, or returns it unchanged.
+/// Styles text with colors. If colors are off, returns it unchanged.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
     on: bool,
@@ -204,31 +204,31 @@ impl Paint {
         Paint { on: io::stderr().is_terminal() && is_colour_wanted() }
     }
 
-    /// Returns a paint without colour.
+    /// Returns a paint without colors.
     #[must_use]
     pub const fn none() -> Paint {
         Paint { on: false }
     }
 
-    /// Marks an error: bold red.
+    /// Styles an error (bold red).
     #[must_use]
     pub fn error(self, text: &str) -> String {
         self.with("1;31", text)
     }
 
-    /// Marks a warning: bold yellow.
+    /// Styles a warning (bold yellow).
     #[must_use]
     pub fn warning(self, text: &str) -> String {
         self.with("1;33", text)
     }
 
-    /// Marks the most important text: bold.
+    /// Styles the most important text (bold).
     #[must_use]
     pub fn strong(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    /// Marks the least important text: dim.
+    /// Styles the least important text (dim).
     #[must_use]
     pub fn faint(self, text: &str) -> String {
         self.with("2", text)
@@ -239,7 +239,7 @@ impl Paint {
     }
 }
 
-/// Returns `false` if `NO_COLOR` is set to a text that is not empty (<https://no-color.org>), or the terminal is `dumb`.
+/// Returns `false` if `NO_COLOR` is set and not empty (<https://no-color.org>), or if the terminal is `dumb`.
 fn is_colour_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|value| value != "dumb")

@@ -1,7 +1,7 @@
-//! Progress of a build: a bar on a terminal, plain lines elsewhere.
+//! Build progress: a bar on terminals, plain lines elsewhere.
 //!
-//! Builds that end within [`BAR_DELAY`] show no bar. Drawing is limited to a few times a second, so it does not slow a
-//! build down.
+//! If a build takes less than [`BAR_DELAY`], there's no bar. The bar is redrawn a few times per second at most, so it doesn't slow
+//! down the build.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::format;
 use crate::output;
 
-/// The age of a build at which the bar appears.
+/// The bar appears once a build has taken this long.
 const BAR_DELAY: Duration = Duration::from_millis(400);
 
-/// The interval between two plain lines of one stage.
+/// Interval between plain lines for the same stage.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shows the progress of a build on standard error.
@@ -34,7 +34,6 @@ enum Style {
     Hidden,
 }
 
-/// The stage that the build is in.
 #[derive(Debug)]
 struct CurrentStage {
     stage: Stage,
@@ -45,19 +44,19 @@ struct CurrentStage {
 }
 
 impl ProgressDisplay {
-    /// Shows nothing.
+    /// Doesn't show anything.
     #[must_use]
     pub fn hidden() -> ProgressDisplay {
         ProgressDisplay::new(Style::Hidden)
     }
 
-    /// Shows a bar if standard error is a terminal, otherwise nothing.
+    /// Shows a bar if standard error is a terminal, and nothing otherwise.
     #[must_use]
     pub fn on_terminal() -> ProgressDisplay {
         ProgressDisplay::new(if io::stderr().is_terminal() { Style::Bar } else { Style::Hidden })
     }
 
-    /// Shows a bar if standard error is a terminal, otherwise lines.
+    /// Shows a bar if standard error is a terminal, and plain lines otherwise.
     #[must_use]
     pub fn always() -> ProgressDisplay {
         ProgressDisplay::new(if io::stderr().is_terminal() { Style::Bar } else { Style::Lines })
@@ -77,7 +76,7 @@ impl ProgressDisplay {
     }
 
     fn lock(&self) -> MutexGuard<'_, CurrentStage> {
-        // The value is only displayed, so one that a panicking thread left half-written does no harm.
+        // We only display these values, so it's harmless if a panicking thread has left them half-written.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -140,7 +139,7 @@ const fn counts_bytes(stage: Stage) -> bool {
     matches!(stage, Stage::Encode)
 }
 
-/// Returns the name of a stage, as users see it.
+/// Returns the name of a stage as shown to users.
 #[must_use]
 pub const fn name(stage: Stage) -> &'static str {
     match stage {

@@ -1,7 +1,7 @@
-//! The software bill of materials: the packages in `Cargo.lock`, as CycloneDX 1.5 JSON.
+//! Software bill of materials: the packages in `Cargo.lock` as CycloneDX 1.5 JSON.
 //!
-//! The lock file is compiled into the program. It also lists packages that only tests and tools use: we prefer a list that
-//! is too long to one that omits a library.
+//! We compile the lock file into the program. It also contains packages that are only used by tests and tools, but it's better
+//! to list too many than to miss a library.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub fn json() -> String {
     format!("{bill:#}\n")
 }
 
-/// Returns the bill of materials as text: name and version of a library on each line.
+/// Returns the bill of materials as text, with a name and version on each line.
 #[must_use]
 pub fn text() -> String {
     let components = LOCK.split("[[package]]").skip(1).filter_map(component);
@@ -31,7 +31,7 @@ pub fn text() -> String {
     components.map(|found| format!("{} {}\n", field(&found, "name"), field(&found, "version"))).collect()
 }
 
-/// Returns a package of the lock file as a component, or `None` for our own packages, which have no checksum.
+/// Converts a package in the lock file to a component. Returns `None` for our own packages, which don't have a checksum.
 fn component(package: &str) -> Option<Value> {
     let field = |name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));

@@ -1,4 +1,4 @@
-//! Statistics of an archive, counted in one pass over its records. Never reads the bytes of bodies.
+//! Archive statistics, counted in a single pass over the records. We never read the bodies themselves.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,48 +9,48 @@ use serde::Serialize;
 
 use super::key_display;
 
-/// The number of bodies in the list of the largest ones.
+/// Maximum length of the list of largest bodies.
 const LARGEST_MAX: usize = 10;
 
-/// The number and size of everything in an archive. The fields' names are those of the JSON output.
+/// Numbers and sizes of everything in an archive. Field names appear in the JSON output, so they must not change.
 #[derive(Debug, Serialize)]
 pub(super) struct ArchiveStats {
-    /// The container: `cdb` or `cdb64`.
+    /// Container format: `cdb` or `cdb64`.
     pub(super) format: String,
-    /// The number of the release, which grows.
+    /// Release number. It grows with each release.
     pub(super) serial: u64,
-    /// The digest of the archive, in hexadecimal.
+    /// Hexadecimal digest of the archive.
     pub(super) digest: String,
-    /// The length of the file in bytes.
+    /// File length in bytes.
     pub(super) archive_bytes: u64,
     pub(super) paths: Paths,
     /// Folders with rules, error pages or fallback pages.
     pub(super) scopes: u64,
-    /// Pages that answer paths without a record.
+    /// Pages that answer if a path has no record.
     pub(super) fallback_pages: u64,
-    /// Error pages, counted once for each folder that has one.
+    /// Error pages. If several folders have one, each of them counts.
     pub(super) error_pages: u64,
-    /// Rules with a pattern.
+    /// Rules with patterns.
     pub(super) pattern_rules: u64,
     /// Distinct response heads.
     pub(super) heads: u64,
-    /// Source files that have no path of their own.
+    /// Source files without a path.
     pub(super) sources: u64,
-    /// Hosts with paths or rules of their own.
+    /// Hosts that have paths or rules.
     pub(super) hosts: BTreeSet<String>,
-    /// Distinct bodies by coding. A coding that is not used has no row.
+    /// Distinct bodies by coding. Unused codings are omitted.
     pub(super) codings: Vec<CodingCount>,
-    /// Bytes of padding before large bodies, which are aligned to pages.
+    /// Bytes of padding. Large bodies are aligned to pages, so there may be padding in front of them.
     pub(super) padding_bytes: u64,
-    /// Bytes that the bodies of the files would take if equal ones were not shared.
+    /// Bytes that the bodies of files would take if equal ones weren't shared.
     pub(super) unshared_bytes: u64,
     /// The largest bodies.
     pub(super) biggest: Vec<LargeBody>,
-    /// The manifest, as the archiver wrote it.
+    /// The manifest as written by the archiver.
     pub(super) manifest: Option<serde_json::Value>,
 }
 
-/// The number of paths by origin.
+/// Number of paths by origin.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Paths {
     pub(super) files: u64,
@@ -61,7 +61,7 @@ pub(super) struct Paths {
     pub(super) carried: u64,
 }
 
-/// The distinct bodies of one coding.
+/// Distinct bodies with the same coding.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct CodingCount {
     pub(super) coding: &'static str,
@@ -75,11 +75,11 @@ pub(super) struct LargeBody {
     pub(super) path: String,
     pub(super) coding: &'static str,
     pub(super) bytes: u64,
-    /// The number of paths with this body, aliases included.
+    /// Number of paths with this body, including aliases.
     pub(super) paths: u64,
 }
 
-/// Counts the records and bytes of an archive.
+/// Counts an archive's records and bytes.
 pub(super) fn collect(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
     let mut counter = Counter { archive, stats: empty(archive)?, bodies: HashMap::new() };
     for entry in archive.entries() {
@@ -114,11 +114,10 @@ fn empty(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
 struct Counter<'a> {
     archive: &'a Archive,
     stats: ArchiveStats,
-    /// Distinct bodies by position. Only empty bodies can share a position.
+    /// Distinct bodies by position. No two of them can share a position, unless they are empty.
     bodies: HashMap<u64, Body<'a>>,
 }
 
-/// A distinct body.
 struct Body<'a> {
     coding: Coding,
     bytes: u64,
@@ -144,6 +143,7 @@ impl<'a> Counter<'a> {
                     self.scope_entry(key, entry?)?;
                 }
             }
+            // Not a path that clients can request, so the body counts as having no paths.
             RecordKind::Source(path) => {
                 self.stats.sources += 1;
                 let body = self.archive.decode_source(entry)?;
@@ -175,9 +175,11 @@ impl<'a> Counter<'a> {
             Origin::Rule => paths.rules += 1,
             Origin::Carried => paths.carried += 1,
         }
+
         for representation in resource.representations() {
             let representation = representation?;
             self.body(key, representation.coding, representation.body, 1);
+            // An alias has the same bodies as its file by design. Counting it here would exaggerate what sharing saves.
             if matches!(resource.origin, Origin::File | Origin::Carried) {
                 self.stats.unshared_bytes += representation.body.length;
             }
@@ -201,6 +203,8 @@ impl<'a> Counter<'a> {
             }
             ScopeEntry::HeaderRule(_) => return Ok(()),
         };
+
+        // These bodies answer paths that aren't known here, so they add no paths.
         let Record::Resource(resource) = record else { return Ok(()) };
         for representation in resource.representations() {
             let representation = representation?;
@@ -222,6 +226,7 @@ impl<'a> Counter<'a> {
                 self.stats.codings.push(CodingCount { coding: coding.name(), bodies, bytes });
             }
         }
+
         let mut bodies: Vec<_> = self.bodies.into_values().collect();
         bodies.sort_unstable_by_key(|body| (std::cmp::Reverse(body.bytes), body.key));
         self.stats.biggest = bodies.iter().take(LARGEST_MAX).map(Body::to_large).collect();

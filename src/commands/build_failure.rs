@@ -1,4 +1,4 @@
-//! Why a build failed, and its remarks, as users see them.
+//! Presents failed builds and diagnostics to users.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::flags::hints::{self, Scope};
 use crate::format;
 use crate::output::{self, Exit, Failure, Paint};
 
-/// Prints the diagnostics of a build, a line each.
+/// Prints the diagnostics of a build, one per line.
 pub(in crate::commands) fn print_diagnostics(diagnostics: &[Diagnostic]) {
     let paint = Paint::for_errors();
     for diagnostic in diagnostics {
@@ -25,7 +25,7 @@ pub(in crate::commands) fn print_diagnostics(diagnostics: &[Diagnostic]) {
     }
 }
 
-/// Returns why a build failed. The exit code depends on the cause: command line, sources, output or warnings.
+/// Converts a build error. The exit code depends on the cause: command line, sources, output or warnings.
 pub(in crate::commands) fn failure(error: &Error) -> Failure {
     let exit = match error.class() {
         ErrorClass::Usage => Exit::Usage,
@@ -34,6 +34,7 @@ pub(in crate::commands) fn failure(error: &Error) -> Failure {
         ErrorClass::Strict => Exit::Strict,
         ErrorClass::Internal => Exit::Failed,
     };
+
     let failure = Failure::new(exit, error.to_string());
     match error {
         Error::Write { path, source: WriteError::Io(source) } => match hint(path, source) {
@@ -56,7 +57,7 @@ pub(in crate::commands) fn failure(error: &Error) -> Failure {
     }
 }
 
-/// Returns why the first build of a folder that is to be served failed. Prints the remarks that it is about.
+/// Converts the error of a folder's first build before it is served. If the error is about remarks, prints those.
 pub(in crate::commands) fn first_failure(error: &Error) -> Failure {
     let Error::Sources { report, .. } = error else { return failure(error) };
     print_diagnostics(&report.diagnostics);
@@ -64,7 +65,7 @@ pub(in crate::commands) fn first_failure(error: &Error) -> Failure {
     Failure::input(format!("{errors} in the folder, so nothing is served"))
 }
 
-/// Returns what to do about a source folder that cannot be read.
+/// Returns a hint for source folders that can't be read.
 fn folder_hint(error: &WalkError) -> Option<String> {
     match error {
         WalkError::NotAFolder { path } => hints::file_hint(path),
@@ -81,7 +82,7 @@ fn folder_hint(error: &WalkError) -> Option<String> {
     }
 }
 
-/// Returns the remedy for an archive that cannot be written.
+/// Returns a hint for archives that can't be written.
 fn hint(archive: &Path, source: &io::Error) -> Option<String> {
     let folder = archive.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let folder = folder.display();

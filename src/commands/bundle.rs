@@ -1,7 +1,7 @@
-//! `cannery bundle`: writes one executable that contains the server and an archive.
+//! `cannery bundle`: writes an executable that contains both the server and an archive.
 //!
-//! The program is copied unchanged. `crates/archive/src/program.rs` has the layout. The output depends only on the bytes of
-//! the program and of the archive.
+//! The program itself isn't modified. For the file layout, see `crates/archive/src/program.rs`. The output only depends on the
+//! bytes of the program and the archive, so it's reproducible.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -16,23 +16,23 @@ use crate::flags::tools::Bundle;
 use crate::format;
 use crate::output::{self, Failure, Paint};
 
-/// The name of the server, which is in the folder of this program.
+/// Name of the server program. We look for it next to this one.
 const SERVER: &str = "cannery-server";
 
-/// The permission of all users to execute a file.
+/// Mode bits that let all users execute the file.
 const EXECUTABLE: u32 = 0o111;
 
-/// Runs the command.
+/// Runs `cannery bundle`.
 ///
 /// # Errors
-/// The archive is damaged, the server is not a program, or the executable cannot be written.
+/// The archive is damaged, the server isn't a program, or the executable can't be written.
 pub fn run(flags: &Bundle) -> Result<(), Failure> {
     let (archive, program, output) = match (&flags.replace, &flags.output) {
         (Some(archive), _) => (archive, Program::open_bundle(&flags.file)?, &flags.file),
         (None, Some(output)) => (&flags.file, Program::open_server(flags.server.as_deref())?, output),
         (None, None) => return Err(Failure::usage("name the executable to write: `--output FILE`")),
     };
-    // A damaged archive would be refused only when the executable starts.
+    // Verify now, because otherwise a damaged archive wouldn't be noticed until the executable starts.
     let (archive, seen) = verify::whole(archive)?;
     program
         .write_with(&archive, output)
@@ -51,7 +51,7 @@ pub fn run(flags: &Bundle) -> Result<(), Failure> {
     ))
 }
 
-/// Adds the remedy for a file that is not replaced by another one.
+/// Adds a hint if the output isn't a file that we would replace.
 fn replace_failure(failure: Failure, error: &cannery_archiver::Error) -> Failure {
     match error {
         cannery_archiver::Error::Usage { .. } => failure.hint("name the executable: `--output FILE`"),
@@ -59,17 +59,17 @@ fn replace_failure(failure: Failure, error: &cannery_archiver::Error) -> Failure
     }
 }
 
-/// The server's program, at the beginning of its file.
+/// The server program, which is the first part of its file.
 struct Program {
     path: PathBuf,
     file: File,
-    /// Length of the program in bytes. The file is longer if it contains an archive.
+    /// Length of the program in bytes. If the file is longer, it contains an archive.
     bytes: u64,
     mode: u32,
 }
 
 impl Program {
-    /// Opens the server: the one at `path`, or the one in the folder of this program.
+    /// Opens the server at `path`, or by default the one next to this program.
     fn open_server(path: Option<&Path>) -> Result<Program, Failure> {
         let own = std::env::current_exe()
             .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
@@ -77,6 +77,8 @@ impl Program {
         let program = Program::open(&path).map_err(|failure| {
             failure.hint(format!("`--server FILE` names {SERVER}, which is installed with this program"))
         })?;
+
+        // Users may have named `cannery` itself, which isn't the server.
         let is_own = fs::metadata(own).is_ok_and(|own| {
             fs::metadata(&path).is_ok_and(|found| own.ino() == found.ino() && own.dev() == found.dev())
         });
@@ -90,10 +92,11 @@ impl Program {
         Ok(program)
     }
 
-    /// Opens an executable that this command has written.
+    /// Opens an executable written by this command.
     fn open_bundle(path: &Path) -> Result<Program, Failure> {
         let program = Program::open(path)?;
         let length = program.file.metadata().map(|found| found.len()).unwrap_or_default();
+        // Nothing after the program, so there's no archive.
         if length <= program.bytes {
             return Err(Failure::input(format!("{} contains no archive to replace", path.display())).hint(
                 format!("`cannery bundle ARCHIVE -o {}` writes an executable with one", path.display()),
@@ -126,12 +129,13 @@ impl Program {
         Ok(Program { path: path.to_owned(), file, bytes, mode: metadata.permissions().mode() & 0o777 })
     }
 
-    /// Writes the program and the archive to `output`, which is executable then.
+    /// Writes program and archive to `output` and makes it executable.
     fn write_with(&self, archive: &Archive, output: &Path) -> Result<(), cannery_archiver::Error> {
         let padding = archive_position(self.bytes) - self.bytes;
         replace_file(output, self.mode | EXECUTABLE, |mut file| {
             (&self.file).rewind()?;
             let copied = io::copy(&mut (&self.file).take(self.bytes), &mut file)?;
+            // The file may be replaced while we read it, for example by an update.
             if copied != self.bytes {
                 let message = format!("{} was truncated meanwhile", self.path.display());
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));

@@ -1,4 +1,4 @@
-//! `cannery inspect`: prints what an archive contains, or everything about one of its paths. Never writes to it.
+//! `cannery inspect`: prints what's in an archive, or everything about one of its paths. Never writes to the archive.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::flags::tools::Inspect;
 use crate::format::{Table, bytes, count, counted, percent};
 use crate::output::{self, Failure, Paint, one_line};
 
-/// Runs the command.
+/// Runs `cannery inspect`.
 ///
 /// # Errors
-/// The file is not an archive or is damaged, or it has no such path.
+/// The file isn't an archive or is damaged, or it doesn't have the path.
 pub fn run(flags: &Inspect) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
     let corrupt = open::corrupt(&flags.archive);
@@ -35,7 +35,7 @@ pub fn run(flags: &Inspect) -> Result<(), Failure> {
     }
 }
 
-/// Returns the statistics of an archive as tables.
+/// Renders the statistics of an archive as tables.
 fn overview(path: &Path, stats: &ArchiveStats, paint: Paint) -> String {
     let head = format!(
         "{}  {}, {}, release {}\n  digest {}\n",
@@ -83,6 +83,7 @@ fn bodies(stats: &ArchiveStats) -> Table {
         let row = table.row("padding").number("").number(bytes(stats.padding_bytes));
         row.faint("before large bodies, which are aligned to pages");
     }
+
     let stored: u64 = stats.codings.iter().map(|coding| coding.bytes).sum();
     let saved = stats.unshared_bytes.saturating_sub(stored);
     if saved > 0 {
@@ -105,7 +106,6 @@ fn largest(stats: &ArchiveStats) -> Table {
     table
 }
 
-/// A path in the list.
 #[derive(Debug, Serialize)]
 struct Listed {
     path: String,
@@ -119,7 +119,7 @@ struct Listed {
     target: Option<String>,
 }
 
-/// Returns a line for each path, in the order of the archive.
+/// Returns a line for each path, in archive order.
 pub(super) fn list(archive: &Archive) -> Result<Vec<String>, Corrupt> {
     Ok(listed(archive)?.iter().map(Listed::line).collect())
 }
@@ -180,7 +180,7 @@ impl Listed {
     }
 }
 
-/// Returns the value of `Content-Type`, or `None` if the site removes it.
+/// Returns the value of `Content-Type`, or `None` if the site removes this field.
 fn media_type(archive: &Archive, resource: &Resource<'_>) -> Result<Option<String>, Corrupt> {
     let Some(form) = resource.representations().next() else { return Ok(None) };
     let head = archive.head(form?.head)?;
@@ -195,7 +195,6 @@ fn codings(resource: &Resource<'_>) -> Result<Vec<(&'static str, u64)>, Corrupt>
         .collect()
 }
 
-/// Returns the name of an origin.
 pub(super) const fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::File => "file",
@@ -206,7 +205,7 @@ pub(super) const fn origin(origin: Origin) -> &'static str {
     }
 }
 
-/// Returns the target of a redirect, with captures as `{0}`.
+/// Returns the target of a redirect. Captures are shown as `{0}`.
 pub(super) fn redirect_target(redirect: &Redirect<'_>) -> String {
     let mut text = template(redirect.target);
     if !redirect.fragment.is_empty() {
@@ -216,14 +215,14 @@ pub(super) fn redirect_target(redirect: &Redirect<'_>) -> String {
     one_line(&text)
 }
 
-/// Returns the path that a rule rewrites to, with captures as `{0}`.
+/// Returns the path that a rule rewrites to. Captures are shown as `{0}`.
 pub(super) fn rewrite_target(rewrite: &Rewrite<'_>) -> String {
     one_line(&template(rewrite.path))
 }
 
-/// Formats a pattern or a template: captures are `{0}`, a splat is `{0…}`.
+/// Formats a pattern or template. Captures are shown as `{0}`, a splat as `{0…}`.
 pub(super) fn template(pieces: Pieces<'_>) -> String {
-    // A piece that cannot be decoded ends the text. `cannery verify` reports it.
+    // If a piece can't be decoded, the text just ends there. `cannery verify` reports it.
     let pieces = pieces.map_while(Result::ok).map(|piece| match piece {
         Piece::Literal(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Piece::Capture(number) => format!("{{{number}}}"),
@@ -243,6 +242,7 @@ fn inspect_path(flags: &Inspect, archive: &Archive, path: &str) -> Result<(), Fa
         Failure::failed(format!("{} has no path {}", flags.archive.display(), one_line(&absolute)))
             .hint("`cannery inspect --list` lists every path; `cannery explain` explains the response for any other")
     })?;
+
     if flags.json {
         return output::print_json(&Detailed::new(archive, key, &record).map_err(corrupt)?);
     }
@@ -257,15 +257,15 @@ struct Detailed {
     representations: Vec<DetailedRepresentation>,
 }
 
-/// One representation of a path's content.
+/// One of a path's representations.
 #[derive(Debug, Serialize)]
 struct DetailedRepresentation {
     coding: &'static str,
     bytes: u64,
-    /// The offset of the body in the file.
+    /// File offset of the body.
     position: u64,
     etag: String,
-    /// The offset of the head's record in the file.
+    /// File offset of the head record.
     head_position: u64,
     head: String,
 }

@@ -1,4 +1,4 @@
-//! Opens an archive that a command line names, or explains why it cannot be opened.
+//! Opens archives named on the command line, or explains why that fails.
 
 use std::fs;
 use std::io;
@@ -9,12 +9,12 @@ use cannery_archive::{Archive, Corrupt, Loading, OpenError};
 use crate::flags::hints::{self, Scope};
 use crate::output::Failure;
 
-/// Opens the archive at `path` by mapping it.
+/// Maps the archive at `path`.
 pub(super) fn open(path: &Path) -> Result<Archive, Failure> {
     Archive::open(path, Loading::Mapped).map_err(|error| failure(path, &error))
 }
 
-/// Returns why the archive at `path` cannot be opened, with a hint if there is a remedy.
+/// Explains why the archive at `path` can't be opened. If there's a remedy, adds a hint.
 pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     if path.is_dir() {
@@ -25,8 +25,10 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
             path.display()
         ));
     }
+
     match error {
         OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
+            // Maybe it isn't meant to be a file at all: users may have another server's command line in mind.
             if let Some(hint) = hints::address_hint(Scope::Server, path) {
                 return failure.hint(hint);
             }
@@ -44,7 +46,7 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
             })
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::ProgramCut { .. } => damaged(failure),
-        // These messages name the remedy, or there is none.
+        // Either the message already says what to do, or there's nothing to do.
         OpenError::Io(_)
         | OpenError::NotRegular { .. }
         | OpenError::TooShort { .. }
@@ -54,7 +56,7 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     }
 }
 
-/// Returns the release directory with the link to its current release at `path`, if it is one and contains archives.
+/// If `path` is `current` in a directory with archives, returns this directory.
 fn release_directory(path: &Path) -> Option<&Path> {
     let folder = path.parent().filter(|_| path.file_name().is_some_and(|name| name == "current"))?;
     let is_archive = |path: &Path| path.extension().is_some_and(|suffix| suffix == "cdb");
@@ -62,12 +64,12 @@ fn release_directory(path: &Path) -> Option<&Path> {
     entries.any(|entry| is_archive(&entry.path())).then_some(folder)
 }
 
-/// Returns a function that turns an inconsistency in the archive at `path` into a failure.
+/// Returns a function that converts an inconsistency in the archive at `path` to a failure.
 pub(super) fn corrupt(path: &Path) -> impl Fn(Corrupt) -> Failure {
     move |corrupt| damaged(Failure::input(format!("{}: {corrupt}", path.display())))
 }
 
-/// Adds the remedy for a damaged archive.
+/// Adds a hint about damaged archives.
 pub(super) fn damaged(failure: Failure) -> Failure {
     failure.hint("build it again, or copy it again from where it was built; archives cannot be repaired")
 }

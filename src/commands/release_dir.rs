@@ -1,7 +1,7 @@
-//! A release directory: its archives, and the symbolic link `current` to the one that is served.
+//! A release directory: archives, and a symbolic link named `current` to the one being served.
 //!
-//! The link is replaced by one rename, so a process that opens it gets either the old release or the new one. Never writes
-//! or deletes an archive.
+//! The link is replaced with a single rename, so processes that open it get either the old or the new release. Archives are never
+//! written or deleted here.
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
@@ -15,49 +15,49 @@ use std::time::UNIX_EPOCH;
 use cannery_archive::{Archive, Loading, OpenError};
 use cannery_archiver::manifest::Manifest;
 
-/// The name of the symbolic link.
+/// Name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
 
-/// The suffix of archives. A file with it is listed even if it cannot be opened.
+/// File extension of archives. Files with this extension are listed even if they can't be opened.
 const SUFFIX: &str = "cdb";
 
 /// A directory of archives.
 pub(super) struct ReleaseDir {
     pub(super) path: PathBuf,
-    /// The releases, newest first. Those that cannot be opened are last.
+    /// Newest first. Releases that can't be opened come last.
     pub(super) releases: Vec<Release>,
-    /// The name of the release that `current` leads to, or `None` if it leads out of this directory, or nowhere.
+    /// The release that `current` points to, unless it points to something else or nothing.
     pub(super) current: Option<OsString>,
 }
 
-/// An archive of the directory.
+/// An archive in the directory.
 pub(super) struct Release {
     pub(super) name: OsString,
     pub(super) bytes: u64,
-    /// The modification time of the file, in seconds since 1970.
+    /// File modification time in seconds since 1970.
     pub(super) written: Option<u64>,
-    /// Facts from the archive, or why it cannot be opened.
+    /// Facts from the archive, or why it can't be opened.
     pub(super) label: Result<Label, OpenError>,
 }
 
-/// Facts that an archive holds about itself.
+/// Facts stored in an archive.
 pub(super) struct Label {
     pub(super) serial: u64,
-    /// The date of the release in seconds since 1970, or `None` if it was built without a date.
+    /// Release date in seconds since 1970, unless the archive was built without a date.
     pub(super) released: Option<u64>,
     pub(super) digest: String,
     pub(super) paths: u64,
-    /// The number of paths that were carried forward from earlier releases.
+    /// Number of paths carried over from earlier releases.
     pub(super) carried: u64,
 }
 
 impl ReleaseDir {
-    /// Reads the directory, and opens each archive without reading all of it.
+    /// Reads the directory. Archives are opened, but not read as a whole.
     pub(super) fn read(path: &Path) -> io::Result<ReleaseDir> {
         let mut releases = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            // Files that are being copied or built have hidden names. `current` should be a link, and is never a release.
+            // Files being copied or built have hidden names. `current` should be a link, but even if it's a file, it isn't a release.
             let name = entry.file_name();
             let is_release = !name.as_bytes().starts_with(b".") && name != CURRENT;
             if entry.file_type()?.is_file() && is_release {
@@ -74,18 +74,16 @@ impl ReleaseDir {
         Ok(ReleaseDir { path: path.to_owned(), releases, current })
     }
 
-    /// Returns `true` if the release is the current one.
     pub(super) fn is_current(&self, release: &Release) -> bool {
         self.current.as_ref() == Some(&release.name)
     }
 
-    /// Returns the newest release before the current one that can be opened.
+    /// Returns the newest intact release before the current one.
     pub(super) fn before_current(&self) -> Option<&Release> {
         let current = self.releases.iter().position(|release| self.is_current(release))?;
         self.releases[current + 1..].iter().find(|release| release.label.is_ok())
     }
 
-    /// Returns the path of a release.
     pub(super) fn release_path(&self, name: &OsStr) -> PathBuf {
         self.path.join(name)
     }
@@ -93,7 +91,7 @@ impl ReleaseDir {
     /// Makes a release the current one.
     ///
     /// # Errors
-    /// `AlreadyExists` if `current` is a file and no symbolic link.
+    /// Fails with `AlreadyExists` if `current` is a file rather than a symbolic link.
     pub(super) fn set_current(&self, name: &OsStr) -> io::Result<()> {
         let link = self.release_path(OsStr::new(CURRENT));
         let is_file = fs::symlink_metadata(&link).is_ok_and(|found| !found.is_symlink());

@@ -1,4 +1,4 @@
-//! `cannery releases`: lists the archives of a release directory, or makes another one current.
+//! `cannery releases`: lists the archives in a release directory, or switches to another one.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -14,28 +14,31 @@ use crate::flags::releases::Releases;
 use crate::format::{Row, Table, bytes, count, counted, minute};
 use crate::output::{self, Failure, Paint, one_line};
 
-/// The number of digits of the digest that are shown.
+/// Number of digest digits to show.
 const DIGEST_DIGITS: usize = 12;
 
-/// The name for the release before the current one.
+/// Stands for the release before the current one.
 const PREVIOUS: &str = "previous";
 
-/// Runs the command.
+/// Runs `cannery releases`.
 ///
 /// # Errors
-/// The directory cannot be read, the release does not exist or is damaged, or the link cannot be replaced.
+/// The directory can't be read, the release doesn't exist or is damaged, or the link can't be replaced.
 pub fn run(flags: &Releases) -> Result<(), Failure> {
     let mut directory = read_directory(flags)?;
     if let Some(wanted) = &flags.selected {
         let name = find(&directory, wanted)?.name.clone();
+        // Verify the whole archive first, so that damage is noticed before the switch rather than after it.
         verify::whole(&directory.release_path(&name))?;
         let warning = lost_paths(&directory, &name)?;
         directory.set_current(&name).map_err(|error| switch_failure(&directory, &error))?;
         directory = read_directory(flags)?;
+        // Only warn once the switch has succeeded.
         if let Some(warning) = warning {
             output::note(warning);
         }
     }
+
     if flags.json {
         return output::print_json(&listed(&directory));
     }
@@ -48,8 +51,7 @@ fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
     })
 }
 
-/// Returns a note if the release `name` lacks immutable files of the current one, which pages that are open may still
-/// request.
+/// Returns a warning if the release `name` lacks immutable files of the current one. Open pages may still request those.
 fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Failure> {
     let Some(current) = directory.current.as_ref().filter(|current| *current != name) else {
         return Ok(None);
@@ -57,7 +59,7 @@ fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Fa
     let from = directory.release_path(current);
     let to = directory.release_path(name);
 
-    // If the current release is damaged, we do not know its paths. That is no reason to keep it current.
+    // If the current release is damaged, we don't know its paths. This shouldn't keep users from switching away from it.
     let Ok(before) = open::open(&from) else { return Ok(None) };
     let after = open::open(&to)?;
     let kept = paths(&after).map_err(open::corrupt(&to))?;
@@ -77,7 +79,7 @@ fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Fa
     }))
 }
 
-/// Returns the paths of an archive, as they are stored.
+/// Returns all paths in an archive.
 fn paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     let mut paths = HashSet::new();
     for entry in archive.entries() {
@@ -87,7 +89,7 @@ fn paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     Ok(paths)
 }
 
-/// Returns the paths of an archive that clients may cache forever.
+/// Returns the paths that clients may cache forever.
 fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     let mut paths = HashSet::new();
     for entry in archive.entries() {
@@ -102,7 +104,7 @@ fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     Ok(paths)
 }
 
-/// Returns the release that the command line names. The name of a file takes precedence over a serial.
+/// Finds a release by file name or serial. If both match, the name wins.
 fn find<'a>(directory: &'a ReleaseDir, wanted: &str) -> Result<&'a Release, Failure> {
     let has_name = |release: &&Release| release.name == wanted || release.name == *format!("{wanted}.cdb");
     if let Some(release) = directory.releases.iter().find(has_name) {
@@ -116,6 +118,7 @@ fn find<'a>(directory: &'a ReleaseDir, wanted: &str) -> Result<&'a Release, Fail
     let has_serial = |release: &&Release| {
         serial.is_some() && release.label.as_ref().ok().map(|label| label.serial) == serial
     };
+
     let found: Vec<_> = directory.releases.iter().filter(has_serial).collect();
     match found[..] {
         [release] => Ok(release),
@@ -153,16 +156,16 @@ fn switch_failure(directory: &ReleaseDir, error: &io::Error) -> Failure {
     Failure::output(format!("cannot replace {}: {error}", link.display()))
 }
 
-/// Returns the name of a file on one line.
 fn display_name(name: &OsStr) -> String {
     one_line(&name.to_string_lossy())
 }
 
-/// Returns the list as a table. Damaged archives are last.
+/// Renders the releases as a table, damaged ones last.
 fn list(directory: &ReleaseDir, paint: Paint) -> String {
     if directory.releases.is_empty() {
         return format!("{} has no archives\n", directory.path.display());
     }
+    // Two tables, because the message about a damaged archive would widen the columns of all others.
     let mut sound = Table::default();
     let mut damaged = Table::default();
     for release in &directory.releases {
@@ -175,6 +178,7 @@ fn list(directory: &ReleaseDir, paint: Paint) -> String {
             Err(error) => drop(row.text(format!("damaged: {}", one_line(&error.to_string())))),
         }
     }
+
     let mut text = sound.render(0, paint) + &damaged.render(0, paint);
     if directory.current.is_none() {
         text.push_str("\nnone of them is current: `--use RELEASE` creates the link `current`\n");
@@ -191,7 +195,6 @@ fn add_label(row: Row<'_>, label: &Label) {
     row.text(format!("release {}", label.serial)).text(paths).faint(format!("digest {digest}"));
 }
 
-/// The list as JSON.
 #[derive(Serialize)]
 struct Listed {
     current: Option<String>,
@@ -203,7 +206,7 @@ struct ListedRelease {
     name: String,
     current: bool,
     bytes: u64,
-    /// Seconds since 1970.
+    /// File modification time in seconds since 1970.
     written: Option<u64>,
     #[serde(flatten)]
     label: ListedLabel,

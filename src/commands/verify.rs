@@ -1,4 +1,4 @@
-//! `cannery verify`: reads a whole archive and checks it. The checks are in the archive crate.
+//! `cannery verify`: reads and checks a whole archive. The checks themselves are in the archive crate.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::flags::tools::Verify;
 use crate::format;
 use crate::output::{self, Failure, Paint};
 
-/// The result as JSON.
+/// JSON output.
 #[derive(Serialize)]
 struct VerifiedArchive {
     digest: String,
@@ -21,13 +21,14 @@ struct VerifiedArchive {
     paths: u64,
 }
 
-/// Runs the command.
+/// Runs `cannery verify`.
 ///
 /// # Errors
-/// The file is damaged, or not an archive.
+/// The file is damaged or isn't an archive.
 pub fn run(flags: &Verify) -> Result<(), Failure> {
     let started = Instant::now();
     let (archive, seen) = whole(&flags.archive)?;
+
     let found = VerifiedArchive {
         digest: archive.facts().digest.to_string(),
         records: seen.records,
@@ -35,6 +36,7 @@ pub fn run(flags: &Verify) -> Result<(), Failure> {
         body_bytes: seen.body_bytes,
         paths: seen.paths,
     };
+
     if flags.json {
         return output::print_json(&found);
     }
@@ -49,14 +51,14 @@ pub fn run(flags: &Verify) -> Result<(), Failure> {
     ))
 }
 
-/// Opens an archive, and reads and checks all of it.
+/// Opens an archive and checks all of it.
 pub(super) fn whole(path: &Path) -> Result<(Archive, VerifyReport), Failure> {
     let archive = open::open(path)?;
     let seen = archive.verify(|_| {}).map_err(|error| failure(path, &error))?;
     Ok((archive, seen))
 }
 
-/// Returns why the archive at `path` is not intact.
+/// Explains why the archive at `path` isn't intact.
 pub(super) fn failure(path: &Path, error: &VerifyError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     match error {

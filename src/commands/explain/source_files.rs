@@ -1,22 +1,22 @@
-//! The source files that an archive was made from, found by the names and contents that it keeps.
+//! Finds the source files of an archive by their names and contents.
 
 use cannery_archive::{Archive, Corrupt, Extent, Origin, Record, RecordKind, Resource, split_host};
 
 use crate::commands::key_display::source_path;
 use crate::output::one_line;
 
-/// The source files of an archive that have paths or are kept for `extract`.
+/// The source files that either have a path or are kept for `extract`, sorted by name.
 pub(super) struct SourceFiles(Vec<SourceFile>);
 
 struct SourceFile {
-    /// The path in the site folder.
+    /// Path in the source folder.
     name: Vec<u8>,
-    /// The bodies of all codings in which the content is stored.
+    /// One body for each stored coding.
     bodies: Vec<Extent>,
 }
 
 impl SourceFiles {
-    /// Reads the records of the archive. The files are sorted by name.
+    /// Reads all records of the archive.
     pub(super) fn read(archive: &Archive) -> Result<SourceFiles, Corrupt> {
         let mut files = Vec::new();
         for entry in archive.entries() {
@@ -37,12 +37,13 @@ impl SourceFiles {
                 _ => {}
             }
         }
+
         files.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(SourceFiles(files))
     }
 
-    /// Returns the file of an alias: an index page, or a page without its suffix. If several files have the content, it
-    /// is the one that the archiver prefers, which is the first by name.
+    /// Returns the file behind an alias, which is an index page or a page without its suffix. If several files have the same content,
+    /// returns the first by name, which is the one preferred by the archiver.
     pub(super) fn find_alias(
         &self,
         site: Option<&[u8]>,
@@ -51,6 +52,7 @@ impl SourceFiles {
     ) -> Option<&[u8]> {
         let bodies = bodies(resource).ok()?;
         let path = source_path(site, key);
+        // `index.html` or `_index.html` for a folder, and any suffix for a page.
         let is_alias_name = |name: &[u8]| {
             let Some(rest) = name.strip_prefix(path.as_slice()) else { return false };
             let suffix = if key.ends_with(b"/") {
@@ -60,19 +62,20 @@ impl SourceFiles {
             };
             suffix.is_some_and(|suffix| suffix.starts_with(b".") && !suffix.contains(&b'/'))
         };
+
         let file = self.0.iter().find(|file| {
             is_alias_name(&file.name) && file.bodies.iter().any(|extent| bodies.contains(extent))
         });
         file.map(|file| file.name.as_slice())
     }
 
-    /// Returns the first file with this content and a name that `is_match`.
+    /// Returns the first file with this content whose name satisfies `is_match`.
     pub(super) fn with_body(&self, body: Extent, is_match: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
         let file = self.0.iter().find(|file| file.bodies.contains(&body) && is_match(&file.name));
         file.map(|file| file.name.as_slice())
     }
 
-    /// Returns the page for errors of this status in a folder. A page of the host goes before one of the default site.
+    /// Returns a folder's page for this error status. The host's own pages come before pages of the default site.
     pub(super) fn error_page(&self, status: u16, host: Option<&[u8]>, folder: &[u8]) -> Option<&[u8]> {
         let status = status.to_string();
         let is_page = |name: &[u8]| {
@@ -87,7 +90,7 @@ impl SourceFiles {
     }
 }
 
-/// Returns the bodies of all codings of a resource.
+/// Returns a resource's bodies, one for each coding.
 pub(super) fn bodies(resource: &Resource<'_>) -> Result<Vec<Extent>, Corrupt> {
     resource
         .representations()
@@ -102,7 +105,6 @@ pub(super) fn is_in(name: &[u8], folder: &[u8]) -> bool {
     parent == folder || parent.starts_with(b"_hosts/") && parent.ends_with(&[b"/", folder].concat())
 }
 
-/// Returns the name as text on one line.
 pub(super) fn display_name(name: &[u8]) -> String {
     one_line(&String::from_utf8_lossy(name))
 }

@@ -1,11 +1,10 @@
-//! A request and its response as JSON: a test vector for other implementations that read archives.
+//! Requests and responses as JSON. They can be used as test vectors for other implementations that read archives.
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, MultipartPiece};
 use cannery_wire::Segment;
 use serde::Serialize;
 
-/// A test vector.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Vector {
     request: Request,
@@ -19,25 +18,24 @@ struct Request {
     fields: Vec<Field>,
 }
 
-/// The response without the fields that depend on flags of the server.
+/// A response, without fields that depend on server flags.
 #[derive(Debug, PartialEq, Serialize)]
 struct Response {
     status: u16,
     fields: Vec<Field>,
-    /// `None` if the server generates the body, as that of a built-in page.
+    /// `None` if the server generates the body, for example for a built-in page.
     body: Option<Vec<Part>>,
 }
 
-/// Name and value. A value that isn't UTF-8 is decoded as ISO 8859-1.
+/// Name and value. If a value isn't UTF-8, it's decoded as ISO 8859-1.
 type Field = (String, String);
 
-/// A part of a body.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Part {
-    /// An extent of the archive.
+    /// Bytes in the archive.
     Archive { position: u64, bytes: u64 },
-    /// Text between such extents, or a built-in error page.
+    /// Text between ranges of the archive, or a built-in error page.
     Text { text: String },
 }
 
@@ -48,7 +46,7 @@ impl From<Extent> for Part {
 }
 
 impl Vector {
-    /// Creates a vector from a request as HTTP/1.1 has it, the head of its response, and the parts of the body.
+    /// Creates a test vector from an HTTP/1.1 request, a response head, and the parts of the body.
     pub(super) fn new(request: &str, head: &[u8], body: Option<Vec<Part>>) -> Vector {
         let (request_line, fields) = split_head(request.as_bytes());
         let mut words = request_line.split(' ').map(str::to_owned);
@@ -57,12 +55,13 @@ impl Vector {
 
         let (status_line, fields) = split_head(head);
         let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+        // The date would be different each time.
         let fields = fields.into_iter().filter(|(name, _)| name != "Date").collect();
         Vector { request, response: Response { status, fields, body } }
     }
 }
 
-/// Splits what a connection sends into the head of a response and the parts of its body, which `answer` describes.
+/// Splits a connection's output into response head and body. `answer` tells us how the body is composed.
 pub(super) fn split_output<'o>(
     inline: &'o [u8],
     segments: &[Segment],
@@ -97,7 +96,7 @@ pub(super) fn split_output<'o>(
     (head, parts)
 }
 
-/// Splits a head into its first line and its fields.
+/// Splits a head into its first line and fields.
 fn split_head(head: &[u8]) -> (String, Vec<Field>) {
     let text = decode(head);
     let mut lines = text.split("\r\n").take_while(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! Why a build failed, for the log and for pages in browsers.
+//! Failed builds, for the log and for pages in browsers.
 
 use std::io::ErrorKind;
 
@@ -12,7 +12,7 @@ use crate::format;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::commands) struct BuildFailure {
     pub(in crate::commands) message: String,
-    /// The remarks that the message is about.
+    /// The remarks that the message refers to.
     pub(in crate::commands) diagnostics: Vec<Diagnostic>,
 }
 

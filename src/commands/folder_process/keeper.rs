@@ -1,9 +1,11 @@
-//! Starts the process that compiles the folder, and again if it is killed or crashes.
+//! Starts the process that compiles the folder, and restarts it if it's killed or crashes.
 //!
-//! A process in a sandbox can't start programs, so a process outside any sandbox waits for this. It reads neither the folder
-//! nor anything of the server. It holds the socket to the server open, so the server notices nothing but a pause. It creates the
-//! temporary files of large archives, so that the sandbox needn't allow to create files, and keeps the last archive for the next
-//! process.
+//! Sandboxed processes can't start programs, so we need another process for this, outside any sandbox. The keeper reads neither
+//! the folder nor anything from the server. It has three jobs besides restarting:
+//!
+//! - It keeps the socket to the server open, so the server notices nothing but a pause.
+//! - It creates temporary files for large archives, so the sandbox doesn't have to allow that.
+//! - It keeps the last archive for the next process.
 
 use std::fs::File;
 use std::io;
@@ -27,24 +29,25 @@ use crate::output::{self, Failure, Paint, one_line};
 /// The exit status of a process whose main thread has panicked.
 const EXIT_OF_PANIC: i32 = 101;
 
-/// Runs the process until the server has ended.
+/// Runs the process until the server exits.
 ///
 /// # Errors
-/// It can't be started, or ends before it has compiled the folder once.
+/// The process can't be started, or exits before it has compiled the folder for the first time.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
-    // An update replaces the file, after which the system no longer knows its path.
+    // Find out now: once an update replaces the file, the system no longer knows its path.
     let program = std::env::current_exe();
     let program = program.map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     let folder = follow.options.sources.display();
     let mut start = CompileStart::First;
     let mut restarts = Restarts::of_process_started(Instant::now());
     let mut last = None;
+
     loop {
         restarts.start(Instant::now());
         let end = match run_once(&program, start, &mut last) {
             Ok(Run { status, .. }) if status.success() => return Ok(()),
             Ok(Run { status, first_build: FirstBuild::Missing }) if start == CompileStart::First => {
-                // It has printed the reason.
+                // The process has already printed the reason.
                 if let Some(code) = status.code() {
                     std::process::exit(code);
                 }
@@ -54,6 +57,7 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
                     None => failure,
                 });
             }
+            // From here on, the server has an archive, so a crash is no longer fatal.
             Ok(Run { status, .. }) => match remedy_for_crash(status) {
                 Some(remedy) => format!("{status}; {remedy}"),
                 None => status.to_string(),
@@ -77,37 +81,35 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     }
 }
 
-/// One run of the process.
 struct Run {
     status: ExitStatus,
     first_build: FirstBuild,
 }
 
-/// Runs the process once, with the same arguments and the same standard input. `last` is the last archive that such a process has
-/// passed on.
+/// Runs the process once, with our own arguments and standard input. `last` is the last archive that such a process has passed on.
 fn run_once(program: &Path, start: CompileStart, last: &mut Option<File>) -> io::Result<Run> {
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg(format!("--for-server-compile={}", start.word()));
     let (socket, output) = UnixStream::pair()?;
     let mut child = command.stdout(OwnedFd::from(output)).spawn()?;
-    // Closes this process's descriptor of the other end, so that the socket ends with the child.
+    // Also close our copy of the other end. Otherwise, the socket would stay open after the child has exited.
     drop(command);
     let first_build = keeper_socket::serve(&socket, last);
     Ok(Run { status: child.wait()?, first_build })
 }
 
-/// Returns the remedy for a crash under a limit of memory: a process that can't allocate memory aborts, and one that can't start a
-/// thread panics.
+/// Returns a hint for crashes with a memory limit: a process aborts if it can't allocate memory, and panics if it can't start a
+/// thread.
 fn remedy_for_crash(status: ExitStatus) -> Option<String> {
     let bytes = getrlimit(Resource::Data).current?;
     let has_crashed = status.signal() == Some(SIGABRT) || status.code() == Some(EXIT_OF_PANIC);
     has_crashed.then(|| memory_remedy(bytes))
 }
 
-/// Waits for this time at most until the server has closed its end of the socket.
+/// Returns `true` if the server closes its end of the socket within this time.
 fn has_server_ended_within(timeout: Duration) -> bool {
     let input = io::stdin();
-    // The end is always reported, whatever else is requested.
+    // Even if we ask for nothing, the kernel always reports a hangup.
     let mut polled = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::empty())];
     let timeout = Timespec::try_from(timeout).expect("the pause is short");
     let found = poll(&mut polled, Some(&timeout));

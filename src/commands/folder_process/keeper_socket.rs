@@ -1,7 +1,7 @@
-//! The socket between the process that compiles, whose standard output it is, and its keeper.
+//! Socket between the compiling process and its keeper. For the compiling process, it's standard output.
 //!
-//! The process reports that it has compiled the folder, and requests temporary files for large archives. The keeper creates
-//! them: the sandbox of the process allows to create none, so it can't touch other files of the directory.
+//! The process tells the keeper that it has compiled the folder, and asks it for temporary files. The keeper has to create these,
+//! because the sandbox doesn't allow the process to create any. This way, it can't touch other files in that directory either.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,22 +12,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cannery_archiver::TemporaryDirectory;
 use cannery_server::process::file_socket;
 
-/// Reports that the folder is compiled.
+/// The folder has been compiled.
 const COMPILED: u8 = b'c';
 
-/// Comes with the archive that will be served.
+/// Comes with an archive that will be served.
 const SERVED: u8 = b'a';
 
-/// Requests the last archive of the previous process. The response has the file, or the number of an error.
+/// Asks for the last archive of the previous process. The response is a file or an error number.
 const LAST: u8 = b'l';
 
-/// Requests a temporary file. The response has the file, or the number of an error.
+/// Asks for a temporary file. The response is a file or an error number.
 const CREATE: u8 = b'f';
 
-/// Length of a response: an error number, or 0 with a file.
+/// Response length: an error number, or 0 if there is a file.
 const RESPONSE_BYTES: usize = size_of::<i32>();
 
-/// The end of the process that compiles.
+/// The compiling process's end.
 #[derive(Debug, Clone)]
 pub(super) struct KeeperSocket(Arc<Mutex<UnixStream>>);
 
@@ -37,36 +37,36 @@ impl KeeperSocket {
         Ok(KeeperSocket(Arc::new(Mutex::new(socket.into()))))
     }
 
-    /// Reports that the folder is compiled: from now on, the keeper starts this process again if it ends.
+    /// Reports that the folder has been compiled. From now on, the keeper restarts this process if it exits.
     pub(super) fn report_compiled(&self) -> io::Result<()> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (&*socket).write_all(&[COMPILED])
     }
 
-    /// Passes on the archive that will be served, with which the next process starts if this one ends.
+    /// Passes on an archive that will be served. If this process exits, the next one starts with it.
     pub(super) fn keep_archive(&self, archive: &File) -> io::Result<()> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         file_socket::send(&socket, &[SERVED], Some(archive))
     }
 
-    /// Requests the last archive of the previous process.
+    /// Asks for the last archive of the previous process.
     ///
     /// # Errors
-    /// There is none, or the keeper has ended.
+    /// There is no such archive, or the keeper has exited.
     pub(super) fn last_archive(&self) -> io::Result<File> {
         self.request(LAST)
     }
 
-    /// Requests a temporary file without a name.
+    /// Asks for an unnamed temporary file.
     ///
     /// # Errors
-    /// The keeper can't create it, or has ended.
+    /// The keeper can't create the file, or has exited.
     pub(super) fn create_file(&self) -> io::Result<File> {
         self.request(CREATE)
     }
 
     fn request(&self, request: u8) -> io::Result<File> {
-        // One request at a time: builds run on several threads.
+        // Builds run on several threads, but responses have no IDs, so only one request may be pending.
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (&*socket).write_all(&[request])?;
         match file_socket::receive::<RESPONSE_BYTES>(&socket)? {
@@ -77,18 +77,20 @@ impl KeeperSocket {
     }
 }
 
-/// The first build of a process.
+/// Whether a process has made its first build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstBuild {
-    /// The process has ended before it.
+    /// The process exited before that.
     Missing,
     Compiled,
 }
 
-/// Serves the process at the other end until it ends. `last` is the archive that it, or the process before it, has passed on.
+/// Handles messages from the other end until that process exits. `last` is the last archive that was passed on, which may come from
+/// an earlier process.
 pub(super) fn serve(socket: &UnixStream, last: &mut Option<File>) -> FirstBuild {
     let directory = TemporaryDirectory::from_environment();
     let mut first_build = FirstBuild::Missing;
+
     while let Ok(Some(([message], file))) = file_socket::receive::<1>(socket) {
         let response = match message {
             COMPILED => {
@@ -106,6 +108,7 @@ pub(super) fn serve(socket: &UnixStream, last: &mut Option<File>) -> FirstBuild 
             break;
         }
     }
+
     first_build
 }
 
@@ -113,7 +116,7 @@ fn respond(socket: &UnixStream, created: io::Result<File>) -> io::Result<()> {
     match created {
         Ok(file) => file_socket::send(socket, &0_i32.to_ne_bytes(), Some(&file)),
         Err(error) => {
-            // Only a file system in memory causes an error without a number.
+            // In-memory file systems are the only case without an error number.
             let number = error.raw_os_error().unwrap_or(rustix::io::Errno::OPNOTSUPP.raw_os_error());
             file_socket::send(socket, &number.to_ne_bytes(), None)
         }

@@ -1,4 +1,4 @@
-//! The reasons why a server does not start, with hints.
+//! Explains why a server doesn't start.
 
 use std::error::Error;
 use std::io;
@@ -9,7 +9,7 @@ use cannery_server::{Address, StartError};
 use crate::commands::open;
 use crate::output::{Exit, Failure};
 
-/// Returns why a server did not start, with a hint if there is a remedy.
+/// Converts a start error. If there's a remedy, adds a hint.
 pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
     match error {
         StartError::Archive { path, source } => open::failure(path, source),
@@ -25,6 +25,7 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
         }
         StartError::AccessLog { .. } => Failure::new(Exit::Output, error.to_string()),
         StartError::Tls(_) | StartError::Webroot { .. } => Failure::input(error.to_string()),
+        // For the others, the message has to do.
         StartError::Route(_)
         | StartError::Routes(_)
         | StartError::Host(_)
@@ -46,7 +47,7 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
     }
 }
 
-/// Adds the remedy for an address at which the server cannot listen.
+/// Adds a hint if the server can't listen at an address.
 pub(in crate::commands) fn listen_hint(failure: Failure, address: &Address, kind: io::ErrorKind) -> Failure {
     match kind {
         io::ErrorKind::AddrInUse => {
@@ -64,7 +65,7 @@ pub(in crate::commands) fn listen_hint(failure: Failure, address: &Address, kind
     }
 }
 
-/// Adds a hint that names `--limit-memory` if the server ran out of memory while it started.
+/// Adds a hint about `--limit-memory` if the server ran out of memory during startup.
 pub(super) fn memory_hint(failure: Failure, error: &StartError, memory_max: Option<u64>) -> Failure {
     let Some(limit) = memory_max else { return failure };
     if !is_out_of_memory(error) {
@@ -77,7 +78,7 @@ pub(super) fn memory_hint(failure: Failure, error: &StartError, memory_max: Opti
     ))
 }
 
-/// Returns `true` if the error, or one of its sources, is a lack of memory.
+/// Returns `true` if the error or one of its sources means that there isn't enough memory.
 fn is_out_of_memory(error: &StartError) -> bool {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = source {

@@ -1,11 +1,11 @@
-//! `--profile-cpu` and `--profile-mem`: profiles of the whole run of the server, in the format of pprof.
+//! `--profile-cpu` and `--profile-mem`: pprof profiles of the server's whole lifetime.
 //!
-//! Files are opened before the server enters its sandbox and written when it stops. Without these flags, nothing here runs, and
-//! the sandbox allows none of the profiler's system calls.
+//! The files are opened before the server enters its sandbox, and written when it stops. Without these flags, none of this code
+//! runs, and the sandbox doesn't allow the system calls of the profiler.
 //!
-//! The memory profile shows mappings, not call stacks: those would need an allocator of our own that records each allocation,
-//! which costs time and memory also when it is off. A static server allocates little, and most of its memory is archives,
-//! buffers of connections and stacks, which the mappings distinguish.
+//! The memory profile shows mappings rather than call stacks. For stacks, we would need an allocator that records each
+//! allocation, which costs time and memory even when it's off. A static server doesn't allocate much anyway: most of its memory is
+//! archives, connection buffers and stacks, and these are different mappings.
 
 mod encode;
 mod memory;
@@ -22,13 +22,12 @@ use self::memory::MemorySampler;
 use crate::flags::server::ServerOptions;
 use crate::output::{Exit, Failure};
 
-/// Samples in each second of CPU time. Not a divisor of the frequencies of timers, so that samples don't coincide with them.
+/// Samples per second of CPU time. Not a divisor of common timer frequencies, so that samples don't coincide with timers.
 const FREQUENCY_HZ: i32 = 99;
 
-/// Nanoseconds of CPU time that a sample represents.
+/// CPU time represented by a sample, in nanoseconds.
 const PERIOD_NS: i64 = 1_000_000_000 / FREQUENCY_HZ as i64;
 
-/// The running profilers.
 #[derive(Default)]
 pub(super) struct Profilers {
     cpu: Option<CpuProfiler>,
@@ -37,20 +36,19 @@ pub(super) struct Profilers {
 
 struct CpuProfiler {
     file: ProfileFile,
-    /// Never dropped, because it would then create a new temporary file.
+    /// Never dropped, because then it would create another temporary file.
     guard: ManuallyDrop<ProfilerGuard<'static>>,
-    /// The file in which the profiler keeps samples, if it is known.
+    /// The file in which the profiler collects samples, if we could find it.
     temporary: Option<PathBuf>,
 }
 
-/// The file that a profile is written to.
 struct ProfileFile {
     path: PathBuf,
     file: File,
 }
 
 impl Profilers {
-    /// Opens the files, and starts to sample CPU time.
+    /// Opens the files and starts sampling CPU time.
     pub(super) fn start(options: &ServerOptions) -> Result<Profilers, Failure> {
         let memory = match &options.profile_mem {
             Some(path) => Some((ProfileFile::create(path)?, MemorySampler::open()?)),
@@ -60,12 +58,12 @@ impl Profilers {
         Ok(Profilers { cpu, memory })
     }
 
-    /// Returns the temporary file of the CPU profiler.
+    /// Returns the CPU profiler's temporary file.
     pub(super) fn temporary_file(&self) -> Option<PathBuf> {
         self.cpu.as_ref().and_then(|cpu| cpu.temporary.clone())
     }
 
-    /// Starts to sample memory. The thread must start after the process has entered its sandbox.
+    /// Starts sampling memory. Must be called after the process has entered its sandbox, so that the thread is inside too.
     pub(super) fn sample(&self) -> Result<(), Failure> {
         self.memory.as_ref().map_or(Ok(()), |(_, sampler)| sampler.start())
     }
@@ -85,12 +83,12 @@ impl CpuProfiler {
             Failure::failed(format!("`--profile-cpu`: cannot start the profiler: {error}"))
         };
 
-        // The profiler keeps samples in a temporary file, which we create in the folder of the profile: there the sandbox
-        // allows to remove it.
+        // The profiler collects samples in a temporary file. We put it into the profile's folder, because that's where the sandbox
+        // lets us remove it again.
         let folder = fs::canonicalize(path).ok().and_then(|path| path.parent().map(Path::to_owned));
         let folder = folder.unwrap_or_default();
         let _ = tempfile::env::override_temp_dir(&folder);
-        // This also loads the symbols of the program, which the sandbox forbids later.
+        // This also loads the program's symbols. The sandbox won't allow that later.
         let guard = ProfilerGuardBuilder::default().frequency(FREQUENCY_HZ).build();
         let guard = guard.map_err(|error| failed(&error))?;
         Ok(CpuProfiler { file, guard: ManuallyDrop::new(guard), temporary: open_temporary(&folder) })
@@ -123,7 +121,7 @@ impl Drop for CpuProfiler {
     }
 }
 
-/// Returns the temporary file in `folder` that this process has open.
+/// Finds the temporary file in `folder` among this process's open files.
 fn open_temporary(folder: &Path) -> Option<PathBuf> {
     let targets =
         fs::read_dir("/proc/self/fd").ok()?.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());

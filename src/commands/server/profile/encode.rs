@@ -1,11 +1,11 @@
-//! Encoder of `profile.proto`, the format of pprof, which is a message of Protocol Buffers.
+//! Encoder for pprof's `profile.proto`, a Protocol Buffers message.
 //!
-//! We encode the few fields that we need ourselves, instead of adding a library and a code generator for Protocol Buffers.
+//! We only need a few fields, so we encode them ourselves. Otherwise, we'd have to add a Protocol Buffers library and a code
+//! generator.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Count,
@@ -23,17 +23,17 @@ impl Unit {
     }
 }
 
-/// Values of call stacks. Each function is one location.
+/// Values by call stack. Each function has exactly one location.
 #[derive(Debug)]
 pub(super) struct Profile {
-    /// Encoded fields of the profile, except for strings and functions.
+    /// Encoded fields, except for strings and functions.
     fields: Vec<u8>,
     strings: Table,
     functions: Table,
     values: usize,
 }
 
-/// Distinct strings, numbered in their order.
+/// Distinct strings, numbered in order.
 #[derive(Debug, Default)]
 struct Table {
     numbers: HashMap<String, u64>,
@@ -53,7 +53,7 @@ impl Table {
 }
 
 impl Profile {
-    /// Returns a profile without samples, each of which will have these values.
+    /// Returns a profile without samples. `values` are the names and units of the values in each sample.
     pub(super) fn new(values: &[(&str, Unit)]) -> Profile {
         let mut profile = Profile {
             fields: Vec::new(),
@@ -61,7 +61,7 @@ impl Profile {
             functions: Table::default(),
             values: values.len(),
         };
-        // The first string must be empty.
+        // The format requires that string 0 is empty.
         profile.strings.number("");
         for (name, unit) in values {
             let value_type = profile.value_type(name, *unit);
@@ -70,14 +70,14 @@ impl Profile {
         profile
     }
 
-    /// Sets the distance between two samples.
+    /// Sets the sampling interval.
     pub(super) fn set_period(&mut self, (name, unit): (&str, Unit), period: i64) {
         let value_type = self.value_type(name, unit);
         put_bytes(&mut self.fields, 11, &value_type);
         put_number(&mut self.fields, 12, period.cast_unsigned());
     }
 
-    /// Sets the value that is shown by default. Without it, that is the last one.
+    /// Sets the value to show by default. Otherwise, it's the last one.
     pub(super) fn set_default(&mut self, name: &str) {
         let number = self.strings.number(name);
         put_number(&mut self.fields, 14, number);
@@ -88,9 +88,10 @@ impl Profile {
         put_number(&mut self.fields, 10, u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Adds a sample: the functions of a stack, innermost first, its values, and a label.
+    /// Adds a sample with a stack of functions (innermost first), values, and a label.
     pub(super) fn push(&mut self, stack: &[String], values: &[i64], label: Option<(&str, &str)>) {
         debug_assert_eq!(values.len(), self.values);
+
         let mut sample = Vec::new();
         for function in stack {
             put_number(&mut sample, 1, self.functions.number(function) + 1);
@@ -98,19 +99,21 @@ impl Profile {
         for value in values {
             put_number(&mut sample, 2, value.cast_unsigned());
         }
+
         if let Some((key, text)) = label {
             let mut label = Vec::new();
             put_number(&mut label, 1, self.strings.number(key));
             put_number(&mut label, 2, self.strings.number(text));
             put_bytes(&mut sample, 3, &label);
         }
+
         put_bytes(&mut self.fields, 2, &sample);
     }
 
-    /// Encodes the profile.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut strings = self.strings.order.clone();
         let mut out = self.fields.clone();
+        // IDs must not be 0. We use the same ID for a function and its only location.
         for (id, name) in (1u64..).zip(&self.functions.order) {
             let number = strings.len() as u64;
             strings.push(name.clone());
@@ -128,6 +131,7 @@ impl Profile {
             put_bytes(&mut location, 4, &line);
             put_bytes(&mut out, 4, &location);
         }
+
         for text in &strings {
             put_bytes(&mut out, 6, text.as_bytes());
         }
@@ -142,7 +146,7 @@ impl Profile {
     }
 }
 
-/// Appends a field with a number (wire type 0).
+/// Appends a numeric field (wire type 0).
 fn put_number(out: &mut Vec<u8>, field: u64, number: u64) {
     put_varint(out, field << 3);
     put_varint(out, number);
@@ -155,7 +159,7 @@ fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a number in groups of seven bits, the lowest first.
+/// Appends a number as groups of seven bits, the lowest first.
 fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);

@@ -1,4 +1,4 @@
-//! Memory of the process by mapping, from `/proc/self/smaps`, sampled once a second.
+//! Samples the process's memory by mapping once a second, from `/proc/self/smaps`.
 
 use std::fs::File;
 use std::io;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::encode::{Profile, Unit};
 use crate::output::Failure;
 
-/// Interval between two samples.
+/// Sampling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Takes samples, and keeps that of the second in which the process used most memory.
+/// Takes samples, and keeps the one with the highest memory usage.
 pub(super) struct MemorySampler(Arc<State>);
 
 struct State {
@@ -20,19 +20,19 @@ struct State {
     largest: Mutex<Vec<MappingMemory>>,
 }
 
-/// The memory of the mappings with one name.
+/// Memory of all mappings with the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MappingMemory {
-    /// The file, a name of the kernel such as `[heap]`, or `[anonymous]`.
+    /// A file, a name used by the kernel such as `[heap]`, or `[anonymous]`.
     name: String,
     resident_bytes: i64,
-    /// Not shared with the page cache or another process.
+    /// Memory that isn't shared with the page cache or another process.
     private_bytes: i64,
     swapped_bytes: i64,
 }
 
 impl MemorySampler {
-    /// Opens the list of mappings, which the sandbox forbids later.
+    /// Opens the list of mappings. This must be done before we enter the sandbox.
     pub(super) fn open() -> Result<MemorySampler, Failure> {
         let smaps = File::open("/proc/self/smaps").map_err(|error| {
             Failure::failed(format!("`--profile-mem`: cannot read /proc/self/smaps: {error}"))
@@ -52,7 +52,7 @@ impl MemorySampler {
         thread.map(drop).map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))
     }
 
-    /// Returns the profile, after another sample.
+    /// Takes a final sample and returns the profile.
     pub(super) fn profile(&self) -> Profile {
         self.0.sample();
         let mut profile =
@@ -69,9 +69,9 @@ impl MemorySampler {
 }
 
 impl State {
-    /// Takes a sample, and keeps it if it is the largest.
+    /// Takes a sample, and keeps it if it's the largest so far.
     fn sample(&self) {
-        // A sample that cannot be read is left out.
+        // If it can't be read, skip this sample.
         let Ok(text) = read(&self.smaps) else { return };
         let mappings = parse(&text);
         let total =
@@ -83,7 +83,7 @@ impl State {
     }
 }
 
-/// Reads the whole list again.
+/// Reads the list again from the start.
 fn read(smaps: &File) -> io::Result<String> {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 1 << 16];
@@ -95,8 +95,8 @@ fn read(smaps: &File) -> io::Result<String> {
     }
 }
 
-/// Parses the list (`proc_pid_smaps(5)`): for each mapping a line with its addresses and its name, then a line for each
-/// value. Mappings of one name are added up, in the order of their first ones.
+/// Parses the list (`proc_pid_smaps(5)`). Each mapping has a line with its addresses and name, followed by a line for each value.
+/// Mappings with the same name are added up, in the order of their first occurrence.
 fn parse(text: &str) -> Vec<MappingMemory> {
     let mut mappings: Vec<MappingMemory> = Vec::new();
     let mut current = None;
