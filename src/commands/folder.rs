@@ -1,4 +1,4 @@
-//! A folder that is compiled again after each change: what `cannery serve DIR` and `cannery-server --folder DIR` share.
+//! Folders that are recompiled after each change. Shared by `cannery serve DIR` and `cannery-server --folder DIR`.
 
 mod event_log;
 mod failure;
@@ -8,12 +8,12 @@ pub(super) use failure::BuildFailure;
 
 use crate::output::Failure;
 
-/// Why the updates of a folder end.
+/// Why we no longer recompile a folder.
 #[derive(Debug)]
 pub(super) enum UpdatesEnd {
     /// The server is stopping.
     ServerStops,
-    /// The reader of the output has closed it.
+    /// Standard output has been closed.
     Output(Failure),
 }
 

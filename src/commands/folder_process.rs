@@ -90,12 +90,13 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     });
     enter_sandbox(follow)?;
 
-    // Changes during the first build are followed too.
+    // Follow the folder before it's compiled, so that we don't miss changes made during the first build.
     let mut changes = FolderChanges::of(&options);
     let mut inspector = changes.inspector();
     let followed = changes.follow(Mode::Auto, move || inspector.inspect());
     followed.map_err(|error| Failure::failed(error.to_string()))?;
-    // The server has ended, and nothing is left to do. There are no files to remove.
+
+    // Once the server is gone, there's nothing left to do, and no files to remove.
     let thread = |error| Failure::failed(format!("cannot start a thread: {error}"));
     let server = ReleaseSender::start(socket, || std::process::exit(Exit::Done as i32)).map_err(thread)?;
 
@@ -128,6 +129,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
 
     // Tell the keeper that it should restart this process from now on if it dies.
     keeper.report_compiled().map_err(|error| Failure::failed(error.to_string()))?;
+
     log.mark_printed(&first.report.diagnostics);
     let mut server = RemoteServer { server, keeper, log };
     let published = server.publish(&first.archive);
@@ -136,6 +138,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
         drop(first);
         updater.run()
     });
+
     match ended {
         Ok(()) | Err(UpdatesEnd::ServerStops) => Ok(()),
         Err(UpdatesEnd::Output(failure)) => Err(failure),

@@ -1,4 +1,4 @@
-//! Changes of the folder, from before its first build on.
+//! Collects the changes of a folder, including those made before or during its first build.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use cannery_follow::{Event, Filter, Finding, Follower, Inspector, Mode, Settings
 use crate::message::Message;
 use crate::updater::{BuildSink, Compression, Updater};
 
-/// The changes of a folder. Create it before the first build, so that changes during that build are served too.
+/// Changes of a folder. This should be created before the first build, so that we don't miss changes made during that build.
 pub struct FolderChanges {
     root: PathBuf,
     filter: Filter,
@@ -19,13 +19,13 @@ pub struct FolderChanges {
     messages: Receiver<Message>,
     /// `None` if the folder isn't followed.
     follower: Option<Follower>,
-    /// Closed when the first build is served.
+    /// Dropped once the first build is served.
     before_first: Option<Sender<()>>,
 }
 
 impl FolderChanges {
-    /// Prepares to follow the folder of these options. Names that a build always leaves out are never looked at, and neither are
-    /// the links that it doesn't follow.
+    /// Prepares for following the folder in `options`. Names that builds always leave out are ignored, and so are links that builds
+    /// don't follow.
     #[must_use]
     pub fn of(options: &Options) -> FolderChanges {
         let names = Arc::new(FollowedNames::of(options));
@@ -43,22 +43,22 @@ impl FolderChanges {
         }
     }
 
-    /// Returns a sender for those who find changes themselves, by scanning the folder.
+    /// Returns a sender for programs that find changes on their own, for example by scanning the folder.
     #[must_use]
     pub fn sender(&self) -> Sender<Message> {
         self.sender.clone()
     }
 
-    /// Returns an inspector that sees what the builds of this folder see.
+    /// Returns an inspector for the same files that builds of this folder include.
     #[must_use]
     pub fn inspector(&self) -> Inspector {
         Inspector::new(self.root.clone(), self.filter.clone())
     }
 
-    /// Starts to follow the folder.
+    /// Starts following the folder.
     ///
-    /// `inspect` runs once the first build is served and the folder is watched. It compares the folder with an earlier state, and
-    /// so finds the changes in between.
+    /// `inspect` is called once the first build is served and the folder is being watched. It should compare the folder with an
+    /// earlier state, so that we learn about changes made in between.
     ///
     /// # Errors
     /// The folder can't be read, or a thread can't be started.
@@ -74,7 +74,7 @@ impl FolderChanges {
             let event = match event {
                 Event::Started => {
                     let Some(inspect) = inspect.take() else { return };
-                    // Until then, a scan would only delay the build.
+                    // Wait for the first build. Before that, a scan would only slow it down.
                     let _ = first_served.recv();
                     match inspect() {
                         Finding::Changed => Event::Changed,
@@ -83,16 +83,17 @@ impl FolderChanges {
                 }
                 event => event,
             };
-            // This fails only if the updates have ended.
+            // Fails only if the updater is gone.
             let _ = sender.send(Message::Folder(event, Instant::now()));
         };
+
         let settings = Settings { root: self.root.clone(), mode, filter: self.filter.clone() };
         self.follower = Some(Follower::start(settings, on_event)?);
         self.before_first = Some(before_first);
         Ok(())
     }
 
-    /// Returns the updater, which serves every change from now on. `first` is served already.
+    /// Returns the updater, which serves every change from now on. `first` must already be served.
     #[must_use]
     pub fn into_updater<S: BuildSink>(
         self,
@@ -123,11 +124,13 @@ mod tests {
                 inspected.send(()).unwrap();
                 finding
             };
+
             let mut changes = FolderChanges::of(&Options::new(folder.path(), ""));
             changes.follow(Mode::Auto, inspect).unwrap();
             let before = is_inspected.recv_timeout(Duration::from_millis(50));
             assert_eq!(before, Err(RecvTimeoutError::Timeout), "the first build isn't served");
             drop(changes.before_first.take());
+
             is_inspected.recv().unwrap();
             if is_reported {
                 assert!(matches!(changes.messages.recv(), Ok(Message::Folder(Event::Changed, _))));

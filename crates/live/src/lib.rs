@@ -1,7 +1,7 @@
-//! Follows the folder of a site, and compiles it again after each change.
+//! Follows a site's folder and recompiles it after each change.
 //!
-//! `cannery serve DIR`, `cannery-server --folder DIR` and the debug builds of programs with an embedded site all follow a folder
-//! in this way. They differ in their [`BuildSink`]: where the archives go, and who learns of failures.
+//! This is used by `cannery serve DIR`, by `cannery-server --folder DIR`, and by debug builds of programs with an embedded site.
+//! Each of them has its own [`BuildSink`], which decides what to do with archives and how to report failures.
 
 #![forbid(unsafe_code)]
 

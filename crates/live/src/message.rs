@@ -1,4 +1,4 @@
-//! Messages to the thread that compiles the folder.
+//! Messages to the thread that recompiles the folder.
 
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 use cannery_archiver::{Build, Error};
 use cannery_follow::{Event, FilesState};
 
-/// A message, handled in the order of arrival.
+/// Messages are handled in order.
 pub enum Message {
-    /// A report of the follower, and when it was made.
+    /// An event from the follower, and when it happened.
     Folder(Event, Instant),
-    /// The end of a build in the background, and its duration.
+    /// A background build has ended. Has its result and duration.
     Compressed(Result<Build, Error>, Duration),
-    /// Builds unless a build has found this already, or has begun since that time. Reports when the result is served.
+    /// Build, unless the served build already has this state or started after this time. Reports when the result is served.
     Build(Sender<()>, ScanResult),
-    /// Reports when everything before it is done.
+    /// Just report when all earlier messages have been handled.
     Finish(Sender<()>),
 }
 
-/// The finding of a scan, for which the folder must be compiled.
+/// Result of a scan that calls for a build.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanResult {
-    /// A build that begins later has everything that was saved before the request that the scan is for. If the last scan has found
-    /// a change, and this one none, it is the end of the last scan (`changed_before`): a build that began earlier may have read a
-    /// file before the change.
+    /// Builds that start after this time include everything that was saved before the scan's request. This is usually the start of
+    /// the scan. However, if only the last scan has found a change, it's the end of that scan (`changed_before`): a build that started
+    /// earlier may have read a file before the change.
     pub since: Instant,
-    /// The state of the files, unless the scan has found more than that.
+    /// State of the files, unless the scan has found anything that this can't express.
     pub state: Option<FilesState>,
 }

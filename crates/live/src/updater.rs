@@ -46,57 +46,57 @@ const SAVE_CHANGES_MAX: usize = 8;
 /// Pause before we recompile a folder that has lost its start page or most of its files.
 const UNFINISHED_PAUSE: Duration = Duration::from_millis(200);
 
-/// Receives the builds of a folder, and what happens to it.
+/// Receives a folder's builds and events.
 pub trait BuildSink {
     /// Why the updates end, for example because the server is stopping.
     type Error;
 
-    /// Serves an archive. When it returns, all later requests are answered from it.
+    /// Serves an archive. Once this returns, all requests must be answered from it.
     ///
     /// # Errors
-    /// The updates end.
+    /// Any error ends the updates.
     fn publish(&mut self, archive: &File) -> Result<(), Self::Error>;
 
-    /// Scans the folder before a build, because builds leave out some of the files that scans find.
+    /// Scans the folder before a build. This is needed because scans may find files that builds leave out.
     fn scan(&mut self) {}
 
     /// Handles an event.
     ///
     /// # Errors
-    /// The updates end.
+    /// Any error ends the updates.
     fn handle(&mut self, event: FolderEvent<'_>) -> Result<(), Self::Error>;
 }
 
-/// An event of the folder or its builds.
+/// Something happened to the folder or its builds.
 #[derive(Debug)]
 pub enum FolderEvent<'a> {
     /// A quick build is served.
     Rebuilt {
         /// The build.
         build: &'a Build,
-        /// The files in which it differs from the one before. There may be none.
+        /// Files that differ from the last build. There may be none.
         changes: &'a [Change],
-        /// The time since the change.
+        /// Time since the change.
         took: Duration,
     },
-    /// A build with all compressed contents is served.
+    /// A build is served that has all of its contents compressed.
     Compressed {
         /// The build.
         build: &'a Build,
-        /// The files in which it differs from the one before. There usually are none.
+        /// Files that differ from the last build. Usually, there are none.
         changes: &'a [Change],
-        /// The duration of the build.
+        /// Duration of the build.
         took: Duration,
     },
-    /// A build failed, and the last one is still served.
+    /// A build failed, so the last one is still being served.
     Failed(&'a Error),
-    /// The thread that compresses can't be started, so new contents are served uncompressed until the next change.
+    /// The compressing thread can't be started. Until the next change, new contents are served uncompressed.
     CompressionNotStarted(&'a io::Error),
-    /// The folder is polled from now on.
+    /// From now on, we have to poll the folder.
     Polling {
-        /// The time between two scans.
+        /// Time between two scans.
         interval: Duration,
-        /// Why no events are used.
+        /// Why we can't rely on events.
         reason: &'a PollingReason,
     },
 }
@@ -104,29 +104,29 @@ pub enum FolderEvent<'a> {
 /// Whether contents are compressed after each change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// They are, by builds in the background.
+    /// Yes, with builds in the background.
     InBackground,
-    /// They are served as they are.
+    /// No, all contents are served uncompressed.
     Off,
 }
 
-/// Compiles the folder after each change, until the server stops.
+/// Recompiles the folder after each change, until the server stops.
 pub struct Updater<S> {
     compiler: Arc<Compiler>,
     compression: Compression,
     sink: S,
     messages: Receiver<Message>,
     sender: Sender<Message>,
-    /// Follows the folder as long as this value exists.
+    /// Dropping this ends following.
     _follower: Option<Follower>,
     current: CurrentBuild,
     /// When the last quick build started, apart from the very first one.
     last_build: Option<Instant>,
     /// Whether to scan the folder before each build.
     scans_first: bool,
-    /// The running build in the background.
+    /// The running background build.
     background: Option<BackgroundBuild>,
-    /// The next build although no change was reported.
+    /// A build to make even if no change is reported.
     retry: Option<Retry>,
     /// When we began to hold back changes, because they may be steps of saving a file.
     saving_since: Option<Instant>,
@@ -134,7 +134,7 @@ pub struct Updater<S> {
     complete_digest: Option<String>,
     /// The next background build. A canceled build stays planned.
     planned: Option<PlannedBuild>,
-    /// Whether the next build in the background could succeed.
+    /// Tells us if a background build could succeed.
     folder: FolderState,
 }
 
@@ -142,7 +142,7 @@ pub struct Updater<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FolderState {
     Compiles,
-    /// The last quick build has found an error, which remains until the next change.
+    /// The last quick build failed, and so will all others until the next change.
     Fails,
 }
 
@@ -154,7 +154,7 @@ struct PlannedBuild {
     deadline: Instant,
 }
 
-/// A running build in the background.
+/// A running background build.
 struct BackgroundBuild {
     plan: PlannedBuild,
     cancel: CancelFlag,
@@ -165,7 +165,7 @@ struct BackgroundBuild {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BackgroundState {
     Current,
-    /// A quick build has begun since. The next one reuses the contents that this one compresses.
+    /// A quick build has started since. The next background build will reuse what this one compresses.
     Superseded,
     /// A quick build has started since, and this one's deadline hadn't passed yet.
     Canceled,
@@ -186,7 +186,7 @@ enum Steps {
     Served,
 }
 
-/// The build that is served.
+/// The build being served.
 struct CurrentBuild {
     number: u64,
     digest: String,
@@ -194,7 +194,7 @@ struct CurrentBuild {
 }
 
 impl<S: BuildSink> Updater<S> {
-    /// `first` is served already.
+    /// Creates an updater. `first` must already be served.
     pub(crate) fn new(
         compiler: Compiler,
         first: &Build,
@@ -232,10 +232,10 @@ impl<S: BuildSink> Updater<S> {
         updater
     }
 
-    /// Serves every change until the sink ends the updates.
+    /// Serves every change until the sink returns an error.
     ///
     /// # Errors
-    /// The error of the sink.
+    /// Returns that error.
     pub fn run(&mut self) -> Result<(), S::Error> {
         while self.handle_next()?.is_continue() {}
         Ok(())
@@ -243,6 +243,7 @@ impl<S: BuildSink> Updater<S> {
 
     /// Waits for the next message or planned build, and handles it.
     fn handle_next(&mut self) -> Result<ControlFlow<()>, S::Error> {
+        // Messages might keep us busy forever, so check this before we wait for one.
         if self.has_overdue_build() {
             self.compress()?;
         }
@@ -306,7 +307,7 @@ impl<S: BuildSink> Updater<S> {
             && self.folder == FolderState::Compiles
     }
 
-    /// Compiles the folder, and serves the result if it differs. `since` is the time of the change.
+    /// Compiles the folder and serves the result if it's different. `since` is the time of the change.
     fn update(&mut self, since: Instant, steps: Steps) -> Result<(), S::Error> {
         self.last_build = Some(Instant::now());
         self.supersede_background();
@@ -345,7 +346,7 @@ impl<S: BuildSink> Updater<S> {
         Ok(())
     }
 
-    /// Compiles the folder unless the served build has the state that a scan has found.
+    /// Compiles the folder, unless the served build already matches what a scan has found.
     fn update_to(&mut self, found: &ScanResult) -> Result<(), S::Error> {
         if self.has_built_since(found.since) || self.serves(found) {
             return Ok(());
@@ -371,7 +372,7 @@ impl<S: BuildSink> Updater<S> {
         self.last_build.is_some_and(|began| began > time)
     }
 
-    /// Records that the build in the background lacks a change, and cancels it before its deadline.
+    /// Marks the running background build as outdated. If its deadline hasn't passed, also cancels it.
     fn supersede_background(&mut self) {
         let Some(background) = &mut self.background else { return };
         if background.plan.deadline <= Instant::now() {
@@ -383,7 +384,7 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Starts the planned build in the background, which compresses everything.
+    /// Starts the planned background build, which compresses everything.
     fn compress(&mut self) -> Result<(), S::Error> {
         let Some(plan) = self.planned.take() else { return Ok(()) };
         let cancel = CancelFlag::default();
@@ -413,6 +414,7 @@ impl<S: BuildSink> Updater<S> {
     fn on_compressed(&mut self, result: Result<Build, Error>, took: Duration) -> Result<(), S::Error> {
         let state = self.background.take().map(|background| background.state);
         let is_newest = state == Some(BackgroundState::Current);
+
         match result {
             Ok(build) if is_newest => {
                 self.await_unsettled(&build);
@@ -442,7 +444,7 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Serves a complete build after a newer quick one has begun, if that has failed. The failure stands.
+    /// Serves a complete build although a quick one started later, if that one has failed. The failure is still reported.
     fn serve_compressed(&mut self, build: &Build) -> Result<(), S::Error> {
         let is_newest = build.number > self.current.number;
         if is_newest && build.files.changes_since(&self.current.files).is_empty() {
@@ -451,7 +453,7 @@ impl<S: BuildSink> Updater<S> {
         Ok(())
     }
 
-    /// Serves a build, unless its archive is the served one.
+    /// Serves a build, unless its archive is being served already.
     fn serve(&mut self, build: &Build) -> Result<(), S::Error> {
         if self.current.digest != build.report.digest {
             self.sink.publish(&build.archive)?;

@@ -63,7 +63,7 @@ impl Updates {
         let served = ServedFolder { publisher, live, log };
         let mut updater = changes.into_updater(compiler, first, Compression::InBackground, served);
         let run = move || {
-            // If the reader of the output has closed it, the server goes on.
+            // Fails if standard output has been closed, but the server should go on nevertheless.
             let _ = updater.run();
         };
         let thread = thread::Builder::new().name("updates".into()).spawn(run);
@@ -71,7 +71,7 @@ impl Updates {
     }
 }
 
-/// The server of this process, the pages that follow the folder, and the terminal.
+/// Where builds and events go: this process's server, pages in browsers, and the terminal.
 struct ServedFolder {
     publisher: Publisher,
     live: Option<Arc<Live>>,
