@@ -1,10 +1,10 @@
-//! BLAKE3 digests of contents and archives, and the entity tags made from them.
+//! BLAKE3 digests of contents and archives, and entity tags derived from them.
 //!
-//! Not on the request path: entity tags are encoded when the archive is written.
+//! None of this happens on the request path, because entity tags are encoded when the archive is written.
 
 use std::fmt;
 
-/// A BLAKE3 digest. Two contents are equal if and only if their digests are.
+/// A BLAKE3 digest. We treat contents as equal if their digests are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; Digest::BYTES]);
 
@@ -18,7 +18,7 @@ impl Digest {
         Digest(*blake3::hash(bytes).as_bytes())
     }
 
-    /// Returns the strong entity tag of a representation with this digest (RFC 9110 §8.8.3), without quotes.
+    /// Returns the strong entity tag for a representation with this digest (RFC 9110 §8.8.3), without quotes.
     #[must_use]
     pub fn etag(&self) -> ETag {
         ETag::encode(self)
@@ -37,11 +37,11 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The 16 characters between the quotes of an entity tag: the first 96 bits of the digest of the representation's bytes, in
+/// The 16 characters between the quotes of an entity tag. They encode the first 96 bits of the representation's digest as
 /// base64url.
 ///
-/// The probability that any two of a billion different contents have the same tag is 1 in 10^11, and a collision matters
-/// only between two contents of one URL.
+/// Among a billion different contents, the probability that any two have the same tag is about 1 in 10^11. And it would only
+/// matter if the two were served at the same URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ETag(pub [u8; ETag::BYTES]);
 
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn digest_is_displayed_as_hex() {
-        // The digest of the empty input, from the test vectors of BLAKE3.
+        // From the BLAKE3 test vectors.
         assert_eq!(
             Digest::of(b"").to_string(),
             "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"

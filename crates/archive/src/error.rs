@@ -1,13 +1,13 @@
-//! Errors of opening, writing and verifying archives.
+//! Errors from opening, writing and verifying archives.
 //!
-//! Errors carry the expected and the actual value, and an offset where one is known. Text is made only where a person reads
-//! it.
+//! Errors contain the expected and the actual value, and the offset if it's known. They aren't formatted unless a person is
+//! going to read them.
 
 use std::io;
 
-/// A number or a tag in the file contradicts the file.
+/// A number or a tag in the file contradicts the rest of the file.
 ///
-/// The file was damaged after it was written, or another program wrote it.
+/// Either the file was damaged after we wrote it, or it was written by another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("corrupt archive: {what} at byte {offset}")]
 pub struct Corrupt {
@@ -20,7 +20,7 @@ pub struct Corrupt {
 /// An error of opening an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system cannot open, map or read the file.
+    /// The system can't open, map or read the file.
     #[error("cannot read the archive: {0}")]
     Io(#[from] io::Error),
     /// The path names a FIFO, a device or a socket.
@@ -37,19 +37,19 @@ pub enum OpenError {
         /// Length of the file in bytes.
         got: u64,
     },
-    /// The file is a program, and nothing follows it.
+    /// The file is a program without an archive.
     #[error("not an archive: it is a program without one, or was cut where the archive began")]
     NoArchive,
-    /// The file is a program, and what follows it is shorter than any archive.
+    /// The file is a program, and the rest of the file is too short for an archive.
     #[error("the archive in this program was truncated: only {got} bytes of it are left")]
     ProgramCut {
         /// Length of the rest in bytes.
         got: u64,
     },
-    /// The first record is not `cannery`: this is another file, or the CDB of another program.
+    /// The first record isn't `cannery`. This is another kind of file, or another program's CDB.
     #[error("not an archive of Cannery: its first record is not `cannery`")]
     Foreign,
-    /// The archive has another version of the format.
+    /// The archive has a different format version.
     #[error(
         "the archive has format version {got}, this program reads version {expected}: \
          build the archive again with this release, or use the release that built it"
@@ -60,7 +60,7 @@ pub enum OpenError {
         /// The version that the file states.
         got: u32,
     },
-    /// The length of the file differs from the recorded one.
+    /// The file doesn't have the length that the archive records.
     #[error("the archive was truncated or extended: it has {got} bytes instead of {expected}")]
     Length {
         /// Length in bytes that the archive records.
@@ -68,7 +68,7 @@ pub enum OpenError {
         /// Length of the file in bytes.
         got: u64,
     },
-    /// The first record is `cannery`, and is corrupt.
+    /// The first record is `cannery`, but it's corrupt.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
 }
@@ -76,16 +76,16 @@ pub enum OpenError {
 /// An error of writing an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The system cannot write the file, or cannot read a body.
+    /// The system can't write the file, or can't read a body.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The archive would exceed 4 GiB, the limit of the 32-bit format.
+    /// The archive would exceed 4 GiB, which is the limit of the 32-bit format.
     ///
-    /// The writer can still be used: [`crate::Writer::widen`] continues in the 64-bit format.
+    /// The writer is still usable: continue in the 64-bit format with [`crate::Writer::widen`].
     #[error("the archive would exceed 4 GiB, the limit of the 32-bit format: use `--format cdb64`")]
     Full,
-    /// More than `max` keys have adjacent hashes, so that a lookup would give up before it reaches some of them. Only names
-    /// that were chosen to collide do that.
+    /// More than `max` keys have adjacent hashes, so a lookup would give up before it finds some of them. This won't happen
+    /// unless the names were chosen to collide.
     #[error(
         "more than {max} file names collide in a hash table, which happens only if they were chosen to collide: \
          exclude the folders that hold them"
@@ -94,7 +94,7 @@ pub enum WriteError {
         /// Number of slots that a lookup probes.
         max: u64,
     },
-    /// A field is longer than its length field can express.
+    /// A value is too long for its length field.
     #[error("{what} is {got} bytes long, and the format allows at most {max}")]
     TooLong {
         /// The field.
@@ -109,13 +109,13 @@ pub enum WriteError {
 /// An error of [`crate::Archive::verify`].
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// The system cannot read the file.
+    /// The system can't read the file.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A structure is corrupt.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// The digest of a body differs from the one in its key.
+    /// A body doesn't match the digest in its key.
     #[error("corrupt archive: the body at byte {offset} does not match its digest {expected}")]
     Body {
         /// Position of the body in the file, in bytes.
@@ -123,7 +123,7 @@ pub enum VerifyError {
         /// The digest in the key.
         expected: crate::Digest,
     },
-    /// The digest of the file differs from the one in its first record.
+    /// The file doesn't match the digest in its first record.
     #[error("corrupt archive: its digest is {got} instead of {expected}")]
     Digest {
         /// The digest that the archive records.

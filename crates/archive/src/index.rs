@@ -1,24 +1,22 @@
-//! The hash tables of the container: construction and lookup, as D. J. Bernstein specifies them.
+//! The container's hash tables, as specified by D. J. Bernstein.
 //!
-//! The low byte of a key's hash chooses one of 256 tables, and the other bits choose the slot where the lookup starts. From
-//! there it probes slot by slot (linear probing) until it finds the key or an empty slot. Half of the slots are empty, so
-//! a lookup of a missing key ends soon. A lookup does not allocate.
+//! There are 256 tables. The low byte of a key's hash selects a table, and the other bits select the slot where the lookup
+//! starts. From there we probe slot by slot (linear probing) until we find either the key or an empty slot. Half of the slots
+//! are empty, so it won't take long to find out that a key is missing. Lookups don't allocate.
 
 use crate::error::{Corrupt, WriteError};
 use crate::layout::entry::Entry;
 use crate::layout::format::{Format, TABLES};
 use crate::layout::hash::Hash;
 
-/// Upper bound of the slots that a lookup probes; no entry is further from its first slot.
+/// Maximum number of slots that a lookup probes. The writer makes sure that no entry is further from its first slot.
 ///
-/// Without a bound, one lookup in a crafted file could read all of it. A table with at most this number of entries cannot
-/// reach the bound, whatever their hashes; the average table of an archive of 16 million records has that many.
+/// Without this bound, a lookup in a crafted file could end up reading all of it. Tables with up to 65,536 entries can't reach
+/// the bound, no matter how they hash. That's the average table size in an archive with 16 million records.
 const PROBES_MAX: u64 = 1 << 16;
 
 /// Finds the record with this hash and a key that `matches`.
-///
-/// Returns `None` if there is no such record.
-// A step of every request: see `Archive::path`.
+// Part of every request: see `Archive::path`.
 #[inline(always)]
 pub(crate) fn find<'a>(
     file: &'a [u8],
@@ -26,7 +24,7 @@ pub(crate) fn find<'a>(
     hash: Hash,
     matches: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<Entry<'a>>, Corrupt> {
-    // We branch on the width once, so that the probe loop is compiled for each width.
+    // Branch on the width once, so the compiler can specialize the probe loop for each width.
     match format {
         Format::Cdb => find_in(file, Format::Cdb, hash, matches),
         Format::Cdb64 => find_in(file, Format::Cdb64, hash, matches),
@@ -52,6 +50,7 @@ fn find_in<'a>(
         if slot.position == 0 {
             return Ok(None);
         }
+        // Compare the hashes first. Reading the key means a cache miss.
         if slot.hash == stored {
             let entry = Entry::at(file, format, slot.position)?;
             if matches(entry.key) {
@@ -66,14 +65,14 @@ fn find_in<'a>(
     Ok(None)
 }
 
-/// Reads all tables once and returns their occupied slots, sorted by position.
+/// Reads all tables, and returns their occupied slots sorted by position.
 ///
-/// Each returned slot is reachable by a lookup of its hash. If in addition no two records share a key, and each record has
-/// a slot here, then a lookup finds each record. This takes one pass, whereas looking up each key could take quadratic time
-/// in a crafted file.
+/// Each of these slots is reachable by a lookup. So if there's a slot for each record, and no two records have the same key,
+/// we know that every lookup will succeed. This takes a single pass. Looking up each key instead could take quadratic time in
+/// a crafted file.
 ///
 /// # Errors
-/// Returns [`Corrupt`] if a slot cannot be reached.
+/// Returns [`Corrupt`] if a slot can't be reached by a lookup of its hash.
 pub(crate) fn occupied_slots(file: &[u8], format: Format) -> Result<Vec<Slot>, Corrupt> {
     let mut occupied = Vec::new();
     for number in 0..TABLES as u64 {
@@ -83,7 +82,7 @@ pub(crate) fn occupied_slots(file: &[u8], format: Format) -> Result<Vec<Slot>, C
     Ok(occupied)
 }
 
-/// A hash table, which is inside the file.
+/// A hash table. It's completely inside the file.
 #[derive(Clone, Copy)]
 struct Table<'a> {
     file: &'a [u8],
@@ -117,14 +116,14 @@ impl<'a> Table<'a> {
         Corrupt { what: "a hash table", offset: self.start + at * self.format.slot_bytes() }
     }
 
-    /// Appends the occupied slots, from one empty slot around the table to the same.
+    /// Appends the occupied slots. Starts after an empty slot, so that no run of occupied slots is cut in two.
     fn collect_occupied(&self, number: u64, occupied: &mut Vec<Slot>) -> Result<(), Corrupt> {
         if self.slots == 0 {
             return Ok(());
         }
 
         let empty = self.first_empty()?;
-        // Number of occupied slots directly before the current one: the lookup may have started that far back.
+        // How many of the slots right before this one are occupied. A lookup may have started that far back.
         let mut run = 0;
         for step in 1..self.slots {
             let at = (empty + step) % self.slots;
@@ -143,7 +142,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Finds an empty slot. A table with slots has one, because half of them are empty.
+    /// Finds an empty slot. Every valid table has one, because half of its slots are empty.
     fn first_empty(&self) -> Result<u64, Corrupt> {
         for at in 0..self.slots {
             if self.slot(at)?.position == 0 {
@@ -154,31 +153,31 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A slot of a hash table: the hash and the position of a record. The writer keeps one for each record.
+/// A hash table slot: the hash and the position of a record. The writer keeps one slot per record in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// The hash as the format stores it.
     pub(crate) hash: u64,
-    /// Position of the record in the file, in bytes. 0 marks an empty slot, because the header is at position 0.
+    /// Position of the record in the file, in bytes. 0 means that the slot is empty, since no record can start there.
     pub(crate) position: u64,
 }
 
-/// Returns the size of all tables in bytes: each record has two slots. Saturates on overflow.
+/// Returns the size of all tables in bytes. There are two slots per record. Saturates on overflow.
 pub(crate) fn tables_bytes(format: Format, records: u64) -> u64 {
     records.saturating_mul(2 * format.slot_bytes())
 }
 
-/// Builds the 256 tables, which start at `position`, passes the bytes of each to `write`, and returns the header.
+/// Builds the 256 tables, passes each one to `write`, and returns the header. The first table starts at `position`.
 ///
 /// # Errors
-/// Returns [`WriteError::Crowded`] if a lookup could not reach some entry, and the errors of `write`.
+/// Returns [`WriteError::Crowded`] if some record couldn't be found by a lookup, and any error from `write`.
 pub(crate) fn build(
     format: Format,
     mut slots: Vec<Slot>,
     mut position: u64,
     mut write: impl FnMut(&[u8]) -> Result<(), WriteError>,
 ) -> Result<Vec<u8>, WriteError> {
-    // A stable sort keeps the records of a table in the order of the file, as other CDB writers do.
+    // Use a stable sort. Like other CDB writers, we keep the records of a table in file order.
     slots.sort_by_key(|slot| slot.hash & 0xff);
 
     let mut header = Vec::new();
@@ -204,9 +203,9 @@ pub(crate) fn build(
     Ok(header)
 }
 
-/// Builds one table, with twice as many slots as entries and each entry in the first free slot from its hash.
+/// Builds one table. It has twice as many slots as entries, and each entry goes to the first free slot from its hash on.
 ///
-/// Returns `None` if a free slot is not among the first `probes_max` slots of an entry.
+/// Returns `None` if an entry would need more than `probes_max` probes.
 fn fill(entries: &[Slot], probes_max: u64) -> Option<Vec<Slot>> {
     let length = 2 * entries.len();
     let mut filled = vec![Slot { hash: 0, position: 0 }; length];

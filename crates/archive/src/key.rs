@@ -1,15 +1,15 @@
-//! Keys: the normal form of paths, from the names of source files and from request targets.
+//! Keys: the normal form of paths, no matter if they come from file names or from request targets.
 //!
-//! A key starts with `/`, is percent-decoded once, and has neither empty nor dot segments (RFC 3986 §5.2.4, §6.2.2). A key
-//! ends with `/` if and only if the path does. All paths go through this module, so that equivalent URLs find the same
-//! record in every protocol.
+//! A key starts with `/`, has been percent-decoded once, and doesn't contain empty segments or dot segments (RFC 3986
+//! §5.2.4, §6.2.2). It ends with `/` if and only if the path does. All paths go through this module, so equivalent URLs will
+//! find the same record with every protocol.
 //!
-//! An encoded slash (`%2F`) is data and not a separator. File names contain neither `/` nor NUL, and a request with NUL is
-//! refused, so we represent an encoded slash by the byte 0.
+//! An encoded slash (`%2F`) is data, not a separator. In keys we represent it as the byte 0. This is unambiguous because file
+//! names can't contain NUL, and we refuse requests that do.
 
 use cannery_base::swar::{WORD_BYTES, first_eq_mask, first_lt_mask, repeat};
 
-/// Maximum length of a key in bytes, which is also the limit for request targets.
+/// Maximum length of a key in bytes. It limits request targets too.
 pub const KEY_BYTES_MAX: usize = 8 * 1024;
 
 /// Represents an encoded slash in a key.
@@ -19,7 +19,7 @@ const ENCODED_SLASH: u8 = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key<'a>(&'a [u8]);
 
-/// The path of a request target is invalid.
+/// The path in a request target is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The path does not start with `/`.
@@ -36,7 +36,7 @@ pub enum PathError {
     TooLong,
 }
 
-/// A buffer for one key, which is reused for many requests.
+/// A buffer for one key. Each worker reuses its buffer for many requests.
 pub struct KeyBuffer(Box<[u8; KEY_BYTES_MAX]>);
 
 impl KeyBuffer {
@@ -57,9 +57,9 @@ impl<'a> Key<'a> {
     /// The key of the site's root.
     pub const ROOT: Key<'static> = Key(b"/");
 
-    /// Returns the key of a request target that is in normal form and has no query, as most targets are.
+    /// Returns the key for a request target that is in normal form already and has no query. Most targets are like this.
     ///
-    /// Returns `None` for all other targets, which need [`Key::from_target`].
+    /// If the result is `None`, try [`Key::from_target`].
     #[must_use]
     #[inline(always)]
     pub fn from_plain_target(target: &'a [u8]) -> Option<Key<'a>> {
@@ -67,9 +67,9 @@ impl<'a> Key<'a> {
         is_key.then_some(Key(target))
     }
 
-    /// Normalizes the path of a request target, which is the part before `?`.
+    /// Normalizes the path of a request target, which is everything before the `?`.
     ///
-    /// Most paths are in normal form and are borrowed. The others are written into `buffer`.
+    /// Most paths are in normal form already, so they can be borrowed. Others are written to `buffer`.
     ///
     /// # Errors
     /// Returns [`PathError`] if the path is malformed or too long.
@@ -84,9 +84,9 @@ impl<'a> Key<'a> {
         if is_plain(path) { Ok(Key(path)) } else { normalize(path, &mut buffer.0[..]) }
     }
 
-    /// Returns the key of a source file or directory.
+    /// Returns the key for a source file or directory.
     ///
-    /// `path` is relative to the source directory, with `/` between the names; that of a directory ends with `/`.
+    /// `path` is relative to the source directory and uses `/` as a separator. Directories must end with `/`.
     ///
     /// # Errors
     /// Returns [`PathError`] if the path contains the byte 0 or is too long.
@@ -100,9 +100,9 @@ impl<'a> Key<'a> {
         Ok(Key(room))
     }
 
-    /// Joins parts of keys, such as the captures of a rule, to a key.
+    /// Joins parts of keys, for example the captures of a rule.
     ///
-    /// The parts are not decoded again. Empty and dot segments are resolved.
+    /// The parts won't be decoded again, but empty segments and dot segments are resolved.
     ///
     /// # Errors
     /// Returns [`PathError::TooLong`] if the result is too long.
@@ -132,13 +132,13 @@ impl<'a> Key<'a> {
         self.0.ends_with(b"/")
     }
 
-    /// Returns `/directory` for `/directory/`, and `None` for the root and for a key without a final slash.
+    /// Returns `/directory` for `/directory/`. The root and keys without a final slash give `None`.
     #[must_use]
     pub fn without_slash(self) -> Option<Key<'a>> {
         self.0.strip_suffix(b"/").filter(|rest| !rest.is_empty()).map(Key)
     }
 
-    /// Returns the last segment, which is the name of a file and empty for a directory.
+    /// Returns the last segment. This is the file name, or empty for a directory.
     #[must_use]
     pub fn name(self) -> &'a [u8] {
         self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
@@ -153,9 +153,9 @@ impl<'a> Key<'a> {
 /// A piece of a percent-encoded path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlPiece<'a> {
-    /// Bytes that need no escape.
+    /// Bytes that don't need escaping.
     Plain(&'a [u8]),
-    /// An escaped byte: `%` and two hexadecimal digits.
+    /// An escaped byte, for example `%20`.
     Escaped([u8; 3]),
 }
 
@@ -170,7 +170,7 @@ impl UrlPiece<'_> {
     }
 }
 
-/// Percent-encodes a key, or a part of one, for the path of a URL (RFC 3986 §3.3).
+/// Percent-encodes a key or a part of it, for use in a URL path (RFC 3986 §3.3).
 pub fn percent_encode(bytes: &[u8]) -> impl Iterator<Item = UrlPiece<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -191,15 +191,15 @@ fn escape(byte: u8) -> [u8; 3] {
     [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
-/// Returns `true` for `pchar` of RFC 3986 §3.3 and for the separator.
+/// Returns `true` for `pchar` (RFC 3986 §3.3) and for the separator.
 fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
 }
 
-/// Returns `true` if a path is certainly in normal form and has no query, eight bytes at a time.
+/// Returns `true` if a path is definitely in normal form and has no query. Looks at eight bytes at a time.
 ///
-/// `false` means only that the path needs a closer look: this function rejects all bytes less than `&`, of which `%`, `#` and
-/// 0 have a meaning in a target and few others occur.
+/// `false` only means that the path needs a closer look. For simplicity we reject all bytes below `&`. Some of them have a
+/// meaning in targets (`%`, `#` and 0), and the others are rare.
 #[inline]
 fn is_plain(path: &[u8]) -> bool {
     let (words, _) = path.as_chunks::<WORD_BYTES>();
@@ -207,13 +207,13 @@ fn is_plain(path: &[u8]) -> bool {
 
     let mut slash_before = 0;
     let mut rejected = 0;
-    // The last word overlaps the one before it, so that no byte is left over. The byte before its first byte needs no check,
-    // because the previous words have covered that pair.
+    // The last word overlaps the one before, so that we don't have to handle leftover bytes. There's no need to check the
+    // byte before its first byte, because previous words have covered this pair.
     for (number, word) in words.iter().chain([last]).enumerate() {
         let word = u64::from_le_bytes(*word);
-        // A flag can only be wrong above a correct one, and only for a dot after a slash, which is rejected anyway.
+        // Flags may be wrong above the first correct one, but only for a dot after a slash, which we reject anyway.
         let slashes = first_eq_mask(word, b'/');
-        // `/` and `.` differ only in the lowest bit.
+        // `/` and `.` only differ in the lowest bit.
         let slashes_and_dots = first_eq_mask(word | repeat(1), b'/');
         let before = if number < words.len() { slash_before } else { 0 };
         rejected |= (slashes << u8::BITS | before) & slashes_and_dots;
@@ -223,7 +223,7 @@ fn is_plain(path: &[u8]) -> bool {
     rejected == 0
 }
 
-/// Computes [`is_plain`] byte by byte, for paths shorter than a word.
+/// Like [`is_plain`], but for paths that are shorter than a word.
 #[inline]
 fn is_plain_bytewise(path: &[u8]) -> bool {
     let mut before = 0;
@@ -245,6 +245,7 @@ fn is_plain_bytewise(path: &[u8]) -> bool {
 fn normalize<'b>(path: &[u8], room: &'b mut [u8]) -> Result<Key<'b>, PathError> {
     let mut builder = Builder::new(room);
     let mut rest = path;
+
     while let Some((first, others)) = rest.split_first() {
         rest = others;
         match first {
@@ -262,6 +263,7 @@ fn normalize<'b>(path: &[u8], room: &'b mut [u8]) -> Result<Key<'b>, PathError> 
             byte => builder.push(*byte),
         }
     }
+
     builder.finish()
 }
 
@@ -270,11 +272,11 @@ fn unescape([high, low]: [u8; 2]) -> Option<u8> {
     u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
-/// Builds a key segment by segment and resolves empty and dot segments.
+/// Builds a key segment by segment, resolving empty segments and dot segments.
 struct Builder<'b> {
     room: &'b mut [u8],
     length: usize,
-    /// Start of the current segment, after a `/`. Invariant: `segment_at <= length`.
+    /// Where the current segment starts, after a `/`. Invariant: `segment_at <= length`.
     segment_at: usize,
     overflow: bool,
 }

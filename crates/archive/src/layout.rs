@@ -1,8 +1,8 @@
-//! The structures of the file, byte by byte. `FORMAT.md` specifies the same, and a test compares the two.
+//! File layout, byte by byte. `FORMAT.md` specifies the same, and a test compares the two.
 //!
-//! Only this module and its children know offsets. Each child only encodes and decodes one structure.
+//! Offsets don't appear anywhere outside this module. Each submodule encodes and decodes one structure.
 
-// The container: its two widths, its hash, and its records of key and data.
+// The container: its two widths, its hash, and records that consist of key and data.
 pub(crate) mod entry;
 pub(crate) mod format;
 pub(crate) mod hash;
@@ -11,42 +11,42 @@ pub(crate) mod padding;
 // The first record.
 pub(crate) mod facts;
 
-// Responses: paths, heads, and the patterns and templates in them.
+// Responses: paths, heads, and patterns and templates used in them.
 pub(crate) mod head;
 pub(crate) mod hpack;
 pub(crate) mod piece;
 pub(crate) mod qpack;
 pub(crate) mod record;
 
-// Directories: fallback pages, error pages and rules, and the index of the rules.
+// Directories: fallback pages, error pages and rules, with an index for the rules.
 pub(crate) mod header_rule;
 pub(crate) mod rule_index;
 pub(crate) mod scope;
 
-/// Keys that are not paths. A path starts with `/`, so these cannot collide with paths.
+/// Keys that aren't paths. There can't be a collision because paths start with `/`.
 pub mod name {
-    /// The key of the first record, which holds the [`crate::Facts`].
+    /// Key of the first record, which contains the [`crate::Facts`].
     pub const FACTS: &[u8] = b"cannery";
-    /// The key of the manifest: JSON for people and tools, which the server never reads.
+    /// Key of the manifest, a JSON document for people and tools. The server never reads it.
     pub const MANIFEST: &[u8] = b"manifest";
-    /// The first byte of the key of a body. Its BLAKE3 digest follows (32 bytes).
+    /// First byte of a body's key. It's followed by the body's BLAKE3 digest (32 bytes).
     pub const BODY: u8 = b'B';
-    /// The first byte of the key of a head. Its ordinal follows (u32, little-endian).
+    /// First byte of a head's key. It's followed by an ordinal (u32, little-endian).
     pub const HEAD: u8 = b'H';
-    /// The first byte of the key of a plain head record, which refers to the same head without the fields of `_headers`. The
-    /// ordinal of the head with the fields follows (u32, little-endian).
+    /// First byte of a plain head record's key. It's followed by the ordinal (u32, little-endian) of a head with fields from
+    /// `_headers`. The record refers to the same head without these fields.
     pub const PLAIN_HEAD: u8 = b'h';
-    /// The first byte of the key of padding, which page-aligns the following body. Its ordinal follows (u32, little-endian).
+    /// First byte of a padding record's key. It's followed by an ordinal (u32, little-endian). Padding page-aligns the next body.
     pub const PADDING: u8 = b'P';
-    /// The first byte of the key of a source record, for a file that is not served under its own name, such as `_redirects`.
-    /// Its path in the source directory follows.
+    /// First byte of a source record's key. It's followed by the file's path in the source directory. There are source records for
+    /// files that aren't served under their own name, for example `_redirects`.
     pub const SOURCE: u8 = b'S';
 }
 
-/// The kind of a record, which follows from its key.
+/// The kind of a record, according to its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind<'a> {
-    /// The facts, which are the first record.
+    /// The facts. They are the first record.
     Facts,
     /// The manifest.
     Manifest,
@@ -54,17 +54,17 @@ pub enum RecordKind<'a> {
     Body(crate::Digest),
     /// A response head, with its ordinal.
     Head(u32),
-    /// The position of a head without the fields of `_headers`, with the ordinal of the head that has them.
+    /// The position of a head without fields from `_headers`. The ordinal is the one of the same head with these fields.
     PlainHead(u32),
     /// Padding before a large body, with its ordinal.
     Padding(u32),
-    /// A source file that is not served under its own name, with its path in the source directory.
+    /// A source file that isn't served under its own name, with its path in the source directory.
     Source(&'a [u8]),
-    /// A path, with its whole key, which includes the host if there is one.
+    /// A path. This is the complete key, including the host if there is one.
     Path(&'a [u8]),
-    /// The scope of a directory, with the key of the directory, which ends with `/`.
+    /// The scope of a directory. This is the directory's key, which ends with `/`.
     Scope(&'a [u8]),
-    /// A kind that this version of the format does not define.
+    /// Not defined in this version of the format.
     Unknown,
 }
 
@@ -99,11 +99,11 @@ impl<'a> RecordKind<'a> {
     }
 }
 
-/// Splits the key of a path or a scope into the host, if it has one, and the path.
+/// Splits the key of a path or scope into host and path. Keys on the default site have no host.
 #[must_use]
 pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(rest) = key.strip_prefix(b"//") else { return (None, key) };
-    // No host is empty: `//` alone is the key of the root scope of the default site.
+    // Hosts can't be empty: `//` alone is the key of the default site's root scope.
     let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
     if end == 0 { (None, key) } else { (Some(&rest[..end]), &rest[end..]) }
 }
@@ -111,42 +111,38 @@ pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
 /// Length of the key of a body in bytes.
 pub(crate) const BODY_KEY_BYTES: usize = 1 + crate::Digest::BYTES;
 
-/// Length of a key that consists of a letter and an ordinal, in bytes.
+/// Length of a key that consists of one letter and an ordinal, in bytes.
 pub(crate) const ORDINAL_KEY_BYTES: usize = 1 + size_of::<u32>();
 
-/// Returns the key of the body with this digest.
 pub(crate) fn body_key(digest: &crate::Digest) -> [u8; BODY_KEY_BYTES] {
     let mut key = [name::BODY; BODY_KEY_BYTES];
     key[1..].copy_from_slice(&digest.0);
     key
 }
 
-/// Returns the key of the head with this ordinal.
 pub(crate) fn head_key(ordinal: u32) -> [u8; ORDINAL_KEY_BYTES] {
     let [a, b, c, d] = ordinal.to_le_bytes();
     [name::HEAD, a, b, c, d]
 }
 
-/// Returns the key of the plain head record of the head with this ordinal.
 pub(crate) fn plain_head_key(ordinal: [u8; 4]) -> [u8; ORDINAL_KEY_BYTES] {
     let [a, b, c, d] = ordinal;
     [name::PLAIN_HEAD, a, b, c, d]
 }
 
-/// Returns the key of the padding with this ordinal.
 pub(crate) fn padding_key(ordinal: u32) -> [u8; ORDINAL_KEY_BYTES] {
     let [a, b, c, d] = ordinal.to_le_bytes();
     [name::PADDING, a, b, c, d]
 }
 
-/// A cursor over the fields of a structure. All structures are decoded with it.
+/// A cursor over the fields of a structure. We use it to decode all structures.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
     format: format::Format,
-    /// Position of the structure in the file, for errors only.
+    /// Position of the structure in the file. Only used for errors.
     offset: u64,
-    /// Name of the structure, for errors only.
+    /// Name of the structure. Only used for errors.
     what: &'static str,
 }
 
@@ -155,7 +151,7 @@ impl<'a> Fields<'a> {
         Fields { rest: bytes, format, offset, what }
     }
 
-    /// Returns the error of a structure with an invalid value.
+    /// Returns the error for an invalid value in this structure.
     pub(crate) fn corrupt(&self) -> crate::Corrupt {
         crate::Corrupt { what: self.what, offset: self.offset }
     }
@@ -188,7 +184,7 @@ impl<'a> Fields<'a> {
         Ok(u64::from_le_bytes(*self.array()?))
     }
 
-    /// Reads a position or a length, which is as wide as the format.
+    /// Reads a position or length. How many bytes it takes depends on the format.
     pub(crate) fn quantity(&mut self) -> Result<u64, crate::Corrupt> {
         match self.format {
             format::Format::Cdb => Ok(u64::from(u32::from_le_bytes(*self.array()?))),
@@ -196,7 +192,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads three quantities with one bounds check.
+    /// Reads three quantities with a single bounds check.
     #[inline]
     pub(crate) fn quantities(&mut self) -> Result<[u64; 3], crate::Corrupt> {
         match self.format {
@@ -227,13 +223,12 @@ impl<'a> Fields<'a> {
         self.rest.is_empty()
     }
 
-    /// Returns a cursor over the next `length` bytes.
     pub(crate) fn part(&mut self, length: usize) -> Result<Fields<'a>, crate::Corrupt> {
         Ok(Fields { rest: self.take(length)?, ..*self })
     }
 }
 
-/// Appends a 16-bit length and the bytes, which [`Fields::u16`] and [`Fields::take`] read back.
+/// Appends a 16-bit length and then the bytes. Read them with [`Fields::u16`] and [`Fields::take`].
 pub(crate) fn put_bytes_u16(
     out: &mut Vec<u8>,
     what: &'static str,
@@ -244,13 +239,11 @@ pub(crate) fn put_bytes_u16(
     Ok(())
 }
 
-/// Converts a length for a 16-bit field.
 pub(crate) fn length_u16(what: &'static str, length: usize) -> Result<u16, crate::WriteError> {
     let max = usize::from(u16::MAX);
     u16::try_from(length).map_err(|_| crate::WriteError::TooLong { what, max, got: length })
 }
 
-/// Converts a length for an 8-bit field.
 pub(crate) fn length_u8(what: &'static str, length: usize) -> Result<u8, crate::WriteError> {
     let max = usize::from(u8::MAX);
     u8::try_from(length).map_err(|_| crate::WriteError::TooLong { what, max, got: length })

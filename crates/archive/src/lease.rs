@@ -1,4 +1,4 @@
-//! Protects a mapped archive against changes of its file, as far as the platform can.
+//! Protects mapped archives against changes to the file, as far as the platform allows.
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
@@ -14,13 +14,13 @@ pub use portable::{Lease, writers};
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 pub(crate) use portable::{prefer_huge_pages, replace_with_copy};
 
-/// Whether another process has a file open for writing.
+/// Whether other processes have a file open for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writers {
-    /// No process has.
+    /// No process does.
     Absent,
-    /// At least one process has.
+    /// At least one process does.
     Present,
-    /// The system doesn't report it: the file belongs to another user, its file system has no leases, or the platform has none.
+    /// The system can't tell: the file belongs to another user, or its file system or the platform doesn't support leases.
     Unknown,
 }

@@ -1,14 +1,14 @@
 //! The archive format: reads and writes a site as one immutable file of canned responses.
 //!
-//! An archive is a constant database (CDB): a writer streams records into it once, and any number of readers map the file
-//! and find a record in two memory accesses. This crate holds the container (32-bit and 64-bit, see [`Format`]) and the
-//! schema on top of it, both byte by byte as `FORMAT.md` specifies them. The life of an archive is [`Writer`] → file →
-//! [`Archive`] → [`Record`].
+//! An archive is a constant database (CDB). The writer streams records into it once. After that, any number of readers can
+//! map the file, and find a record with two memory accesses. This crate contains both the container (32-bit and 64-bit, see
+//! [`Format`]) and the schema on top of it. Both are specified byte by byte in `FORMAT.md`. Data flows from [`Writer`] to a
+//! file, and from there to [`Archive`] and [`Record`].
 //!
-//! The crate knows neither HTTP nor compression nor sockets.
+//! This crate doesn't know HTTP, compression or sockets.
 //!
-//! Opening reads some two hundred bytes and trusts none of the rest: each number is checked against the file where it is
-//! used. A corrupt archive causes an error response, never a panic.
+//! We only read about two hundred bytes to open an archive, and don't trust the rest. Instead, each number is checked
+//! against the file when it's used. A corrupt archive should cause an error response, but never a panic.
 
 #![deny(unsafe_code)]
 
@@ -17,10 +17,10 @@ mod checksum;
 mod error;
 mod key;
 
-// The bytes of the file: each structure, encode beside decode.
+// File layout. Each structure has its encoder next to its decoder.
 mod layout;
 
-// The hash tables of the container.
+// The container's hash tables.
 mod index;
 
 // Writing, and reading what was written.
@@ -28,7 +28,7 @@ mod reader;
 mod verify;
 mod writer;
 
-// The file in memory: mapped or read, and protected against changes in place. It may follow a program.
+// The file in memory. It's either mapped or read, and protected against changes. It may be appended to a program.
 mod lease;
 mod map;
 mod program;

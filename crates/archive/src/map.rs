@@ -1,6 +1,6 @@
-//! The bytes of an archive, mapped from the file or read into memory.
+//! The bytes of an archive, either mapped or read into memory.
 //!
-//! Another process can overwrite or truncate a mapped file while we read it; `lease.rs` holds the countermeasures.
+//! While we read a mapped file, other processes may overwrite or truncate it. See `lease.rs` for how we deal with that.
 
 #![allow(unsafe_code)]
 
@@ -14,22 +14,22 @@ use memmap2::{Mmap, MmapMut, MmapOptions};
 
 use crate::lease::{prefer_huge_pages, replace_with_copy};
 
-/// [`Loading::Automatic`] reads files of up to this size into memory, which takes some milliseconds.
+/// [`Loading::Automatic`] reads files up to this size into memory, which takes a few milliseconds.
 const AUTOMATIC_IN_MEMORY_BYTES_MAX: u64 = 16 << 20;
 
-/// The size of a huge page on most machines. On others we only reserve more address space than we use.
+/// Huge page size on most machines. Where it's different, we only reserve more address space than necessary.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// How the bytes of an archive get into memory.
+/// How to get the bytes of an archive into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loading {
-    /// Reads a small file into memory and maps a larger one.
+    /// Reads small files into memory, and maps larger ones.
     Automatic,
-    /// Maps the file: the memory is the page cache, which all processes share.
+    /// Maps the file. The memory is part of the page cache, which processes share.
     Mapped,
-    /// Maps the file and brings it into the page cache before `open` returns.
+    /// Maps the file, and waits until all of it is in the page cache.
     Preloaded,
-    /// Reads the file into private memory, so that later changes of the file do not matter.
+    /// Reads the file into private memory. Later changes to the file don't matter then.
     InMemory,
 }
 
@@ -46,23 +46,24 @@ impl Loading {
 
 /// The bytes of an archive.
 pub(crate) struct Bytes {
-    /// The bytes in `memory`. An answer refers to them several times, and would look for them in `memory` each time.
+    /// Points into `memory`. An answer needs the bytes several times, and this saves looking at the variant each time.
     slice: NonNull<[u8]>,
     memory: Memory,
 }
 
 /// The memory that holds the bytes of an archive.
 enum Memory {
-    /// Pages of the file.
+    /// Pages of the mapped file.
     Mapped(Mmap),
-    /// Private pages, some of which may follow the bytes.
+    /// Private pages. There may be unused ones after the bytes.
     ///
-    /// The kernel may still read from pages that were sent zero-copy when we free them. Pages of an anonymous mapping are not
-    /// reused before the kernel is done with them, whereas the allocator could reuse its memory at once.
+    /// We can't use a `Vec` here. After a zero-copy send, the kernel may still be reading these pages when we free them. Pages
+    /// of an anonymous mapping won't be reused before the kernel is done with them, whereas the allocator could hand out the
+    /// memory again at once.
     Copied { map: Mmap, length: usize },
-    /// Bytes that the caller has read.
+    /// Bytes from the caller.
     Owned(Vec<u8>),
-    /// Bytes of the program.
+    /// Bytes that are part of the program.
     Static(&'static [u8]),
 }
 
@@ -72,7 +73,7 @@ unsafe impl Send for Bytes {}
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    /// Loads a part of a file, which starts at a page.
+    /// Loads a part of a file. It must start at a page boundary.
     pub(crate) fn load(file: &File, part: &Range<u64>, loading: Loading) -> io::Result<Bytes> {
         let length = usize::try_from(part.end - part.start).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let mut options = MmapOptions::new();
@@ -85,7 +86,7 @@ impl Bytes {
         memory.map(Bytes::new)
     }
 
-    /// Keeps bytes that the caller has read.
+    /// Takes ownership of bytes in memory.
     pub(crate) fn owned(bytes: Vec<u8>) -> Bytes {
         Bytes::new(Memory::Owned(bytes))
     }
@@ -105,7 +106,7 @@ impl Bytes {
         Bytes { slice: NonNull::from(slice), memory }
     }
 
-    /// Returns `true` if no change of a file can change the bytes.
+    /// Returns `true` if the bytes can't change when a file does.
     pub(crate) fn is_private(&self) -> bool {
         !matches!(self.memory, Memory::Mapped(_))
     }
@@ -117,7 +118,7 @@ impl Bytes {
         unsafe { self.slice.as_ref() }
     }
 
-    /// Replaces a mapping of the file by a private copy at the same addresses.
+    /// Replaces a mapped file by a private copy at the same addresses.
     pub(crate) fn detach(&self) -> io::Result<()> {
         match &self.memory {
             Memory::Copied { .. } | Memory::Owned(_) | Memory::Static(_) => Ok(()),
@@ -126,9 +127,10 @@ impl Bytes {
     }
 }
 
-/// Reads a part of a file into private memory, on huge pages if the system has some.
+/// Reads a part of a file into private memory. Uses huge pages if the system has any.
 ///
-/// The kernel sends physically contiguous pages as one piece, which saves a third of the cost of a 90 kB response.
+/// With huge pages, the kernel can send physically contiguous memory as one piece. This makes a 90 kB response a third
+/// cheaper.
 fn read(file: &File, start: u64, length: usize) -> io::Result<Memory> {
     let mut map = MmapMut::map_anon(length.next_multiple_of(HUGE_PAGE_BYTES))?;
     prefer_huge_pages(&map);

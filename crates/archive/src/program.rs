@@ -1,9 +1,9 @@
-//! Archives in programs: one file with a server and its site.
+//! Archives in programs: one file with both a server and its site.
 //!
-//! The file is an ELF executable, zeros up to the next page, and the archive up to the end of the file. There is no
-//! trailer: the headers of the program say where it ends, and the archive has its version, its length and its digest in
-//! its first record. So the file is at most a page longer than its two parts, and a file that was cut anywhere after the
-//! program is recognized, which a trailer would not survive.
+//! Such a file consists of an ELF executable, zeros up to the next page, and the archive. We don't need a trailer. The ELF
+//! headers say where the program ends, and the first record of the archive has its version, length and digest. So we waste
+//! less than a page, and can recognize a file that was cut anywhere after the program. A trailer would be the first thing
+//! to get lost.
 
 use std::fs::File;
 use std::io;
@@ -14,14 +14,14 @@ use crate::error::OpenError;
 use crate::layout::format::Format;
 use crate::layout::padding::PAGE_BYTES;
 
-/// Length of the header of a 64-bit ELF file, in bytes. That of a 32-bit file is shorter.
+/// Length of a 64-bit ELF header, in bytes. 32-bit headers are shorter.
 const HEADER_BYTES: usize = 64;
 
-/// `sh_type`, and its value for a section that occupies no bytes of the file.
+/// `sh_type`, and its value for sections that don't occupy any bytes in the file.
 const SECTION_TYPE: Range<usize> = 4..8;
 const NO_BITS: [u8; 4] = 8u32.to_le_bytes();
 
-/// Offsets and lengths of the fields that we need, in 32-bit or 64-bit ELF (`elf(5)`).
+/// Offsets and lengths of the fields that we need, for 32-bit or 64-bit ELF (`elf(5)`).
 struct Layout {
     /// Number of bytes of an offset or length.
     word: usize,
@@ -29,17 +29,17 @@ struct Layout {
     sections: Table,
 }
 
-/// A table of the parts of the file.
+/// A table of segments or sections.
 struct Table {
-    /// Offset of the table's offset in the header.
+    /// Where the header has the table's offset.
     offset: usize,
-    /// Offset of the number of entries in the header. The length of an entry is in the two bytes before it.
+    /// Where the header has the number of entries. The entry length is in the two bytes before it.
     count: usize,
     /// Length of an entry.
     entry_bytes: usize,
-    /// Offset of the part's offset in the entry.
+    /// Where an entry has the offset of its part.
     part_offset: usize,
-    /// Offset of the part's length in the entry.
+    /// Where an entry has the length of its part.
     part_bytes: usize,
 }
 
@@ -54,10 +54,10 @@ const ELF64: Layout = Layout {
     sections: Table { offset: 40, count: 60, entry_bytes: 64, part_offset: 24, part_bytes: 32 },
 };
 
-/// Returns the length of the program at the beginning of `file`, or `None` if the file does not begin with a program.
+/// Returns the length of the program at the start of `file`, or `None` if there isn't one.
 ///
-/// A program is an ELF executable of a little-endian machine. The file may be longer, if an archive follows, or shorter,
-/// if it was cut.
+/// We recognize ELF executables for little-endian machines. The file may be longer than the program if an archive follows,
+/// and shorter if it was cut.
 ///
 /// # Errors
 /// Returns the error of the system if the file cannot be read.
@@ -83,7 +83,7 @@ pub fn program_bytes(file: &File) -> io::Result<Option<u64>> {
         let Some(table_end) = offset.checked_add(table_bytes) else { return Ok(None) };
         end = end.max(table_end);
 
-        // The tables of a file that was cut are missing.
+        // In a truncated file, the tables may be missing.
         let length = usize::try_from(table_bytes).expect("the count and the length of an entry have 16 bits");
         let entries = read(file, offset, length)?.unwrap_or_default();
         for entry in entries.chunks_exact(table.entry_bytes) {
@@ -100,19 +100,20 @@ pub fn program_bytes(file: &File) -> io::Result<Option<u64>> {
     Ok(Some(end))
 }
 
-/// Returns the position of the archive in a file that begins with a program of this length.
+/// Returns where the archive starts in a file that starts with a program of this length.
 #[must_use]
 pub fn archive_position(program_bytes: u64) -> u64 {
     program_bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX)
 }
 
-/// Returns the bytes of `file` that are an archive: all of them, or those after a program.
+/// Returns which part of `file` is an archive: the whole file, or what follows a program.
 pub(crate) fn locate(file: &File) -> Result<Range<u64>, OpenError> {
     let file_bytes = file.metadata()?.len();
     let Some(program_bytes) = program_bytes(file)? else { return Ok(0..file_bytes) };
     if file_bytes <= program_bytes {
         return Err(OpenError::NoArchive);
     }
+
     let start = archive_position(program_bytes);
     let got = file_bytes.saturating_sub(start);
     if got < Format::Cdb.header_bytes() {
@@ -121,19 +122,19 @@ pub(crate) fn locate(file: &File) -> Result<Range<u64>, OpenError> {
     Ok(start..file_bytes)
 }
 
-/// Reads `length` bytes, or returns `None` if the file ends before.
+/// Reads `length` bytes. Returns `None` if the file ends too early.
 fn read(file: &File, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = vec![0; length];
     match file.read_exact_at(&mut bytes, offset) {
         Ok(()) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        // An offset that no file can have.
+        // Files can't have this offset.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Returns a little-endian number of `length` bytes, at most 8, that are inside `bytes`.
+/// Returns a little-endian number. `length` is at most 8, and the number must be inside `bytes`.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     bytes[at..at + length].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

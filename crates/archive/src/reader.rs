@@ -1,6 +1,6 @@
-//! Reads archives: opens in constant time and finds a record in two memory accesses.
+//! Reads archives. Opening takes constant time, and finding a record takes two memory accesses.
 //!
-//! No number in the file is trusted. Each is checked where it is used, and a contradiction is reported as [`Corrupt`].
+//! We don't trust any number in the file. Each is checked when it's used, and contradictions are reported as [`Corrupt`].
 //! Bodies are never copied, and an open archive never allocates.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
@@ -32,37 +32,37 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens the archive at `path`, in constant time unless `loading` reads it into memory.
+    /// Opens the archive at `path`. This takes constant time unless `loading` reads it into memory.
     ///
-    /// The file may be a program with an archive after it.
+    /// The file may also be a program with an archive appended to it.
     ///
     /// # Errors
-    /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
+    /// Returns [`OpenError`] if the file can't be read or isn't an archive of this version.
     pub fn open(path: &Path, loading: Loading) -> Result<Archive, OpenError> {
         let (file, part) = open_file(path)?;
         Archive::load(&file, &part, loading)
     }
 
-    /// Opens the archive at `path` and takes a lease on the file, so that no process can change it while it is mapped.
+    /// Opens the archive at `path` and takes a lease on the file, so that it can't be changed while it's mapped.
     ///
-    /// Returns no lease if the file is read into memory, or if none can be taken.
+    /// There's no lease if the file is read into memory, or if the system refuses to give us one.
     ///
     /// # Errors
-    /// Returns the errors of [`Archive::open`].
+    /// Same as [`Archive::open`].
     pub fn open_leased(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>), OpenError> {
         let (file, part) = open_file(path)?;
         let loading = loading.resolve(part.end - part.start);
-        // The lease comes first, so that the file cannot change between the two steps.
+        // Take the lease first, so that the file can't change in between.
         let lease = if loading == Loading::InMemory { None } else { Lease::take(&file)? };
         Ok((Archive::load(&file, &part, loading)?, lease))
     }
 
-    /// Opens the archive in an open file, which has no name or needs none.
+    /// Opens the archive in an open file. This is useful if the file has no name.
     ///
-    /// If the file is mapped, no process may change it. Seal it (`F_SEAL_WRITE`), or keep it from others.
+    /// If the file is mapped, no process may change it. You may want to seal it (`F_SEAL_WRITE`).
     ///
     /// # Errors
-    /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
+    /// Returns [`OpenError`] if the file can't be read or isn't an archive of this version.
     pub fn from_file(file: &File, loading: Loading) -> Result<Archive, OpenError> {
         check_file(&file.metadata()?)?;
         Archive::load(file, &program::locate(file)?, loading)
@@ -75,7 +75,7 @@ impl Archive {
     /// Opens an archive from bytes in memory.
     ///
     /// # Errors
-    /// Returns [`OpenError`] if the bytes are not an archive of this version.
+    /// Returns [`OpenError`] if the bytes aren't an archive of this version.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Archive, OpenError> {
         check_length(bytes.len() as u64)?;
         Archive::from_loaded(Bytes::owned(bytes))
@@ -84,7 +84,7 @@ impl Archive {
     /// Opens an archive that is part of the program, without copying it.
     ///
     /// # Errors
-    /// Returns [`OpenError`] if the bytes are not an archive of this version.
+    /// Returns [`OpenError`] if the bytes aren't an archive of this version.
     pub fn from_static(bytes: &'static [u8]) -> Result<Archive, OpenError> {
         check_length(bytes.len() as u64)?;
         Archive::from_loaded(Bytes::from_static(bytes))
@@ -106,25 +106,24 @@ impl Archive {
         Ok(Archive { bytes, format, facts })
     }
 
-    /// Returns `true` if the bytes are private memory, and not a mapped file that other processes can change.
+    /// Returns `true` if the bytes are in private memory. Otherwise they're in a mapped file, which other processes can change.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         self.bytes.is_private()
     }
 
-    /// Returns the position of the facts in the file.
     pub(crate) fn facts_position(&self) -> usize {
         let key_position = self.format.header_bytes() + self.format.record_header_bytes();
         usize::try_from(key_position).expect("headers have a few thousand bytes") + name::FACTS.len()
     }
 
-    /// Replaces a mapping of the file by a private copy at the same addresses, so that the file can change.
+    /// Replaces a mapped file with a private copy at the same addresses. After that the file may change.
     ///
-    /// Call this when a [`Lease`] is being broken, before you drop the lease. Borrowed bytes stay valid.
+    /// Call this when a [`Lease`] is being broken, before you drop it. Borrowed bytes stay valid.
     ///
     /// # Errors
-    /// Returns the error of the system if it has no memory for the copy. The archive can still be read, and the bytes still
-    /// depend on the file.
+    /// Returns the system's error if there isn't enough memory for the copy. The archive remains usable, but still depends on the
+    /// file.
     pub fn detach(&self) -> std::io::Result<()> {
         self.bytes.detach()
     }
@@ -149,16 +148,16 @@ impl Archive {
         self.bytes.as_slice()
     }
 
-    /// Finds the record of a path on `host`, or on the default site if `host` is `None`.
+    /// Finds the record for a path on `host`, or on the default site if `host` is `None`.
     ///
-    /// Letter case does not matter in `host`. `.example.com` finds the records that were written for `*.example.com`.
+    /// `host` is case-insensitive. To find records that were written for `*.example.com`, pass `.example.com`.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
-    // On the request path: inlined, so that the record stays in registers when the caller destructures it.
+    /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
+    // On the request path. Inlined so that the record stays in registers when the caller destructures it.
     #[inline(always)]
     pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
-        // A path that is longer than all paths of the archive need not be hashed.
+        // If it's longer than any path in the archive, we don't need to hash it.
         if key.bytes().len() > usize::from(self.facts.path_bytes_max) {
             return Ok(None);
         }
@@ -168,12 +167,12 @@ impl Archive {
         Record::decode(entry.data, self.format, entry.data_position).map(Some)
     }
 
-    /// Finds the record of the path that is `key` with a `/` added at its end.
+    /// Finds the record for `key` with a `/` appended.
     ///
-    /// Returns `None` if `key` itself ends with `/`, because two slashes mark a scope.
+    /// Returns `None` if `key` ends with `/` already, because two slashes would mean a scope.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
+    /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
     pub fn directory(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
         if key.is_directory() || key.bytes().len() >= usize::from(self.facts.path_bytes_max) {
             return Ok(None);
@@ -189,22 +188,22 @@ impl Archive {
     /// Finds the scope at the root of a site.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
+    /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
     pub fn root<'a>(&'a self, host: Option<&'a [u8]>) -> Result<Option<Scope<'a>>, Corrupt> {
         self.scopes(host, Key::ROOT).next().transpose().map(|scope| scope.map(|(_, scope)| scope))
     }
 
-    /// Returns the scopes that contain a path, from the root down, each with the number of bytes of the key that it covers.
+    /// Returns the scopes that a path is in, from the root down. The number is how many bytes of the key the scope covers.
     ///
-    /// This takes one pass over the key and one lookup for each directory, no deeper than the deepest scope.
+    /// This takes one pass over the key. There's one lookup per directory, but not beyond the depth of the deepest scope.
     pub fn scopes<'a>(&'a self, host: Option<&'a [u8]>, key: Key<'a>) -> Scopes<'a> {
         Scopes { archive: self, host, key, at: 0, hash: prefix_hash(host), depth: 0 }
     }
 
-    /// Reads the head at a position that a representation holds.
+    /// Reads the head at `position`, which comes from a representation.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if there is no head at `position`.
+    /// Returns [`Corrupt`] if there isn't a head at `position`.
     // On the request path: see `Archive::path`.
     #[inline(always)]
     pub fn head(&self, position: u64) -> Result<Head<'_>, Corrupt> {
@@ -215,10 +214,10 @@ impl Archive {
         Head::decode(entry.data, entry.data_position)
     }
 
-    /// Returns the head at `position` without the fields that `_headers` added to it.
+    /// Returns the head at `position`, but without fields that `_headers` has added.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if there is no head at `position`.
+    /// Returns [`Corrupt`] if there isn't a head at `position`.
     pub fn plain_head(&self, position: u64) -> Result<Head<'_>, Corrupt> {
         let corrupt = Corrupt { what: "a reference to a head", offset: position };
         let entry = Entry::at(self.bytes(), self.format, position)?;
@@ -230,7 +229,7 @@ impl Archive {
         }
     }
 
-    /// Decodes a plain head record: the position of the head.
+    /// Decodes a plain head record, which contains the position of a head.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the record is too short.
@@ -239,10 +238,10 @@ impl Archive {
         Fields::new(entry.data, self.format, entry.data_position, corrupt.what).quantity()
     }
 
-    /// Returns the bytes of a body, or of a part of one.
+    /// Returns the bytes of a body, or of a part of it.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the extent is not inside the file.
+    /// Returns [`Corrupt`] if the extent isn't inside the file.
     #[inline]
     pub fn body(&self, extent: Extent) -> Result<&[u8], Corrupt> {
         slice(self.bytes(), extent).ok_or(Corrupt { what: "a reference to a body", offset: extent.position })
@@ -250,26 +249,26 @@ impl Archive {
 
     /// Finds the body with this digest.
     ///
-    /// The bytes are not compared with the digest. Not for the request path, which has the extent of each body.
+    /// The bytes aren't checked against the digest. Don't use this on the request path, where the extent is known already.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
+    /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
     pub fn find_body(&self, digest: &Digest) -> Result<Option<&[u8]>, Corrupt> {
         Ok(self.entry(&body_key(digest))?.map(|entry| entry.data))
     }
 
-    /// Finds the record of any kind with this key.
+    /// Finds a record of any kind by its key.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
+    /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
     pub fn entry(&self, key: &[u8]) -> Result<Option<Entry<'_>>, Corrupt> {
         index::find(self.bytes(), self.format, Hash::of(key), |found| found == key)
     }
 
-    /// Returns the manifest, which is JSON for people and tools.
+    /// Returns the manifest, a JSON document for people and tools.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
+    /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
     pub fn manifest(&self) -> Result<Option<&[u8]>, Corrupt> {
         Ok(self.entry(name::MANIFEST)?.map(|entry| entry.data))
     }
@@ -290,7 +289,7 @@ impl Archive {
         Scope::decode(entry.data, self.format, entry.data_position)
     }
 
-    /// Decodes a source record from [`Archive::entries`]: the extent of the file's bytes.
+    /// Decodes a source record from [`Archive::entries`]. Returns where the file's bytes are.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the record is too short.
@@ -300,13 +299,13 @@ impl Archive {
         Ok(Extent { position, length })
     }
 
-    /// Returns all records, in the order of the file. Not for the request path.
+    /// Returns all records in file order. Not for the request path.
     #[must_use]
     pub fn entries(&self) -> Entries<'_> {
         Entries { archive: self, position: self.format.header_bytes(), end: self.records_end() }
     }
 
-    /// Returns the end of the records, which is the position of the first hash table.
+    /// Returns where the records end and the hash tables start.
     fn records_end(&self) -> u64 {
         let tables = (0..TABLES as u64).map(|table| table * 2 * self.format.quantity_bytes());
         let starts = tables.filter_map(|at| self.format.pair(self.bytes(), at)).map(|(start, _)| start);
@@ -320,16 +319,16 @@ impl std::fmt::Debug for Archive {
     }
 }
 
-/// Opens a regular file that is long enough for an archive. Also returns the part of the file that is the archive.
+/// Opens a regular file that's long enough for an archive, and locates the archive in it.
 fn open_file(path: &Path) -> Result<(File, Range<u64>), OpenError> {
-    // Opening a FIFO must not block until its other end is open. The flags have no effect on regular files.
+    // If it's a FIFO, don't block until its other end is open. These flags don't matter for regular files.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     check_file(&file.metadata()?)?;
     let part = program::locate(&file)?;
     Ok((file, part))
 }
 
-/// Checks that this is a regular file that is long enough for an archive.
+/// Checks that this is a regular file, and that it's long enough.
 fn check_file(metadata: &Metadata) -> Result<(), OpenError> {
     let kind = metadata.file_type();
     if kind.is_dir() {
@@ -341,7 +340,7 @@ fn check_file(metadata: &Metadata) -> Result<(), OpenError> {
     check_length(metadata.len())
 }
 
-/// Refuses what is shorter than the header of the smaller format.
+/// Refuses anything that is shorter than an empty 32-bit archive.
 fn check_length(got: u64) -> Result<(), OpenError> {
     let expected = Format::Cdb.header_bytes();
     if got < expected { Err(OpenError::TooShort { expected, got }) } else { Ok(()) }
@@ -356,7 +355,7 @@ fn file_type_name(kind: FileType) -> &'static str {
     }
 }
 
-/// Finds the facts at the position that each of the two widths has for them.
+/// Finds the facts record. Where it starts depends on the width, so we try both.
 fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     [Format::Cdb, Format::Cdb64].into_iter().find_map(|format| {
         let entry = Entry::at(file, format, format.header_bytes()).ok()?;
@@ -364,7 +363,7 @@ fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     })
 }
 
-/// Returns the hash of the part of a stored key before the path, which is `//` and the host in lower case, if there is one.
+/// Returns the hash of everything before the path in a stored key. That's `//` and the host in lower case, or nothing.
 #[inline]
 fn prefix_hash(host: Option<&[u8]>) -> Hash {
     host.map_or(Hash::EMPTY, |host| {
@@ -373,13 +372,13 @@ fn prefix_hash(host: Option<&[u8]>) -> Hash {
     })
 }
 
-/// Returns the part of a stored key before `host`. A host that starts with `.` is stored as a wildcard.
+/// Returns what comes before `host` in a stored key. A host that starts with `.` is stored as a wildcard.
 #[inline]
 fn host_prefix(host: &[u8]) -> &'static [u8] {
     if host.starts_with(b".") { b"//*" } else { b"//" }
 }
 
-/// Returns the path in a stored key, or `None` if the key belongs to another host.
+/// Returns the path in a stored key, or `None` if the key is for another host.
 #[inline]
 fn strip_host<'k>(stored: &'k [u8], host: Option<&[u8]>) -> Option<&'k [u8]> {
     let Some(host) = host else { return Some(stored) };
@@ -387,15 +386,15 @@ fn strip_host<'k>(stored: &'k [u8], host: Option<&[u8]>) -> Option<&'k [u8]> {
     prefix.eq_ignore_ascii_case(host).then_some(path)
 }
 
-/// The iterator that [`Archive::scopes`] returns.
+/// Iterator over scopes: see [`Archive::scopes`].
 pub struct Scopes<'a> {
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    /// Number of bytes of the key in `hash`.
+    /// How many bytes of the key are in `hash`.
     at: usize,
     hash: Hash,
-    /// Number of directories looked up.
+    /// How many directories we've looked up.
     depth: u16,
 }
 
@@ -420,7 +419,7 @@ impl<'a> Iterator for Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// Finds the scope of the directory that was hashed last. Its key is that of the directory and one more `/`.
+    /// Finds the scope of the last directory that was hashed. The scope's key has one more `/` than the directory's.
     fn find_scope(&self) -> Result<Option<Scope<'a>>, Corrupt> {
         let archive = self.archive;
         let directory = &self.key.bytes()[..self.at];
@@ -432,7 +431,7 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// The iterator that [`Archive::entries`] returns.
+/// Iterator over records: see [`Archive::entries`].
 pub struct Entries<'a> {
     archive: &'a Archive,
     position: u64,

@@ -1,6 +1,6 @@
-//! Verification of a whole archive: digests, structures, references, and that a lookup finds each record.
+//! Verifies a whole archive: digests, structures, references, and that each record can be found.
 //!
-//! Opening an archive skips all this, so that it takes constant time. Not on the request path.
+//! We skip all this when we open an archive, because opening should take constant time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,14 +19,14 @@ use crate::layout::record::Record;
 use crate::layout::scope::ScopeEntry;
 use crate::reader::Archive;
 
-/// Counts of what [`Archive::verify`] has checked.
+/// Statistics from [`Archive::verify`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VerifyReport {
-    /// Number of records of all kinds.
+    /// Number of records of any kind.
     pub records: u64,
     /// Number of bodies.
     pub bodies: u64,
-    /// Total length of these bodies in bytes.
+    /// Their total length in bytes.
     pub body_bytes: u64,
     /// Number of paths, including aliases and redirects.
     pub paths: u64,
@@ -35,11 +35,11 @@ pub struct VerifyReport {
 impl Archive {
     /// Verifies the whole archive.
     ///
-    /// Checks the digests of the file and of each body, and that each record is well-formed, refers only to existing bodies
-    /// and heads, and is found by its key. After each record, `progress` receives the number of bytes done.
+    /// This checks the digest of the file and of each body. It also checks that each record is well-formed, refers only to
+    /// existing bodies and heads, and is found by its key. After each record, `progress` is called with the number of bytes done.
     ///
     /// # Errors
-    /// Returns the first contradiction.
+    /// Returns the first contradiction that was found.
     pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<VerifyReport, VerifyError> {
         self.verify_digest()?;
 
@@ -47,7 +47,7 @@ impl Archive {
         let mut check = Check::new(self);
         for entry in self.entries() {
             let entry = entry?;
-            // Both are in the order of the file, so the next slot belongs to this record, or the record has none.
+            // Both are in file order. So the next slot either belongs to this record, or the record doesn't have one.
             check.slot(&entry, slots.next())?;
             check.record(&entry)?;
             progress(entry.end());
@@ -60,7 +60,7 @@ impl Archive {
         Ok(check.seen)
     }
 
-    /// Verifies the digest of the archive, which covers every byte. A third of the work of [`Archive::verify`].
+    /// Verifies the digest of the archive, which covers every byte. Takes about a third as long as [`Archive::verify`].
     ///
     /// # Errors
     /// Returns [`VerifyError::Digest`] if a byte has changed since the archive was written.
@@ -70,8 +70,8 @@ impl Archive {
         if got == expected { Ok(()) } else { Err(VerifyError::Digest { expected, got }) }
     }
 
-    /// Computes the digest as the writer does: over the bytes after the facts, then over the bytes up to their end, with the
-    /// digest itself as zeros.
+    /// Computes the digest like the writer does. It covers the bytes after the facts first, and then the bytes up to the end of
+    /// the facts, with zeros instead of the digest.
     fn compute_digest(&self) -> Digest {
         let (head, tail) = self.bytes().split_at(self.facts_position() + FACTS_BYTES);
         let mut head = head.to_vec();
@@ -82,17 +82,17 @@ impl Archive {
     }
 }
 
-/// The state of a verification.
+/// Verification state.
 struct Check<'a> {
     archive: &'a Archive,
     seen: VerifyReport,
-    /// Positions of the checked bodies. Bodies come before the records that refer to them.
+    /// Positions of bodies we've checked. Bodies always come before the records that refer to them.
     bodies: HashSet<u64>,
-    /// Keys of the checked records. If two records had one key, a lookup would find only the first.
+    /// Keys of records we've checked. If two records had the same key, a lookup would never find the second.
     keys: HashSet<&'a [u8]>,
-    /// HPACK field lines of the checked heads by their IDs.
+    /// HPACK field lines in the heads we've checked, by ID.
     hpack_lines: HashMap<u8, HpackLine<'a>>,
-    /// QPACK field lines of the checked heads by their IDs.
+    /// QPACK field lines in the heads we've checked, by ID.
     qpack_lines: HashMap<u8, QpackLine<'a>>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Checks that a lookup of the record's key finds the record, which has the slot `slot`.
+    /// Checks that a lookup of the record's key would find the record. `slot` is the next slot in file order.
     fn slot(&mut self, entry: &Entry<'a>, slot: Option<Slot>) -> Result<(), VerifyError> {
         let hash = self.archive.format().stored_hash(Hash::of(entry.key));
         let expected = Slot { hash, position: entry.position };
@@ -144,12 +144,13 @@ impl<'a> Check<'a> {
                 return Err(Corrupt { what: "a record of an unknown kind", offset: entry.position }.into());
             }
         }
+
         Ok(())
     }
 
-    /// Checks that a head is well-formed, and that each ID denotes the same field line in all heads.
+    /// Checks that a head is well-formed, and that IDs denote the same field line in all heads.
     ///
-    /// The server relies on the latter: it sends a client only the index of a line that is in the client's dynamic table.
+    /// The server relies on IDs. If a line is in the client's dynamic table, the server only sends the index.
     fn head(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {
         let head = Head::decode(entry.data, entry.data_position)?;
         let corrupt = |what| Err(Corrupt { what, offset: entry.data_position }.into());
@@ -162,6 +163,7 @@ impl<'a> Check<'a> {
             }
         }
 
+        // The same for QPACK.
         if !head.qpack().is_valid() {
             return corrupt("the QPACK field lines of a head");
         }
@@ -188,6 +190,7 @@ impl<'a> Check<'a> {
         if !scope.has_valid_indexes()? {
             return Err(Corrupt { what: "an index of rules", offset: entry.data_position }.into());
         }
+
         for inner in scope.entries() {
             let record = match inner? {
                 ScopeEntry::Fallback { record, .. } | ScopeEntry::ErrorPage { record, .. } => record,
@@ -224,7 +227,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Checks that a record at `offset` refers to an existing body.
+    /// Checks that the record at `offset` refers to an existing body.
     fn body_reference(&self, body: u64, offset: u64) -> Result<(), VerifyError> {
         if self.bodies.contains(&body) {
             return Ok(());
@@ -232,7 +235,7 @@ impl<'a> Check<'a> {
         Err(Corrupt { what: "a reference to a body", offset }.into())
     }
 
-    /// Checks the counts of the facts.
+    /// Checks that the facts have the right counts.
     fn counts(&self) -> Result<(), VerifyError> {
         let facts = self.archive.facts();
         let seen = (self.seen.paths, self.seen.bodies, self.seen.body_bytes);

@@ -1,9 +1,9 @@
-//! Streams an archive into a file: facts, bodies, heads and paths, then the hash tables, then the header.
+//! Streams an archive into a file: facts, bodies, heads and paths, then the hash tables, and finally the header.
 //!
-//! Writing is deterministic: the same calls write the same bytes, and the writer never reads a clock. It keeps no body in
-//! memory, only sixteen bytes for each record.
+//! Output is deterministic. The same calls write the same bytes, and we never read the clock. The writer doesn't keep bodies
+//! in memory, just sixteen bytes per record.
 //!
-//! The file is incomplete until [`Writer::finish`] returns. The caller renames it to its final name afterwards.
+//! The file isn't complete until [`Writer::finish`] returns. Callers should rename it to its final name after that.
 
 mod output;
 
@@ -27,27 +27,27 @@ use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key, plain
 use crate::reader::Archive;
 use crate::writer::output::{Chunk, Output};
 
-/// Fits into the second-level cache, because the bytes are hashed and then written.
+/// Fits into the L2 cache, because we hash the bytes and then write them.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// A shorter run of copied bodies goes through the buffer, because a system call costs as much as copying it.
+/// A shorter run of copied bodies goes through the buffer. Copying it costs about as much as a system call.
 const RUN_BYTES_MIN: u64 = 32 << 10;
 
-/// A run is passed to the output when it has this length, although the next body may continue it. A longer one, which ends with a
-/// large body, is passed in parts of this length.
+/// Once a run has this length, we pass it to the output, even if the next body might continue it. If a large body makes the run
+/// longer than that, it's passed in parts.
 const RUN_PART_BYTES: u64 = 1 << 20;
 
 /// Writes an archive.
 ///
-/// Another thread writes the file. So the error of a write is returned by the call that caused it or by a later one, at the latest by
-/// [`Writer::finish`]. A writer that is dropped before writes nothing more.
+/// Writing happens on another thread, so errors may be delayed. The error of a write is returned by the same call or by a later
+/// one, at the latest by [`Writer::finish`]. If you drop the writer before that, it stops writing.
 pub struct Writer {
     output: Output,
-    /// The archive that bodies are copied from.
+    /// The archive that we copy bodies from.
     source: Option<Arc<Archive>>,
-    /// Consecutive records of `source` that come after the buffer, and aren't passed to the output yet.
+    /// Consecutive records of `source` that we haven't passed to the output yet. They come after the buffer.
     run: Range<u64>,
-    /// Bytes that aren't passed to the output yet. Hashing many at a time is several times faster.
+    /// Bytes that we haven't passed to the output yet. Hashing is several times faster if there are many at a time.
     buffer: Vec<u8>,
     format: Format,
     /// Position of the next byte.
@@ -58,7 +58,7 @@ pub struct Writer {
     facts: Facts,
 }
 
-/// The positions of bodies and heads, by their IDs.
+/// Positions of bodies and heads, by ID.
 #[derive(Default)]
 struct PositionTable {
     bodies: Vec<Extent>,
@@ -75,7 +75,7 @@ impl Positions for PositionTable {
     }
 }
 
-/// Number and total length of the padding records.
+/// Number and total length of padding records.
 #[derive(Default)]
 struct PaddingTotals {
     records: u32,
@@ -87,17 +87,17 @@ struct PaddingTotals {
 pub struct WriteReport {
     /// The width of the container.
     pub format: Format,
-    /// The facts, including the length and the digest of the file.
+    /// The facts, including the file's length and digest.
     pub facts: Facts,
-    /// Total length of the padding records in bytes.
+    /// Total length of padding records in bytes.
     pub padding_bytes: u64,
 }
 
 impl Writer {
-    /// Starts an archive in `file`, which must be empty and open for reading and writing.
+    /// Starts an archive in `file`. It must be empty, and open for both reading and writing.
     ///
     /// # Errors
-    /// Returns [`WriteError::Io`] if the file cannot be written.
+    /// Returns [`WriteError::Io`] if the file can't be written.
     pub fn new(file: File, format: Format) -> Result<Writer, WriteError> {
         let facts = Facts {
             slash_redirects: true,
@@ -117,7 +117,7 @@ impl Writer {
             digest: Digest([0; Digest::BYTES]),
         };
 
-        // The facts are known at the end. The digest covers what comes after them first.
+        // We'll know the facts at the end. So the digest starts after them, and covers them last.
         let facts_position = format.header_bytes();
         let position =
             facts_position + format.record_header_bytes() + name::FACTS.len() as u64 + FACTS_BYTES as u64;
@@ -137,7 +137,7 @@ impl Writer {
         })
     }
 
-    /// Sets the archive that [`Writer::copied_body`] copies from. It must have the same format.
+    /// Sets the archive that [`Writer::copied_body`] copies from. It must have the same width.
     pub fn set_source(&mut self, source: Arc<Archive>) {
         debug_assert!(source.format() == self.format && self.source.is_none());
         self.source = Some(source);
@@ -148,7 +148,7 @@ impl Writer {
         self.facts.serial = serial;
     }
 
-    /// Disables redirects from a path to the same path with or without a slash at its end, which archives have by default.
+    /// Disables redirects that add or remove a slash at the end of a path. They are enabled by default.
     pub fn disable_slash_redirects(&mut self) {
         self.facts.slash_redirects = false;
     }
@@ -159,23 +159,24 @@ impl Writer {
         self.format
     }
 
-    /// Continues in `file`, which must be empty and open for reading and writing, with a copy of all bytes before.
+    /// Continues in `file`, after copying everything that was written so far. `file` must be empty, and open for both reading and
+    /// writing.
     ///
     /// # Errors
-    /// Returns [`WriteError::Io`] if one of the files cannot be read or written. Writing has ended then.
+    /// Returns [`WriteError::Io`] if one of the files can't be read or written. The writer is no longer usable then.
     pub fn move_to(&mut self, file: File) -> Result<(), WriteError> {
         self.end_run()?;
         self.flush()?;
         Ok(self.output.move_to(file)?)
     }
 
-    /// Writes a body of `length` bytes from `content`. A large body gets padding before it.
+    /// Writes a body of `length` bytes from `content`. Large bodies get padding before them.
     ///
-    /// Must be called at most once for each digest.
+    /// Must not be called twice with the same digest.
     ///
     /// # Errors
-    /// Returns [`WriteError::Full`] without any change if the 32-bit format has no room for the body, and
-    /// [`WriteError::Io`] if `content` is too short or the file cannot be written.
+    /// Returns [`WriteError::Full`] if the body doesn't fit the 32-bit format. In this case nothing was written. Returns
+    /// [`WriteError::Io`] if `content` is too short or the file can't be written.
     pub fn body(
         &mut self,
         digest: &Digest,
@@ -185,28 +186,30 @@ impl Writer {
         self.write_body(digest, length, |writer| writer.copy(content, length))
     }
 
-    /// Writes a body as [`Writer::body`] does, from memory.
+    /// Writes a body from memory. Apart from that it's the same as [`Writer::body`].
     ///
     /// # Errors
-    /// Returns the errors of [`Writer::body`].
+    /// Same as [`Writer::body`].
     pub fn body_from_slice(&mut self, digest: &Digest, content: &[u8]) -> Result<BodyId, WriteError> {
         self.write_body(digest, content.len() as u64, |writer| writer.append(content))
     }
 
-    /// Writes the body that has this extent in the source. Bodies that are consecutive there are copied as a whole.
+    /// Copies a body from the source, where it has this extent. Bodies that are consecutive there will be copied together.
     ///
     /// # Errors
-    /// Returns the errors of [`Writer::body`].
+    /// Same as [`Writer::body`].
     ///
     /// # Panics
-    /// If there is no source, or it has no such body.
+    /// If there is no source, or it doesn't have this body.
     pub fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, WriteError> {
         let source = self.source.as_ref().expect("there is a source");
         assert!(source.body(extent).is_ok(), "the source has the body");
         self.pad_before_body(extent.length)?;
+
         let key = body_key(digest);
         let bytes_before_data = self.format.record_header_bytes() + key.len() as u64;
         self.require(extent.length.saturating_add(bytes_before_data), 1)?;
+        // Continue the current run if the body comes right after it. The record's header and key are copied too.
         let start = extent.position - bytes_before_data;
         if self.run.end != start {
             self.end_run()?;
@@ -219,6 +222,7 @@ impl Writer {
         self.position += bytes_before_data;
         let position = self.position;
         self.position += extent.length;
+
         if self.run.end - self.run.start >= RUN_PART_BYTES {
             self.end_run()?;
         }
@@ -252,16 +256,16 @@ impl Writer {
         self.positions.body(id).length
     }
 
-    /// Returns the extents of all bodies written so far, by their IDs.
+    /// Returns the extents of all bodies written so far, indexed by ID.
     #[must_use]
     pub fn body_extents(&self) -> &[Extent] {
         &self.positions.bodies
     }
 
-    /// Writes a head. Must be called at most once for each head.
+    /// Writes a head. Must not be called twice for the same head.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if a part of the head is too long, the format has no room, or the file cannot be written.
+    /// Returns [`WriteError`] if a part of the head is too long, there's no room, or the file can't be written.
     pub fn head(&mut self, head: &NewHead) -> Result<HeadId, WriteError> {
         let ordinal = u32::try_from(self.positions.heads.len()).map_err(|_| WriteError::Full)?;
         self.positions.heads.push(self.position);
@@ -269,22 +273,23 @@ impl Writer {
         Ok(HeadId(ordinal))
     }
 
-    /// Records that `head` is `plain` with added fields of `_headers`. Must be called at most once for each `head`.
+    /// Records that `head` is the same as `plain` except for fields added by `_headers`. Must not be called twice for the same
+    /// `head`.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if the format has no room or the file cannot be written.
+    /// Returns [`WriteError`] if there's no room or the file can't be written.
     pub fn plain_head(&mut self, head: HeadId, plain: HeadId) -> Result<(), WriteError> {
         let mut data = Vec::new();
         self.format.put(&mut data, self.positions.head(plain));
         self.record(&plain_head_key(head.0.to_le_bytes()), &data)
     }
 
-    /// Writes the record of a path on `host`, or on the default site if `host` is `None`.
+    /// Writes the record for a path on `host`, or on the default site if `host` is `None`.
     ///
-    /// The host `*.example.com` matches all subdomains. Must be called at most once for each host and key.
+    /// The host `*.example.com` matches all subdomains. Must not be called twice for the same host and key.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if a part of the record is too long, the format has no room, or the file cannot be written.
+    /// Returns [`WriteError`] if a part of the record is too long, there's no room, or the file can't be written.
     pub fn path(
         &mut self,
         host: Option<&str>,
@@ -301,12 +306,12 @@ impl Writer {
         self.record(&full_key(host, key.bytes(), b""), &data)
     }
 
-    /// Writes the scope of a directory. The key of a directory ends with `/`.
+    /// Writes the scope of a directory, whose key must end with `/`.
     ///
-    /// Must be called at most once for each host and directory.
+    /// Must not be called twice for the same host and directory.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if a part of the scope is too long, the format has no room, or the file cannot be written.
+    /// Returns [`WriteError`] if a part of the scope is too long, there's no room, or the file can't be written.
     pub fn scope(
         &mut self,
         host: Option<&str>,
@@ -329,10 +334,10 @@ impl Writer {
         self.record(&full_key(host, directory.bytes(), b"/"), &data)
     }
 
-    /// Writes the record of a source file that is not served under its own name.
+    /// Writes a record for a source file that isn't served under its own name, for example `_redirects`.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if the format has no room or the file cannot be written.
+    /// Returns [`WriteError`] if there's no room or the file can't be written.
     pub fn source(&mut self, path: &[u8], body: BodyId) -> Result<(), WriteError> {
         let mut data = Vec::new();
         let extent = self.positions.body(body);
@@ -344,25 +349,27 @@ impl Writer {
     /// Writes the manifest.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if the format has no room or the file cannot be written.
+    /// Returns [`WriteError`] if there's no room or the file can't be written.
     pub fn manifest(&mut self, json: &[u8]) -> Result<(), WriteError> {
         self.record(name::MANIFEST, json)
     }
 
-    /// Continues in the 64-bit format, in `file`, which must be empty and open for reading and writing.
+    /// Starts over in the 64-bit format, in `file`. It must be empty, and open for both reading and writing.
     ///
-    /// May be called only while all records are bodies, because other records contain positions.
+    /// This is possible as long as only bodies were written, because other records contain positions.
     ///
     /// # Errors
-    /// Returns [`WriteError::Io`] if one of the files cannot be read or written.
+    /// Returns [`WriteError::Io`] if one of the files can't be read or written.
     pub fn widen(mut self, file: File) -> Result<Writer, WriteError> {
         debug_assert!(self.format == Format::Cdb && self.positions.heads.is_empty());
         let mut wide = Writer::new(file, Format::Cdb64)?;
         let key_position = |body: &Extent| body.position - BODY_KEY_BYTES as u64;
+
         self.end_run()?;
         self.flush()?;
         let file = self.output.finish()?.into_file();
         let mut source = BufReader::with_capacity(BUFFER_BYTES, file);
+        // Positions change, so each body has to be written again. Keys have the digests.
         for body in &self.positions.bodies {
             source.seek(SeekFrom::Start(key_position(body)))?;
             let mut key = [0; BODY_KEY_BYTES];
@@ -371,33 +378,34 @@ impl Writer {
             digest.0.copy_from_slice(&key[1..]);
             wide.body(&digest, body.length, &mut source)?;
         }
+
         Ok(wide)
     }
 
-    /// Checks that `records` further records of `bytes` bytes in total fit, including their slots in the hash tables.
+    /// Checks that there's room for `records` more records with a total of `bytes` bytes, and for their hash table slots.
     ///
-    /// Callers use it before they write the first record that contains a position: [`Writer::widen`] is possible until then.
+    /// Use this before you write the first record that contains a position. After that it's too late for [`Writer::widen`].
     ///
     /// # Errors
-    /// Returns [`WriteError::Full`] without any change if the 32-bit format has no room for them.
+    /// Returns [`WriteError::Full`] if they don't fit the 32-bit format. Nothing is written in either case.
     pub fn require(&self, bytes: u64, records: u64) -> Result<(), WriteError> {
         let length = self.length_with(bytes, records);
         let fits = length.is_some_and(|length| length <= self.format.position_max());
         if fits { Ok(()) } else { Err(WriteError::Full) }
     }
 
-    /// Returns the length of the archive with `records` further records of `bytes` bytes in total, including the hash tables.
-    /// Returns `None` if it has more than 64 bits.
+    /// Returns how long the archive would be with `records` more records of `bytes` bytes in total, including the hash tables.
+    /// Returns `None` if the length doesn't fit 64 bits.
     #[must_use]
     pub fn length_with(&self, bytes: u64, records: u64) -> Option<u64> {
         let tables = index::tables_bytes(self.format, records.saturating_add(self.slots.len() as u64));
         self.position.checked_add(bytes)?.checked_add(tables)
     }
 
-    /// Writes the hash tables, the header and the facts, and returns the file, flushed but not synced.
+    /// Writes the hash tables, the header and the facts. The returned file was flushed, but not synced.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if the format has no room, the keys collide too much, or the file cannot be written.
+    /// Returns [`WriteError`] if there's no room, too many keys collide, or the file can't be written.
     pub fn finish(mut self) -> Result<(File, WriteReport), WriteError> {
         self.require(0, 0)?;
         let format = self.format;
@@ -407,7 +415,7 @@ impl Writer {
 
         self.flush()?;
 
-        // The digest covers the rest of the file first, then the beginning with zeros in place of the digest.
+        // The digest covers everything else first, and then the start of the file with zeros instead of the digest.
         self.facts.file_bytes = self.position;
         let mut head = header;
         format.put(&mut head, name::FACTS.len() as u64);
@@ -424,12 +432,11 @@ impl Writer {
         Ok((file, WriteReport { format, facts: self.facts, padding_bytes: self.padding.bytes }))
     }
 
-    /// Adds a host to the facts.
     fn add_host(&mut self, host: Option<&str>) {
         self.facts.hosts |= host.is_some();
         if let Some(name) = host.and_then(|host| host.strip_prefix("*.")) {
             self.facts.wildcard_hosts = true;
-            // A valid host name has at most 127 labels, and the server never looks up a longer one.
+            // A valid host name has at most 127 labels. The server never looks up a longer one.
             let labels = u16::try_from(name.split('.').count()).unwrap_or(u16::MAX);
             self.facts.wildcard_labels_max = self.facts.wildcard_labels_max.max(labels);
         }
@@ -440,10 +447,10 @@ impl Writer {
         self.append(data)
     }
 
-    /// Writes padding before a body of `length` bytes if the body must be page-aligned and would not be.
+    /// Writes padding if the next body must be page-aligned. `length` is the body's length in bytes.
     ///
     /// # Errors
-    /// Returns [`WriteError::Full`] without any change if there is no room for both.
+    /// Returns [`WriteError::Full`] if there isn't room for both. Nothing is written in this case.
     fn pad_before_body(&mut self, length: u64) -> Result<(), WriteError> {
         let Some(zeros) = zeros_before_body(self.format, self.position, length) else { return Ok(()) };
         let padding_bytes = padding::padding_bytes(self.format, zeros);
@@ -478,7 +485,6 @@ impl Writer {
         self.put(bytes)
     }
 
-    /// Passes the run to the output.
     fn end_run(&mut self) -> Result<(), WriteError> {
         if self.run.is_empty() {
             return Ok(());
@@ -489,6 +495,7 @@ impl Writer {
         if extent.length < RUN_BYTES_MIN {
             return self.put(source.body(extent).expect("the source has the body"));
         }
+
         self.flush()?;
         let mut position = run.start;
         while position < run.end {
@@ -500,7 +507,7 @@ impl Writer {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        // In parts, so that only a few of them are in memory.
+        // Split it, so that only a few chunks are in memory at a time.
         for chunk in bytes.chunks(BUFFER_BYTES) {
             if self.buffer.len() + chunk.len() > BUFFER_BYTES {
                 self.flush()?;
@@ -510,7 +517,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Passes the buffer to the output.
     fn flush(&mut self) -> Result<(), WriteError> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -519,13 +525,14 @@ impl Writer {
         Ok(self.output.put(Chunk::Bytes(std::mem::replace(&mut self.buffer, next)))?)
     }
 
-    /// Reads `length` bytes of `content` into the buffer.
+    /// Moves `length` bytes from `content` to the buffer.
     fn copy(&mut self, content: &mut dyn Read, length: u64) -> Result<(), WriteError> {
         let mut remaining = length;
         while remaining > 0 {
             if self.buffer.len() >= BUFFER_BYTES {
                 self.flush()?;
             }
+
             let start = self.buffer.len();
             let chunk_bytes = bounded(remaining, BUFFER_BYTES - start);
             self.buffer.resize(start + chunk_bytes, 0);
@@ -537,12 +544,11 @@ impl Writer {
     }
 }
 
-/// Returns `length`, or `max` if `length` is greater.
 fn bounded(length: u64, max: usize) -> usize {
     usize::try_from(length).map_or(max, |length| length.min(max))
 }
 
-/// Returns a stored key: `//` and the host if there is one, the path, and `suffix`, which is `/` for a scope.
+/// Returns a stored key. It consists of `//` and the host (if any), the path, and `suffix`, which is `/` for a scope.
 fn full_key(host: Option<&str>, path: &[u8], suffix: &[u8]) -> Vec<u8> {
     let (slashes, host) = host.map_or((b"".as_slice(), ""), |host| (b"//", host));
     [slashes, host.to_ascii_lowercase().as_bytes(), path, suffix].concat()

@@ -218,6 +218,7 @@ fn compare_qpack(data: &[u8], runs: QpackRuns<'_>, format: Format) {
         }
         lines
     };
+
     let of_code = |lines: QpackLines<'_>| {
         let joined: Vec<u8> = lines.flat_map(|line| line.representation.iter().copied()).collect();
         assert_eq!(joined, lines.representations());
@@ -225,6 +226,7 @@ fn compare_qpack(data: &[u8], runs: QpackRuns<'_>, format: Format) {
             .map(|line| ([line.id.into(), line.size.into()], line.representation.to_vec()))
             .collect::<Vec<([u64; 2], _)>>()
     };
+
     let names = ["status_line", "content_type", "representation", "resource"];
     assert_eq!(of_page(&names), of_code(runs.all()));
     assert_eq!(of_page(&names[1..]), of_code(runs.lines()));
@@ -245,6 +247,7 @@ fn compare_path(data: &[u8], record: Record<'_>, format: Format) {
             assert_eq!((kind == "dated_resource").then(|| read.number("modified")), resource.modified);
             assert_eq!(read.number("status"), u64::from(resource.status));
             assert_eq!(page::name_of("Origins", read.number("origin")), origin_name(resource.origin));
+
             let list = Structure::sequence(read.bytes("representations"), format, |_| "Representation");
             assert_eq!(read.number("count"), list.len() as u64);
             assert_eq!(resource.representations().count(), list.len());
@@ -297,9 +300,11 @@ fn compare_scope(data: &[u8], scope: Scope<'_>, format: Format) {
     assert_eq!(flags == ["own_site"], scope.own_site);
     let lists = [read.bytes("pages"), read.bytes("rules")].concat();
     let list = Structure::sequence(&lists, format, |_| "Entry of a scope");
+
     for index in Structure::sequence(read.bytes("indexes"), format, |_| "Rule index") {
         compare_index(&index, read.bytes("rules"), format);
     }
+
     assert_eq!(scope.entries().count(), list.len());
     for (read, entry) in list.iter().zip(scope.entries().map(Result::unwrap)) {
         let content = read.bytes("content");
@@ -412,10 +417,12 @@ fn codings_and_origins_are_as_specified() {
         compare_path(find(&file, Format::Cdb, b"/a").unwrap().1, only_record(&file), Format::Cdb);
         assert_eq!(page::name_of("Codings", coding as u64), coding.name());
     }
+
     for origin in [Origin::File, Origin::Alias, Origin::Generated, Origin::Rule] {
         let file = with_resource(Coding::Gzip, origin);
         compare_path(find(&file, Format::Cdb, b"/a").unwrap().1, only_record(&file), Format::Cdb);
     }
+
     let kinds = page::enumeration("Path record kinds");
     for (offset, known) in [(0, kinds), (1, origins), (5, codings)] {
         let file = with_resource(Coding::Gzip, Origin::File);
@@ -450,12 +457,14 @@ fn constants_are_as_specified() {
     assert_eq!(page::number("no_line_id"), NO_LINE_ID.into());
     assert_eq!(page::number("digest_bytes"), Digest::BYTES as u64);
     assert_eq!(page::number("etag_bytes"), ETag::BYTES as u64);
+
     let versions = page::rows("Versions");
     assert_eq!(
         versions.last().unwrap()[0],
         page::constant("version"),
         "the table of versions ends with the current version"
     );
+
     assert!(page::section("Keys").contains(&format!("| `{}` | facts |", name::FACTS.escape_ascii())));
     assert!(page::section("Keys").contains(&format!("| `{}` | JSON", name::MANIFEST.escape_ascii())));
     for format in support::FORMATS {

@@ -92,6 +92,7 @@ fn verify_finds_id_of_two_field_lines() {
         writer.head(&other).unwrap();
         Archive::from_bytes(support::finish(writer)).unwrap().verify(|_| {}).is_ok()
     };
+
     let change_hpack = |head: &mut NewHead, id: u8| {
         head.hpack[1][0].id = id;
         head.hpack[1][0].literal.push(b'!');
@@ -100,6 +101,7 @@ fn verify_finds_id_of_two_field_lines() {
         head.qpack[1][0].id = id;
         head.qpack[1][0].representation.push(b'!');
     };
+
     for change in [change_hpack, change_qpack] {
         assert!(is_valid(&|head| change(head, 9)), "another line has another ID");
         assert!(!is_valid(&|head| change(head, support::head().hpack[1][0].id)), "two lines have one ID");

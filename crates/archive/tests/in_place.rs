@@ -46,6 +46,7 @@ fn change_of_leased_file_waits_for_the_copy() {
         let Some((archive, lease)) = open(&path) else { return };
         let borrowed = archive.bytes();
         let changed = AtomicBool::new(false);
+
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 change(&path);
@@ -59,6 +60,7 @@ fn change_of_leased_file_waits_for_the_copy() {
             archive.detach().unwrap();
             drop(lease);
         });
+
         assert!(changed.load(Ordering::SeqCst));
         assert!(fs::read(&path).unwrap() != original, "{name}: the file has changed");
         assert!(borrowed == original && archive.bytes() == original, "{name}: after");

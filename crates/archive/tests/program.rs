@@ -76,6 +76,7 @@ fn archive_follows_program_at_next_page() {
                 assert!(opened.bytes() == archive, "{length} {loading:?}");
                 opened.verify(|_| {}).unwrap();
             }
+
             let (opened, lease) = Archive::open_leased(&path, Loading::Mapped).unwrap();
             if lease.is_some() {
                 opened.detach().unwrap();

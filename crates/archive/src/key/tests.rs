@@ -122,6 +122,7 @@ fn reference_key(target: &[u8]) -> Vec<u8> {
             decoded.push(byte);
         }
     }
+
     let mut segments: Vec<&[u8]> = Vec::new();
     let parts: Vec<&[u8]> = decoded.split(|byte| *byte == b'/').skip(1).collect();
     let is_directory = matches!(parts.last(), Some(&(b"" | b"." | b"..")));
@@ -132,6 +133,7 @@ fn reference_key(target: &[u8]) -> Vec<u8> {
             part => segments.push(part),
         }
     }
+
     let mut path = [b"/".as_slice(), &segments.join(&b'/')].concat();
     if is_directory && !segments.is_empty() {
         path.push(b'/');

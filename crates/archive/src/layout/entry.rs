@@ -1,6 +1,6 @@
-//! A record of the container: a key, its data, and the positions of both.
+//! Container records, which consist of a key and data.
 //!
-//! Every number is checked against the file before it is used.
+//! All numbers are checked against the file before they are used.
 
 use super::RecordKind;
 use super::format::Format;
@@ -28,7 +28,7 @@ impl<'a> Entry<'a> {
         let (key_bytes, data_bytes) = format.pair(file, position).ok_or(corrupt)?;
         let key_at = position + format.record_header_bytes();
         let key = slice(file, Extent { position: key_at, length: key_bytes }).ok_or(corrupt)?;
-        // The sum cannot overflow: the key lies within the file.
+        // This can't overflow, because the key is inside the file.
         let data_position = key_at + key_bytes;
         let data = slice(file, Extent { position: data_position, length: data_bytes }).ok_or(corrupt)?;
         Ok(Entry { key, data, position, data_position })
@@ -40,14 +40,14 @@ impl<'a> Entry<'a> {
         RecordKind::from_key(self.key)
     }
 
-    /// Returns the end of the record, which is the position of the next one.
+    /// Returns where the record ends and the next one starts.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.data_position + self.data.len() as u64
     }
 }
 
-/// Returns the bytes of an extent, or `None` if it is not inside the file.
+/// Returns the bytes of an extent, or `None` if it isn't completely inside the file.
 #[inline]
 pub(crate) fn slice(file: &[u8], extent: Extent) -> Option<&[u8]> {
     let start = usize::try_from(extent.position).ok()?;

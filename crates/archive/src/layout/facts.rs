@@ -1,7 +1,7 @@
-//! Facts: the first record, which a reader needs before its first lookup.
+//! Facts: the first record, which readers need before they can look up anything.
 //!
-//! It follows the header at a fixed position, which identifies the file as an archive and determines its width. Data for people
-//! belongs in the manifest.
+//! It comes right after the header, at a fixed position. This is how we recognize an archive and its width. Data for people
+//! should go to the manifest instead.
 
 use super::Fields;
 use super::format::Format;
@@ -15,7 +15,7 @@ pub const SCHEMA_VERSION: u32 = 4;
 pub(crate) const MAGIC: &[u8; 4] = b"CANR";
 /// Length of the facts in bytes.
 pub(crate) const FACTS_BYTES: usize = 96;
-/// Offset of the digest in the facts. Counts as zeros when the digest is computed.
+/// Offset of the digest in the facts. To compute the digest, these bytes count as zeros.
 pub(crate) const DIGEST_AT: usize = 64;
 
 const SLASH_REDIRECTS: u32 = 1 << 0;
@@ -26,22 +26,22 @@ const HEADER_RULES: u32 = 1 << 4;
 const HOST_HEADER_RULES: u32 = 1 << 5;
 const FLAGS: u32 = SLASH_REDIRECTS | FORCED_RULES | HOSTS | WILDCARD_HOSTS | HEADER_RULES | HOST_HEADER_RULES;
 
-/// Length of the prefix of a file that [`has_schema_version`] reads, in bytes.
+/// How many bytes from the start of a file [`has_schema_version`] needs, at most.
 pub const SCHEMA_PREFIX_BYTES: usize = {
     let cdb = version_position(Format::Cdb);
     let cdb64 = version_position(Format::Cdb64);
     (if cdb > cdb64 { cdb } else { cdb64 }) + size_of_val(&SCHEMA_VERSION)
 };
 
-/// Returns `true` if `file` begins like an archive of [`SCHEMA_VERSION`].
+/// Returns `true` if `file` starts like an archive of [`SCHEMA_VERSION`].
 ///
-/// It can run at compile time, for archives that are part of a program. It compares a dozen bytes and trusts nothing else.
+/// You can call this at compile time, for an archive that is part of the program. It only compares a dozen bytes.
 #[must_use]
 pub const fn has_schema_version(file: &[u8]) -> bool {
     begins_with_facts(file, Format::Cdb) || begins_with_facts(file, Format::Cdb64)
 }
 
-/// Returns `true` if the first record of a file in this format has the key of the facts, the magic bytes and the version.
+/// Returns `true` if the first record has the key of the facts, the magic bytes and our version.
 const fn begins_with_facts(file: &[u8], format: Format) -> bool {
     let version = version_position(format);
     let magic = version - MAGIC.len();
@@ -51,7 +51,7 @@ const fn begins_with_facts(file: &[u8], format: Format) -> bool {
         && has_bytes_at(file, version, &SCHEMA_VERSION.to_le_bytes())
 }
 
-/// Returns the position of the version in a file of this format: after the key of the facts and the magic bytes.
+/// Returns the position of the version, which comes after the key of the facts and the magic bytes.
 #[allow(clippy::cast_possible_truncation)] // A few thousand bytes.
 const fn version_position(format: Format) -> usize {
     (format.header_bytes() + format.record_header_bytes()) as usize + name::FACTS.len() + MAGIC.len()
@@ -71,26 +71,27 @@ const fn has_bytes_at(file: &[u8], position: usize, expected: &[u8]) -> bool {
     true
 }
 
-/// Properties of an archive that a reader needs before its first lookup.
+/// Properties of an archive that readers need before they can look up anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// The server redirects `/directory` to `/directory/` and `/file/` to `/file`, without records for them.
+    /// Whether the server redirects `/directory` to `/directory/` and `/file/` to `/file`. There are no records for these
+    /// redirects.
     pub slash_redirects: bool,
-    /// Some rules take precedence over an exact path.
+    /// Whether some rules take precedence over an exact path.
     pub forced_rules: bool,
-    /// Some keys contain a host.
+    /// Whether some keys contain a host.
     pub hosts: bool,
-    /// Some hosts are wildcards.
+    /// Whether some hosts are wildcards.
     pub wildcard_hosts: bool,
-    /// Some sites have header rules, for responses to paths that the archiver did not know.
+    /// Whether some sites have header rules. The server applies them to paths that the archiver didn't know.
     pub header_rules: bool,
-    /// Some header rules are restricted to a host, so that they are not part of the heads of files.
+    /// Whether some header rules are restricted to a host. Such rules can't be part of the heads of files.
     pub host_header_rules: bool,
     /// Maximum number of labels after the `*.` of a wildcard host.
     pub wildcard_labels_max: u16,
     /// Length of the longest path with a record, in bytes.
     pub path_bytes_max: u16,
-    /// Maximum number of directories between the root and a scope, which bounds the lookup of scopes.
+    /// Maximum number of directories between the root and a scope. It limits how deep we look for scopes.
     pub scope_depth_max: u16,
     /// Number of path records.
     pub paths: u64,
@@ -98,12 +99,12 @@ pub struct Facts {
     pub bodies: u64,
     /// Total length of the distinct bodies in bytes.
     pub body_bytes: u64,
-    /// Serial number of the release: one more than that of the previous release, or 0 if unknown.
+    /// Serial number of the release, one higher than the previous release. 0 if it's unknown.
     pub serial: u64,
     /// Length of the whole file in bytes.
     pub file_bytes: u64,
-    /// BLAKE3 of the file from the end of this record, followed by the beginning up to there, with zeros in place of this
-    /// digest.
+    /// BLAKE3 digest of the file. It covers everything after this record first, and then the file up to the end of this record,
+    /// with zeros instead of the digest.
     pub digest: Digest,
 }
 
@@ -116,6 +117,7 @@ impl Facts {
             | flag(self.wildcard_hosts, WILDCARD_HOSTS)
             | flag(self.header_rules, HEADER_RULES)
             | flag(self.host_header_rules, HOST_HEADER_RULES);
+
         let mut out = Vec::with_capacity(FACTS_BYTES);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&SCHEMA_VERSION.to_le_bytes());
@@ -170,7 +172,7 @@ impl Facts {
             digest: Digest(*fields.array()?),
         };
 
-        // A flag of a later version could change what the archive means.
+        // An unknown flag might change the meaning of the archive.
         if flags & !FLAGS != 0 || !fields.is_empty() {
             return Err(fields.corrupt().into());
         }
@@ -178,11 +180,11 @@ impl Facts {
     }
 }
 
-/// An error of decoding the facts.
+/// Why the facts can't be decoded.
 pub(crate) enum FactsError {
-    /// The magic bytes are wrong.
+    /// The magic bytes are missing.
     Foreign,
-    /// The archive has this other version.
+    /// The archive has this version, which we can't read.
     Version(u32),
     Corrupt(Corrupt),
 }

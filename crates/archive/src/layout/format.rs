@@ -1,15 +1,15 @@
-//! The container: D. J. Bernstein's constant database in two widths.
+//! The container is D. J. Bernstein's constant database, in two widths.
 //!
-//! In `cdb` (<https://cr.yp.to/cdb/cdb.txt>) all quantities are 32-bit, little-endian. A file consists of a header of 256
-//! (position, length) pairs, of records (key length, data length, key, data), and of 256 hash tables of (hash, position)
-//! slots. `cdb64` has the same structure with 64-bit quantities and a 64-bit hash.
+//! In `cdb` (<https://cr.yp.to/cdb/cdb.txt>) all quantities are 32-bit, little-endian. A file starts with a header of 256
+//! (position, length) pairs. It's followed by the records (key length, data length, key, data), and by 256 hash tables, whose
+//! slots are (hash, position) pairs. `cdb64` is the same with 64-bit quantities and a 64-bit hash.
 
 use super::hash::Hash;
 
 /// The two widths of the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// 32-bit quantities: files up to 4 GiB, readable by every tool that knows CDB.
+    /// 32-bit quantities. Files can have up to 4 GiB, and any CDB tool can read them.
     Cdb,
     /// 64-bit quantities.
     Cdb64,
@@ -19,7 +19,7 @@ pub enum Format {
 pub(crate) const TABLES: usize = 256;
 
 impl Format {
-    /// Returns the size of a quantity (a position, a length or a hash) in bytes.
+    /// Returns the size of a quantity in bytes. Positions, lengths and hashes are quantities.
     #[must_use]
     pub const fn quantity_bytes(self) -> u64 {
         match self {
@@ -28,25 +28,25 @@ impl Format {
         }
     }
 
-    /// Returns the size of the header in bytes: a position and a length for each of 256 tables.
+    /// Returns the size of the header in bytes. It has a position and a length for each of 256 tables.
     #[must_use]
     pub const fn header_bytes(self) -> u64 {
         2 * self.quantity_bytes() * TABLES as u64
     }
 
-    /// Returns the number of bytes before the key of a record: the lengths of key and data.
+    /// Returns the number of bytes before a record's key. There's a key length and a data length.
     #[must_use]
     pub const fn record_header_bytes(self) -> u64 {
         2 * self.quantity_bytes()
     }
 
-    /// Returns the size of a slot of a hash table in bytes: a hash and a position.
+    /// Returns the size of a hash table slot in bytes. It has a hash and a position.
     #[must_use]
     pub const fn slot_bytes(self) -> u64 {
         2 * self.quantity_bytes()
     }
 
-    /// Returns the largest position that a quantity can hold.
+    /// Returns the largest position possible.
     #[must_use]
     pub const fn position_max(self) -> u64 {
         match self {
@@ -55,9 +55,9 @@ impl Format {
         }
     }
 
-    /// Returns the hash in this width.
+    /// Returns the hash as stored in this width.
     ///
-    /// The 32-bit hash is the lower half of the 64-bit hash, because each step of the function carries only upwards.
+    /// Since carries only go upwards, the 32-bit hash is simply the lower half of the 64-bit hash.
     #[must_use]
     #[inline]
     pub(crate) fn stored_hash(self, hash: Hash) -> u64 {
@@ -67,9 +67,9 @@ impl Format {
         }
     }
 
-    /// Reads two quantities at `position`: a table reference of the header, the lengths of a record, or a slot.
+    /// Reads two quantities at `position`: a table reference in the header, the lengths of a record, or a slot.
     ///
-    /// Returns `None` if they are not inside `bytes`.
+    /// Returns `None` if they aren't completely inside `bytes`.
     #[inline]
     pub(crate) fn pair(self, bytes: &[u8], position: u64) -> Option<(u64, u64)> {
         let start = usize::try_from(position).ok()?;
@@ -87,7 +87,7 @@ impl Format {
         }
     }
 
-    /// Appends a quantity, which must fit (see [`Format::position_max`]).
+    /// Appends a quantity. It must not exceed [`Format::position_max`].
     pub(crate) fn put(self, out: &mut Vec<u8>, quantity: u64) {
         debug_assert!(quantity <= self.position_max());
         let bytes = quantity.to_le_bytes();

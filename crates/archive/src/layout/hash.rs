@@ -1,8 +1,8 @@
-//! The hash function of constant databases, as D. J. Bernstein defines it.
+//! The hash function of constant databases, as defined by D. J. Bernstein.
 //!
-//! It does not resist chosen collisions. That is acceptable because the site's author, and not a client, chooses the keys.
+//! It doesn't resist chosen collisions. We can accept that because keys are chosen by the site's author, not by clients.
 
-/// The hash of a key, one byte at a time: `hash = hash * 33 ^ byte`, from 5381.
+/// A hash that is computed byte by byte: `hash = hash * 33 ^ byte`, starting at 5381.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hash(u64);
 
@@ -30,7 +30,7 @@ impl Hash {
         bytes.iter().fold(self, |hash, byte| hash.push(*byte))
     }
 
-    /// Returns the 64-bit hash, as `cdb64` stores it.
+    /// Returns the 64-bit hash, which is what `cdb64` stores.
     #[must_use]
     pub const fn value(self) -> u64 {
         self.0
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn hash_is_the_published_function() {
-        // The 32-bit hash of "one" by the steps of the CDB specification, starting at 5381.
+        // Compute the 32-bit hash of "one" step by step, as in the CDB specification.
         let step = |hash: u32, byte: u8| hash.wrapping_mul(33) ^ u32::from(byte);
         let expected = b"one".iter().fold(5381, |hash, byte| step(hash, *byte));
         assert_eq!(crate::Format::Cdb.stored_hash(Hash::of(b"one")), u64::from(expected));

@@ -1,7 +1,7 @@
-//! Response heads: status line and field lines, which many files share, encoded when the archive is written.
+//! Response heads: a status line and field lines. They are shared by many files, and encoded when the archive is written.
 //!
-//! The text has four runs, so that the server makes a 200, a 206 and a 304 from the same bytes and omits some runs. The same
-//! runs follow in the encodings of HTTP/2 (`hpack.rs`) and HTTP/3 (`qpack.rs`).
+//! The text has four runs. The server can make a 200, a 206 or a 304 from the same bytes by leaving out some of the runs. The
+//! same runs follow for HTTP/2 (`hpack.rs`) and HTTP/3 (`qpack.rs`).
 
 use super::format::Format;
 use super::hpack::{self, HpackRuns, NewHpackLine};
@@ -16,25 +16,26 @@ const SENDS_ETAG: u8 = 1 << 0;
 pub struct Head<'a> {
     /// The status code in the status line.
     pub status: u16,
-    /// `true` if the server sends the entity tag of the representation.
+    /// Whether the server sends the representation's entity tag.
     pub sends_etag: bool,
-    /// The fields of the server that the site overrides, one bit for each. `FORMAT.md` lists the bits.
+    /// Server fields that the site overrides, one bit for each. See `FORMAT.md` for the bits.
     pub overrides: u8,
     /// The text of all four runs.
     pub text: &'a [u8],
     /// The same runs for HTTP/2.
     pub hpack: HpackRuns<'a>,
-    /// Ends of the first three runs. Invariant: ascending, and at most `text.len()`.
+    /// Where the first three runs end. Invariant: ascending, and at most `text.len()`.
     ends: [u32; 3],
 }
 
 impl<'a> Head<'a> {
-    // Heads are passed by value from function to function, so we keep them small and slice the runs on demand.
+    // We keep heads small because they are passed by value a lot. Runs are sliced on demand.
 
     #[inline]
     pub(crate) fn decode(data: &'a [u8], offset: u64) -> Result<Head<'a>, Corrupt> {
         let mut fields = Fields::new(data, Format::Cdb, offset, "a head record");
         let [low, high, flags, overrides, lengths @ ..] = *fields.array::<12>()?;
+
         let status = u16::from_le_bytes([low, high]);
         let [first, second, third, fourth] = std::array::from_fn(|run| {
             u32::from(u16::from_le_bytes([lengths[2 * run], lengths[2 * run + 1]]))
@@ -44,7 +45,7 @@ impl<'a> Head<'a> {
         if flags & !SENDS_ETAG != 0 {
             return Err(fields.corrupt());
         }
-        // The runs of HTTP/2 and HTTP/3 are checked where they are used, because responses over HTTP/1 do not need them.
+        // Don't check the runs for HTTP/2 and HTTP/3 before they're used. HTTP/1 responses don't need them.
         let hpack = HpackRuns::new(fields.rest());
         Ok(Head { status, sends_etag: flags & SENDS_ETAG != 0, overrides, text, hpack, ends })
     }
@@ -62,26 +63,26 @@ impl<'a> Head<'a> {
         &self.text[..self.ends[0] as usize]
     }
 
-    /// Returns all field lines.
+    /// Returns all field lines, without the status line.
     #[must_use]
     #[inline]
     pub fn lines(&self) -> &'a [u8] {
         &self.text[self.ends[0] as usize..]
     }
 
-    /// Returns the `Content-Type` line, which may be empty.
+    /// Returns the `Content-Type` line. It may be empty.
     #[must_use]
     pub fn content_type(&self) -> &'a [u8] {
         &self.text[self.ends[0] as usize..self.ends[1] as usize]
     }
 
-    /// Returns the field lines about the representation, such as its coding. A 304 omits them.
+    /// Returns field lines that describe the representation, for example its coding. A 304 leaves them out.
     #[must_use]
     pub fn representation(&self) -> &'a [u8] {
         &self.text[self.ends[1] as usize..self.ends[2] as usize]
     }
 
-    /// Returns the field lines about the resource: caching, `Vary`, and the fields of the site. A 304 repeats them.
+    /// Returns field lines that describe the resource: caching, `Vary`, and fields set by the site. A 304 repeats them.
     #[must_use]
     #[inline]
     pub fn resource(&self) -> &'a [u8] {
@@ -89,7 +90,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// A response head to write. Equal heads should be written once.
+/// A response head to write. Write equal heads only once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NewHead {
     /// See [`Head::status`].
@@ -106,9 +107,9 @@ pub struct NewHead {
     pub representation: Vec<u8>,
     /// See [`Head::resource`].
     pub resource: Vec<u8>,
-    /// See [`Head::hpack`]. The first run holds `:status`.
+    /// See [`Head::hpack`]. The first run is `:status`.
     pub hpack: [Vec<NewHpackLine>; 4],
-    /// See [`Head::qpack`]. The first run holds `:status`.
+    /// See [`Head::qpack`]. The first run is `:status`.
     pub qpack: [Vec<NewQpackLine>; 4],
 }
 

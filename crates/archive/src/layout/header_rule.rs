@@ -1,7 +1,6 @@
-//! Header rules, from `_headers`: the hosts and paths that they match, and the fields that they add or remove.
+//! Header rules, which come from `_headers`. They match hosts and paths, and add or remove fields.
 //!
-//! The archiver applies them to files. The server applies them to responses to paths that the archiver did not
-//! know.
+//! The archiver applies them to files. The server needs them for paths that the archiver didn't know.
 
 use super::piece::{self, Piece, Pieces};
 use super::{Fields, length_u8, length_u16};
@@ -12,15 +11,15 @@ const JOIN: u8 = 1;
 const REPLACE: u8 = 2;
 const LINE: u8 = 3;
 
-/// A rule of `_headers`. All rules that match are applied, in their order.
+/// A `_headers` rule. If several rules match, all of them are applied in order.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderRule<'a> {
-    /// Its index among the header rules of the site.
+    /// Index of the rule among the site's header rules.
     pub ordinal: u32,
-    /// The hosts that it matches, or empty for all hosts. `*.` at the start matches one or more labels, and a label that
+    /// The hosts that this rule matches. Empty means all hosts. `*.` at the start matches one or more labels, and a label that
     /// starts with `:` matches any single label.
     pub host: &'a [u8],
-    /// The pattern for the path after its first slash.
+    /// The pattern. It's matched against the path after its first slash.
     pub pattern: Pieces<'a>,
     /// The changes of fields.
     pub fields: HeaderFields<'a>,
@@ -33,26 +32,26 @@ pub struct HeaderFields<'a>(Fields<'a>);
 /// A change of one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderField<'a> {
-    /// The effect on values from earlier rules.
+    /// Effect on values from earlier rules.
     pub effect: HeaderEffect,
-    /// The bit of [`crate::Head::overrides`] for the field, or 0.
+    /// The field's bit in [`crate::Head::overrides`], or 0.
     pub overrides: u8,
-    /// The field name in the letter case of HTTP/1.
+    /// The field name with the letter case of HTTP/1.
     pub name: &'a [u8],
     /// The field value.
     pub value: &'a [u8],
 }
 
-/// The effect of a header rule on a field.
+/// Effect of a header rule on a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderEffect {
-    /// Removes all values, and the field of the server.
+    /// Removes all values. The server's own field is removed too.
     Remove,
-    /// Appends the value to the earlier values as one list.
+    /// Appends the value to earlier values, as one list.
     Join,
     /// Replaces the earlier values.
     Replace,
-    /// Adds a separate field line.
+    /// Adds another field line.
     Line,
 }
 
@@ -114,10 +113,12 @@ impl NewHeaderRule<'_> {
         let mut out = self.ordinal.to_le_bytes().to_vec();
         out.push(length_u8("the host of a header rule", self.host.len())?);
         out.extend_from_slice(self.host);
+
         let mut pattern = Vec::new();
         piece::encode(&mut pattern, self.pattern.iter().copied())?;
         out.extend_from_slice(&length_u16("the pattern of a rule", pattern.len())?.to_le_bytes());
         out.extend_from_slice(&pattern);
+
         for (effect, overrides, name, value) in &self.fields {
             out.push(match effect {
                 HeaderEffect::Remove => REMOVE,

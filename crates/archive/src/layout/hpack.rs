@@ -1,39 +1,39 @@
-//! The field lines of a head in the encoding of HTTP/2 (HPACK, RFC 7541).
+//! The field lines of a head for HTTP/2 (HPACK, RFC 7541).
 //!
-//! A literal with and one without incremental indexing differ only in the bytes before the strings (RFC 7541 §6.2), so one
-//! stored line serves for both.
+//! Literals with incremental indexing and literals without indexing only differ in the bytes before the strings (RFC 7541
+//! §6.2). So we need to store each line only once.
 
 use std::ops::Range;
 
 use super::length_u16;
 use crate::WriteError;
 
-/// Number of field lines of an archive that can have an ID. IDs start at 0.
+/// Number of field lines in an archive that can have an ID. IDs start at 0.
 pub const LINE_IDS: u8 = 56;
 
-/// Replaces the ID of a line that has none.
+/// Used instead of an ID for lines without one.
 pub const NO_LINE_ID: u8 = 255;
 
-/// Length of a field line before its strings, in bytes.
+/// Number of bytes in a field line before its strings.
 const LINE_HEADER_BYTES: usize = 6;
-/// Length of the four lengths before the first run, in bytes.
+/// Size of the four run lengths at the beginning, in bytes.
 const LENGTHS_BYTES: usize = 8;
 
 /// A field line in the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HpackLine<'a> {
-    /// The ID, which identifies the line in all heads of the archive and is less than [`LINE_IDS`], or [`NO_LINE_ID`].
+    /// Identifies the line in all heads of the archive. It's less than [`LINE_IDS`], or else [`NO_LINE_ID`].
     pub id: u8,
-    /// The index of the name in the static table, or 0. If `size` is 0, the index of the whole line.
+    /// Index of the name in the static table, or 0. If `size` is 0, it's the index of the whole line.
     pub static_index: u8,
-    /// The size of the line in a dynamic table (RFC 7541 §4.1), at most 65,535. 0 if the static table has the whole line.
+    /// How much room the line takes in a dynamic table (RFC 7541 §4.1), up to 65,535. 0 if the whole line is in the static table.
     pub size: u16,
-    /// The name, unless the static table has it, and the value, both as string literals (RFC 7541 §5.2).
+    /// The name (unless it's in the static table) and the value, as string literals (RFC 7541 §5.2).
     pub literal: &'a [u8],
 }
 
 impl<'a> HpackLine<'a> {
-    /// Splits the first line off `bytes`.
+    /// Splits the first line off.
     #[inline]
     fn split(bytes: &'a [u8]) -> Option<(HpackLine<'a>, &'a [u8])> {
         let ([id, static_index, s0, s1, l0, l1], rest) = bytes.split_first_chunk::<LINE_HEADER_BYTES>()?;
@@ -44,7 +44,7 @@ impl<'a> HpackLine<'a> {
     }
 }
 
-/// Consecutive field lines. Ends at a malformed line, which [`crate::Archive::verify`] reports.
+/// Consecutive field lines. Stops at a malformed line. [`crate::Archive::verify`] would report it.
 #[derive(Debug, Clone, Copy)]
 pub struct HpackLines<'a> {
     rest: &'a [u8],
@@ -61,10 +61,10 @@ impl<'a> Iterator for HpackLines<'a> {
     }
 }
 
-/// The four runs of a head for HTTP/2. They correspond to those of the text in [`super::head::Head`].
+/// The four runs of a head for HTTP/2. They correspond to the text runs in [`super::head::Head`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HpackRuns<'a> {
-    /// The lengths of the four runs, the runs, then other bytes.
+    /// Four lengths, the four runs, and possibly more bytes.
     data: &'a [u8],
 }
 
@@ -80,38 +80,37 @@ impl<'a> HpackRuns<'a> {
         self.lines_of(0..4)
     }
 
-    /// Returns all lines after `:status`.
+    /// Returns all lines except `:status`.
     #[must_use]
     pub fn lines(&self) -> HpackLines<'a> {
         self.lines_of(1..4)
     }
 
-    /// Returns the `content-type` line, which may be missing.
+    /// Returns the `content-type` line. It may be missing.
     #[must_use]
     pub fn content_type(&self) -> HpackLines<'a> {
         self.lines_of(1..2)
     }
 
-    /// Returns the lines about the representation. A 304 omits them.
+    /// Returns lines that describe the representation. A 304 leaves them out.
     #[must_use]
     pub fn representation(&self) -> HpackLines<'a> {
         self.lines_of(2..3)
     }
 
-    /// Returns the lines about the resource. A 304 repeats them.
+    /// Returns lines that describe the resource. A 304 repeats them.
     #[must_use]
     pub fn resource(&self) -> HpackLines<'a> {
         self.lines_of(3..4)
     }
 
-    /// Returns the bytes after the runs.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         let rest = self.data.split_first_chunk().and_then(|(lengths, rest)| rest.get(end(lengths, 4)..));
         rest.unwrap_or_default()
     }
 
-    /// Returns `true` if each byte of the runs belongs to a line, and each line has valid numbers.
+    /// Returns `true` if the runs consist of nothing but complete lines with valid numbers.
     pub(crate) fn is_valid(&self) -> bool {
         let lengths = self.data.split_first_chunk();
         lengths.is_some_and(|(lengths, rest)| rest.len() >= end(lengths, 4))
@@ -128,7 +127,7 @@ impl<'a> HpackRuns<'a> {
     }
 }
 
-/// Returns the length of the first `runs` runs in bytes.
+/// Returns the total length of the first `runs` runs in bytes.
 #[inline]
 fn end(lengths: &[u8; LENGTHS_BYTES], runs: usize) -> usize {
     (0..runs).map(|run| usize::from(u16::from_le_bytes([lengths[2 * run], lengths[2 * run + 1]]))).sum()
@@ -156,7 +155,7 @@ pub struct NewHpackLine {
 }
 
 impl NewHpackLine {
-    /// Returns the line as if it came from an archive.
+    /// Returns the line as if it had been read from an archive.
     #[must_use]
     #[inline]
     pub fn as_line(&self) -> HpackLine<'_> {
@@ -171,7 +170,7 @@ impl NewHpackLine {
     }
 }
 
-/// Appends the lengths of the four runs and the runs.
+/// Appends the four lengths and then the runs.
 pub(super) fn put_runs(out: &mut Vec<u8>, runs: &[Vec<NewHpackLine>; 4]) -> Result<(), WriteError> {
     let mut bytes = Vec::new();
     for run in runs {

@@ -1,24 +1,24 @@
-//! Padding: a record of zeros that page-aligns the large body after it.
+//! Padding: records full of zeros, which page-align large bodies.
 //!
-//! A server that sends a page-aligned body zero-copy passes whole pages to the kernel, so that a response head and sixteen
-//! pages fill a segment exactly. Padding costs about 2 KiB per large body. Only the writer knows about it: readers do not
-//! rely on the alignment, and archives without padding are valid and only slower to send.
+//! If a body is page-aligned, zero-copy sends can pass whole pages to the kernel, and a response head and sixteen pages will
+//! fill a segment exactly. Padding costs about 2 KiB per large body. Only the writer needs to know about it. Archives
+//! without padding are valid too, just slower to send.
 
 use super::format::Format;
 use super::{BODY_KEY_BYTES, ORDINAL_KEY_BYTES};
 
-/// The page size of most machines. On a machine with larger pages, padding is useless and harmless.
+/// Page size on most machines. If a machine has larger pages, padding doesn't help, but it doesn't hurt either.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// The minimum length of a body that is page-aligned.
+/// Bodies of at least this length are page-aligned.
 ///
-/// The kernel builds a segment from at most 17 page fragments. A shorter body and its response head fit one segment wherever
-/// the body starts, so alignment would gain nothing.
+/// The kernel builds a segment from up to 17 page fragments. Shorter bodies fit into one segment together with their response
+/// head, no matter where they start. So there's nothing to gain from alignment.
 pub(crate) const ALIGNED_BODY_BYTES_MIN: u64 = 15 * PAGE_BYTES;
 
-/// Returns the length of the data of a padding record at `position` that page-aligns the following body.
+/// Returns how many zeros a padding record at `position` needs, so that the body after it is page-aligned.
 ///
-/// Returns `None` if a body of `body_bytes` bytes needs no padding at `position`.
+/// Returns `None` if a body of `body_bytes` bytes doesn't need padding here.
 pub(crate) fn zeros_before_body(format: Format, position: u64, body_bytes: u64) -> Option<u64> {
     if body_bytes < ALIGNED_BODY_BYTES_MIN {
         return None;
@@ -27,19 +27,19 @@ pub(crate) fn zeros_before_body(format: Format, position: u64, body_bytes: u64) 
     match body_at.next_multiple_of(PAGE_BYTES) - body_at {
         0 => None,
         gap => {
-            // A gap that is too small for a record is extended by a page.
+            // If the gap is too small for a record, use another page.
             let record_bytes_min = padding_bytes(format, 0);
             Some(if gap < record_bytes_min { gap + PAGE_BYTES } else { gap } - record_bytes_min)
         }
     }
 }
 
-/// Returns the length of a padding record with `zeros` bytes of data.
+/// Returns the length of a padding record, in bytes.
 pub(crate) const fn padding_bytes(format: Format, zeros: u64) -> u64 {
     format.record_header_bytes() + ORDINAL_KEY_BYTES as u64 + zeros
 }
 
-/// Returns `true` if the data of a padding record is all zeros. Otherwise, arbitrary data could be hidden in it.
+/// Returns `true` if padding is all zeros. We check this so that nothing can be hidden in it.
 pub(crate) fn is_valid(data: &[u8]) -> bool {
     data.iter().all(|byte| *byte == 0)
 }
@@ -48,7 +48,7 @@ pub(crate) fn is_valid(data: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Computes [`zeros_before_body`] for a large body by trial and error.
+    /// Like [`zeros_before_body`] for large bodies, but by trial and error.
     fn reference_zeros(format: Format, position: u64) -> Option<u64> {
         let is_aligned = |position: u64| {
             (position + format.record_header_bytes() + BODY_KEY_BYTES as u64).is_multiple_of(PAGE_BYTES)

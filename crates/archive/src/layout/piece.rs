@@ -1,7 +1,7 @@
-//! Patterns and templates of rules: literals and captures, in one encoding for both.
+//! Patterns and templates in rules. Both consist of literals and captures, and have the same encoding.
 //!
-//! A rule matches a path against its pattern, and makes a redirect target or another path by expanding a template with the
-//! captures.
+//! A rule matches a path against its pattern. Then it expands a template with the captures, to get a redirect target or
+//! another path.
 
 use super::{Fields, put_bytes_u16};
 use crate::{Corrupt, WriteError};
@@ -15,13 +15,13 @@ const SPLAT: u8 = 2;
 pub enum Piece<'a> {
     /// Literal bytes.
     Literal(&'a [u8]),
-    /// In a pattern, one or more bytes up to the next `/`. In a template, the capture with this number.
+    /// In a pattern: one or more bytes up to the next `/`. In a template: the capture with this number.
     Capture(u8),
-    /// In a pattern, zero or more bytes, including `/`. Not used in templates.
+    /// In a pattern: zero or more bytes, slashes included. Templates don't use it.
     Splat(u8),
 }
 
-/// The pieces of a pattern or a template, decoded one at a time. Ends after the first error.
+/// The pieces of a pattern or template, decoded one at a time. Stops after an error.
 #[derive(Clone, Copy)]
 pub struct Pieces<'a>(Fields<'a>);
 
@@ -52,7 +52,7 @@ impl<'a> Iterator for Pieces<'a> {
         }
         let piece = self.decode();
         if piece.is_err() {
-            // The start of the next piece is unknown.
+            // We don't know where the next piece starts.
             self.0.skip_rest();
         }
         Some(piece)

@@ -1,31 +1,31 @@
-//! The field lines of a head in the encoding of HTTP/3 (QPACK, RFC 9204).
+//! The field lines of a head for HTTP/3 (QPACK, RFC 9204).
 //!
-//! Each line is a complete field line representation that refers only to the static table, so it is valid on every connection.
-//! The lines of all runs are contiguous, so that one copy sends them; a table has what is needed to send a single line in
-//! another form.
+//! Each line is a complete field line representation. It refers to nothing but the static table, so it's valid on any
+//! connection. The lines of all runs are contiguous, so they can be sent with a single copy. There's also a table, for when a
+//! line has to be sent in another form.
 
 use super::hpack::{LINE_IDS, NO_LINE_ID};
 use super::length_u16;
 use crate::WriteError;
 
-/// Length of the lengths before the first run, in bytes: four of parts of the table, and four of runs.
+/// Size of the lengths at the beginning, in bytes. There are four for parts of the table, and four for runs.
 const LENGTHS_BYTES: usize = 16;
 
-/// Length of a row of the table, in bytes.
+/// Size of a table row, in bytes.
 const ROW_BYTES: usize = 5;
 
 /// A field line in the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpackLine<'a> {
-    /// The ID, which is that of the same line in HPACK; or [`NO_LINE_ID`].
+    /// The ID, or [`NO_LINE_ID`]. If the same line is in HPACK, it has the same ID.
     pub id: u8,
-    /// The size of the line in a dynamic table (RFC 9204 §3.2.1), at most 65,535. 0 if the static table has the whole line.
+    /// How much room the line takes in a dynamic table (RFC 9204 §3.2.1), up to 65,535. 0 if the whole line is in the static table.
     pub size: u16,
     /// The representation (RFC 9204 §4.5).
     pub representation: &'a [u8],
 }
 
-/// Consecutive field lines. Ends at a malformed line, which [`crate::Archive::verify`] reports.
+/// Consecutive field lines. Stops at a malformed line. [`crate::Archive::verify`] would report it.
 #[derive(Debug, Clone, Copy)]
 pub struct QpackLines<'a> {
     table: &'a [u8],
@@ -33,7 +33,7 @@ pub struct QpackLines<'a> {
 }
 
 impl<'a> QpackLines<'a> {
-    /// Returns the representations of all lines that are left.
+    /// Returns the representations of all remaining lines.
     #[must_use]
     #[inline]
     pub fn representations(&self) -> &'a [u8] {
@@ -54,10 +54,10 @@ impl<'a> Iterator for QpackLines<'a> {
     }
 }
 
-/// The four runs of a head for HTTP/3. They correspond to those of the text in [`super::head::Head`].
+/// The four runs of a head for HTTP/3. They correspond to the text runs in [`super::head::Head`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpackRuns<'a> {
-    /// The lengths, the table, then the runs.
+    /// Lengths, then the table, then the runs.
     data: &'a [u8],
 }
 
@@ -80,14 +80,14 @@ impl<'a> QpackRuns<'a> {
         self.lines_from(1)
     }
 
-    /// Returns the lines about the resource. A 304 repeats them.
+    /// Returns lines that describe the resource. A 304 repeats them.
     #[must_use]
     #[inline]
     pub fn resource(&self) -> QpackLines<'a> {
         self.lines_from(3)
     }
 
-    /// Returns `true` if each byte belongs to the table or to a line, and each line could be one of our encoder.
+    /// Returns `true` if every byte belongs to the table or to a line, and our encoder could have written each line.
     pub(crate) fn is_valid(&self) -> bool {
         let Some((lengths, rest)) = self.data.split_first_chunk() else { return false };
         let total = |lengths: [usize; 4]| lengths.into_iter().sum::<usize>();
@@ -96,7 +96,7 @@ impl<'a> QpackRuns<'a> {
             && (0..4).all(|run| are_valid(self.lines_from(run), table[run], runs[run]))
     }
 
-    /// Returns the lines of all runs from this one on.
+    /// Returns all lines from this run on.
     #[inline]
     fn lines_from(&self, run: usize) -> QpackLines<'a> {
         let lines = || {
@@ -111,13 +111,11 @@ impl<'a> QpackRuns<'a> {
     }
 }
 
-/// Returns the lengths of the parts of the table.
 #[inline]
 fn table_lengths(lengths: &[u8; LENGTHS_BYTES]) -> [usize; 4] {
     std::array::from_fn(|run| length(lengths, run))
 }
 
-/// Returns the lengths of the runs.
 #[inline]
 fn run_lengths(lengths: &[u8; LENGTHS_BYTES]) -> [usize; 4] {
     std::array::from_fn(|run| length(lengths, 4 + run))
@@ -128,7 +126,7 @@ fn length(lengths: &[u8; LENGTHS_BYTES], number: usize) -> usize {
     u16::from_le_bytes([lengths[2 * number], lengths[2 * number + 1]]).into()
 }
 
-/// Returns `true` if the first lines are those of a run with these lengths, and each is valid.
+/// Returns `true` if the first lines make up a run with these lengths, and each of them is valid.
 fn are_valid(lines: QpackLines<'_>, table_bytes: usize, run_bytes: usize) -> bool {
     if !table_bytes.is_multiple_of(ROW_BYTES) {
         return false;
@@ -147,9 +145,9 @@ fn are_valid(lines: QpackLines<'_>, table_bytes: usize, run_bytes: usize) -> boo
 
 fn is_valid(line: QpackLine<'_>) -> bool {
     match line.representation.first() {
-        // An indexed field line of the static table.
+        // Indexed field line, static table.
         Some(0b1100_0000..) => line.id == NO_LINE_ID && line.size == 0,
-        // A literal with a name of the static table, or a literal name.
+        // Literal with a name from the static table, or with a literal name.
         Some(0b0101_0000..=0b0101_1111 | 0b0010_0000..=0b0010_1111) => {
             line.size > 0 && (line.id < LINE_IDS || line.id == NO_LINE_ID)
         }
@@ -169,7 +167,7 @@ pub struct NewQpackLine {
 }
 
 impl NewQpackLine {
-    /// Returns the line as if it came from an archive.
+    /// Returns the line as if it had been read from an archive.
     #[must_use]
     #[inline]
     pub fn as_line(&self) -> QpackLine<'_> {

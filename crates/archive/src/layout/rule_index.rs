@@ -1,13 +1,14 @@
-//! Rule indexes: find the rules that can match a path, in a time that a request cannot increase.
+//! Rule indexes. They find the rules that might match a path, in an amount of time that a request can't increase.
 //!
-//! A pattern is split into segments. For each position and each segment that a path can have there, the index holds the set
-//! of the rules that accept it, as a bit set or as a short list. A search intersects these sets. Its cost is the number of
-//! rules divided by 64, times the number of segments of the longest pattern, whatever the rules and the path are.
+//! A pattern is split into segments. For each position, and for each segment that a path may have there, the index has the
+//! set of rules that accept it. This is either a bit set or a short list. To search, we intersect these sets. The cost is the
+//! number of rules divided by 64, times the number of segments in the longest pattern. It doesn't depend on what the rules and
+//! the path look like.
 //!
-//! The remaining rules are candidates: the caller matches their patterns against the path, in order.
+//! The remaining rules are candidates. The caller still has to match their patterns against the path, in order.
 //!
-//! We use bit sets rather than a tree of segments because a search in a tree backtracks, and a crafted path could make it
-//! backtrack thousands of times.
+//! A tree of segments might seem more natural than bit sets. However, searching a tree means backtracking, and a crafted path
+//! could make it backtrack thousands of times.
 
 mod build;
 mod row;
@@ -21,24 +22,24 @@ use self::row::{LiteralSlot, PrefixRow, SuffixRow};
 use super::Fields;
 use crate::Corrupt;
 
-/// Maximum number of rules in an index. A scope with more rules has several indexes.
+/// Maximum number of rules in an index. If a scope has more rules, it has several indexes.
 pub const INDEX_RULES_MAX: usize = 1 << 14;
-/// Maximum number of segments of an indexed pattern. A rule with more segments is a candidate for all paths.
+/// Maximum number of segments in an indexed pattern. Rules with more segments are candidates for every path.
 pub const PATTERN_SEGMENTS_MAX: usize = 24;
-/// Maximum length of a literal in a segment or after a splat, in bytes. A rule with a longer one is a candidate for all paths.
+/// Maximum length of a literal in a segment or after a splat, in bytes. Rules with longer ones are candidates for every path.
 pub const AFFIX_BYTES_MAX: usize = 255;
 
-/// Number of words in the largest bit set.
+/// Number of words in the largest possible bit set.
 const WORDS_MAX: usize = INDEX_RULES_MAX / WORD_BITS;
 const WORD_BITS: usize = 64;
 const WORD_BYTES: usize = WORD_BITS / 8;
-/// Number of sets by the length of a path: one for each number of segments of a pattern, and one for longer paths.
+/// Number of sets by path length. There's one for each number of segments in a pattern, and one for all longer paths.
 const LENGTHS: usize = PATTERN_SEGMENTS_MAX + 1;
-/// Maximum number of rules in a set that is stored as a list.
+/// Sets with up to this number of rules are stored as lists.
 const SPARSE_MAX: usize = 32;
-/// Replaces the number of rules in a set that is stored as bits.
+/// Stored instead of the number of rules if a set is stored as bits.
 const DENSE: u16 = u16::MAX;
-/// The start of the heap, so that no set is at offset 0.
+/// Start of the heap. It makes sure that no set has the offset 0.
 const EMPTY_HEAP: &[u8] = &[0, 0];
 
 const YIELDING: u8 = 0;
@@ -50,7 +51,7 @@ const HEADER: u8 = 2;
 pub(crate) enum IndexKind {
     /// Rules of `_redirects` that apply to paths without a record.
     Yielding,
-    /// Rules of `_redirects` that take precedence over an exact path.
+    /// Rules of `_redirects` that take precedence over exact paths.
     Forcing,
     /// Rules of `_headers`.
     Header,
@@ -66,12 +67,12 @@ impl IndexKind {
     }
 }
 
-/// The treatment of rules for pages only in a search.
+/// How a search should treat rules for pages only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageRules {
     /// They can match.
     Included,
-    /// They are no candidates, because the path is a missing asset.
+    /// They can't match, because the path is a missing asset.
     Skipped,
 }
 
@@ -79,40 +80,40 @@ pub(crate) enum PageRules {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RuleIndex<'a> {
     pub(crate) kind: IndexKind,
-    /// Number of segments of the longest pattern.
+    /// Number of segments in the longest pattern.
     depth: usize,
     /// Number of words in a bit set.
     words: usize,
-    /// The positions at which some rule has a literal before its capture or splat, one bit for each.
+    /// Positions where some rule has a literal before its capture or splat, one bit each.
     prefix_positions: u32,
-    /// Offsets of the rules in their scope.
+    /// Where each rule is in its scope.
     offsets: &'a [[u8; 4]],
-    /// The sets of rules by the number of segments of a path.
+    /// Sets of rules by number of segments in the path.
     lengths: &'a [[u8; WORD_BYTES]],
-    /// For each position, the rules that accept any segment that is not empty.
+    /// For each position, the rules that accept any non-empty segment.
     any: &'a [[u8; WORD_BYTES]],
     /// For each position, the rules that accept an empty segment.
     empty: &'a [[u8; WORD_BYTES]],
-    /// The rules without a literal after their splat.
+    /// Rules without a literal after their splat.
     unsuffixed: &'a [[u8; WORD_BYTES]],
-    /// The rules for pages only.
+    /// Rules for pages only.
     pages: &'a [[u8; WORD_BYTES]],
-    /// The hash table of literal segments.
+    /// Hash table of literal segments.
     literals: &'a [[u8; LiteralSlot::BYTES]],
     /// Literals before a capture or splat, sorted.
     prefixes: &'a [[u8; PrefixRow::BYTES]],
-    /// Literals after a splat, sorted by their reversed bytes.
+    /// Literals after a splat, sorted by reversed bytes.
     suffixes: &'a [[u8; SuffixRow::BYTES]],
-    /// The bytes of literals, and the sets that they refer to.
+    /// Bytes of literals, and sets of rules.
     heap: &'a [u8],
-    /// The error to return if the index contradicts itself.
+    /// The error to return if the index is inconsistent.
     corrupt: Corrupt,
 }
 
-/// The candidate rules of a search. Reused for many requests.
+/// The candidates found by a search. Workers reuse it for many requests.
 pub struct Candidates {
     bits: Box<[u64; WORDS_MAX]>,
-    /// The candidates for the path without its final slash.
+    /// Candidates for the path without its final slash.
     stripped: Box<[u64; WORDS_MAX]>,
     words: usize,
 }
@@ -124,7 +125,7 @@ impl Default for Candidates {
 }
 
 impl Candidates {
-    /// Returns the numbers of the candidate rules, in ascending order.
+    /// Returns the numbers of candidate rules, in ascending order.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
         self.bits[..self.words].iter().enumerate().flat_map(|(index, word)| {
             let mut remaining = *word;
@@ -137,7 +138,7 @@ impl Candidates {
     }
 }
 
-/// The rules that a step of a search has left.
+/// Whether any rules are left after a step of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Retained {
     Some,
@@ -157,7 +158,6 @@ impl<'a> Set<'a> {
 }
 
 impl<'a> RuleIndex<'a> {
-    /// Decodes the next index of `fields`.
     pub(crate) fn decode(fields: &mut Fields<'a>) -> Result<RuleIndex<'a>, Corrupt> {
         let length = fields.u32()?;
         let mut index = fields.part(length as usize)?;
@@ -172,7 +172,7 @@ impl<'a> RuleIndex<'a> {
 
         let rules = usize::from(index.u16()?);
         let depth = usize::from(depth);
-        // The candidates have room for this many rules, and `prefix_positions` for this many segments.
+        // There must be enough room for the rules in `Candidates`, and for the segments in `prefix_positions`.
         if rules > INDEX_RULES_MAX || depth > PATTERN_SEGMENTS_MAX {
             return Err(corrupt);
         }
@@ -204,20 +204,20 @@ impl<'a> RuleIndex<'a> {
         })
     }
 
-    /// Returns the offset of a rule in the rules of its scope.
+    /// Returns where a rule is in its scope.
     pub(crate) fn rule_offset(&self, number: usize) -> Result<usize, Corrupt> {
         let offset = self.offsets.get(number).ok_or(self.corrupt)?;
         Ok(u32::from_le_bytes(*offset) as usize)
     }
 
-    /// Returns `true` if some rules are for pages only.
+    /// Returns `true` if there are rules for pages only.
     pub(crate) fn has_rules_for_pages(&self) -> bool {
         self.pages.iter().any(|word| *word != [0; WORD_BYTES])
     }
 
-    /// Finds the rules that can match `path`, which starts after the slash of its directory.
+    /// Finds the rules that might match `path`, which is relative to its directory.
     ///
-    /// A pattern also matches a path with one more slash at its end.
+    /// Patterns also match paths that have one more slash at the end.
     pub(crate) fn search(
         &self,
         path: &[u8],
@@ -228,7 +228,7 @@ impl<'a> RuleIndex<'a> {
         let Segments { count, ends_with_slash, .. } = path_segments;
         candidates.words = self.words;
 
-        // Start with the rules that match this number of segments.
+        // Start with the rules that accept this number of segments.
         let exact = self.length_set(count);
         let shorter = if ends_with_slash { self.length_set(count - 1) } else { &[] };
         let bits = &mut candidates.bits[..self.words];
@@ -241,8 +241,8 @@ impl<'a> RuleIndex<'a> {
             *word = (u64::from_le_bytes(exact[index]) | stripped) & !skipped;
         }
 
-        // Intersect with the rules that accept each segment. A slash at the end adds an empty segment, which a pattern need
-        // not have.
+        // Intersect with the rules that accept each segment. A slash at the end means one more, empty segment. Patterns don't need
+        // to have it.
         let last = count - usize::from(ends_with_slash);
         let mut segments = path_segments.take(self.depth).enumerate();
         for (position, segment) in segments.by_ref().take(last) {
@@ -251,7 +251,7 @@ impl<'a> RuleIndex<'a> {
             }
         }
 
-        // From here on, the path without its final slash has candidates of its own.
+        // From here on, we need separate candidates for the path without its final slash.
         if ends_with_slash {
             let stripped = &mut candidates.stripped[..self.words];
             let suffix = self.suffix_set(&path[..path.len() - 1])?;
@@ -292,13 +292,13 @@ impl<'a> RuleIndex<'a> {
         }
     }
 
-    /// Returns the rules that match paths with this number of segments, which is at least 1.
+    /// Returns the rules that accept paths with this number of segments (at least 1).
     fn length_set(&self, segments: usize) -> &'a [[u8; WORD_BYTES]] {
         let index = segments.min(LENGTHS) - 1;
         &self.lengths[index * self.words..][..self.words]
     }
 
-    /// Removes the rules that do not accept `segment` at `position`.
+    /// Removes rules that don't accept `segment` at `position`.
     fn retain_for_segment(
         &self,
         position: usize,
@@ -311,13 +311,13 @@ impl<'a> RuleIndex<'a> {
         Ok(retain_members(base, &sets, bits))
     }
 
-    /// Returns the rules with exactly this segment at `position`.
+    /// Returns the rules that have exactly this segment at `position`.
     fn literal_set(&self, position: usize, segment: &[u8]) -> Result<Set<'a>, Corrupt> {
         if self.literals.is_empty() || segment.len() > AFFIX_BYTES_MAX {
             return Ok(Set::EMPTY);
         }
 
-        // Linear probing, as in the tables of the container.
+        // Linear probing, like in the container's hash tables.
         let position_byte = u8::try_from(position).expect("a pattern has at most 24 segments");
         let hash = literal_hash(position_byte, segment);
         let mask = self.literals.len() - 1;
@@ -336,13 +336,13 @@ impl<'a> RuleIndex<'a> {
         Ok(Set::EMPTY)
     }
 
-    /// Returns the rules with a capture or splat at `position` after a literal that is a prefix of `segment`.
+    /// Returns the rules that have a prefix of `segment` at `position`, followed by a capture or splat.
     fn prefix_set(&self, position: usize, segment: &[u8]) -> Result<Set<'a>, Corrupt> {
         if self.prefix_positions & 1 << position == 0 {
             return Ok(Set::EMPTY);
         }
 
-        // Binary search for the last row that is not greater than the segment.
+        // Binary search for the last row that isn't greater than the segment.
         let mut low = 0;
         let mut high = self.prefixes.len();
         while low < high {
@@ -357,7 +357,7 @@ impl<'a> RuleIndex<'a> {
             return Ok(Set::EMPTY);
         }
 
-        // The longest prefix of the segment is this row, or one of the row's own prefixes.
+        // The longest matching prefix is either this row, or one of its own prefixes.
         let common = common_bytes(self.text(row.text, row.length)?, segment);
         while usize::from(row.length) > common {
             let Some(parent) = self.prefixes.get(row.parent as usize) else { return Ok(Set::EMPTY) };
@@ -370,13 +370,13 @@ impl<'a> RuleIndex<'a> {
         self.set(if usize::from(row.length) == segment.len() { row.equal } else { row.longer })
     }
 
-    /// Returns the rules with a literal after their splat that is a suffix of `path`.
+    /// Returns the rules whose splat is followed by a suffix of `path`.
     fn suffix_set(&self, path: &[u8]) -> Result<Set<'a>, Corrupt> {
         if self.suffixes.is_empty() {
             return Ok(Set::EMPTY);
         }
 
-        // Binary search for the last row that is not greater than the reversed path.
+        // Binary search for the last row that isn't greater than the reversed path.
         let tail = &path[path.len().saturating_sub(AFFIX_BYTES_MAX)..];
         let mut low = 0;
         let mut high = self.suffixes.len();
@@ -389,7 +389,7 @@ impl<'a> RuleIndex<'a> {
         let Some(last) = low.checked_sub(1) else { return Ok(Set::EMPTY) };
         let mut row = SuffixRow::decode(&self.suffixes[last]);
 
-        // The longest suffix of the path is this row, or one that ends it.
+        // The longest matching suffix is either this row, or one that this row ends with.
         let common = common_bytes(self.text(row.text, row.length)?, tail.iter().rev());
         while usize::from(row.length) > common {
             let Some(parent) = self.suffixes.get(row.parent as usize) else { return Ok(Set::EMPTY) };
@@ -402,13 +402,11 @@ impl<'a> RuleIndex<'a> {
         self.set(row.set)
     }
 
-    /// Returns a text in the heap.
     fn text(&self, offset: u32, length: u8) -> Result<&'a [u8], Corrupt> {
         let rest = self.heap.get(offset as usize..).ok_or(self.corrupt)?;
         rest.get(..usize::from(length)).ok_or(self.corrupt)
     }
 
-    /// Decodes a set in the heap.
     fn set(&self, offset: u32) -> Result<Set<'a>, Corrupt> {
         let (count, rest) =
             self.heap.get(offset as usize..).and_then(<[u8]>::split_first_chunk).ok_or(self.corrupt)?;
@@ -424,9 +422,9 @@ impl<'a> RuleIndex<'a> {
     }
 }
 
-/// Removes the rules that are in none of these sets.
+/// Removes rules that aren't in any of these sets.
 fn retain_members(base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u64]) -> Retained {
-    // The rules of lists are noted before the intersection removes them, and are restored afterwards.
+    // The intersection only knows bit sets, and will remove rules from lists. Remember them now, and restore them afterwards.
     let mut kept = [0u32; 2];
     for (kept, set) in kept.iter_mut().zip(sets) {
         if let Set::Sparse(numbers) = set {
@@ -456,7 +454,7 @@ fn retain_members(base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u6
     if remaining == 0 { Retained::None } else { Retained::Some }
 }
 
-/// Removes the bits that are in none of these sets. Returns the union of the remaining words, which is 0 if no bit is left.
+/// Removes bits that aren't in any of these sets. Returns the union of the remaining words, so 0 means that none are left.
 #[inline]
 fn intersect(bits: &mut [u64], base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2]) -> u64 {
     let word = |bytes: &[u8; WORD_BYTES]| u64::from_le_bytes(*bytes);
@@ -465,6 +463,7 @@ fn intersect(bits: &mut [u64], base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2]) -
         [Set::Dense(one), Set::Dense(other)] => {
             for (((bits, base), one), other) in bits.iter_mut().zip(base).zip(*one).zip(*other) {
                 *bits &= word(base) | word(one) | word(other);
+
                 remaining |= *bits;
             }
         }
@@ -484,18 +483,18 @@ fn intersect(bits: &mut [u64], base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2]) -
     remaining
 }
 
-/// Reads `count` rows of `N` bytes each.
+/// Reads `count` rows of `N` bytes.
 fn rows<'a, const N: usize>(fields: &mut Fields<'a>, count: usize) -> Result<&'a [[u8; N]], Corrupt> {
     let bytes = count.checked_mul(N).ok_or_else(|| fields.corrupt())?;
     Ok(fields.take(bytes)?.as_chunks().0)
 }
 
-/// Returns the number of equal bytes at the start of both.
+/// Returns how many bytes at the start are equal.
 fn common_bytes<'b>(one: &[u8], other: impl IntoIterator<Item = &'b u8>) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// Returns the hash of a literal at a position, as `FORMAT.md` defines it.
+/// Hashes a literal at a position. `FORMAT.md` defines how.
 fn literal_hash(position: u8, text: &[u8]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let step =
@@ -508,10 +507,10 @@ fn literal_hash(position: u8, text: &[u8]) -> u32 {
     (step(hash, last) >> 32) as u32
 }
 
-/// The segments of a path, which are separated by slashes.
+/// The segments of a path, separated by slashes.
 struct Segments<'p> {
     rest: Option<&'p [u8]>,
-    /// Number of segments. We stop counting beyond the longest pattern.
+    /// Number of segments. We stop counting once there are more than in any pattern.
     count: usize,
     ends_with_slash: bool,
 }

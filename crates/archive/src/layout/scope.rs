@@ -1,7 +1,7 @@
-//! Scopes: the fallback pages and error pages of a directory, and at the root of a site also its rules.
+//! Scopes: a directory's fallback pages and error pages. The root scope of a site also has its rules.
 //!
-//! For a path without a record, the server collects the pages of the scopes from the root down, and finds the rules by their
-//! index.
+//! If a path doesn't have a record, the server collects pages from all scopes, starting at the root. It uses an index to find
+//! matching rules.
 
 use super::format::Format;
 use super::header_rule::{HeaderRule, NewHeaderRule};
@@ -21,47 +21,47 @@ const HEADER_RULE: u8 = 4;
 const FORCE: u8 = 1 << 0;
 const PAGES_ONLY: u8 = 1 << 1;
 
-/// The scope of a directory: what applies to all paths in it.
+/// The scope of a directory. It applies to all paths below the directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// `true` in the root scope of a host with a complete site, for which the default site is not searched.
+    /// Whether this is the root scope of a host with a complete site. If so, we don't search the default site for this host.
     pub own_site: bool,
     pages: Fields<'a>,
     indexes: Fields<'a>,
     rules: Fields<'a>,
 }
 
-/// An entry of a scope.
+/// An entry in a scope.
 #[derive(Debug, Clone, Copy)]
 pub enum ScopeEntry<'a> {
     /// A fallback page for paths without a record (`_wildcard.X`, `_200.X`).
     Fallback {
-        /// The suffix of the page's file, without the dot. The page serves missing assets only if they have this suffix.
+        /// The suffix of the page's file, without the dot. If a missing path looks like an asset, the suffix has to match.
         suffix: &'a [u8],
         /// The record of the page.
         record: Record<'a>,
     },
-    /// The page of an error response.
+    /// The page for an error response.
     ErrorPage {
         /// The status code.
         status: u16,
         /// The record of the page.
         record: Record<'a>,
     },
-    /// A rule of `_redirects` with a pattern.
+    /// A `_redirects` rule with a pattern.
     Rule(Rule<'a>),
-    /// A rule of `_headers`.
+    /// A `_headers` rule.
     HeaderRule(HeaderRule<'a>),
 }
 
-/// The rules of `_redirects` that a search considers.
+/// Which `_redirects` rules to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleFilter {
     /// Rules that take precedence over an exact path.
     Forcing,
     /// Rules for paths without a record.
     Yielding,
-    /// Rules for paths without a record, except those for pages only, because the path is a missing asset.
+    /// Rules for paths without a record, but not those for pages only. The path is a missing asset.
     YieldingForAssets,
 }
 
@@ -81,18 +81,18 @@ impl RuleFilter {
     }
 }
 
-/// A rule of `_redirects` with a pattern. The first rule that matches is applied.
+/// A `_redirects` rule with a pattern. Only the first matching rule is applied.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<'a> {
-    /// Its index among the rules of the site.
+    /// Index of the rule among the site's rules.
     pub ordinal: u32,
-    /// `true` if the rule takes precedence over an exact path.
+    /// Whether the rule takes precedence over an exact path.
     pub force: bool,
-    /// `true` if the rule does not apply to missing assets.
+    /// Whether missing assets are exempt from this rule.
     pub pages_only: bool,
-    /// The pattern for the path after the directory of the scope.
+    /// The pattern. It's matched against the rest of the path, after the scope's directory.
     pub pattern: Pieces<'a>,
-    /// The record. Its template may refer to the captures.
+    /// The record. Its template may refer to captures.
     pub record: Record<'a>,
 }
 
@@ -109,29 +109,29 @@ impl<'a> Scope<'a> {
         Ok(Scope { own_site: flags & OWN_SITE != 0, pages, indexes, rules: fields })
     }
 
-    /// Returns the pages, in the order in which they were written.
+    /// Returns the pages in the order they were written.
     #[must_use]
     pub fn pages(&self) -> Entries<'a> {
         Entries(self.pages)
     }
 
-    /// Returns the rules, in the order in which they were written.
+    /// Returns the rules in the order they were written.
     #[must_use]
     pub fn rules(&self) -> Entries<'a> {
         Entries(self.rules)
     }
 
-    /// Returns all entries, in the order in which they were written.
+    /// Returns all entries in the order they were written.
     pub fn entries(&self) -> impl Iterator<Item = Result<ScopeEntry<'a>, Corrupt>> + use<'a> {
         self.pages().chain(self.rules())
     }
 
-    /// Returns the first rule that can match `path` and for which `accepts` returns a value.
+    /// Returns the first result of `accepts`, which is called for rules that might match `path` until it returns `Some`.
     ///
-    /// `path` starts after the directory of the scope.
+    /// `path` is relative to the scope's directory.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the index or a rule is malformed, and the errors of `accepts`.
+    /// Returns [`Corrupt`] if an index or a rule is malformed, or if `accepts` does.
     pub fn first_rule<T>(
         &self,
         filter: RuleFilter,
@@ -142,6 +142,7 @@ impl<'a> Scope<'a> {
         for index in self.indexes(filter.index_kind()) {
             let index = index?;
             index.search(path, filter.page_rules(), candidates)?;
+            // The index may give us rules that don't match after all. It's up to `accepts` to find out.
             for number in candidates.numbers() {
                 if let ScopeEntry::Rule(rule) = self.rule_at(index.rule_offset(number)?)?
                     && let Some(accepted) = accepts(rule)?
@@ -153,12 +154,12 @@ impl<'a> Scope<'a> {
         Ok(None)
     }
 
-    /// Calls `each` for each header rule that can match `path`, in their order.
+    /// Calls `each` for all header rules that might match `path`, in order.
     ///
-    /// Without a path, calls it for the rules that match all paths.
+    /// If there's no path, calls it for rules that match all paths.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the index or a rule is malformed, and the errors of `each`.
+    /// Returns [`Corrupt`] if an index or a rule is malformed, or if `each` does.
     pub fn header_rules(
         &self,
         path: Option<&[u8]>,
@@ -171,6 +172,7 @@ impl<'a> Scope<'a> {
                 Some(path) => index.search(path, PageRules::Included, candidates)?,
                 None => index.search_universal(candidates),
             }
+
             for number in candidates.numbers() {
                 if let ScopeEntry::HeaderRule(rule) = self.rule_at(index.rule_offset(number)?)? {
                     each(rule)?;
@@ -180,7 +182,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Returns `true` if some rules without precedence over exact paths do not apply to missing assets.
+    /// Returns `true` if missing assets are exempt from some of the rules for paths without a record.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if an index is malformed.
@@ -193,7 +195,7 @@ impl<'a> Scope<'a> {
         Ok(false)
     }
 
-    /// Returns the indexes of one kind, in the order of their rules.
+    /// Returns all indexes of this kind, in the order of their rules.
     fn indexes(&self, kind: IndexKind) -> impl Iterator<Item = Result<RuleIndex<'a>, Corrupt>> + use<'a> {
         let mut fields = self.indexes;
         let all = std::iter::from_fn(move || {
@@ -215,7 +217,7 @@ impl<'a> Scope<'a> {
         decode_entry(&mut fields)
     }
 
-    /// Returns `true` if the indexes are those of the rules.
+    /// Returns `true` if the indexes are the ones that we would build for these rules.
     pub(crate) fn has_valid_indexes(&self) -> Result<bool, Corrupt> {
         let mut rules = Vec::new();
         let mut rest = self.rules;
@@ -234,7 +236,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// A rule for the index of its kind.
+/// A rule, and which index it should go to.
 struct RuleToIndex<'p> {
     kind: IndexKind,
     rule: IndexedRule<'p>,
@@ -253,7 +255,7 @@ fn encode_indexes(rules: &[RuleToIndex<'_>]) -> Vec<u8> {
     out
 }
 
-/// The entries of a scope, decoded one at a time.
+/// The entries of a scope, decoded one at a time. Stops after an error.
 #[derive(Debug, Clone, Copy)]
 pub struct Entries<'a>(Fields<'a>);
 
@@ -313,7 +315,7 @@ pub struct NewScope<'p> {
     pub fallbacks: Vec<(&'p [u8], NewRecord<'p>)>,
     /// Status code and record: see [`ScopeEntry::ErrorPage`].
     pub error_pages: Vec<(u16, NewRecord<'p>)>,
-    /// See [`Rule`]. Only the root scope of a site may have rules.
+    /// See [`Rule`]. Only a site's root scope may have rules.
     pub rules: Vec<NewRule<'p>>,
     /// See [`HeaderRule`].
     pub header_rules: Vec<NewHeaderRule<'p>>,
@@ -336,6 +338,7 @@ pub struct NewRule<'p> {
 
 impl NewScope<'_> {
     pub(crate) fn encode(&self, format: Format, positions: &impl Positions) -> Result<Vec<u8>, WriteError> {
+        // Pages.
         let mut pages = Vec::new();
         for (suffix, record) in &self.fallbacks {
             let mut entry = vec![length_u8("the suffix of a fallback page", suffix.len())?];
@@ -349,6 +352,7 @@ impl NewScope<'_> {
             put_entry(&mut pages, ERROR_PAGE, &entry)?;
         }
 
+        // Rules. The index needs to know where each rule starts.
         let mut rules = Vec::new();
         let mut to_index = Vec::new();
         for rule in &self.rules {
@@ -375,6 +379,7 @@ impl NewScope<'_> {
             put_entry(&mut rules, HEADER_RULE, &rule.encode()?)?;
         }
 
+        // Now that all rules have their offsets, we can build the indexes.
         let indexes = encode_indexes(&to_index);
         let mut out = vec![if self.own_site { OWN_SITE } else { 0 }];
         out.extend_from_slice(&length_u32(pages.len())?.to_le_bytes());

@@ -1,9 +1,9 @@
 //! File leases, private copies of mappings, and huge pages on Linux.
 //!
-//! Another process can overwrite or truncate a file while we read it through a mapping. A read lease (`fcntl(2)`, "Leases")
-//! prevents that: the kernel blocks a process that opens the file for writing or truncates it until we give up the lease. In
-//! the meantime we copy the bytes and move the copy over the mapping, to the same addresses and in one step per piece, so
-//! no reader notices.
+//! While we read a file through a mapping, other processes may overwrite or truncate it. A read lease protects us (`fcntl(2)`,
+//! "Leases"). If a process opens the file for writing or truncates it, the kernel blocks this process until we give up the
+//! lease. Meanwhile we copy the bytes, and move the copy over the mapping. It gets the same addresses, one atomic step per
+//! piece, so readers won't notice.
 
 #![allow(unsafe_code)]
 
@@ -16,35 +16,35 @@ use memmap2::{Advice, Mmap, MmapMut};
 
 use super::Writers;
 
-/// The `fcntl(2)` command that chooses the signal of a lease. Missing in `libc`; 10 on all architectures except SPARC.
+/// `fcntl(2)` command that selects the signal for a lease. `libc` doesn't define it. It's 10 on all architectures except SPARC.
 const F_SETSIG: libc::c_int = 10;
 
 /// Asks the kernel to back `map` with huge pages.
 pub(crate) fn prefer_huge_pages(map: &MmapMut) {
-    // If the system has none, responses are slower and nothing else changes.
+    // If it doesn't have any, responses are just slower.
     let _ = map.advise(Advice::HugePage);
 }
 
-/// Lower bound of the bytes that are copied at a time.
+/// Copy at least this many bytes at a time.
 ///
-/// Only the piece that is being filled is writable and counts against `RLIMIT_DATA`, so that a copy succeeds however low
-/// that limit is.
+/// Only the piece that we're filling is writable and counts against `RLIMIT_DATA`. So the copy can succeed even if this limit
+/// is low.
 const PIECE_BYTES_MIN: usize = 1 << 20;
 
-/// Upper bound of the number of pieces. Each is a mapping of its own, and Linux allows 65,530 of them in a process.
+/// Don't use more pieces than this. Each of them is a separate mapping, and Linux allows 65,530 mappings per process.
 const PIECES_MAX: usize = 1024;
 
-/// Replaces the pages of `map` by a private copy, piece by piece.
+/// Replaces the pages of `map` with a private copy, piece by piece.
 ///
 /// # Errors
-/// Returns the error of the system if it has no memory for the copy. The pieces before the failed one are copies then.
+/// Returns the system's error if there isn't enough memory. The pieces before the failed one have been replaced by then.
 pub(crate) fn replace_with_copy(map: &Mmap) -> io::Result<()> {
     let piece_bytes = map.len().div_ceil(PIECES_MAX).next_multiple_of(PIECE_BYTES_MIN);
-    // Pages have at most 64 KiB, so every piece starts at a page.
+    // Pages are at most 64 KiB, so each piece starts at a page.
     map.chunks(piece_bytes).try_for_each(replace_piece)
 }
 
-/// Replaces a page-aligned piece of a mapping by a private copy.
+/// Replaces a page-aligned piece of a mapping with a private copy.
 fn replace_piece(piece: &[u8]) -> io::Result<()> {
     let length = piece.len();
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -76,7 +76,7 @@ fn replace_piece(piece: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a process has `file`, which must be open for reading only, open for writing.
+/// Returns whether any process has `file` open for writing. `file` itself must be open for reading only.
 #[must_use]
 pub fn writers(file: &File) -> Writers {
     match file.try_clone().and_then(Lease::on) {
@@ -86,23 +86,22 @@ pub fn writers(file: &File) -> Writers {
     }
 }
 
-/// A read lease on a file: processes that want to change the file block until it is dropped.
+/// A read lease. As long as it exists, processes that want to change the file will block.
 ///
-/// The holder must poll [`Lease::is_being_broken`]. The kernel revokes the lease after `/proc/sys/fs/lease-break-time`,
-/// which is 45 seconds by default.
+/// The holder must poll [`Lease::is_being_broken`], because the kernel revokes the lease after a while. This is configured in
+/// `/proc/sys/fs/lease-break-time`, and takes 45 seconds by default.
 #[derive(Debug)]
 pub struct Lease(File);
 
 impl Lease {
-    /// Takes a lease on `file`.
+    /// Tries to take a lease on `file`.
     ///
-    /// Returns `None` if the file belongs to another user or is open for writing, or if its file system has no leases.
+    /// Returns `None` if the file belongs to another user or is open for writing, or if the file system doesn't support leases.
     pub(crate) fn take(file: &File) -> io::Result<Option<Lease>> {
-        // The lease belongs to the open file description, which both descriptors share.
+        // The lease belongs to the open file description, which is shared by both descriptors.
         Ok(Lease::on(file.try_clone()?).ok())
     }
 
-    /// Takes a lease on `file`.
     ///
     /// # Errors
     /// Returns [`io::ErrorKind::WouldBlock`] if the file is open for writing.
@@ -110,8 +109,8 @@ impl Lease {
         let lease = Lease(file);
         let descriptor = lease.0.as_raw_fd();
 
-        // The kernel announces a lease breaker with a signal. We poll instead, so we choose a signal that is ignored by
-        // default: SIGIO would terminate a process without a handler.
+        // The kernel sends a signal when a lease is being broken. We prefer to poll. So choose a signal that is ignored by
+        // default, because SIGIO would terminate the process if there's no handler.
         // SAFETY: takes integers and touches no memory of this process.
         let is_taken = unsafe {
             libc::fcntl(descriptor, F_SETSIG, libc::SIGURG) == 0
@@ -120,7 +119,7 @@ impl Lease {
         if is_taken { Ok(lease) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Returns `true` if a process is waiting to change the file, or if the kernel has revoked the lease.
+    /// Returns `true` if a process is waiting to change the file, or if the kernel has already revoked the lease.
     #[must_use]
     pub fn is_being_broken(&self) -> bool {
         // SAFETY: takes integers and touches no memory of this process.
@@ -131,8 +130,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Closing the descriptor is not enough: the lease lasts as long as the open file description, which may have other
-        // descriptors.
+        // It isn't enough to close the descriptor. The lease lasts as long as the open file description, and there may be other
+        // descriptors for it.
         // SAFETY: takes integers and touches no memory of this process. Fails only if the lease has ended.
         unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
     }

@@ -1,6 +1,6 @@
-//! Replacements for systems other than Linux: files cannot be leased, and mappings cannot be replaced.
+//! Replacements for systems other than Linux, where we can't lease files or replace mappings.
 //!
-//! Archives are therefore read into memory where possible, and an operator that chooses a mapping is warned.
+//! So archives are read into memory where possible. If the operator insists on a mapping, we print a warning.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -13,7 +13,7 @@ use super::Writers;
 /// Does nothing: the system chooses the page size.
 pub(crate) fn prefer_huge_pages(_map: &MmapMut) {}
 
-/// Returns an error: a mapping cannot be replaced. Never called, because there are no leases.
+/// Never called, because there are no leases on this platform.
 pub(crate) fn replace_with_copy(_map: &Mmap) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -24,12 +24,11 @@ pub fn writers(_file: &File) -> Writers {
     Writers::Unknown
 }
 
-/// A lease on a file. No value of this type exists.
+/// A lease on a file. It can't be constructed on this platform.
 #[derive(Debug)]
 pub struct Lease(Infallible);
 
 impl Lease {
-    /// Returns `None`: no file can be leased.
     pub(crate) fn take(_file: &File) -> io::Result<Option<Lease>> {
         Ok(None)
     }
@@ -42,7 +41,7 @@ impl Lease {
 }
 
 impl Drop for Lease {
-    /// Exists so that dropping a lease explicitly has the same meaning as on Linux.
+    /// Makes dropping a lease explicitly work like on Linux.
     fn drop(&mut self) {
         match self.0 {}
     }

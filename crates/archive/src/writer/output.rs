@@ -1,4 +1,4 @@
-//! The file of a writer: a thread hashes and writes, while the caller prepares what comes next.
+//! The writer's file. One thread hashes and writes, while the caller prepares more.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,17 +13,17 @@ use crate::checksum::Digest;
 use crate::layout::record::Extent;
 use crate::reader::Archive;
 
-/// The caller writes the first bytes itself: starting a thread takes about as long as hashing and writing a part of them.
+/// We only start a thread after this number of bytes. Starting it takes about as long as writing a part of them.
 const THREAD_BYTES_MIN: u64 = 1 << 20;
 
-/// Maximum number of chunks that wait for the thread.
+/// Maximum number of chunks waiting for the thread.
 const WAITING_CHUNKS_MAX: usize = 4;
 
-/// Consecutive bytes of the archive, about a mebibyte at most.
+/// Consecutive bytes of the archive, up to about a mebibyte.
 pub(super) enum Chunk {
     /// In memory.
     Bytes(Vec<u8>),
-    /// In another archive, which has this extent.
+    /// An extent of another archive.
     Copy(Arc<Archive>, Extent),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Output {
     Direct(Sink),
     /// Another thread writes.
     Threaded(SinkThread),
-    /// Writing has ended: it has failed, or the caller has the file.
+    /// We're done: either writing has failed, or the caller has taken the file.
     Ended,
 }
 
@@ -50,34 +50,34 @@ pub(super) enum Output {
 pub(super) struct Sink {
     file: File,
     hasher: blake3::Hasher,
-    /// The position of the first byte.
+    /// Position of the first byte.
     start: u64,
     written_bytes: u64,
-    /// A thread is started after this number of bytes.
+    /// After this number of bytes, a thread takes over.
     thread_bytes_min: u64,
 }
 
-/// A thread that writes to a sink. It ends after an error, and at the latest when this is dropped: then it has not written all.
+/// A thread that writes to a sink. It stops after an error. If this is dropped early, it stops without writing everything.
 pub(super) struct SinkThread {
-    /// `None` once there are no more chunks.
+    /// `None` once there won't be any more chunks.
     chunks: Option<SyncSender<Chunk>>,
-    /// `None` once it has ended.
+    /// `None` once the thread has ended.
     thread: Option<JoinHandle<io::Result<Sink>>>,
     should_stop: Arc<AtomicBool>,
 }
 
 impl Output {
-    /// Starts to write at a position of the file.
+    /// Starts writing at position `start`.
     pub(super) fn new(mut file: File, start: u64) -> io::Result<Output> {
         file.seek(SeekFrom::Start(start))?;
         let hasher = blake3::Hasher::new();
         Ok(Output::Direct(Sink { file, hasher, start, written_bytes: 0, thread_bytes_min: THREAD_BYTES_MIN }))
     }
 
-    /// Writes a chunk, or lets the thread write it.
+    /// Writes a chunk, or passes it to the thread.
     ///
     /// # Errors
-    /// Returns the error of this chunk or of an earlier one. Writing has ended then.
+    /// Returns an error of this chunk or of an earlier one. Nothing more will be written after that.
     pub(super) fn put(&mut self, chunk: Chunk) -> io::Result<()> {
         if let Output::Direct(sink) = self {
             if sink.written_bytes < sink.thread_bytes_min {
@@ -89,7 +89,7 @@ impl Output {
             Output::Direct(sink) => sink.write(&chunk),
             Output::Threaded(thread) => match thread.put(chunk) {
                 Ok(()) => Ok(()),
-                // The thread has the reason.
+                // Wait for the thread, which knows the reason.
                 Err(error) => Err(self.finish().err().unwrap_or(error)),
             },
             Output::Ended => Err(ended()),
@@ -99,7 +99,7 @@ impl Output {
     /// Ends writing.
     ///
     /// # Errors
-    /// Returns the error of the thread.
+    /// Returns the thread's error.
     pub(super) fn finish(&mut self) -> io::Result<Sink> {
         match std::mem::replace(self, Output::Ended) {
             Output::Direct(sink) => Ok(sink),
@@ -108,10 +108,10 @@ impl Output {
         }
     }
 
-    /// Continues in another file, with a copy of the bytes written so far.
+    /// Continues in another file, after copying everything that was written so far.
     ///
     /// # Errors
-    /// Returns the error of an earlier chunk, or that one of the files cannot be read or written.
+    /// Returns the error of an earlier chunk, or an error from reading or writing the files.
     pub(super) fn move_to(&mut self, mut file: File) -> io::Result<()> {
         let mut sink = self.finish()?;
         sink.file.seek(SeekFrom::Start(sink.start))?;
@@ -129,7 +129,6 @@ impl Output {
     }
 }
 
-/// Returns the error of writing after the end.
 fn ended() -> io::Error {
     io::Error::other("writing has ended before")
 }
@@ -137,7 +136,7 @@ fn ended() -> io::Error {
 impl Sink {
     /// Hashes and writes a chunk.
     fn write(&mut self, chunk: &Chunk) -> io::Result<()> {
-        // A hashed part is still in the cache when it is written.
+        // Write each part while it's still in the cache from hashing.
         for part in chunk.bytes().chunks(BUFFER_BYTES) {
             self.hasher.update(part);
             self.file.write_all(part)?;
@@ -157,12 +156,12 @@ impl Sink {
         Ok(self)
     }
 
-    /// Lets another thread write, if one can be started.
+    /// Moves the sink to another thread, if we can start one.
     fn into_threaded(self) -> Output {
         let (chunks, receiver) = sync_channel(WAITING_CHUNKS_MAX);
         let should_stop = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&should_stop);
-        // The sink is sent to the thread: if that doesn't start, its closure is lost.
+        // We send the sink to the thread once it has started. If it doesn't start, its closure is dropped.
         let (sinks, sink) = channel::<Sink>();
         let run = move || sink.recv().map_err(|_| ended())?.write_received(&receiver, &stops);
         match thread::Builder::new().name("write".into()).spawn(run) {
@@ -174,13 +173,12 @@ impl Sink {
         }
     }
 
-    /// Returns the digest of everything written and of `last`, and the file.
+    /// Returns the file, and the digest of everything written followed by `last`.
     pub(super) fn into_digest(mut self, last: &[u8]) -> (Digest, File) {
         self.hasher.update(last);
         (Digest(*self.hasher.finalize().as_bytes()), self.file)
     }
 
-    /// Returns the file.
     pub(super) fn into_file(self) -> File {
         self.file
     }
@@ -202,12 +200,12 @@ impl SinkThread {
 }
 
 impl Drop for SinkThread {
-    /// Ends the thread of an abandoned archive, after the chunk that it is writing.
+    /// Stops the thread if the archive is abandoned. It still completes the current chunk.
     fn drop(&mut self) {
         self.should_stop.store(true, Ordering::Relaxed);
         self.chunks = None;
         if let Some(thread) = self.thread.take() {
-            // The panic hook has reported a panic.
+            // If the thread has panicked, the panic hook has reported it.
             let _ = thread.join();
         }
     }
@@ -221,7 +219,7 @@ mod tests {
         Chunk::Bytes(vec![number; 300_000])
     }
 
-    /// Returns an output that uses its thread from the first chunk on.
+    /// Returns an output that starts its thread with the first chunk.
     fn threaded(file: File) -> Output {
         let Ok(Output::Direct(sink)) = Output::new(file, 0) else { panic!("it is direct at first") };
         let output = sink.into_threaded();
@@ -229,7 +227,7 @@ mod tests {
         output
     }
 
-    /// The thread stops receiving chunks after an error. The caller must get it, and must not wait.
+    /// After an error, the thread doesn't receive any more chunks. The caller must get the error, and must not hang.
     #[test]
     fn error_of_the_thread_is_returned() {
         let mut output = threaded(File::options().read(true).write(true).open("/dev/full").unwrap());
@@ -262,7 +260,7 @@ mod tests {
         assert!(written == expected && digest == Digest::of(&expected));
     }
 
-    /// The thread of a canceled build went on writing, for as long as a large body took.
+    /// When a build was canceled, its thread used to go on writing for as long as a large body took.
     #[test]
     fn abandoned_output_writes_nothing_more() {
         let file = tempfile::tempfile().unwrap();
@@ -270,7 +268,7 @@ mod tests {
         (0..20).for_each(|number| output.put(bytes(number)).unwrap());
         drop(output);
         let length = file.metadata().unwrap().len();
-        // Another thread would hold the file.
+        // If the thread were still running, it would have the file open.
         thread::sleep(std::time::Duration::from_millis(20));
         assert_eq!(file.metadata().unwrap().len(), length);
     }

@@ -17,6 +17,7 @@ pub(crate) fn exercise(bytes: Vec<u8>) {
             exercise_path(&archive, host, key);
         }
     }
+
     let mut before = 0;
     for entry in archive.entries().flatten() {
         assert!(entry.data_position > before, "the iterator advances");
@@ -40,6 +41,7 @@ pub(crate) fn exercise(bytes: Vec<u8>) {
             _ => {}
         }
     }
+
     let _ = archive.manifest().is_ok();
     let _ = archive.verify(|_| {}).is_ok();
 }
@@ -64,6 +66,7 @@ fn exercise_scope(archive: &Archive, scope: Scope<'_>) {
             let _ = scope.header_rules(path, &mut candidates, |_| Ok(())).is_ok();
         }
     }
+
     for entry in scope.entries().flatten() {
         match entry {
             ScopeEntry::Fallback { record, .. } | ScopeEntry::ErrorPage { record, .. } => {

@@ -101,6 +101,7 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
     writer.plain_head(head, head).unwrap();
     let brotli = representation(Coding::Brotli, BODY, body, head);
     let identity = representation(Coding::Identity, OTHER_BODY, other, head);
+
     let alias = NewRecord::Resource {
         status: 200,
         origin: Origin::Alias,
@@ -113,12 +114,15 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
         modified: Some(784_111_777),
         representations: vec![identity],
     };
+
     let target = vec![Piece::Literal(b"/new/"), Piece::Capture(0)];
     let redirect = NewRecord::Redirect { status: 308, has_query: true, fragment: b"top", target };
     let rewrite = NewRecord::Rewrite { status: 203, path: vec![Piece::Literal(b"/page")] };
+
     with_key("page", |key| writer.path(None, key, &alias)).unwrap();
     with_key("shown", |key| writer.path(None, key, &rewrite)).unwrap();
     with_key("old", |key| writer.path(Some("Example.com"), key, &redirect)).unwrap();
+
     let rules = vec![
         NewRule {
             ordinal: 7,
@@ -135,6 +139,7 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
             record: rewrite,
         },
     ];
+
     let header_rule = NewHeaderRule {
         ordinal: 3,
         host: b"*.example.com",
@@ -146,6 +151,7 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
             (HeaderEffect::Line, 0, b"Set-Cookie".to_vec(), b"a=1".to_vec()),
         ],
     };
+
     let scope = NewScope {
         own_site: false,
         fallbacks: vec![(b"html", alias)],
@@ -153,10 +159,12 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
         rules,
         header_rules: vec![header_rule],
     };
+
     with_key("docs/", |key| writer.scope(None, key, &scope)).unwrap();
     let own = NewScope { own_site: true, ..NewScope::default() };
     with_key("", |key| writer.scope(Some("example.com"), key, &own)).unwrap();
     with_key("", |key| writer.scope(Some("*.Example.com"), key, &NewScope::default())).unwrap();
+
     writer.source(b"_redirects", other).unwrap();
     writer.manifest(b"{}").unwrap();
     writer.set_serial(7);

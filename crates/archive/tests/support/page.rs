@@ -77,6 +77,7 @@ impl<'a> Structure<'a> {
         let quantity = usize::try_from(format.quantity_bytes()).expect("4 or 8");
         let mut structure = Structure { bytes, fields: BTreeMap::new(), length: 0 };
         let mut is_fixed = true;
+
         for row in rows(heading) {
             let [offset, size, name, _] = row[..] else { panic!("`{heading}`: {row:?} has not four cells") };
             match offset {

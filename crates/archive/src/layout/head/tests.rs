@@ -18,8 +18,10 @@ fn encoded_head_is_decoded() {
         hpack: [vec![], vec![], vec![], vec![line]],
         qpack: [vec![], vec![], vec![], vec![qpack_line]],
     };
+
     let bytes = new.encode().unwrap();
     let head = Head::decode(&bytes, 0).unwrap();
+
     assert_eq!((head.status, head.sends_etag, head.overrides), (200, true, 5));
     assert_eq!(head.content_type(), b"Content-Type: text/html\r\n");
     assert_eq!(head.representation(), b"Content-Encoding: br\r\n");

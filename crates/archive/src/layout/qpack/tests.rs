@@ -50,6 +50,7 @@ fn malformed_lines_are_invalid() {
     let whole = runs();
     let second_row = LENGTHS_BYTES + ROW_BYTES;
     let first_line = LENGTHS_BYTES + 4 * ROW_BYTES;
+
     for (offset, byte) in [
         (LENGTHS_BYTES, 0),      // A static line with an ID.
         (LENGTHS_BYTES + 1, 33), // A static line with a size.

@@ -1,6 +1,6 @@
 //! Builds rule indexes.
 //!
-//! The result is deterministic: the same patterns give the same bytes. The number of a rule is its index in the input.
+//! The result is deterministic: the same patterns give the same bytes. Rules are numbered by their index in the input.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,19 +14,19 @@ use crate::layout::piece::Piece;
 /// A rule to index.
 pub(crate) struct IndexedRule<'p> {
     pub(crate) pattern: Vec<Piece<'p>>,
-    /// Offset of the rule in the rules of its scope.
+    /// Where the rule is in its scope.
     pub(crate) offset: u32,
-    /// `true` if the rule does not apply to missing assets.
+    /// Whether missing assets are exempt from this rule.
     pub(crate) pages_only: bool,
 }
 
-/// The numbers of the rules in a set, sorted.
+/// Sorted numbers of the rules in a set.
 type Members = Vec<u16>;
 
-/// A row that is a prefix of the next rows: its number, its key, and its rules with those of shorter prefixes.
+/// A row that is a prefix of subsequent rows: its number, its key, and its rules including those of shorter prefixes.
 type Ancestor<'k, K> = (u32, &'k K, Members);
 
-/// Appends the indexes of these rules, which are of one kind.
+/// Appends indexes for these rules, which must be of the same kind.
 pub(crate) fn build(out: &mut Vec<u8>, kind: u8, rules: &[&IndexedRule<'_>]) {
     for rules in rules.chunks(INDEX_RULES_MAX) {
         let mut index = Vec::new();
@@ -46,12 +46,12 @@ struct Builder<'r> {
     unsuffixed: Members,
     /// By position and bytes.
     literals: BTreeMap<(u8, Vec<u8>), Members>,
-    /// By position and bytes: the rules with a capture after this literal, and those with a splat.
+    /// By position and bytes: rules with a capture after this literal, and rules with a splat after it.
     prefixes: BTreeMap<(u8, Vec<u8>), (Members, Members)>,
     /// By the reversed bytes.
     suffixes: BTreeMap<Vec<u8>, Members>,
     heap: Vec<u8>,
-    /// Offsets of the sets in the heap by their digests, so that equal sets are stored once.
+    /// Offset of each set in the heap, by digest. This way, equal sets are stored only once.
     set_offsets: HashMap<[u8; 32], u32>,
 }
 
@@ -84,7 +84,7 @@ impl<'r> Builder<'r> {
         builder
     }
 
-    /// Adds a rule that is too large to index. It is a candidate for all paths.
+    /// Adds a rule that is too large for the index. It'll be a candidate for every path.
     fn add_to_all(&mut self, number: u16) {
         let sets = self.lengths.iter_mut().chain(&mut self.any).chain(&mut self.empty);
         for set in sets.chain([&mut self.unsuffixed]) {
@@ -93,7 +93,7 @@ impl<'r> Builder<'r> {
     }
 
     fn add(&mut self, number: u16, shape: Shape) {
-        // The set at index n is for paths with n + 1 segments. The last set is for all longer paths.
+        // The set at index n is for paths with n + 1 segments. The last set is for everything longer.
         let min_length = shape.min_length();
         let is_open = shape.is_open();
         for (index, set) in self.lengths.iter_mut().enumerate() {
@@ -125,7 +125,7 @@ impl<'r> Builder<'r> {
                     } else {
                         self.prefixes.entry((position, prefix)).or_default().1.push(number);
                     }
-                    // A splat also accepts all segments after its own.
+                    // A splat accepts all later segments too.
                     for later in length..self.depth {
                         self.any[later].push(number);
                         self.empty[later].push(number);
@@ -163,12 +163,13 @@ impl<'r> Builder<'r> {
         out.extend_from_slice(&self.heap);
     }
 
-    /// Builds the hash table of literals, which is at most half full.
+    /// Builds the hash table of literals. It's at most half full.
     fn literal_slots(&mut self) -> Vec<[u8; LiteralSlot::BYTES]> {
         let literals = std::mem::take(&mut self.literals);
         if literals.is_empty() {
             return Vec::new();
         }
+
         let mut slots = vec![LiteralSlot::EMPTY; (2 * literals.len()).next_power_of_two()];
         let mask = slots.len() - 1;
         for ((position, text), members) in &literals {
@@ -189,11 +190,11 @@ impl<'r> Builder<'r> {
         slots
     }
 
-    /// Builds the rows of prefixes, sorted. Each row includes the rules of all shorter prefixes.
+    /// Builds the sorted prefix rows. Each row includes the rules of all shorter prefixes.
     fn prefix_rows(&mut self) -> Vec<[u8; PrefixRow::BYTES]> {
         let prefixes = std::mem::take(&mut self.prefixes);
         let mut rows = Vec::with_capacity(prefixes.len());
-        // A stack of the previous rows that are prefixes of the current one.
+        // A stack of previous rows that are prefixes of the current one.
         let mut ancestors: Vec<Ancestor<'_, (u8, Vec<u8>)>> = Vec::new();
         for (number, (key, (captures, splats))) in (0u32..).zip(&prefixes) {
             while ancestors
@@ -205,10 +206,10 @@ impl<'r> Builder<'r> {
             let (parent, inherited) =
                 ancestors.last().map_or((NO_PARENT, &[][..]), |(row, _, all)| (*row, all));
 
-            // A splat accepts the prefix alone; a capture needs at least one more byte.
+            // A splat accepts the prefix alone, but a capture needs at least one more byte.
             let equal = union(inherited, splats);
             let longer = union(&equal, captures);
-            // The order of the fields is the order of their bytes in the heap.
+            // Fields are evaluated in this order, which determines the order in the heap.
             let row = PrefixRow {
                 position: key.0,
                 length: length_byte(&key.1),
@@ -224,7 +225,7 @@ impl<'r> Builder<'r> {
         rows
     }
 
-    /// Builds the rows of suffixes, sorted. Each row includes the rules of all shorter suffixes.
+    /// Builds the sorted suffix rows. Each row includes the rules of all shorter suffixes.
     fn suffix_rows(&mut self) -> Vec<[u8; SuffixRow::BYTES]> {
         let suffixes = std::mem::take(&mut self.suffixes);
         let mut rows = Vec::with_capacity(suffixes.len());
@@ -256,7 +257,7 @@ impl<'r> Builder<'r> {
         offset
     }
 
-    /// Appends a set to the heap, unless an equal set is there, and returns its offset.
+    /// Returns the offset of a set in the heap. Appends it unless it's there already.
     fn put_set(&mut self, members: &Members) -> u32 {
         let bytes: Vec<u8> = members.iter().flat_map(|number| number.to_le_bytes()).collect();
         let digest = *blake3::hash(&bytes).as_bytes();
@@ -278,7 +279,7 @@ impl<'r> Builder<'r> {
     }
 }
 
-/// Converts a size. The texts and sets of 16,384 rules take far less than 4 GiB.
+/// Converts a size. The texts and sets of 16,384 rules are far smaller than 4 GiB.
 fn to_u32(size: usize) -> u32 {
     u32::try_from(size).expect("an index is shorter than 4 GiB")
 }
@@ -293,7 +294,6 @@ fn put_bits(out: &mut Vec<u8>, members: &[u16], words: usize) {
     }
 }
 
-/// Returns the union of two sets.
 fn union(one: &[u16], other: &[u16]) -> Members {
     let mut all = [one, other].concat();
     all.sort_unstable();

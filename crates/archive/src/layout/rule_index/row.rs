@@ -1,9 +1,9 @@
-//! The rows of the tables of a rule index, as `FORMAT.md` specifies them.
+//! Table rows in rule indexes. See `FORMAT.md`.
 
-/// Replaces the parent of a row that has none.
+/// Used if a row doesn't have a parent.
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
-/// A slot of the hash table of literals.
+/// A slot in the hash table of literals.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LiteralSlot {
     pub(super) hash: u32,
@@ -11,9 +11,9 @@ pub(super) struct LiteralSlot {
     pub(super) position: u8,
     /// Length of the segment in bytes.
     pub(super) length: u8,
-    /// Offset of the bytes in the heap.
+    /// Where the bytes are in the heap.
     pub(super) text: u32,
-    /// Offset of the set in the heap. 0 in an empty slot.
+    /// Where the set is in the heap. 0 means that the slot is empty.
     pub(super) set: u32,
 }
 
@@ -41,20 +41,20 @@ impl LiteralSlot {
     }
 }
 
-/// A row of the table of prefixes.
+/// A row in the table of prefixes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrefixRow {
     /// Position of the segment.
     pub(super) position: u8,
     /// Length of the prefix in bytes.
     pub(super) length: u8,
-    /// Offset of the bytes in the heap.
+    /// Where the bytes are in the heap.
     pub(super) text: u32,
     /// Row of the longest proper prefix, or [`NO_PARENT`].
     pub(super) parent: u32,
-    /// Offset of the set for longer segments.
+    /// Where the set for longer segments is.
     pub(super) longer: u32,
-    /// Offset of the set for the segment that equals the prefix.
+    /// Where the set for the segment that equals the prefix is.
     pub(super) equal: u32,
 }
 
@@ -83,16 +83,16 @@ impl PrefixRow {
     }
 }
 
-/// A row of the table of suffixes. The bytes of suffixes are reversed.
+/// A row in the table of suffixes. Their bytes are reversed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SuffixRow {
     /// Length of the suffix in bytes.
     pub(super) length: u8,
-    /// Offset of the bytes in the heap.
+    /// Where the bytes are in the heap.
     pub(super) text: u32,
-    /// Row of the longest other suffix that ends this one, or [`NO_PARENT`].
+    /// Row of the longest other suffix that this one ends with, or [`NO_PARENT`].
     pub(super) parent: u32,
-    /// Offset of the set.
+    /// Where the set is.
     pub(super) set: u32,
 }
 

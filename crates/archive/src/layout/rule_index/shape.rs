@@ -1,4 +1,4 @@
-//! The shape of a pattern: its segments, and the literal after its splat.
+//! Shape of a pattern: its segments, and the literal after its splat.
 
 use super::{AFFIX_BYTES_MAX, PATTERN_SEGMENTS_MAX};
 use crate::layout::piece::Piece;
@@ -6,7 +6,7 @@ use crate::layout::piece::Piece;
 /// A pattern, split into segments.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The segments. A splat can only be the last one.
+    /// Only the last segment can be a splat.
     pub(super) segments: Vec<Segment>,
     /// The literal after the splat.
     pub(super) suffix: Vec<u8>,
@@ -26,7 +26,7 @@ pub(super) enum Segment {
 impl Shape {
     /// Splits a pattern.
     ///
-    /// Returns `None` if the pattern is too large for an index, or if its pieces are in an order that no pattern has.
+    /// Returns `None` if it's too large for an index, or if its pieces are in an impossible order.
     pub(super) fn new(pattern: &[Piece<'_>]) -> Option<Shape> {
         let shape = Shape::split(pattern)?;
         let is_short = |segment: &Segment| segment.text().len() <= AFFIX_BYTES_MAX;
@@ -49,7 +49,7 @@ impl Shape {
                         match byte {
                             b'/' if is_captured => is_captured = false,
                             b'/' => segments.push(Segment::Literal(std::mem::take(&mut text))),
-                            // A capture ends at a slash.
+                            // Captures end at a slash.
                             _ if is_captured => return None,
                             byte => text.push(*byte),
                         }
@@ -79,12 +79,12 @@ impl Shape {
         Some(Shape { segments, suffix: Vec::new() })
     }
 
-    /// Returns the minimum number of segments of a matching path.
+    /// Returns how many segments a matching path has at least.
     pub(super) fn min_length(&self) -> usize {
         self.segments.len() + self.suffix.iter().filter(|byte| **byte == b'/').count()
     }
 
-    /// Returns `true` if a matching path can have more than the minimum number of segments.
+    /// Returns `true` if a matching path may have more segments than that.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.segments.last(), Some(Segment::Splat(_)))
     }
