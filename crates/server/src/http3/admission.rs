@@ -1,4 +1,4 @@
-//! Admission of new connections: their datagrams and handshakes wait, so that responses leave first.
+//! Admits new connections. Datagrams and handshakes have to wait, so that responses are sent first.
 //!
 //! ```text
 //! datagram ──▶ waits ──▶ endpoint ──▶ Retry packet, refusal
@@ -7,9 +7,11 @@
 //! datagram of a half-open connection ──▶ waits ──▶ rest of the handshake
 //! ```
 //!
-//! An iteration processes a few of each. A ClientHello may come in several datagrams: the server signs when it has the last one, so
-//! all but the first wait for the handshake budget, too. While as many connections are half-open as the endpoint keeps, datagrams
-//! wait for one of those to end. If too many wait, further ones are dropped, and their clients send them again.
+//! In each iteration, we process a few of each. If a ClientHello comes in several datagrams, the expensive
+//! signature is made when we've got the last one. So all but the first have to wait for the handshake budget as
+//! well. If there are as many half-open connections as the endpoint allows, datagrams have to wait until one of
+//! them ends. If there are too many datagrams waiting, we drop any more, and their clients have to send them
+//! again.
 
 use std::collections::VecDeque;
 
@@ -26,28 +28,28 @@ use super::{Http3, Running};
 use crate::connection::WorkerContext;
 use crate::observe::Http3Metric;
 
-/// Datagrams and handshakes that wait for admission.
+/// Datagrams and handshakes that are waiting for admission.
 #[derive(Default)]
 pub(super) struct Admission {
-    /// Datagrams of connection attempts that wait for further iterations.
+    /// Datagrams of connection attempts. They are waiting for later iterations.
     attempts: Attempts,
-    /// Datagrams of half-open connections that wait for the handshake budget.
+    /// Datagrams of half-open connections. They are waiting for the handshake budget.
     continuations: Attempts,
-    /// The number of datagrams in this iteration that belong to no connection, and that the endpoint has admitted, answered, or found
-    /// invalid.
+    /// Connection attempts processed in this iteration: admitted, answered or invalid.
     processed: usize,
-    /// Connection attempts that wait for the handshake budget, with the numbers of their sockets, oldest first.
+    /// Connection attempts that are waiting for the handshake budget, oldest first. The numbers are those of
+    /// their sockets.
     incoming: VecDeque<(Incoming, usize)>,
 }
 
 impl Admission {
-    /// Returns the number of datagrams of connection attempts that wait for further iterations.
+    /// Returns the number of datagrams waiting for admission.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.attempts.len() + self.continuations.len()
     }
 
-    /// Frees memory that a burst of connection attempts has needed.
+    /// Frees memory that was needed for a burst of connection attempts.
     pub(super) fn free_unused(&mut self) {
         self.attempts.free_unused();
         self.continuations.free_unused();
@@ -56,43 +58,44 @@ impl Admission {
         }
     }
 
-    /// Counts a datagram that belongs to no connection, and that the endpoint has admitted, answered, or found invalid.
+    /// Counts a connection attempt that was admitted, answered or invalid.
     pub(super) fn count_processed(&mut self) {
         self.processed += 1;
     }
 }
 
 impl<D: DatagramSocket> Http3<D> {
-    /// Returns `true` if connection attempts wait for the next iteration, and not for others to end.
+    /// Returns `true` if the next iteration can make progress with connection attempts.
     pub(super) fn has_attempts_to_process(&self) -> bool {
         !self.admission.incoming.is_empty()
             || !self.admission.continuations.is_empty()
             || (!self.admission.attempts.is_empty() && self.has_room_for_attempts())
     }
 
-    /// Returns `true` if the endpoint would keep another connection attempt.
+    /// Returns `true` if the endpoint has room for another connection attempt.
     fn has_room_for_attempts(&self) -> bool {
         self.admission.incoming.len() < INCOMING_WAITING_MAX && !self.endpoint.is_saturated()
     }
 
-    /// Processes connection attempts. Each takes longer than a response, so responses leave first. A new connection runs in the
-    /// next iteration.
+    /// Processes connection attempts. Each of them takes longer than a response, so this should be called after
+    /// sending responses. New connections will run in the next iteration.
     pub(super) fn process_attempts(&mut self, cx: &mut WorkerContext) {
         self.process_attempts_with_room(cx);
         self.continue_handshakes(cx);
         self.admission.processed = 0;
-        // At least one, so that others can't take the whole budget of every iteration.
+        // Accept at least one, because otherwise others could use up the whole budget in every iteration.
         for _ in 0..cx.budget.handshakes.max(1) {
             let Some((incoming, number)) = self.admission.incoming.pop_front() else { break };
             self.accept(incoming, number, cx);
         }
     }
 
-    /// Passes datagrams of connection attempts to the endpoint, as long as it has room for them.
+    /// Passes datagrams of connection attempts to the endpoint while it has room.
     fn process_attempts_with_room(&mut self, cx: &mut WorkerContext) {
         if !self.admission.attempts.is_empty() {
-            // They are taken out, because their datagrams borrow them.
+            // Take them, because the datagrams borrow from them.
             let mut attempts = std::mem::take(&mut self.admission.attempts);
+
             for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
                 if !self.has_room_for_attempts() {
                     break;
@@ -104,7 +107,8 @@ impl<D: DatagramSocket> Http3<D> {
                     self.pass(number, &arrival, cx);
                 }
             }
-            // A half-open connection may need what has arrived after attempts that wait for it.
+            // Some datagrams have to wait for a half-open connection to end. But that connection may need a
+            // datagram that arrived after them, so look for these.
             if !self.has_room_for_attempts() {
                 attempts.remove_first_if(ATTEMPTS_LOOKED_THROUGH_MAX, |number, arrival| {
                     let is_needed = self.endpoint.is_of_half_open(arrival.bytes);
@@ -118,33 +122,36 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Passes datagrams of half-open connections to them, within the budget of an iteration. Any of them may complete a ClientHello.
+    /// Passes datagrams to half-open connections, as far as the handshake budget allows. Any of these datagrams
+    /// may complete a ClientHello.
     fn continue_handshakes(&mut self, cx: &mut WorkerContext) {
         if !self.admission.continuations.is_empty() {
-            // They are taken out, because their datagrams borrow them.
+            // Take them, because the datagrams borrow from them.
             let mut continuations = std::mem::take(&mut self.admission.continuations);
-            // At least one, as of new connections.
+            // Allow at least one, as for new connections.
             let mut permits = cx.budget.handshakes.max(1);
+
             for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
                 if permits == 0 {
                     break;
                 }
                 let Some((number, arrival)) = continuations.pop() else { break };
-                // If the connection isn't accepted yet, the endpoint keeps the datagram.
+                // If the connection hasn't been accepted yet, the endpoint keeps the datagram.
                 if self.pass(number, &arrival, cx) {
                     permits -= 1;
                     cx.budget.handshakes = cx.budget.handshakes.saturating_sub(1);
                 }
             }
+
             self.admission.continuations = continuations;
         }
     }
 
-    /// Passes a datagram with a connection ID that we have issued to its connection.
+    /// Passes a datagram to its connection. The connection ID must have been issued by us.
     ///
-    /// Clients that answer a Retry packet use such an ID, too, and an attacker can repeat one. Their Initial packets wait like those
-    /// with an ID of the client's if they are of a half-open connection, or if there is no budget for them in this iteration, or no
-    /// room.
+    /// Note that clients also use such an ID when they respond to a Retry packet, and attackers may copy one.
+    /// So Initial packets may have to wait like those with a client's ID. This is the case if they belong to a
+    /// half-open connection, or if there's no room or budget for them in this iteration.
     pub(super) fn pass_or_keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
         let is_initial = PacketType::of(arrival.bytes) == Some(PacketType::Initial);
         if is_initial && !self.may_pass_initial(arrival.bytes) {
@@ -155,7 +162,8 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn may_pass_initial(&self, datagram: &[u8]) -> bool {
-        // Also if a Handshake packet follows, which is then forged: a client has keys for it only after it has changed the ID.
+        // This is true even if there's also a Handshake packet. In that case it must be forged, because clients
+        // don't have keys for it until they've changed the ID.
         if self.endpoint.is_of_half_open(datagram) {
             return false;
         }
@@ -164,9 +172,9 @@ impl<D: DatagramSocket> Http3<D> {
             || (processed < ATTEMPTS_WITH_HANDSHAKE_MAX && has_handshake_packet(datagram))
     }
 
-    /// Keeps a datagram of a connection attempt until the connections have run.
+    /// Stores a datagram of a connection attempt until the connections have run.
     pub(super) fn keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        // A half-open connection needs all datagrams of its ClientHello, so they don't wait for it to end.
+        // A half-open connection needs all datagrams of its ClientHello, so these must not wait for it to end.
         if self.endpoint.is_of_half_open(arrival.bytes) {
             self.keep_continuation(number, arrival, cx);
         } else if let Err(Full) = self.admission.attempts.push(number, arrival) {
@@ -180,37 +188,39 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Keeps a connection attempt until there is budget to accept it, or answers it otherwise.
+    /// Stores a connection attempt until there's budget to accept it. May respond in some other way instead.
     pub(super) fn admit(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
         let Some(incoming) = self.retry_during_takeover(incoming, number, cx) else { return };
         if cx.is_draining() {
-            // The client tries again, and a program that takes over gets it.
+            // The client will try again. A process that takes over will then get the datagram.
             self.endpoint.ignore(incoming);
         } else if self.is_full(cx) {
             self.refuse(incoming, number);
         } else if self.admission.incoming.len() < INCOMING_WAITING_MAX {
             self.admission.incoming.push_back((incoming, number));
         } else {
-            // There was room when it was passed, unless its datagram had a Handshake packet of no connection.
+            // There was room when we passed the datagram to the endpoint, unless its Handshake packet doesn't
+            // belong to any connection.
             self.endpoint.ignore(incoming);
             cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
         }
     }
 
-    /// Ignores the connection attempts that wait for the handshake budget. Their clients try again.
+    /// Ignores all connection attempts that are waiting for the handshake budget. The clients will try again.
     pub(super) fn ignore_incoming(&mut self) {
         for (incoming, _) in std::mem::take(&mut self.admission.incoming) {
             self.endpoint.ignore(incoming);
         }
     }
 
-    /// Answers a connection attempt by a Retry packet while a predecessor may read the sockets too. Returns the attempt if it
-    /// is to be admitted.
+    /// While a predecessor may be reading the sockets, responds to a connection attempt with a Retry packet.
+    /// Returns the attempt if it should be admitted.
     ///
-    /// A long ClientHello comes in two datagrams. If each program got one, the client would have two servers, and some clients
-    /// acknowledge packets of one to the other, so that the handshake never ends. After a Retry packet, the client begins
-    /// again with a connection ID of this program. If the predecessor has answered before, the client discards the Retry packet
-    /// and goes on with the predecessor (RFC 9000 §17.2.5.2).
+    /// A long ClientHello takes two datagrams. If each process got one of them, the client would have two
+    /// servers. Some clients then acknowledge packets of one server to the other, and the handshake never
+    /// completes. After a Retry packet, however, the client starts over with one of our connection IDs. If the
+    /// predecessor has already answered, the client discards the Retry packet and continues with the
+    /// predecessor (RFC 9000 §17.2.5.2).
     fn retry_during_takeover(
         &mut self,
         incoming: Incoming,
@@ -226,12 +236,12 @@ impl<D: DatagramSocket> Http3<D> {
                 self.reply(number, &transmit);
                 None
             }
-            // It has answered one.
+            // This attempt already is the response to a Retry packet.
             Err(incoming) => Some(*incoming),
         }
     }
 
-    /// Returns `true` if there is no room for another connection.
+    /// Returns `true` if there isn't any room for another connection.
     fn is_full(&self, cx: &WorkerContext) -> bool {
         self.open >= self.open_max || cx.memory.is_tight()
     }
@@ -243,14 +253,16 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn accept(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
-        // Others may have been accepted since it was admitted.
+        // We may have accepted others since this one was admitted.
         if self.is_full(cx) {
             return self.refuse(incoming, number);
         }
+
         cx.budget.handshakes = cx.budget.handshakes.saturating_sub(1);
         self.running = Running::Endpoint;
         let accepted = self.endpoint.accept(cx.clock.now, incoming, &mut self.reply);
         self.running = Running::Nothing;
+
         match accepted {
             Ok(quic) => {
                 let key = quic.key();
@@ -271,7 +283,8 @@ impl<D: DatagramSocket> Http3<D> {
     }
 }
 
-/// Returns `true` if a datagram continues a handshake: a client that begins one has no keys for a Handshake packet.
+/// Returns `true` if the datagram continues a handshake. A client that's only starting one doesn't have keys
+/// for a Handshake packet.
 fn has_handshake_packet(datagram: &[u8]) -> bool {
     PacketType::all_of(datagram).any(|packet| packet == PacketType::Handshake)
 }

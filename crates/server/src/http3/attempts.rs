@@ -1,7 +1,8 @@
-//! Datagrams of connection attempts.
+//! Stores datagrams of connection attempts.
 //!
-//! Each takes several microseconds, for keys of its own and for a reply. In a flood, hundreds arrive between two datagrams of a
-//! connection. So they are kept, and an iteration processes a few of them, in order.
+//! Each of them takes several microseconds to process, because it needs keys and a reply. If there's a flood,
+//! we may receive hundreds between two datagrams of a connection. So we store them, and process a few of them
+//! per iteration, in order.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -11,43 +12,44 @@ use cannery_secure::quic::Arrival;
 
 use super::limits::{ATTEMPT_BLOCK_BYTES, ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX};
 
-/// Datagrams that wait, oldest first.
+/// Datagrams that are waiting, oldest first.
 ///
-/// Their contents share blocks: allocations of their own would leave gaps between those of connections.
+/// Their contents share blocks of memory. If each had its own allocation, they would leave gaps between those
+/// of connections.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     queue: VecDeque<KeptDatagram>,
-    /// The contents of the datagrams, in order. The first block is that of the last one that was popped.
+    /// Contents of the datagrams, in order. The first block contains the datagram that was popped last.
     blocks: VecDeque<Vec<u8>>,
-    /// The number of blocks that were before the first one.
+    /// How many blocks there have been before the first one.
     earlier_blocks: u64,
-    /// Blocks for further datagrams.
+    /// Blocks for later use.
     spare: Vec<Vec<u8>>,
-    /// The fewest spare blocks since the last call of [`free_unused`](Self::free_unused).
+    /// Minimum number of spare blocks since the last call of [`free_unused`](Self::free_unused).
     spare_min: usize,
-    /// The length of the contents of the datagrams that wait, in bytes.
+    /// Total size of the datagrams that are waiting, in bytes.
     waiting_bytes: usize,
 }
 
-/// A datagram that waits.
+/// A datagram that is waiting.
 #[derive(Debug)]
 struct KeptDatagram {
-    /// The number of the socket at which it arrived.
+    /// Number of the socket that received it.
     socket: usize,
     source: SocketAddr,
     destination: Option<IpAddr>,
     ecn: u8,
-    /// Where its content is. The block is counted from the first that was ever used.
+    /// Where the content is. Blocks are numbered from the first that was ever used.
     block: u64,
     content: Range<usize>,
-    /// Whether it was removed before those that arrived earlier.
+    /// `true` if it was removed before datagrams that arrived earlier.
     is_removed: bool,
 }
 
-/// The number of datagrams of usual length in a block, or a few more.
+/// How many datagrams of usual length fit into a block, plus a few.
 const DATAGRAMS_PER_BLOCK: usize = ATTEMPT_BLOCK_BYTES / 1024;
 
-/// No datagram can be kept, because too many wait.
+/// There are too many datagrams waiting.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -56,16 +58,16 @@ impl Attempts {
         self.queue.is_empty()
     }
 
-    /// Returns the number of datagrams that wait.
+    /// Returns how many datagrams are waiting.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.queue.iter().filter(|datagram| !datagram.is_removed).count()
     }
 
-    /// Keeps a datagram that arrived at the socket of this number.
+    /// Stores a datagram received by the socket with this number.
     ///
     /// # Errors
-    /// Too many datagrams wait.
+    /// Returns an error if too many are waiting.
     pub(super) fn push(&mut self, socket: usize, arrival: &Arrival<'_>) -> Result<(), Full> {
         let &Arrival { source, destination, ecn, bytes } = arrival;
         if self.queue.len() == ATTEMPTS_WAITING_MAX || self.waiting_bytes + bytes.len() > ATTEMPT_BYTES_MAX {
@@ -73,6 +75,7 @@ impl Attempts {
         }
         self.waiting_bytes += bytes.len();
 
+        // If the queue is empty, the last block can be used from the start.
         if self.queue.is_empty()
             && let Some(block) = self.blocks.back_mut()
         {
@@ -102,7 +105,8 @@ impl Attempts {
         Ok(())
     }
 
-    /// Frees a part of the memory that was not needed since the last call. Memory that is needed again and again stays.
+    /// Frees some of the memory that wasn't needed since the last call. Memory that is needed every now and
+    /// then is kept.
     pub(super) fn free_unused(&mut self) {
         if self.is_empty() {
             while !self.blocks.is_empty() {
@@ -116,12 +120,12 @@ impl Attempts {
         }
     }
 
-    /// Returns `true` if there is no memory to free.
+    /// Returns `true` if there's no memory to free.
     pub(super) fn is_freed(&self) -> bool {
         self.queue.capacity() == 0
     }
 
-    /// Makes the first block a spare one.
+    /// Turns the first block into a spare one.
     fn retire_block(&mut self) {
         if let Some(mut block) = self.blocks.pop_front() {
             block.clear();
@@ -130,7 +134,7 @@ impl Attempts {
         }
     }
 
-    /// Removes the oldest datagram. Returns it with the number of its socket.
+    /// Removes the oldest datagram. Returns the number of its socket, and the datagram.
     pub(super) fn pop(&mut self) -> Option<(usize, Arrival<'_>)> {
         let datagram = loop {
             let datagram = self.queue.pop_front()?;
@@ -138,6 +142,7 @@ impl Attempts {
                 break datagram;
             }
         };
+
         self.waiting_bytes -= datagram.content.len();
         while self.earlier_blocks < datagram.block {
             self.retire_block();
@@ -145,8 +150,8 @@ impl Attempts {
         Some((datagram.socket, datagram.arrival(&self.blocks[0])))
     }
 
-    /// Passes the oldest datagrams, up to a number of them, to a function, with the numbers of their sockets. Removes those for
-    /// which it returns `true`.
+    /// Calls a function with each of the oldest `count` datagrams, and with the number of its socket. If the
+    /// function returns `true`, removes the datagram.
     pub(super) fn remove_first_if(
         &mut self,
         count: usize,
@@ -159,12 +164,13 @@ impl Attempts {
                 self.waiting_bytes -= datagram.content.len();
             }
         }
+
         while self.queue.pop_front_if(|datagram| datagram.is_removed).is_some() {}
     }
 }
 
 impl KeptDatagram {
-    /// Returns the datagram, whose content is in this block.
+    /// Returns the datagram. `block` must be the one that contains it.
     fn arrival<'a>(&self, block: &'a [u8]) -> Arrival<'a> {
         let &Self { source, destination, ecn, .. } = self;
         Arrival { source, destination, ecn, bytes: &block[self.content.clone()] }
@@ -181,7 +187,7 @@ mod tests {
         Arrival { source: ([192, 0, 2, 1], 443).into(), destination: None, ecn: 0, bytes }
     }
 
-    /// Datagrams are pushed and removed in turns, so that several blocks are filled and freed.
+    /// Pushes and removes datagrams in turns, so that several blocks are filled and freed.
     #[test]
     fn datagrams_are_returned_in_order() {
         let mut attempts = Attempts::default();
@@ -189,7 +195,7 @@ mod tests {
         let mut next = 0;
         for number in 0..2000 {
             assert_eq!(attempts.push(number, &arrival(&content(number))), Ok(()));
-            // Up to 100 wait.
+            // Up to 100 are waiting.
             while attempts.len() > 100 || number % 500 == 499 && !attempts.is_empty() {
                 let (socket, popped) = attempts.pop().expect("a datagram");
                 assert_eq!((socket, popped.bytes), (next, &content(next)[..]));
@@ -209,16 +215,18 @@ mod tests {
             assert_eq!(attempts.push(number, &arrival(&content(number))), Ok(()));
         }
         let waiting_bytes = attempts.waiting_bytes;
-        // The even ones of the first 700, in several blocks.
+        // Remove the even ones of the first 700, which are in several blocks.
         attempts.remove_first_if(700, |number, arrival| {
             assert_eq!(arrival.bytes, content(number));
             number % 2 == 0
         });
         assert_eq!((attempts.len(), attempts.waiting_bytes), (650, waiting_bytes - 350 * 1200));
+
         attempts.remove_first_if(3, |number, _| {
             assert!([1, 3].contains(&number), "{number} was removed");
             true
         });
+
         for number in (5..700).step_by(2).chain(700..1000) {
             let (socket, popped) = attempts.pop().expect("a datagram");
             assert_eq!((socket, popped.bytes), (number, &content(number)[..]));

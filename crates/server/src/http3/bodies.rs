@@ -1,6 +1,6 @@
-//! Response bytes that QUIC keeps until the client has acknowledged them: copies of heads, and ranges of archives.
+//! Response bytes that QUIC keeps until the client has acknowledged them: copies of heads, and archive ranges.
 //!
-//! A range of an archive is not copied: the archive is mapped for as long as a client may need it again.
+//! Archive ranges aren't copied. The archive stays mapped for as long as a client may need it again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,28 +12,29 @@ use cannery_wire::{Output, Segment};
 use super::limits::BLOCK_BYTES;
 use crate::content::Content;
 
-/// Blocks that are checked for whether they are needed when another one begins.
+/// How many blocks we check for being unused when we start another one.
 const BLOCKS_CHECKED: usize = 4;
 
-/// Blocks that a worker has in any case.
+/// How many blocks a worker always has.
 const IDLE_BLOCKS: usize = 32;
 
-/// Makes the bytes of responses.
+/// Produces response bytes.
 #[derive(Debug, Default)]
 pub(super) struct Bodies {
-    /// The rest of a block of memory, of which responses take their parts one after the other.
+    /// Rest of the current block. Responses take their parts from it, one after the other.
     block: BytesMut,
-    /// A part of each block that responses may still need, oldest first.
+    /// For each block that responses may still need, a part of it. Oldest first.
     blocks: VecDeque<Bytes>,
-    /// The archives of the release that was used last. One owner for all ranges, because each counts its references.
+    /// Archives of the release used last. There's one owner for all ranges, because each owner counts its
+    /// references.
     archives: Vec<(u16, Bytes)>,
     /// The release that `archives` belong to.
     content: Option<Arc<Content>>,
-    /// The pieces of the response that is written.
+    /// Pieces of the response being written.
     pieces: Vec<Bytes>,
 }
 
-/// An archive of a release, as the owner of its bytes.
+/// Owns the bytes of an archive.
 struct Archive {
     content: Arc<Content>,
     number: u16,
@@ -46,7 +47,7 @@ impl AsRef<[u8]> for Archive {
 }
 
 impl Bodies {
-    /// Returns the pieces of a response, which `output` holds, and clears the output.
+    /// Returns the pieces of the response in `output`, and clears the output.
     pub(super) fn pieces(&mut self, output: &mut Output, content: &Arc<Content>) -> &mut Vec<Bytes> {
         self.pieces.clear();
         let (inline, segments) = output.parts();
@@ -62,7 +63,7 @@ impl Bodies {
         &mut self.pieces
     }
 
-    /// Copies bytes into the current block.
+    /// Copies bytes to the current block.
     fn copy(&mut self, bytes: &[u8]) -> Bytes {
         if self.block.capacity() < bytes.len() {
             self.begin_block(bytes.len());
@@ -71,31 +72,34 @@ impl Bodies {
         self.block.split().freeze()
     }
 
-    /// Begins a block with room for this many bytes.
+    /// Starts a block with room for at least this many bytes.
     fn begin_block(&mut self, bytes: usize) {
-        // Blocks are released about as fast as they are begun, so that there are few of them unless clients keep them.
+        // We release blocks about as fast as we start new ones. So there are only a few, unless clients keep
+        // them.
         for _ in 0..BLOCKS_CHECKED {
             let Some(oldest) = self.blocks.pop_front() else { break };
             if !oldest.is_unique() {
                 self.blocks.push_back(oldest);
             }
         }
+        // The first byte isn't used by any response. It tells us if the block is still in use.
         self.block = BytesMut::with_capacity(bytes.max(BLOCK_BYTES - 1) + 1);
         self.block.extend_from_slice(&[0]);
         self.blocks.push_back(self.block.split().freeze());
     }
 
-    /// Frees the blocks that no response needs.
+    /// Frees blocks that no response needs any more.
     pub(super) fn free_unused(&mut self) {
         self.blocks.retain(|block| !block.is_unique());
     }
 
-    /// Returns the memory of blocks, in bytes. A client that doesn't acknowledge a response of some bytes keeps a whole block.
+    /// Returns the memory that blocks take, in bytes. Note that even a short response keeps a whole block until
+    /// the client acknowledges it.
     pub(super) fn memory(&self) -> usize {
         self.blocks.len().saturating_sub(IDLE_BLOCKS) * BLOCK_BYTES
     }
 
-    /// Returns a range of an archive.
+    /// Returns an archive range.
     fn range(&mut self, content: &Arc<Content>, number: u16, extent: Extent) -> Bytes {
         if !self.content.as_ref().is_some_and(|current| Arc::ptr_eq(current, content)) {
             self.content = Some(Arc::clone(content));
@@ -109,13 +113,14 @@ impl Bodies {
                 &self.archives[self.archives.len() - 1].1
             }
         };
+
         let start = usize::try_from(extent.position).unwrap_or(usize::MAX);
         let end = usize::try_from(extent.position + extent.length).unwrap_or(usize::MAX);
         debug_assert!(end <= archive.len(), "`site` has checked that the range lies within the archive");
         if end <= archive.len() { archive.slice(start..end) } else { Bytes::new() }
     }
 
-    /// Drops the references to a release that was replaced, so that it can be closed once no client needs it.
+    /// Drops references to a release that was replaced, so that it can be closed once no client needs it.
     pub(super) fn release(&mut self, current: &Arc<Content>) {
         if self.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, current)) {
             self.content = None;

@@ -1,17 +1,20 @@
-//! One HTTP/3 connection: the streams of QUIC to requests, and responses to streams.
+//! An HTTP/3 connection: reads requests from QUIC streams, and writes responses to them.
 //!
 //! ```text
 //! Handshake ──▶ Open ──▶ Closed
 //! ```
 //!
-//! Early data (0-RTT) opens a connection before its handshake is done. An attacker may have recorded it, although the server
-//! reads none twice ([`EarlyData`](cannery_secure::quic::EarlyData)). So only the responses to GET and HEAD are sent at once;
-//! those to other methods wait for the end of the handshake, like those that the client's windows have no room for.
+//! Early data (0-RTT) opens a connection before the handshake is complete.
+//!
+//! Note that an attacker may have recorded and repeated early data, even though this server doesn't read it
+//! twice ([`EarlyData`](cannery_secure::quic::EarlyData)). So we only send a response immediately if the method
+//! is GET or HEAD. Responses to other methods have to wait until the handshake is complete, just like responses
+//! that don't fit into the client's windows.
 
 // Reasons to wait, and their deadlines.
 mod deadlines;
 
-// Responses that handlers make.
+// Requests that are answered by handlers.
 mod handled;
 
 use std::net::SocketAddr;
@@ -38,49 +41,49 @@ use crate::observe::{CloseReason, Http3Metric, Observer};
 use crate::routes::limits::HANDLED_SEND_WINDOW_BYTES;
 use crate::routes::{StreamOutcome, StreamRoutes};
 
-/// Memory of an idle connection in bytes: mostly the state of `quinn-proto`.
+/// Memory of an idle connection, in bytes. Most of it is `quinn-proto` state.
 const IDLE_BYTES: u32 = 18 * 1024;
 
-/// Memory of a response that is not written to its end, in bytes, in addition to its pieces.
+/// Memory of an unfinished response in addition to its pieces, in bytes.
 const RESPONSE_BYTES: usize = 256;
 
-/// One HTTP/3 connection.
+/// An HTTP/3 connection.
 pub(super) struct Connection {
     quic: quic::Connection,
     http: h3::Connection,
     phase: Phase,
-    /// The number of the socket at which the client's last datagram arrived.
+    /// Number of the socket that received the client's last datagram.
     socket: usize,
-    /// Responses that the client's windows have no room for, or that wait for the end of the handshake.
+    /// Responses that don't fit into the client's windows, or have to wait for the end of the handshake.
     responses: Vec<Response>,
-    /// Whether there may be room for responses that wait.
+    /// `true` if there may be room for waiting responses.
     may_continue: bool,
-    /// Streams with bytes of responses in memory that the client has not acknowledged, and the number of these bytes.
+    /// For each stream with unacknowledged response bytes in memory, the number of these bytes.
     unacknowledged: Vec<(StreamId, usize)>,
-    /// Whether early requests wait until the client's address is known.
+    /// `true` if early requests are waiting until we know that the client's address is genuine.
     has_early_requests: bool,
-    /// Requests that handlers answer.
+    /// Requests for handlers.
     handled: StreamRoutes<h3::StreamId>,
     wait: Wait,
-    /// When the wait must be over.
+    /// The time when `wait` must be over.
     deadline: Option<Instant>,
-    /// The client's progress with responses, while it has not acknowledged all of them.
+    /// Tracks how fast the client receives. `None` unless there are unacknowledged responses.
     progress: Option<Progress>,
-    /// Whether a request has arrived, or a response was acknowledged, since the deadline was set.
+    /// `true` if a request was received or a response acknowledged since the deadline was set.
     is_active: bool,
     silence: Silence,
-    /// The streams of responses that refer to an archive, each with the time since when its release was served.
+    /// Streams of responses that refer to an archive. The time is when we started to serve its release.
     archive_streams: Vec<(StreamId, Instant)>,
-    /// Since when the connection ends because it keeps a release that was replaced.
+    /// When we decided to end the connection because it keeps an old release.
     retiring_since: Option<Instant>,
     close_reason: CloseReason,
     counted: CountedPackets,
-    /// Whether it has run since its packets were counted.
+    /// `true` if the connection has run since we last counted its packets.
     has_run: bool,
     memory: u32,
 }
 
-/// The packets and migrations of a connection that the metrics include.
+/// Packets and migrations that were added to the metrics.
 #[derive(Debug, Default)]
 struct CountedPackets {
     sent: u64,
@@ -88,14 +91,13 @@ struct CountedPackets {
     migrations: u32,
 }
 
-/// Progress of a connection.
 enum Phase {
     Handshake,
     Open(OwnStreams),
     Closed,
 }
 
-/// Our unidirectional streams.
+/// Unidirectional streams that we've opened.
 struct OwnStreams {
     control: OwnStream,
     qpack_encoder: OwnStream,
@@ -103,35 +105,35 @@ struct OwnStreams {
     shutdown: Shutdown,
 }
 
-/// Progress of a graceful shutdown (RFC 9114 §5.2).
+/// How far a graceful shutdown has come (RFC 9114 §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shutdown {
     NotBegun,
-    /// The client was notified. Requests that it has sent are still answered.
+    /// We've notified the client. Requests that it has sent before will be answered.
     Announced,
-    /// Requests that have not arrived are not answered.
+    /// Requests that haven't been received won't be answered.
     Final,
 }
 
-/// A response of which a part is not written.
+/// A response that hasn't been written completely.
 struct Response {
     stream: StreamId,
     pieces: Vec<Bytes>,
-    /// The length of the pieces that are no ranges of an archive, in bytes.
+    /// Length of the pieces that aren't archive ranges, in bytes.
     copied_bytes: usize,
     sending: SendTime,
-    /// Whether a part was written when the responses were continued last.
+    /// `true` if we wrote some of it when responses were last continued.
     is_continued: bool,
 }
 
 impl Response {
-    /// Returns the length of what is not written, in bytes.
+    /// Returns how much hasn't been written, in bytes.
     fn length(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
 }
 
-/// The effect of continuing a response.
+/// Result of continuing a response.
 #[derive(Debug, PartialEq, Eq)]
 enum Continued {
     Waits,
@@ -143,6 +145,7 @@ impl Connection {
         if cx.routes.is_some() {
             quic.set_send_window(HANDLED_SEND_WINDOW_BYTES);
         }
+
         Connection {
             quic,
             http: h3::Connection::new(),
@@ -179,12 +182,12 @@ impl Connection {
         self.quic
     }
 
-    /// Returns the number of the socket that reaches the client.
+    /// Returns the number of the socket that we can reach the client with.
     pub(super) fn socket(&self) -> usize {
         self.socket
     }
 
-    /// Returns `true` once either side has closed the connection.
+    /// Returns `true` if either side has closed the connection.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
@@ -194,35 +197,37 @@ impl Connection {
         self.close_reason
     }
 
-    /// Returns the memory of the connection, as last counted, in bytes.
+    /// Returns the memory that the connection takes, in bytes, as it was last counted.
     pub(super) fn memory(&self) -> u32 {
         self.memory
     }
 
-    /// Counts the memory of the connection.
+    /// Updates the memory of the connection.
     pub(super) fn count_memory(&mut self) {
         let own = match &self.phase {
             Phase::Open(own) => own.qpack_encoder.pending_bytes() + own.qpack_decoder.pending_bytes(),
             Phase::Handshake | Phase::Closed => 0,
         };
+
         let copied: usize = self.responses.iter().map(|response| response.copied_bytes).sum();
-        // Handlers may make bodies without end, of which this much is not acknowledged.
+        // Bodies from handlers may be endless, but only this much can be unacknowledged.
         let written: usize = self.unacknowledged.iter().map(|(_, bytes)| *bytes).sum();
         let window = usize::try_from(HANDLED_SEND_WINDOW_BYTES).unwrap_or(usize::MAX);
         let written = written.min(copied.saturating_add(window));
         let responses = copied.max(written) + self.responses.len() * RESPONSE_BYTES;
+
         let received = usize::try_from(self.quic.kept_bytes()).unwrap_or(usize::MAX);
         let bytes = (self.http.memory() + own + responses).saturating_add(received);
         self.memory = IDLE_BYTES.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// Processes a datagram that arrived at this socket.
+    /// Processes a datagram that was received by this socket.
     pub(super) fn receive(&mut self, event: ConnectionEvent, socket: usize) {
         self.socket = socket;
         self.quic.receive(event);
     }
 
-    /// Handles the events of the connection.
+    /// Handles QUIC events, and makes progress with responses.
     pub(super) fn run(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
         self.has_run = true;
         while let Some(event) = self.quic.next_event() {
@@ -233,12 +238,13 @@ impl Connection {
         self.continue_responses();
         if self.handled.is_used() {
             self.write_handled(cx, bodies);
-            // A body whose last bytes are written now may have more.
+            // If we've written the last bytes of a body, its handler may have more.
             while self.may_continue {
                 self.continue_responses();
                 self.write_handled(cx, bodies);
             }
         }
+
         self.flush_qpack();
         self.set_deadline(cx);
     }
@@ -253,25 +259,29 @@ impl Connection {
                 if self.has_early_requests { self.accept_requests(cx, bodies) } else { Ok(()) }
             }
             Event::StreamsOpened(direction) => {
-                // During the handshake, this is early data.
+                // If the handshake isn't complete, this is early data.
                 self.begin(cx)?;
                 match direction {
                     Direction::Bidirectional => self.accept_requests(cx, bodies),
                     Direction::Unidirectional => self.accept(direction, cx, bodies),
                 }
             }
-            // The rest of a request that waits has arrived.
+
+            // The rest of a request that has to wait.
             Event::Readable(stream) if self.is_held_back(stream) => self.accept_requests(cx, bodies),
             Event::Readable(stream) => self.read(stream, cx, bodies),
-            // Writing the response will fail later. The request is read all the same, because its head may change the table of QPACK.
+            // Writing the response will fail later. We need to read the request anyway, because its head may
+            // change the QPACK table.
             Event::Stopped(stream, _) if self.is_held_back(stream) => self.http.stop_response(),
             Event::Stopped(stream, _) => self.stop_response(stream),
+
             Event::Finished(stream) => {
                 self.is_active = true;
                 self.forget_response(stream);
                 self.http.finish_response();
                 Ok(())
             }
+
             Event::Writable(stream) if stream.direction() == Direction::Unidirectional => {
                 self.flush_own(stream);
                 Ok(())
@@ -280,6 +290,7 @@ impl Connection {
                 self.may_continue = true;
                 Ok(())
             }
+
             Event::StreamsAvailable(_) => Ok(()),
             Event::BudgetExceeded => Err(ErrorCode::ExcessiveLoad),
             Event::Closed(reason) => {
@@ -296,11 +307,12 @@ impl Connection {
         }
     }
 
-    /// Opens our streams, unless they are open.
+    /// Opens our streams, unless they are already open.
     fn begin(&mut self, cx: &WorkerContext) -> Result<(), ErrorCode> {
         if !matches!(self.phase, Phase::Handshake) {
             return Ok(());
         }
+
         let mut open = |start| OwnStream::open(&mut self.quic, start).ok_or(ErrorCode::StreamCreation);
         let streams = OwnStreams {
             control: open(h3::Connection::control_stream_start())?,
@@ -308,6 +320,7 @@ impl Connection {
             qpack_decoder: open(h3::Connection::decoder_stream_start())?,
             shutdown: Shutdown::NotBegun,
         };
+
         self.phase = Phase::Open(streams);
         if cx.is_draining() {
             self.announce_end();
@@ -315,8 +328,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Accepts and reads the requests that have arrived. They wait while the client's address is needed and may be forged: it has sent
-    /// early data without a token.
+    /// Accepts and reads requests.
+    ///
+    /// If we need the client's address, but the client has sent early data without a token, then the address
+    /// may be forged. In that case, the requests have to wait.
     fn accept_requests(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) -> Result<(), ErrorCode> {
         self.has_early_requests = needs_address(cx) && self.quic.validated_address().is_none();
         if self.has_early_requests {
@@ -325,12 +340,12 @@ impl Connection {
         self.accept(Direction::Bidirectional, cx, bodies)
     }
 
-    /// Returns `true` if a stream is a request that isn't accepted yet. No request is while one waits.
+    /// Returns `true` if the stream is a request that has to wait. All requests have to if one of them does.
     fn is_held_back(&self, stream: StreamId) -> bool {
         self.has_early_requests && stream.direction() == Direction::Bidirectional
     }
 
-    /// Accepts and reads the streams that the client has opened.
+    /// Accepts and reads streams opened by the client.
     fn accept(
         &mut self,
         direction: Direction,
@@ -346,7 +361,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads a stream of the client.
+    /// Reads a client stream.
     fn read(
         &mut self,
         stream: StreamId,
@@ -359,7 +374,7 @@ impl Connection {
         }
     }
 
-    /// Reads a request stream, and writes the response once the request's head is complete.
+    /// Reads a request stream. Writes the response once the head is complete.
     fn read_request(
         &mut self,
         stream: StreamId,
@@ -372,14 +387,14 @@ impl Connection {
         let now = cx.clock.now;
         cx.http3().heads.set_time(now);
 
-        // A request may come from a forged address.
+        // Without validation, the address may be forged.
         let client = if needs_address(cx) { self.quic.validated_address() } else { None };
         let is_early = self.quic.is_handshaking();
         let http = &mut self.http;
         let handled = &mut self.handled;
 
-        // Read the frames that have arrived. The closure borrows the connection, so the response goes to the worker's output,
-        // and the rest is done after it.
+        // Read the frames that have arrived. The closure borrows the connection, so we can only write the
+        // response to the worker's output here. The rest is done below.
         let mut progress = Ok(RequestProgress::Continues);
         let mut urgency = None;
         let mut is_answered = false;
@@ -389,7 +404,7 @@ impl Connection {
                 match http.next_request(id, &mut bytes, cx.http3().heads) {
                     Ok(Step::More) => return,
 
-                    // The head is complete: the response is made by a handler or by the site, now or later.
+                    // The head is complete, so the request can be passed to its handler or the site.
                     Ok(Step::Request(priority)) => {
                         if is_early {
                             sending = SendTime::from_early_request(cx);
@@ -410,14 +425,15 @@ impl Connection {
                         urgency = Some(priority);
                     }
 
-                    // The content for a handler is too long, so the response needs no more of the stream.
+                    // The content is too long for the handler. Since we're going to respond with an error, we
+                    // don't need the rest of the stream.
                     Ok(Step::TooLong) => {
                         handled::finish_content(http, id, key, &client, false, handled, cx);
                         is_answered = true;
                         progress = Ok(RequestProgress::Stopped);
                     }
 
-                    // The rest isn't worth reading, or an error ends the stream or the connection.
+                    // Either the rest isn't worth reading, or an error ends the stream or the connection.
                     Ok(Step::Stop) => progress = Ok(RequestProgress::Stopped),
                     Ok(Step::Reset(code)) => progress = Ok(RequestProgress::Reset(code)),
                     Err(code) => progress = Err(code),
@@ -425,7 +441,7 @@ impl Connection {
             }
         });
 
-        // The priority comes first, because it decides the order in which the response is sent.
+        // Set the priority first, because it decides when the response is sent.
         if let Some(priority) = urgency {
             self.is_active = true;
             set_priority(&mut self.quic, stream, priority);
@@ -434,11 +450,11 @@ impl Connection {
             self.write_response(stream, sending, cx, bodies);
         }
 
-        // End the request if its frames say so, otherwise if its stream has ended.
+        // End the request if its frames require that. Otherwise, see if the stream has ended.
         match progress? {
             RequestProgress::Continues => {}
             RequestProgress::Stopped => {
-                // The response may come later.
+                // The response may still follow.
                 let _ = self.quic.stop(stream, ErrorCode::None.number());
                 return Ok(());
             }
@@ -458,7 +474,8 @@ impl Connection {
         }
     }
 
-    /// Handles the end of a request stream, and writes the response of a handler that has waited for the content.
+    /// Handles the end of a request stream. If a handler was waiting for the content, this may write its
+    /// response.
     fn end_request(
         &mut self,
         stream: StreamId,
@@ -492,21 +509,24 @@ impl Connection {
                 reading = http.read_unidirectional(id, bytes, cx.http3().heads);
             }
         });
+
         if let Reading::Stops(code) = reading? {
             self.stop(stream, code);
             return Ok(());
         }
+
         for (id, priority) in self.http.take_priorities() {
             set_priority(&mut self.quic, StreamId::new(id.number()), priority);
         }
+
         match outcome {
             ReadOutcome::Blocked | ReadOutcome::Closed => Ok(()),
             ReadOutcome::Finished | ReadOutcome::Reset(_) => self.http.end_unidirectional(id),
         }
     }
 
-    /// Writes the response that the worker's output holds, as far as the client's windows have room. If others wait for room, it
-    /// waits too, because they may come first.
+    /// Writes the response in the worker's output, as far as it fits into the client's windows. If other
+    /// responses are waiting for room, it has to wait as well, because they may come first.
     fn write_response(
         &mut self,
         stream: StreamId,
@@ -518,6 +538,7 @@ impl Connection {
         let Http3Context { output, content, .. } = cx.http3();
         let (inline, segments) = output.parts();
         let copied_bytes = inline.len();
+
         if segments.iter().any(|segment| matches!(segment, Segment::Archive(..))) {
             self.archive_streams.push((stream, since));
         }
@@ -525,6 +546,7 @@ impl Connection {
             Some((_, bytes)) => *bytes = bytes.saturating_add(copied_bytes),
             None => self.unacknowledged.push((stream, copied_bytes)),
         }
+
         let pieces = bodies.pieces(output, content);
         let outcome = match sending {
             SendTime::Now if self.responses.is_empty() => self.quic.write(stream, pieces),
@@ -534,6 +556,7 @@ impl Connection {
             }
             SendTime::AfterHandshake => WriteOutcome::Blocked,
         };
+
         match outcome {
             WriteOutcome::Complete => self.finish(stream),
             WriteOutcome::Blocked => {
@@ -547,9 +570,10 @@ impl Connection {
         pieces.clear();
     }
 
-    /// Continues the responses that wait, in the order of sending, if there may be room.
+    /// If there may be room, continues the responses that are waiting, in order.
     ///
-    /// There may be room for one only. Among responses that take turns, the first is one that was not continued the last time.
+    /// There may only be room for one. If several responses take turns, we start with one that wasn't continued
+    /// the last time.
     fn continue_responses(&mut self) {
         if !std::mem::take(&mut self.may_continue) {
             return;
@@ -561,13 +585,14 @@ impl Connection {
         self.responses = responses;
     }
 
-    /// Continues a response, if it doesn't wait for the end of the handshake.
+    /// Continues a response, unless it's waiting for the end of the handshake.
     fn continue_response(&mut self, response: &mut Response) -> Continued {
         let Response { stream, sending, .. } = *response;
         response.is_continued = false;
         if sending == SendTime::AfterHandshake && self.quic.is_handshaking() {
             return Continued::Waits;
         }
+
         let before = response.length();
         match self.quic.write(stream, &mut response.pieces) {
             WriteOutcome::Complete => self.finish(stream),
@@ -582,19 +607,19 @@ impl Connection {
         Continued::Ended
     }
 
-    /// Ends a response that was written, unless a handler makes more of its body.
+    /// Ends a response after all of it was written. Does nothing if a handler may have more of the body.
     fn finish(&mut self, stream: StreamId) {
         if self.has_open_body(stream) {
             return;
         }
-        // If it fails, the client wants no more of it.
+        // This only fails if the client isn't interested any more.
         let _ = self.quic.finish(stream);
     }
 
-    /// Handles that the client wants no more of a response.
+    /// Must be called when the client isn't interested in a response any more.
     fn stop_response(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
         if stream.direction() == Direction::Unidirectional {
-            // RFC 9114 §6.2.1, RFC 9204 §4.2: our streams must stay open.
+            // Our own streams must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2).
             return Err(ErrorCode::ClosedCriticalStream);
         }
         self.reset(stream, ErrorCode::RequestCancelled);
@@ -606,12 +631,12 @@ impl Connection {
         self.responses.retain(|response| response.stream != stream);
         self.forget_response(stream);
         self.handled.bodies.retain(|(open, _)| open.number() != stream.number());
-        // Each fails if that direction has ended already.
+        // These fail if the direction has already ended.
         let _ = self.quic.reset(stream, code.number());
         self.stop(stream, code);
     }
 
-    /// Handles that nothing of a response will be sent any more: it needs neither its archive nor memory.
+    /// Must be called when no more of a response will be sent. We don't need its archive and memory any more.
     fn forget_response(&mut self, stream: StreamId) {
         if let Some(index) = self.archive_streams.iter().position(|(open, _)| *open == stream) {
             self.archive_streams.swap_remove(index);
@@ -623,12 +648,12 @@ impl Connection {
 
     /// Stops reading a stream.
     fn stop(&mut self, stream: StreamId, code: ErrorCode) {
-        // It fails if the stream was read to its end.
+        // This only fails if all of the stream was read.
         let _ = self.quic.stop(stream, code.number());
         self.http.stop_reading(http_id(stream));
     }
 
-    /// Writes the instructions of QPACK that requests and responses have caused.
+    /// Sends QPACK instructions caused by requests and responses.
     fn flush_qpack(&mut self) {
         if let Phase::Open(own) = &mut self.phase {
             own.qpack_encoder.write(&mut self.quic, self.http.take_encoder_stream());
@@ -646,7 +671,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection for an error of the client's (RFC 9114 §8).
+    /// Closes the connection because of a client error (RFC 9114 §8).
     #[cold]
     fn fail(&mut self, code: ErrorCode, cx: &mut WorkerContext) {
         cx.http3().output.clear();
@@ -663,7 +688,7 @@ impl Connection {
         }
     }
 
-    /// Counts the packets since the last call.
+    /// Counts packets since the last call.
     pub(super) fn count_packets(&mut self, observer: &mut Observer) {
         if !std::mem::replace(&mut self.has_run, false) {
             return;
@@ -675,24 +700,24 @@ impl Connection {
         observer.count_http3(Http3Metric::Migrations, migrations.saturating_sub(before.migrations).into());
     }
 
-    /// Closes a connection without requests.
+    /// Closes a connection that doesn't have any requests.
     pub(super) fn end_idle(&mut self, cx: &WorkerContext) {
         let reason = if cx.is_draining() { CloseReason::InOrder } else { CloseReason::TimedOut };
         self.close(ErrorCode::None, reason, cx);
     }
 
-    /// Closes the connection, because its client is too slow.
+    /// Closes the connection because the client is too slow.
     pub(super) fn time_out(&mut self, cx: &WorkerContext) {
         self.close(ErrorCode::None, CloseReason::TimedOut, cx);
     }
 
-    /// Closes a connection because all of them keep too much memory. It is removed when it runs next.
+    /// Closes the connection to free memory. It will be removed in its next run.
     pub(super) fn shed(&mut self, cx: &WorkerContext) {
         self.close(ErrorCode::ExcessiveLoad, CloseReason::Shed, cx);
         self.quic.abandon(cx.clock.now, ErrorCode::ExcessiveLoad.number());
     }
 
-    /// Begins a graceful shutdown: requests that the client has sent are answered.
+    /// Starts a graceful shutdown. Requests that the client has already sent will be answered.
     pub(super) fn begin_drain(&mut self, cx: &WorkerContext) {
         self.announce_end();
         if self.wait == Wait::Request {
@@ -711,8 +736,8 @@ impl Connection {
         }
     }
 
-    /// Announces the end of a connection that has sent from a release for long after it was replaced. A client could otherwise pin
-    /// the release by stalling one response while it reads others.
+    /// If we've been sending from an old release for too long, announces the end of the connection. Otherwise,
+    /// a client could pin a release by stalling one response while it reads others.
     fn retire(&mut self, cx: &WorkerContext) {
         let is_outdated = cx.clock.now >= cx.release.since + OLD_RELEASE_TIMEOUT
             && self.archive_streams.iter().any(|(_, since)| *since < cx.release.since);
@@ -722,7 +747,7 @@ impl Connection {
         }
     }
 
-    /// Refuses further requests, a second after the shutdown was announced.
+    /// Once the shutdown has been announced for a second, refuses further requests.
     fn continue_drain(&mut self, cx: &WorkerContext) {
         let is_known = self.retiring_since.is_some_and(|since| cx.clock.now >= since + DRAIN_GRACE);
         if let Phase::Open(own) = &mut self.phase
@@ -737,18 +762,18 @@ impl Connection {
     }
 }
 
-/// How far reading a request has come.
+/// Progress of reading a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestProgress {
-    /// More of it may come.
+    /// There may be more.
     Continues,
-    /// Its content is not worth reading.
+    /// The rest of the content isn't worth reading.
     Stopped,
-    /// Its stream must be reset with this code.
+    /// The stream must be reset with this code.
     Reset(ErrorCode),
 }
 
-/// When a response is sent.
+/// When to send a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SendTime {
     Now,
@@ -756,7 +781,7 @@ enum SendTime {
 }
 
 impl SendTime {
-    /// Returns when the request is answered whose head was read last, from early data.
+    /// Returns when to respond to the early request that was just read.
     #[cold]
     fn from_early_request(cx: &mut WorkerContext) -> SendTime {
         if !matches!(cx.http3().heads.head().request.method, Method::Get | Method::Head) {
@@ -767,22 +792,22 @@ impl SendTime {
     }
 }
 
-/// Returns `true` if clients' addresses are needed: only handlers and some observers do.
+/// Returns `true` if we need client addresses. Only handlers and some observers use them.
 fn needs_address(cx: &WorkerContext) -> bool {
     cx.observer.needs_peer_addresses() || cx.routes.is_some()
 }
 
-/// Returns the ID of a stream of QUIC for the state machine of HTTP/3.
+/// Returns the ID that the HTTP/3 state machine uses for a stream.
 fn http_id(stream: StreamId) -> h3::StreamId {
     h3::StreamId::new(stream.number())
 }
 
 fn set_priority(quic: &mut quic::Connection, stream: StreamId, priority: Priority) {
-    // It fails if the response is complete.
+    // This only fails if the response is complete.
     let _ = quic.set_priority(stream, send_order(stream, priority));
 }
 
-/// Writes the response to a request, which may be refused, into the worker's output.
+/// Writes the response to a request to the worker's output. The request may have been refused.
 fn respond(
     http: &mut h3::Connection,
     stream: h3::StreamId,

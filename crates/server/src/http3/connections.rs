@@ -1,4 +1,4 @@
-//! The HTTP/3 connections of a worker, by key, and what the worker knows about each.
+//! Table of the worker's HTTP/3 connections.
 
 use std::time::Instant;
 
@@ -6,23 +6,23 @@ use cannery_secure::quic::ConnectionKey;
 
 use super::connection::Connection;
 
-/// A connection in the table.
+/// An entry of the table.
 pub(super) struct Slot {
     pub(super) connection: Connection,
-    /// Whether the connection is among those that run next.
+    /// `true` if the connection is going to run next.
     pub(super) is_marked: bool,
-    /// Whether the connection is counted among those that neither side has closed.
+    /// `true` if we're counting the connection as open.
     pub(super) is_counted: bool,
-    /// When its timer expires, if it has one.
+    /// When the timer expires, if there is one.
     pub(super) timer: Option<Instant>,
 }
 
-/// Connections by the index of their key.
+/// Connections, indexed by their keys.
 #[derive(Default)]
 pub(super) struct Connections(Vec<Option<Slot>>);
 
 impl Connections {
-    /// Adds a connection under its key.
+    /// Adds a connection at the index of its key.
     pub(super) fn insert(&mut self, connection: Connection) {
         let index = connection.key().index();
         if self.0.len() <= index {
@@ -31,7 +31,6 @@ impl Connections {
         self.0[index] = Some(Slot { connection, is_marked: false, is_counted: true, timer: None });
     }
 
-    /// Removes a connection.
     pub(super) fn remove(&mut self, key: ConnectionKey) -> Option<Slot> {
         self.0.get_mut(key.index())?.take()
     }
@@ -41,13 +40,13 @@ impl Connections {
         self.0.get_mut(key.index())?.as_mut()
     }
 
-    /// Returns the connection with a key of this index.
+    /// Returns the connection at this index.
     #[inline]
     pub(super) fn at_index(&mut self, index: usize) -> Option<&mut Connection> {
         Some(&mut self.0.get_mut(index)?.as_mut()?.connection)
     }
 
-    /// Returns an index beyond those of all keys.
+    /// Returns the end of the index range.
     pub(super) fn index_end(&self) -> usize {
         self.0.len()
     }

@@ -1,28 +1,30 @@
-//! Datagrams on their way to another worker: one of this program's, or of the program that this one takes over from.
+//! Forwards datagrams to other workers. These may also belong to the process we're taking over from.
 //!
-//! The kernel selects the worker of a datagram by its connection ID, with two exceptions. It merges datagrams that a client
-//! has sent together, and selects by the first, although the others may belong to other connections of that client. And a
-//! program that takes over receives the datagrams of the old one, because both share the sockets.
+//! Usually, the kernel selects the right worker by the connection ID of a datagram. There are two exceptions.
+//! First, if a client sends several datagrams at once, the kernel may merge them and only look at the first,
+//! although the others may belong to different connections of that client. Second, a process that takes over
+//! receives datagrams for the old one, because they share the sockets.
 //!
-//! A forwarded datagram is the content of another datagram, over the loopback interface, after a header with the addresses
-//! and a key that only the programs of this server have. The receiver answers from the shared socket, so that the client
-//! notices nothing.
+//! A forwarded datagram is sent as the content of another datagram over the loopback interface. Its header
+//! contains the addresses, and a key that only processes of this server know. The receiver responds with the
+//! shared socket, so clients don't notice anything.
 //!
-//! We forward over sockets because the other worker may be in another process. The kernel bounds their queues, and the event
-//! loop wakes the receiver.
+//! We use sockets for this because the other worker may be in another process. Also, the kernel bounds their
+//! queues, and the event loop can wait for them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use cannery_eventloop::{DatagramSocket, Train};
 use cannery_secure::quic::{Arrival, FORWARDING_KEY_BYTES};
 
-/// The length of an address in a header: an IPv6 address, and whether it stands for an IPv4 address.
+/// Length of an address in the header. It's an IPv6 address, plus a byte that tells if it stands for an IPv4
+/// address.
 const ADDRESS_BYTES: usize = 17;
 
-/// The length of a header: the key, the number of the socket, ECN, the source with its port, and the destination.
+/// Length of the header: key, socket number, ECN, source address and port, destination address.
 const HEADER_BYTES: usize = FORWARDING_KEY_BYTES + 2 + ADDRESS_BYTES + 2 + 1 + ADDRESS_BYTES;
 
-/// Forwards the datagrams of a worker, and receives those that were forwarded to it.
+/// Forwards a worker's datagrams to others, and parses datagrams that were forwarded to this worker.
 #[derive(Debug)]
 pub(super) struct Forwarding<D> {
     socket: D,
@@ -39,10 +41,10 @@ impl<D: DatagramSocket> Forwarding<D> {
         &self.socket
     }
 
-    /// Forwards a datagram that arrived at the socket of this number to the forwarding socket of another worker. It is lost if
-    /// there is no room for it.
+    /// Forwards a datagram to the forwarding socket of another worker. `number` is the socket that received it.
+    /// If the forwarding socket is full, the datagram is lost.
     pub(super) fn forward(&mut self, destination: SocketAddr, number: usize, arrival: &Arrival<'_>) {
-        // At more than 256 addresses, clients of the others send the datagram again.
+        // If there are more than 256 addresses, clients of the others have to send the datagram again.
         let Ok(number) = u8::try_from(number) else { return };
         self.buffer.clear();
         self.buffer.extend_from_slice(&self.key);
@@ -57,13 +59,15 @@ impl<D: DatagramSocket> Forwarding<D> {
         let _ = self.socket.send(&train);
     }
 
-    /// Parses a forwarded datagram: the number of its socket, and the datagram. Returns `None` if it is not one.
+    /// Parses a forwarded datagram. Returns the number of the socket that received it, and the datagram.
+    /// Returns `None` if it's invalid.
     pub(super) fn parse<'d>(&self, bytes: &'d [u8]) -> Option<(usize, Arrival<'d>)> {
         let (header, content) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let (key, rest) = header.split_first_chunk::<FORWARDING_KEY_BYTES>()?;
         if !cannery_secure::quic::are_equal(key, &self.key) {
             return None;
         }
+
         let ([number, ecn], rest) = rest.split_first_chunk()?;
         let (source, rest) = rest.split_first_chunk()?;
         let (port, rest) = rest.split_first_chunk()?;

@@ -1,7 +1,7 @@
-//! A UDP socket of a worker: gathers short trains, and keeps those that it has no room for.
+//! A UDP socket of the worker. Gathers short trains, and keeps trains that don't fit into the socket.
 //!
-//! The responses of many connections are short, so that one call sends the trains of several. A long train is sent by itself,
-//! without the copy.
+//! Many connections only send short responses, so a single call can send the trains of several connections.
+//! Long trains are sent separately, which avoids the copy.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,37 +13,36 @@ use super::limits::{GATHERED_TRAIN_BYTES_MAX, GATHERED_TRAINS_MAX};
 use crate::notice::Notice;
 use crate::observe::{Http3Metric, Observer};
 
-/// A UDP socket.
+/// A UDP socket with a send queue.
 #[derive(Debug)]
 pub(super) struct Outlet<D> {
     socket: D,
     room: Room,
-    /// The next trains to send, in order.
+    /// Next trains to send, in order.
     queue: Queue,
-    /// Connections that continue when there is room.
+    /// Connections that will continue once there's room.
     waiting: Vec<ConnectionKey>,
-    /// Discarded datagrams that were counted.
+    /// How many discarded datagrams we've already counted.
     discarded: u32,
 }
 
-/// Whether the socket has room to send.
+/// Tells if the socket has room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
     Available,
     Missing,
-    /// It is missing, and the event loop reports when there is some.
+    /// There's no room, and we've asked the event loop to tell us once there is.
     Awaited,
 }
 
-/// Trains that are not sent.
+/// Trains that haven't been sent.
 #[derive(Debug, Default)]
 struct Queue {
     trains: Vec<QueuedTrain>,
-    /// The contents of all of them.
+    /// Contents of all trains.
     bytes: Vec<u8>,
 }
 
-/// A train in a [`Queue`].
 #[derive(Debug)]
 struct QueuedTrain {
     destination: SocketAddr,
@@ -62,7 +61,8 @@ impl<D: DatagramSocket> Outlet<D> {
         &self.socket
     }
 
-    /// Counts the datagrams that the kernel has discarded, and the end of GSO, of which it returns a notice.
+    /// Counts datagrams discarded by the kernel. If the system has refused GSO, counts that as well and returns
+    /// a notice.
     pub(super) fn count(&mut self, observer: &mut Observer) -> Option<Notice> {
         let discarded = self.socket.discarded();
         let more = discarded.wrapping_sub(std::mem::replace(&mut self.discarded, discarded));
@@ -72,27 +72,27 @@ impl<D: DatagramSocket> Outlet<D> {
         Some(Notice::SegmentationOff { address: self.socket.local_address(), why: error.to_string() })
     }
 
-    /// Returns `true` if the socket has no room.
+    /// Returns `true` if the socket is full.
     pub(super) fn is_blocked(&self) -> bool {
         self.room != Room::Available
     }
 
-    /// Requests an event by `request` if the socket has no room, once.
+    /// If the socket is full, calls `request` to get an event when there's room. Does so only once.
     pub(super) fn await_room(&mut self, request: impl FnOnce(&D) -> io::Result<()>) {
         if self.room == Room::Missing {
             self.room = Room::Awaited;
-            // If this fails, the next received datagram resumes the connections.
+            // If this fails, the connections will continue when the next datagram is received.
             let _ = request(&self.socket);
         }
     }
 
-    /// Resumes a connection when there is room.
+    /// Continues a connection once there's room.
     pub(super) fn resume_later(&mut self, key: ConnectionKey) {
         self.waiting.push(key);
     }
 
-    /// Sends a train, a short one with the next [`flush`](Self::flush) at the latest. If there is no room, it is kept, and no
-    /// other may be sent before.
+    /// Sends a train. A short one may be sent later, but not after the next [`flush`](Self::flush). If the
+    /// socket is full, the train is kept, and callers must not send any more.
     pub(super) fn send(&mut self, train: &Train<'_>) {
         debug_assert!(!self.is_blocked(), "trains keep their order");
         if train.bytes.len() <= GATHERED_TRAIN_BYTES_MAX {
@@ -112,14 +112,15 @@ impl<D: DatagramSocket> Outlet<D> {
         }
     }
 
-    /// Sends the trains that were gathered, if there is room.
+    /// Sends the gathered trains, if there's room.
     pub(super) fn flush(&mut self) {
         while !self.is_blocked() && !self.queue.trains.is_empty() {
             self.room = self.queue.send(&self.socket);
         }
     }
 
-    /// Sends the trains that were kept. Returns the connections that waited for it, if there is room now.
+    /// Must be called when there may be room. Sends the trains that were kept. Returns the connections that can
+    /// continue, if any.
     pub(super) fn unblock(&mut self) -> Vec<ConnectionKey> {
         if !self.is_blocked() {
             return Vec::new();
@@ -137,12 +138,13 @@ impl Queue {
         self.trains.push(QueuedTrain { destination, source, ecn, bytes: bytes.len(), segment_bytes });
     }
 
-    /// Sends the first trains with one call, and removes them.
+    /// Sends the first few trains with a single call, and removes them.
     fn send<D: DatagramSocket>(&mut self, socket: &D) -> Room {
         let Some(first) = self.trains.first() else { return Room::Available };
         let mut trains = [first.with_bytes(&[]); GATHERED_TRAINS_MAX];
         let mut rest = self.bytes.as_slice();
         let mut count = 0;
+
         for (train, queued) in trains.iter_mut().zip(&self.trains) {
             let (bytes, after) = rest.split_at(queued.bytes);
             *train = queued.with_bytes(bytes);
@@ -185,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// A socket of which the system has refused GSO.
+    /// A socket for which the system has refused GSO.
     struct Refused(Cell<Option<io::Error>>);
 
     impl DatagramSocket for Refused {

@@ -1,5 +1,5 @@
-//! Routing of datagrams by their connection IDs: to this worker, to another one, or to the program that this one takes over
-//! from.
+//! Routes datagrams by their connection IDs: to this worker, to another worker, or to the process we're taking
+//! over from.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,41 +11,42 @@ use cannery_secure::quic::{Arrival, Context, Issuer, PacketType};
 use super::forwarding::Forwarding;
 use super::limits::{PREDECESSOR_GRACE, SHARED_SOCKETS_MAX};
 
-/// Routes the datagrams of a worker.
+/// Routes a worker's datagrams.
 pub(super) struct Router<D> {
     context: Context,
-    /// The issuer of this worker's connection IDs.
+    /// Issuer of our connection IDs.
     issuer: Issuer,
     forwarding: Option<Forwarding<D>>,
     peers: Peers,
-    /// When the predecessor has exited. `None` before the first datagram for it.
+    /// When the predecessor will have exited. `None` until there's a datagram for it.
     predecessor_ends: Option<Instant>,
-    /// When only this program reads the sockets. `None` before the first connection attempt.
+    /// When we'll be the only ones to read the sockets. `None` until there's a connection attempt.
     reads_alone_from: Option<Instant>,
 }
 
-/// The other workers.
+/// Other workers.
 pub(super) struct Peers {
-    /// The addresses of the forwarding sockets of all workers, by number.
+    /// Addresses of the forwarding sockets of all workers, indexed by worker number.
     pub(super) workers: Vec<SocketAddr>,
-    /// Those of the program that this one takes over from. Empty without a predecessor.
+    /// Like `workers`, but for the process we're taking over from. Empty if there isn't one.
     pub(super) predecessors: Vec<SocketAddr>,
-    /// How long the predecessor drains its connections.
+    /// How long the predecessor will drain its connections.
     pub(super) drain: Duration,
 }
 
-/// Where a datagram goes.
+/// Where a datagram should go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// It has a connection ID of this worker or of a process that has exited: it belongs to a connection, or answers a Retry
-    /// packet.
+    /// The connection ID was issued by this worker, or by a process that has exited. The datagram belongs to a
+    /// connection, or responds to a Retry packet.
     Own,
-    /// It has a connection ID that a client has chosen: it belongs to a connection attempt.
+    /// The connection ID was chosen by a client, so it's a connection attempt.
     Attempt,
-    /// It was forwarded to the worker that has issued its connection ID.
+    /// The datagram was forwarded to the worker that issued the connection ID.
     Forwarded,
-    /// It belongs to no connection. Or it is for a worker that isn't known, and the client sends it again: if the endpoint got it,
-    /// it would end the connection by a stateless reset.
+    /// The datagram doesn't belong to any connection. Or it's for a worker that we don't know yet, in which
+    /// case the client will send it again. We mustn't pass it to the endpoint, because that would end the
+    /// connection with a stateless reset.
     Dropped,
 }
 
@@ -56,25 +57,27 @@ impl<D: DatagramSocket> Router<D> {
         Router { context, issuer, forwarding, peers, predecessor_ends: None, reads_alone_from: None }
     }
 
-    /// Returns the forwarding socket.
     pub(super) fn socket(&self) -> Option<&D> {
         self.forwarding.as_ref().map(Forwarding::socket)
     }
 
-    /// Parses a forwarded datagram: the number of its socket, and the datagram. Returns `None` if it is not one.
+    /// Parses a forwarded datagram. Returns the number of the socket that received it, and the datagram.
+    /// Returns `None` if it's invalid.
     pub(super) fn parse<'d>(&self, bytes: &'d [u8]) -> Option<(usize, Arrival<'d>)> {
         self.forwarding.as_ref()?.parse(bytes)
     }
 
-    /// Forwards a datagram that arrived at the socket of this number, if it is for another worker.
+    /// Decides where a datagram should go, and forwards it if that's another worker. `number` is the socket
+    /// that received it.
     #[inline]
     pub(super) fn route(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
-        // It is longer than we have announced.
+        // We've announced that we don't accept datagrams of this length.
         if arrival.bytes.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) {
             return Route::Dropped;
         }
         match self.context.id_layout().named_issuer(arrival.bytes) {
-            // Without a check of the ID: if no connection has it, the datagram takes little time.
+            // We don't need to check the ID here: if there's no such connection, the datagram doesn't take much
+            // time.
             Some(named)
                 if named == self.issuer && PacketType::of(arrival.bytes) == Some(PacketType::Short) =>
             {
@@ -91,17 +94,19 @@ impl<D: DatagramSocket> Router<D> {
         if issuer == self.issuer {
             return Route::Own;
         }
+
         let own = self.issuer.generation;
         let workers = if issuer.generation == own {
             &self.peers.workers
         } else if issuer.generation == own.next() {
-            // A program that takes over has begun to serve, and reads the sockets too.
+            // Another process is taking over and has started to serve. It reads the sockets as well.
             return Route::Dropped;
         } else if self.has_predecessor(now) {
             &self.peers.predecessors
         } else {
             return Route::Own;
         };
+
         match (workers.get(usize::from(issuer.worker)), &mut self.forwarding) {
             (Some(destination), Some(forwarding)) => {
                 forwarding.forward(*destination, number, arrival);
@@ -111,7 +116,8 @@ impl<D: DatagramSocket> Router<D> {
         }
     }
 
-    /// Returns `true` while a predecessor may read the sockets too, so that each program may get a part of a ClientHello.
+    /// Returns `true` while a predecessor may be reading the sockets, too. If so, each process may get a part
+    /// of a ClientHello.
     pub(super) fn shares_sockets(&mut self, now: Instant) -> bool {
         !self.peers.predecessors.is_empty()
             && now < *self.reads_alone_from.get_or_insert(now + SHARED_SOCKETS_MAX)
@@ -126,8 +132,8 @@ impl<D: DatagramSocket> Router<D> {
     }
 }
 
-/// Returns `true` if a datagram with an ID that a client has chosen can belong to a connection attempt: the client pads datagrams
-/// with Initial packets to full length (RFC 9000 §14.1), but not those with early data alone.
+/// Returns `true` if a datagram may be a connection attempt, given that the ID was chosen by a client. Clients
+/// pad datagrams with Initial packets to full length (RFC 9000 §14.1), but not if there's only early data.
 fn can_be_attempt(datagram: &[u8]) -> bool {
     match PacketType::of(datagram) {
         None | Some(PacketType::Short) => false,
@@ -163,7 +169,7 @@ mod tests {
         Router::new(context, issuer, None, peers)
     }
 
-    /// A connection ID that names worker 1 of the first generation. Its check is wrong.
+    /// This connection ID names worker 1 of the first generation, but its check is wrong.
     const FORGED: [u8; 10] = [0xe0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
     #[test]

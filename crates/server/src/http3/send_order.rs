@@ -1,24 +1,26 @@
 //! The order in which QUIC sends responses (RFC 9218 §10).
 //!
-//! The most urgent responses come first. Among those of the same urgency, a client can't use a part of one that is not
-//! incremental, so these are sent one after the other, by stream ID. Then come the incremental ones, which take turns. HTTP/2 has
-//! the same order.
+//! Urgent responses come first. Among responses with the same urgency, those that aren't incremental come
+//! first, one after the other, because a client can't use half of such a response. We order them by stream ID.
+//! Incremental responses follow, and take turns. HTTP/2 uses the same order.
 
 use cannery_secure::quic::StreamId;
 use cannery_wire::Priority;
 
-/// Numbers for each urgency. QUIC sends higher ones first, and lets streams of the same number take turns.
+/// How many priority numbers there are for each urgency. QUIC sends higher numbers first, and lets streams with
+/// the same number take turns.
 const NUMBERS_PER_URGENCY: i32 = 1 << 27;
 
 const URGENCY_MAX: u8 = 7;
 
-/// Returns the priority in QUIC of the response on a stream. It is lower than that of the server's own streams, `i32::MAX`.
+/// Returns the QUIC priority for a response. It's always lower than that of our own streams, which is
+/// `i32::MAX`.
 pub(super) fn send_order(stream: StreamId, priority: Priority) -> i32 {
     let base = i32::from(URGENCY_MAX.saturating_sub(priority.urgency)) * NUMBERS_PER_URGENCY;
     if priority.incremental {
         return base;
     }
-    // The two lowest bits are the kind of the stream. After a hundred million requests, all take turns.
+    // The two lowest bits are the stream type. After a hundred million requests, all of them take turns.
     let request = i32::try_from(stream.number() >> 2).unwrap_or(i32::MAX);
     base + NUMBERS_PER_URGENCY - 1 - request.min(NUMBERS_PER_URGENCY - 2)
 }

@@ -1,4 +1,4 @@
-//! Detects that a client has vanished, by its silence.
+//! Detects that a client has vanished: it doesn't send anything any more.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,15 @@ use cannery_secure::quic::Stats;
 
 use super::limits::{SILENCE_MIN, SILENCE_ROUND_TRIPS};
 
-/// Since when a client has been silent. The caller sends it a PING each second, so that a client that is present answers.
+/// How long a client has been silent. The caller sends a PING every second, so a client that's still there has
+/// to answer.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     received_datagrams: u64,
     since: Option<Instant>,
 }
 
-/// Whether a client answers.
+/// Tells if the client is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     Present,
@@ -21,7 +22,7 @@ pub(super) enum Presence {
 }
 
 impl Silence {
-    /// Returns whether the client has sent anything for `limit`.
+    /// Checks if the client has sent anything within `limit`.
     pub(super) fn observe(&mut self, stats: &Stats, limit: Duration, now: Instant) -> Presence {
         if std::mem::replace(&mut self.received_datagrams, stats.received_datagrams)
             != stats.received_datagrams

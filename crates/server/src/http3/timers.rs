@@ -1,14 +1,14 @@
-//! Timers of connections: one each, in the order of their expiry.
+//! Connection timers, ordered by expiry. Each connection has one.
 //!
-//! Almost every packet moves the timeout of its connection, mostly to a later time. The entry then stays, and is corrected
-//! when it expires.
+//! Almost every packet changes the timeout of its connection, usually to a later time. In that case, we leave
+//! the entry where it is, and only correct it once it expires.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use cannery_secure::quic::ConnectionKey;
 
-/// The timers of all connections.
+/// Timers of all connections.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeMap<(Instant, usize), ConnectionKey>);
 
@@ -18,7 +18,7 @@ impl Timers {
         self.0.first_key_value().map(|((instant, _), _)| *instant)
     }
 
-    /// Sets the timer of a connection, which is in `armed`, unless it expires earlier anyway.
+    /// Sets a connection's timer, unless it expires earlier anyway. `armed` is when it does.
     pub(super) fn arm(&mut self, key: ConnectionKey, timeout: Option<Instant>, armed: &mut Option<Instant>) {
         let Some(timeout) = timeout else { return };
         if armed.is_some_and(|armed| armed <= timeout) {
@@ -29,14 +29,14 @@ impl Timers {
         *armed = Some(timeout);
     }
 
-    /// Removes the timer of a connection.
+    /// Removes a connection's timer.
     pub(super) fn disarm(&mut self, key: ConnectionKey, armed: &mut Option<Instant>) {
         if let Some(armed) = armed.take() {
             self.0.remove(&(armed, key.index()));
         }
     }
 
-    /// Removes the next timer that has expired, and returns its connection.
+    /// Removes the next timer if it has expired. Returns the connection.
     pub(super) fn pop_expired(&mut self, now: Instant) -> Option<ConnectionKey> {
         let first = self.0.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())

@@ -28,7 +28,7 @@ pub(super) struct WorkerPlans<'a> {
     pub(super) memory_bytes_max: u64,
     /// Handler threads. `None` if the server doesn't have any routes.
     pub(super) pools: Option<Pools>,
-    /// Handler threads. `None` if the server doesn't have any routes.
+    /// Watches handlers. `None` if the server doesn't have any routes.
     pub(super) watchdog: Option<&'a mut Watchdog>,
     pub(super) stop_reporter: Sender<StopReport>,
     pub(super) notices: Sender<Notice>,

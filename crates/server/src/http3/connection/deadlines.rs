@@ -1,7 +1,7 @@
-//! Deadlines of an HTTP/3 connection: its reasons to wait, and how long each may take.
+//! Deadlines of HTTP/3 connections.
 //!
-//! QUIC has timers of its own, for packets. These deadlines are for clients that are slow with requests and responses, or that
-//! have vanished.
+//! QUIC has its own timers for packets. The deadlines here are for clients that are too slow with requests and
+//! responses, or that have vanished.
 
 use super::super::limits::HANDSHAKE_SILENCE_MAX;
 use super::super::silence::{self, Presence};
@@ -10,32 +10,34 @@ use crate::config::Timeouts;
 use crate::connection::WorkerContext;
 use crate::deadlines::{self, Pace, Progress, Wait};
 
-/// Whether a connection is late.
+/// Tells if a connection is late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http3) enum Late {
     No,
-    /// It has had no request for long.
+    /// There hasn't been a request for a long time.
     Idle,
-    /// A handler has no response yet, and another response is made.
+    /// A handler hasn't responded in time, and will get an error response.
     Handler,
-    /// Its client is too slow with the handshake, a request, or a response, or has vanished while the server drains.
+    /// The client is too slow with the handshake, a request or a response. Or it has vanished while the server
+    /// drains.
     Slow,
 }
 
-/// The number of our unidirectional streams.
+/// Number of our unidirectional streams.
 const OWN_STREAMS: usize = 3;
 
-/// The bytes that a client may acknowledge too little in a period, because it acknowledges whole packets.
+/// Clients acknowledge whole packets, so they may be behind by this much.
 const PACKET_BYTES: u64 = cannery_secure::limits::QUIC_DATAGRAM_BYTES_MAX as u64;
 
 impl Connection {
-    /// Sets the reason to wait, and its deadline.
+    /// Sets the reason to wait, and the deadline.
     ///
-    /// Whether the client receives its responses is checked every second, whatever else the connection waits for.
+    /// Note that we check every second if the client receives its responses, whatever the connection is waiting
+    /// for.
     pub(super) fn set_deadline(&mut self, cx: &WorkerContext) {
         let Some(timeouts) = &cx.policy.timeouts else { return };
         match &self.phase {
-            // Early data does not extend the time for the handshake.
+            // Clients can't get more time for the handshake by sending early data.
             Phase::Handshake => return,
             Phase::Open(_) if self.quic.is_handshaking() => return,
             Phase::Open(_) => {}
@@ -53,22 +55,22 @@ impl Connection {
             self.wait = wait;
             self.deadline = Some(deadline);
         } else if self.handled.is_used() {
-            // The handler decides how long a body takes.
+            // A handler may take as long as it likes for a body.
             self.wait = Wait::Body;
             self.deadline = None;
         } else if !self.responses.is_empty() {
             self.wait = Wait::Window;
             self.deadline = None;
         } else if self.wait != Wait::Request || is_active {
-            // A PING does not extend the idle time.
+            // Only requests extend the idle time. For example, PING doesn't.
             self.wait = Wait::Request;
             self.deadline = cx.clock.idle_until;
         }
     }
 
-    /// Continues a graceful shutdown, and returns whether the connection is late.
+    /// Continues a graceful shutdown, and checks if the connection is late.
     ///
-    /// Idle connections end earlier while the worker `is_crowded`.
+    /// Idle connections are closed earlier if the worker `is_crowded`.
     pub(in crate::http3) fn tick(&mut self, is_crowded: bool, cx: &WorkerContext) -> Late {
         self.retire(cx);
         self.continue_drain(cx);
@@ -83,7 +85,7 @@ impl Connection {
         }
 
         if self.wait == Wait::Body {
-            // Otherwise the connection would end as an idle one.
+            // If we didn't do this, QUIC would close the connection for being idle.
             self.quic.ping();
         }
 
@@ -95,16 +97,18 @@ impl Connection {
         }
 
         if self.retiring_since.is_some() && self.wait == Wait::Request && self.progress.is_none() {
-            // All that was owed is delivered.
+            // Everything we owed to the client has been delivered.
             return Late::Idle;
         }
+
         let now = cx.clock.now + self.wait.shortening(is_crowded, cx.policy.timeouts.as_ref());
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return Late::No;
         }
 
         match self.wait {
-            // The rate decides while the client has not acknowledged all of a response.
+            // The client has to acknowledge all of its responses first, and `check_progress` makes sure that it
+            // does.
             Wait::Request if self.progress.is_some() => Late::No,
             Wait::Request => Late::Idle,
             Wait::Handler => {
@@ -117,13 +121,14 @@ impl Connection {
         }
     }
 
-    /// Checks that the client receives responses fast enough: that it acknowledges the data of streams. Neither its windows nor other
-    /// packets matter, in either direction.
+    /// Checks if the client receives responses fast enough, by the stream data it acknowledges. Its windows
+    /// don't matter, and neither do other packets in any direction.
     fn check_progress(&mut self, timeouts: &Timeouts, cx: &WorkerContext) -> Pace {
         if !self.has_undelivered() {
             self.progress = None;
             return Pace::Sufficient;
         }
+
         let delivery = self.quic.delivery();
         let waiting: usize = self.responses.iter().map(Response::length).sum();
         let outstanding = delivery.unacknowledged_bytes + waiting as u64;
@@ -138,7 +143,7 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if the client has not acknowledged all of the responses.
+    /// Returns `true` if the client hasn't acknowledged all responses.
     fn has_undelivered(&mut self) -> bool {
         if !self.responses.is_empty() {
             return true;
@@ -147,7 +152,7 @@ impl Connection {
         if streams <= OWN_STREAMS {
             return false;
         }
-        // These streams are open in our direction too, although nothing may have been written to them.
+        // These streams are open in our direction, even if nothing has been written to them.
         let has_open_streams = matches!(self.wait, Wait::OldestRequest | Wait::Handler | Wait::Body);
         !has_open_streams || self.quic.delivery().unacknowledged_bytes > 0
     }

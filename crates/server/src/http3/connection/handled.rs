@@ -1,4 +1,4 @@
-//! Requests of an HTTP/3 connection that handlers answer, and the bodies that they write.
+//! Requests of an HTTP/3 connection that are answered by handlers, and the bodies that handlers write.
 
 use std::net::SocketAddr;
 
@@ -12,12 +12,12 @@ use crate::http3::bodies::Bodies;
 use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
 
 impl Connection {
-    /// Takes what a handler has made. The connection writes it when it runs.
+    /// Takes output from a handler. It will be written in the next run.
     pub(in crate::http3) fn deliver(&mut self, delivered: DeliveryContent) {
         self.handled.deliver(delivered);
     }
 
-    /// Writes responses of handlers, and the next bytes of bodies that they make.
+    /// Writes responses from handlers, and more of their bodies.
     #[cold]
     pub(super) fn write_handled(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
         let key = self.quic.key();
@@ -30,6 +30,7 @@ impl Connection {
         }
 
         let mut index = 0;
+        // Take more of each body, unless an earlier part is still waiting for the client's windows.
         while let Some((id, body)) = self.handled.bodies.get(index) {
             let stream = StreamId::new(id.number());
             if self.responses.iter().any(|response| response.stream == stream) {
@@ -53,13 +54,13 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if more bytes of a response's body may follow.
+    /// Returns `true` if a handler may write more of the response's body.
     pub(super) fn has_open_body(&self, stream: StreamId) -> bool {
         self.handled.bodies.iter().any(|(open, _)| open.number() == stream.number())
     }
 }
 
-/// Passes a request to its handler, if it has one.
+/// Passes a request to its handler, if there is one.
 pub(super) fn begin(
     http: &mut h3::Connection,
     stream: h3::StreamId,
@@ -73,7 +74,7 @@ pub(super) fn begin(
     handled.begin(http, stream, &heads.head(), &mut dispatch)
 }
 
-/// Passes a request to its handler, because its content has arrived or is too long.
+/// Passes a request to its handler. The content has arrived, or is too long.
 #[cold]
 pub(super) fn finish_content(
     http: &mut h3::Connection,
