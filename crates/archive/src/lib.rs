@@ -9,6 +9,8 @@
 //!
 //! We only read about two hundred bytes to open an archive, and don't trust the rest. Instead, each number is checked
 //! against the file when it's used. A corrupt archive should cause an error response, but never a panic.
+//!
+//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![deny(unsafe_code)]
 

@@ -4,6 +4,8 @@
 //! again, into memory, or on disk if the archive is large. Both run the pipeline in `build` below, which has about a line
 //! for each step. This crate never prints, and the archive doesn't depend on threads, clocks or the order of directory
 //! entries.
+//!
+//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![forbid(unsafe_code)]
 

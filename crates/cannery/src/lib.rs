@@ -38,6 +38,8 @@
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+// Names the feature of each item on docs.rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // Sites: opened from a file, or part of the program.
 mod embedded;

@@ -8,6 +8,8 @@
 //! - [`simulated::Simulated`] generates network and time from a seed, for tests.
 //!
 //! A platform's directory holds its system calls, each in a function of its own, so it contains all `unsafe` code.
+//!
+//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![deny(unsafe_code)]
 

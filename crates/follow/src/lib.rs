@@ -6,6 +6,8 @@
 //! through symlinks that are changed.
 //!
 //! The crate doesn't depend on sites, archives or HTTP.
+//!
+//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![forbid(unsafe_code)]
 

@@ -2,6 +2,8 @@
 //!
 //! This is used by `cannery serve DIR`, by `cannery-server --folder DIR`, and by debug builds of programs with an embedded site.
 //! Each of them has its own [`BuildSink`], which decides what to do with archives and how to report failures.
+//!
+//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![forbid(unsafe_code)]
 

@@ -16,6 +16,8 @@
 //! # Ok::<(), cannery_routes::RouteError>(())
 //! ```
 //!
+//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
+//!
 //! # Patterns
 //!
 //! A pattern is `[METHOD ][HOST]/[PATH]`.

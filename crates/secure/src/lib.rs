@@ -9,6 +9,8 @@
 //! explains why.
 //!
 //! [`quic`] has the transport of HTTP/3, with the same certificates.
+//!
+//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![forbid(unsafe_code)]
 

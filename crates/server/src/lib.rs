@@ -3,6 +3,8 @@
 //! To use it, configure a [`Server`] and call [`Server::start`], which opens the archives, binds the listeners
 //! and spawns the workers. [`RunningServer::wait`] then blocks until all workers have stopped. This file
 //! doesn't contain any protocol or kernel details.
+//!
+//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![forbid(unsafe_code)]
 

@@ -2,6 +2,8 @@
 //!
 //! [`Site::answer`] is a pure and total function: the same archive and the same request give the same answer. It does no
 //! I/O, does not allocate, never fails, and does not know the protocol of the request.
+//!
+//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![forbid(unsafe_code)]
 
