@@ -1,11 +1,11 @@
-//! Link checker: internal links of pages and style sheets that lead nowhere.
+//! Link checker: finds internal links in pages and style sheets that lead nowhere.
 //!
-//! Each link is joined to the URL of its file as a browser joins it, and looked up in the finished archive by the server's own
-//! [`Site`], so rules, redirects, fallback pages and listings count as they do for a client: a link in `<a>` as a navigation, which
-//! a fallback page may answer, and one in `<script>` or `<img>` as the request for a part of the page. Links to other origins are
-//! passed over, and so are links that scripts make.
+//! Links are joined to the URL of their file like in a browser, and looked up in the finished archive with the server's own
+//! [`Site`]. This means that rules, redirects, fallback pages and listings count just like for a client. For example, a link in
+//! `<a>` is a navigation, so a fallback page may answer it, but a link in `<script>` or `<img>` isn't. We ignore links to other
+//! origins, and links that are created by scripts.
 //!
-//! It reads the text of each page, so it also finds the policies in pages that block the script of previews.
+//! Since this reads the text of each page anyway, it also finds policies in pages that would block the preview script.
 
 mod extract;
 mod url;
@@ -31,41 +31,40 @@ use crate::settings::error::Error;
 use crate::settings::options::{LinkCheck, Options};
 use crate::sources::source::{SourceId, Sources};
 
-/// Browsers follow 20 redirects.
+/// Browsers give up after 20 redirects.
 const REDIRECTS_MAX: usize = 20;
 
-/// The number of redirects to missing pages that are noted one by one.
+/// Maximum number of redirects to missing pages to report individually.
 const REDIRECTS_REPORTED_MAX: usize = 5;
 
-/// The number of left-out names with links that are reported.
+/// Maximum number of names to report that were left out although there are links to them.
 const LEFT_OUT_REPORTED_MAX: usize = 5;
 
 /// The command that lists broken links.
 const LIST_FLAG: &str = "`cannery-archiver --check-links`";
 
-/// Sources and links that are held in memory at once.
+/// Maximum size of sources held in memory at once, including their links.
 const HELD_BYTES_MAX: u64 = 32 << 20;
 
-/// The host that is looked up for all hosts that a wildcard covers.
+/// For wildcards, we look up this host in place of all hosts that the wildcard covers.
 const ANY_LABEL: &str = "any-host-below";
 
-/// Paths of the server's own pages, which no archive has.
+/// Prefix of the server's own pages, which aren't in any archive.
 const SERVER_PAGES: &str = "/__/";
 
-/// A page or a style sheet.
+/// A page or style sheet.
 struct LinkingFile {
     id: SourceId,
     is_html: bool,
     url: Url,
 }
 
-/// The broken links of a file, and the warnings about its policies.
+/// A file's broken links, and warnings about its policies.
 struct Findings {
     broken: Vec<BrokenLink>,
     policies: Vec<Diagnostic>,
 }
 
-/// A link that leads nowhere.
 struct BrokenLink {
     line: u32,
     reference: String,
@@ -73,17 +72,17 @@ struct BrokenLink {
     error: TargetError,
 }
 
-/// The error that a client gets for a target.
+/// The error that clients would get for a link target.
 #[derive(Clone, Copy)]
 enum TargetError {
     Status(u16),
     RedirectLoop,
 }
 
-/// The errors of the targets that were looked up.
+/// Targets that have been looked up, with their errors.
 type KnownTargets = HashMap<(Url, Purpose), Option<TargetError>>;
 
-/// The pages and style sheets of a site, and the site that their links are looked up in.
+/// The pages and style sheets of a site, and the site in which to look up their links.
 pub(crate) struct Links<'a> {
     options: &'a Options,
     sources: &'a Sources,
@@ -112,12 +111,11 @@ impl<'a> Links<'a> {
         Links { options, sources, routes, site: Site::new(archive, VirtualHosts::Enabled), files }
     }
 
-    /// Returns the number of files that may have links.
     pub(crate) fn file_count(&self) -> u64 {
         self.files.len() as u64
     }
 
-    /// Returns a warning for each broken link, or a note with their number.
+    /// Returns a warning for each broken link, or just a note with their number.
     ///
     /// # Errors
     /// Returns an error if a source can't be read.
@@ -127,6 +125,7 @@ impl<'a> Links<'a> {
         let jobs = Jobs { all: &self.files, held_bytes };
         let mut broken = Vec::new();
         let mut policies = Vec::new();
+
         ordered::run(
             limits,
             &jobs,
@@ -158,12 +157,13 @@ impl<'a> Links<'a> {
                 summary(&broken).into_iter().chain(notes).chain(rest).collect()
             }
         };
+
         diagnostics.append(&mut self.linked_left_out(&broken));
         diagnostics.append(&mut policies);
         Ok(diagnostics)
     }
 
-    /// Returns the redirects with a constant target that leads to an error.
+    /// Returns redirects whose target is constant and leads to an error.
     fn broken_redirects(&self) -> Vec<BrokenRedirect<'_>> {
         let mut scratch = Scratch::default();
         let mut lines = HashSet::new();
@@ -171,6 +171,7 @@ impl<'a> Links<'a> {
         for rule in &self.routes.rules {
             let Action::Redirect { target, .. } = &rule.action else { continue };
             let [TemplatePiece::Literal(target)] = &target.pieces[..] else { continue };
+
             let own_host = match site_of(rule.file.as_bytes()) {
                 Place::Host(host, _) => Some(host.into_owned()),
                 Place::Default(_) | Place::Invalid(_) => None,
@@ -178,7 +179,8 @@ impl<'a> Links<'a> {
             let host = rule.host.clone().or(own_host).map(String::into_boxed_str);
             let start = Url { host, path: "/".to_owned() };
             let Some(url) = start.join(target).filter(|url| self.is_checked(url, &start)) else { continue };
-            // A rule may be listed twice, by its path and in the order of the forced ones.
+
+            // The same rule may be listed twice, once by its path and once among the forced rules. Report it only once.
             let is_part = rule.source.static_path().is_some_and(|path| is_asset(suffix(&path)));
             let purpose = if is_part { Purpose::Part } else { Purpose::Page };
             if let Some(TargetError::Status(status)) = self.follow(&url, purpose, &mut scratch)
@@ -190,7 +192,7 @@ impl<'a> Links<'a> {
         broken
     }
 
-    /// Returns the broken links of a file, each reference once, and its policies that block the script of previews.
+    /// Returns a file's broken links, each of them only once, and policies that would block the preview script.
     fn check_file(
         &self,
         file: &LinkingFile,
@@ -229,7 +231,7 @@ impl<'a> Links<'a> {
         Ok(Findings { broken, policies: self.blocking(file, &policies, &mut lines) })
     }
 
-    /// Returns a warning for each of a file's policies that blocks the script of previews.
+    /// Returns warnings about a file's policies that would block the preview script.
     fn blocking(&self, file: &LinkingFile, policies: &[Policy], lines: &mut Lines<'_>) -> Vec<Diagnostic> {
         if !self.sources.gets_script(file.id) {
             return Vec::new();
@@ -239,7 +241,7 @@ impl<'a> Links<'a> {
         policies.iter().filter_map(warning).collect()
     }
 
-    /// Returns `true` if a URL is internal, and no exception.
+    /// Returns `true` if a URL is internal and not excepted by the user.
     fn is_checked(&self, url: &Url, file: &Url) -> bool {
         let exceptions = &self.options.check_links_except;
         let is_exception = !exceptions.is_empty() && {
@@ -249,7 +251,7 @@ impl<'a> Links<'a> {
         !is_exception && self.is_internal(url, file)
     }
 
-    /// Returns a warning for each name that was left out by a built-in rule, although links lead to it.
+    /// Returns a warning for each name that a built-in rule has left out although there are links to it.
     fn linked_left_out(&self, broken: &[(SourceId, BrokenLink)]) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         for skipped in self.sources.skipped.iter().filter(|skipped| left_out::is_built_in(skipped)) {
@@ -263,6 +265,7 @@ impl<'a> Links<'a> {
                     && link.1.url.host == url.host
                     && is_within(&link.1.url.path)
             };
+
             let links = broken.iter().filter(leads_there).count();
             if links > 0 && found.len() < LEFT_OUT_REPORTED_MAX {
                 found.push(left_out::linked(skipped, links));
@@ -271,14 +274,14 @@ impl<'a> Links<'a> {
         found
     }
 
-    /// Returns `true` if the archive decides about a URL: it is on the host of the file, or on one that the archive has
-    /// something for.
+    /// Returns `true` if the archive is responsible for a URL: either it has the same host as the file, or the archive has something
+    /// for its host.
     fn is_internal(&self, url: &Url, file: &Url) -> bool {
         let is_known = |host: &str| self.routes.sites_of_name(host).first().is_some_and(Option::is_some);
         url.host == file.host || url.host.as_deref().is_some_and(is_known)
     }
 
-    /// Returns the result of [`Links::follow`] for a URL, from `known` if it is there.
+    /// Like [`Links::follow`], but first looks for the URL in `known`.
     fn follow_cached(
         &self,
         url: Url,
@@ -295,10 +298,11 @@ impl<'a> Links<'a> {
         error
     }
 
-    /// Requests a URL and follows its redirects. Returns `None` if they lead to a page, or out of the site.
+    /// Requests a URL and follows redirects. Returns `None` if they lead to a page or out of the site.
     fn follow(&self, url: &Url, purpose: Purpose, scratch: &mut Scratch) -> Option<TargetError> {
         let mut at = url.clone();
         for _ in 0..=REDIRECTS_MAX {
+            // Wildcard hosts begin with `*`. The server needs a real host.
             let host = at.host.as_deref().map(|host| match host.strip_prefix('*') {
                 Some(below) => format!("{ANY_LABEL}{below}"),
                 None => host.to_owned(),
@@ -308,13 +312,15 @@ impl<'a> Links<'a> {
                 intent: purpose.intent(),
                 ..Request::new(Method::Get, at.path.as_bytes())
             };
+
             let answer = self.site.answer(&request, scratch);
             let Fields::Redirect(location) = answer.fields else {
-                // An error page under its own name has the status that it is for.
+                // If an error page is requested by its own name, its status isn't a sign of a broken link.
                 let is_file = matches!(answer.reason, Reason::Path(Origin::File | Origin::Alias));
                 let is_found = answer.status < 400 || is_file || at.path.starts_with(SERVER_PAGES);
                 return (!is_found).then_some(TargetError::Status(answer.status));
             };
+
             let mut target = Vec::new();
             location.for_each_piece(&mut |bytes| target.extend_from_slice(bytes));
             at = at.join(&target).filter(|next| self.is_checked(next, &at))?;
@@ -356,7 +362,7 @@ impl BrokenLink {
     }
 }
 
-/// Returns the URL of a source path.
+/// Returns the URL for a source path.
 fn url_of(path: &[u8]) -> Option<Url> {
     let (host, path) = match site_of(path) {
         Place::Default(path) => (None, path),
@@ -367,13 +373,13 @@ fn url_of(path: &[u8]) -> Option<Url> {
     Some(Url { host, path: format!("/{path}") })
 }
 
-/// Returns `true` for a placeholder of a template, such as `{{ url }}`, which a script or a later build step replaces.
+/// Returns `true` for template placeholders, for example `{{ url }}`, which a script or a later build step will replace.
 fn is_template(reference: &[u8]) -> bool {
     const MARKS: [&[u8]; 5] = [b"{{", b"{%", b"<%", b"${", b"#{"];
     MARKS.iter().any(|mark| reference.windows(mark.len()).any(|window| window == *mark))
 }
 
-/// Returns a note with the number of broken links, if there are any.
+/// Returns a note with the number of broken links, if any.
 fn summary(broken: &[(SourceId, BrokenLink)]) -> Option<Diagnostic> {
     if broken.is_empty() {
         return None;
@@ -391,7 +397,7 @@ fn summary(broken: &[(SourceId, BrokenLink)]) -> Option<Diagnostic> {
     Some(Diagnostic::note(b".", "broken-links", message))
 }
 
-/// Line numbers of offsets, which mostly ascend.
+/// Converts offsets to line numbers. This is fast if offsets are mostly ascending.
 struct Lines<'t> {
     text: &'t [u8],
     offset: usize,
@@ -406,7 +412,7 @@ impl Lines<'_> {
             self.line = 1;
         }
         let feeds = self.text[self.offset..offset].iter().filter(|byte| **byte == b'\n').count();
-        // Beyond 2^32 lines, the number in a warning is too small, which does no harm.
+        // Beyond 2^32 lines, the line number in the warning will be too small. That's good enough.
         self.line = self.line.saturating_add(u32::try_from(feeds).unwrap_or(u32::MAX));
         self.offset = offset;
         self.line

@@ -1,6 +1,6 @@
-//! Writes the records of paths and scopes.
+//! Writes path and scope records.
 //!
-//! The bodies are in the archive already, and the routes are decided.
+//! At this point, all bodies are in the archive, and all routes have been decided.
 
 use cannery_archive::{
     Coding, HeaderEffect, Key, KeyBuffer, NewHeaderRule, NewRecord, NewRepresentation, NewRule, NewScope,
@@ -31,14 +31,14 @@ pub(crate) struct Emission<'a> {
     heads: Heads<'a>,
 }
 
-/// The fields that header rules set for each site.
+/// Header rules for each site.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'a> {
     pub(crate) headers: &'a [Vec<HeaderRule>],
     pub(crate) stand_ins: &'a StandIns,
 }
 
-/// Counts for the report.
+/// Numbers for the report.
 #[derive(Debug, Default)]
 pub(crate) struct Emitted {
     pub(crate) aliases: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Emitted {
     pub(crate) heads: u64,
 }
 
-/// The head of the response for withdrawn paths.
+/// Response head for withdrawn paths.
 const WITHDRAWN: Look<'static> = Look {
     status: WITHDRAWN_STATUS,
     media_type: "text/plain",
@@ -59,7 +59,7 @@ const WITHDRAWN: Look<'static> = Look {
 
 static NO_FIELDS: MergedFields = MergedFields { fields: Vec::new(), removed: Vec::new() };
 
-/// Returns upper bounds of the bytes and records of paths, scopes and hidden files.
+/// Returns upper bounds for the bytes and records of paths, scopes and hidden files.
 pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u64, u64) {
     // Per path: record header, host and key, then representations; all with 64-bit numbers.
     let representations = options.encoders.len() as u64 + 1;
@@ -73,7 +73,7 @@ pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u
     (bytes, (routes.paths.len() + routes.scopes.len() + routes.hidden.len()) as u64)
 }
 
-/// Returns an upper bound of a rule's bytes.
+/// Returns an upper bound for the bytes of a rule.
 fn rule_bytes(rule: &RedirectRule) -> u64 {
     let literals = |template: &Template| -> usize {
         let literal = |piece: &TemplatePiece| match piece {
@@ -82,6 +82,7 @@ fn rule_bytes(rule: &RedirectRule) -> u64 {
         };
         template.pieces.iter().map(literal).sum()
     };
+
     let target = match &rule.action {
         Action::Redirect { target, query, fragment, .. } => {
             literals(target)
@@ -90,29 +91,31 @@ fn rule_bytes(rule: &RedirectRule) -> u64 {
         }
         Action::Rewrite { path, .. } => literals(path),
     };
+
     let pattern = rule.source.pieces.iter().map(|piece| match piece {
         PatternPiece::Literal(bytes) => bytes.len() + 3,
         PatternPiece::Placeholder | PatternPiece::Splat => 2,
     });
+
     (target + pattern.sum::<usize>() + 64) as u64
 }
 
-/// A source as it is sent in a response.
+/// A source to be sent in a response.
 struct Delivery<'p> {
     id: SourceId,
     status: u16,
-    /// The path for which header rules are merged into the heads. `None` if the server applies the rules.
+    /// Path whose header rules are merged into the heads. If it's `None`, the server applies the rules.
     path: Option<RulePath<'p>>,
     origin: Origin,
 }
 
 impl Delivery<'_> {
-    /// A page in place of paths that aren't known at build time.
+    /// Returns a page that is sent for paths that aren't known at build time.
     fn without_path(id: SourceId, status: u16) -> Delivery<'static> {
         Delivery { id, status, path: None, origin: Origin::Alias }
     }
 
-    /// Returns `true` for the page of a rule, a fallback page and an error page.
+    /// Returns `true` for fallback pages, error pages, and pages shown by a rule.
     fn is_stand_in(&self) -> bool {
         self.path.is_none() || self.origin == Origin::Rule
     }
@@ -156,7 +159,7 @@ impl<'a> Emission<'a> {
                 }
             };
             emitted.aliases += u64::from(route.origin == Origin::Alias);
-            // The key was made from this path, so it is valid.
+            // The key was made from this very path, so it must be valid.
             let Ok(key) = Key::from_file(&key[1..], &mut buffer) else { continue };
             writer.path(self.routes.host_name(*host), key, &record)?;
             progress.advance(1);
@@ -173,7 +176,7 @@ impl<'a> Emission<'a> {
             for id in &self.routes.hidden {
                 let (content, _) = self.contents.source_content(*id);
                 let identity = content.forms.iter().find(|form| form.coding == Coding::Identity);
-                // Control files are stored uncompressed, whatever the encoders are.
+                // This is always present: control files are stored uncompressed, regardless of the enabled encoders.
                 if let Some(form) = identity {
                     writer.source(self.sources.path(*id), form.body)?;
                 }
@@ -183,7 +186,7 @@ impl<'a> Emission<'a> {
         Ok(emitted)
     }
 
-    /// Counts how often each header line is used, before the first head is written.
+    /// Counts how often each header line is used. Must be called before the first head is written.
     fn number_lines(&mut self, carried: &Carryover) {
         let routes = self.routes;
         for ((host, key), route) in &routes.paths {
@@ -196,6 +199,7 @@ impl<'a> Emission<'a> {
             }
         }
 
+        // Carried paths keep their original heads.
         for form in carried.paths.iter().flat_map(|path| &path.forms) {
             self.heads.note_head(form.head.clone());
         }
@@ -208,6 +212,7 @@ impl<'a> Emission<'a> {
             }
         }
 
+        // Pages that aren't bound to a path.
         for ((host, _), scope) in &routes.scopes {
             for (_, id) in &scope.fallbacks {
                 self.note(&Delivery::without_path(*id, 200));
@@ -238,7 +243,7 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// Returns the site's error page for a withdrawn path.
+    /// Returns the site's own error page for a withdrawn path.
     fn withdrawn_page<'p>(&self, id: SourceId, host: HostId, path: &'p [u8]) -> Delivery<'p>
     where
         'a: 'p,
@@ -252,30 +257,31 @@ impl<'a> Emission<'a> {
         'a: 'p,
     {
         let routes: &'a Routes = self.routes;
-        // A listing changes with every file of its folder and is none of them, so rules for these describe it as little as they
-        // decide how it is cached.
+        // A listing isn't a file, and it changes with every file in its folder. Rules that describe a file shouldn't apply to it, just
+        // as they don't apply to rewritten paths.
         let is_rewritten = matches!(origin, Origin::Rule | Origin::Generated);
         RulePath { site: site_index(host), host: routes.host_name(host), path, is_rewritten }
     }
 
-    /// Returns the fields that header rules set for the file of a page in place of another path.
+    /// Returns the header fields of a page's own file, if the page is sent in place of another path.
     fn own_fields(&self, delivery: &Delivery<'_>) -> &'a MergedFields {
         let own = delivery.is_stand_in().then(|| self.stand_ins.representation(delivery.id));
         own.flatten().unwrap_or(&NO_FIELDS)
     }
 
-    /// Returns the properties of the heads of a source, except the coding.
+    /// Returns everything that determines a source's heads, except for the coding.
     fn look(&self, delivery: &Delivery<'_>) -> Look<'a> {
         let Delivery { id, status, .. } = *delivery;
         let (content, known) = self.contents.source_content(id);
         let source_path = self.sources.type_path(id);
         let media_type = self.options.media_types.of(source_path);
+
         let cache_control = if delivery.is_stand_in() {
             self.stand_ins.caching(self.options, id, source_path, media_type, status)
         } else {
             caching(self.options, source_path, media_type, known.fingerprinted, status)
         };
-        // Whether such a page answers depends on the request (see `cannery_site::Intent`).
+        // Whether this page is sent depends on the request's intent (see `cannery_site::Intent`).
         let is_chosen_page = delivery.path.is_none() && !is_asset(suffix(source_path));
         Look {
             status,
@@ -288,9 +294,10 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// Writes the paths carried from earlier releases, with their original heads, and the withdrawn ones.
+    /// Writes paths carried from earlier releases with their original heads, and withdrawn paths.
     fn carried(&mut self, writer: &mut Writer, carried: &Carryover) -> Result<(), WriteError> {
         let mut buffer = KeyBuffer::new();
+        // Withdrawn paths get the site's error page, or a built-in one.
         if let Some(form) = &carried.withdrawn_body {
             let head = self.heads.of(writer, WITHDRAWN, None, &NO_FIELDS)?;
             let page = NewRepresentation { coding: form.coding, etag: form.etag, body: form.body, head };
@@ -309,6 +316,7 @@ impl<'a> Emission<'a> {
                 writer.path(self.routes.host_name(*host), key, &record)?;
             }
         }
+
         for path in &carried.paths {
             let mut representations = Vec::with_capacity(path.forms.len());
             for CarriedForm { form, head, plain } in &path.forms {
@@ -325,7 +333,8 @@ impl<'a> Emission<'a> {
                 modified: path.modified,
                 representations,
             };
-            // Only a forged archive has an invalid key, and no request can reach it.
+
+            // Only a forged archive can have an invalid key. Requests can't reach it, so we may drop it.
             let name = path.key.strip_prefix(b"/").unwrap_or(&path.key);
             let Ok(key) = Key::from_file(name, &mut buffer) else { continue };
             writer.path(self.routes.host_name(path.host), key, &record)?;
@@ -333,7 +342,7 @@ impl<'a> Emission<'a> {
         Ok(())
     }
 
-    /// Returns the record of a source, and writes the heads of its representations.
+    /// Returns the record for a source, and writes the heads of its representations.
     fn resource(
         &mut self,
         writer: &mut Writer,
@@ -342,6 +351,7 @@ impl<'a> Emission<'a> {
         let Delivery { id, status, path, origin } = *delivery;
         let (content, _) = self.contents.source_content(id);
         let (look, own) = (self.look(delivery), self.own_fields(delivery));
+
         let mut representations = Vec::with_capacity(content.forms.len());
         for form in &content.forms {
             let head = self.heads.of(writer, Look { coding: form.coding, ..look }, path, own)?;
@@ -352,6 +362,7 @@ impl<'a> Emission<'a> {
                 head,
             });
         }
+
         let modified = match self.options.last_modified {
             LastModified::None => None,
             LastModified::Files => self.sources.modified(id),
@@ -360,7 +371,7 @@ impl<'a> Emission<'a> {
         Ok(NewRecord::Resource { status, origin, modified, representations })
     }
 
-    /// Returns the record of everything that applies below a folder.
+    /// Returns the record of everything that applies to a folder and below.
     fn scope(
         &mut self,
         writer: &mut Writer,
@@ -393,7 +404,7 @@ impl<'a> Emission<'a> {
             });
         }
 
-        // A host that has rules but no site uses the default site's header rules.
+        // Without a site of its own, a host uses the header rules of the default site.
         if is_root && (host.is_none() || own_site) {
             let rules = (0..).zip(self.heads.rules(site_index(host)));
             new.header_rules =
@@ -402,7 +413,7 @@ impl<'a> Emission<'a> {
         Ok(new)
     }
 
-    /// Returns the record of a rule's response.
+    /// Returns the record for a rule's response.
     fn redirect(
         &mut self,
         writer: &mut Writer,
@@ -429,24 +440,24 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// Returns the source of a rewrite without captures.
+    /// Returns the source that a rewrite without captures leads to.
     fn constant_source(&self, host: HostId, path: &Template, status: u16) -> Option<SourceId> {
         let source = self.routes.source_at(host, &path.constant()?);
         source.or_else(|| self.routes.status_texts.get(&status).copied())
     }
 }
 
-/// Converts a rule of `_headers` to its record.
+/// Converts a `_headers` rule to a record.
 fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<'_> {
     let is_unfit = |name: &str| preview && is_unfit_for_preview(name);
 
-    // A value that refers to the path was expanded for each known path.
+    // Values with references have already been expanded for each known path.
     let is_constant = |field: &&HeaderField| !is_unfit(field.name()) && !rule.is_reference(field);
     let fields = rule.fields.iter().filter(is_constant).filter_map(|field| {
         let (effect, value) = match field {
             HeaderField::Remove { .. } => (HeaderEffect::Remove, Vec::new()),
             HeaderField::Set { name, value } if name == "vary" => {
-                // The server adds `Accept-Encoding` where it applies.
+                // The server adds `Accept-Encoding` itself where needed.
                 let names = value.split(',').map(str::trim);
                 let names: Vec<&str> =
                     names.filter(|name| !name.eq_ignore_ascii_case("accept-encoding")).collect();
@@ -471,7 +482,7 @@ fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<
     NewHeaderRule { ordinal, host, pattern: pattern(&rule.pattern, 1), fields: fields.collect() }
 }
 
-/// Returns the pieces of a pattern after the folder of its scope.
+/// Converts a pattern to pieces, without the folder of its scope.
 fn pattern(pattern: &Pattern, covered: usize) -> Vec<Piece<'_>> {
     let mut captures = 0;
     let mut capture = |piece: fn(u8) -> Piece<'static>| {

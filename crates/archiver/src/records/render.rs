@@ -1,7 +1,7 @@
-//! Response heads: rendered once, and shared by all representations with the same fields.
+//! Renders response heads. Representations with the same fields share a head.
 //!
-//! We go through all heads twice, because header lines are numbered by frequency before the first head is written. A head
-//! has no field that varies per request.
+//! We need two passes over all heads, because header lines are numbered by frequency before we write the first head. Fields that
+//! vary per request aren't part of any head.
 
 use std::collections::HashMap;
 
@@ -16,33 +16,33 @@ use crate::properties::classify::MediaType;
 use crate::rulefiles::headers::{self, HeaderRule, MergedFields};
 use crate::settings::options::Options;
 
-/// Properties that determine the head of a representation, in addition to the site's rules.
+/// Everything that determines a representation's head, apart from the site's rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Look<'a> {
     pub(super) status: u16,
     pub(super) media_type: &'a str,
-    /// Adds `charset=utf-8` to the media type.
+    /// Whether to add `charset=utf-8` to the media type.
     pub(super) charset: bool,
     pub(super) coding: Coding,
-    /// The resource has other representations, or the client may reject this one.
+    /// Whether there are other representations, or clients may reject this one.
     pub(super) negotiable: bool,
-    /// Whether the response is this one depends on [`cannery_site::Intent`], and caches may reuse it without asking.
+    /// Whether the choice of this response depends on [`cannery_site::Intent`] and caches may reuse it without asking.
     pub(super) varies_by_intent: bool,
     pub(super) cache_control: Option<&'a str>,
 }
 
-/// A path, for the header rules that are part of its head.
+/// A path whose header rules become part of the head.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RulePath<'p> {
-    /// Index of the site in the list of header rules.
+    /// Index into the list of header rules.
     pub(super) site: usize,
     pub(super) host: Option<&'p str>,
     pub(super) path: &'p [u8],
-    /// A rule of `_redirects` shows another file here, or a folder has a listing.
+    /// Whether a `_redirects` rule shows another file here, or the path is a folder listing.
     pub(super) is_rewritten: bool,
 }
 
-/// The merged header rules of a path.
+/// A path's merged header rules.
 #[derive(Default)]
 struct Merged {
     site: usize,
@@ -52,23 +52,23 @@ struct Merged {
     fields: MergedFields,
 }
 
-/// Counts heads first, then writes them.
+/// First counts all heads, then writes them.
 pub(crate) struct Heads<'a> {
     options: &'a Options,
-    /// Header rules of each site, by host index.
+    /// Each site's header rules, by host index.
     rules: &'a [Vec<HeaderRule>],
-    /// The merged rules of the path requested last.
+    /// Cached rules of the last path.
     merged: Merged,
     uses: Uses,
-    /// Cache of heads without rules: a site has many representations with the same head.
+    /// Counts of heads without rules. These are so common that they should be rendered only once.
     looks_used: HashMap<Look<'a>, u64, RandomState>,
     line_ids: LineIds,
     by_look: HashMap<Look<'a>, HeadId, RandomState>,
-    /// Heads with rules, together with the head without rules that each was made from.
+    /// Heads with rules, along with the head without rules that belongs to them.
     written: HashMap<(NewHead, Option<HeadId>), HeadId>,
 }
 
-/// Returns the default `Cache-Control` of a source with this status.
+/// Returns the default `Cache-Control` for a source with this status.
 pub(super) fn caching<'a>(
     options: &'a Options,
     path: &[u8],
@@ -80,8 +80,7 @@ pub(super) fn caching<'a>(
         return None;
     }
     if status >= 400 {
-        // A page for a missing path must not outlive the next release, in which the path may exist. Errors can't be
-        // revalidated.
+        // A page for a missing path must not outlive the next release, which may have this path. Caches can't revalidate errors.
         return Some("no-store");
     }
     if options.preview {
@@ -110,7 +109,7 @@ impl<'a> Heads<'a> {
         self.written.len() as u64
     }
 
-    /// Counts the head of a representation, with the header rules of `path` if there is one, and the fields of its own file.
+    /// Counts a representation's head. This includes the header rules of `path`, if any, and the fields of its own file.
     pub(super) fn note(&mut self, look: Look<'a>, path: Option<RulePath<'_>>, own: &MergedFields) {
         let options = self.options;
         let fields = match path {
@@ -125,12 +124,11 @@ impl<'a> Heads<'a> {
         }
     }
 
-    /// Counts a head.
     pub(crate) fn note_head(&mut self, head: NewHead) {
         self.uses.add(head, 1);
     }
 
-    /// Numbers the lines of all counted heads, before the first head is written.
+    /// Numbers the lines of all counted heads. Must be called before the first head is written.
     pub(crate) fn number(&mut self) {
         let mut uses = std::mem::take(&mut self.uses);
         for (look, times) in self.looks_used.drain() {
@@ -139,8 +137,8 @@ impl<'a> Heads<'a> {
         self.line_ids = LineIds::of(&uses);
     }
 
-    /// Returns the head of a representation with the header rules of `path`, and writes it if it is new. Without a path,
-    /// returns the head without rules: the server adds the fields for the requested path.
+    /// Returns a representation's head with the header rules of `path`. New heads are written. Without a path, returns the head without
+    /// rules, because the server will add the fields for the requested path.
     ///
     /// `own` are the fields of a file that is sent in place of another path.
     pub(super) fn of(
@@ -162,7 +160,7 @@ impl<'a> Heads<'a> {
         self.write_ruled(writer, head, Some(plain))
     }
 
-    /// Returns the head without the header rules of the requested path.
+    /// Returns the head without the requested path's header rules.
     fn plain(
         &mut self,
         writer: &mut Writer,
@@ -172,7 +170,7 @@ impl<'a> Heads<'a> {
     ) -> Result<HeadId, WriteError> {
         let mut added = own.clone();
         if let Some(RulePath { site, host, path, is_rewritten }) = path {
-            // The server adds the fields of rules to the lines of the head, and doesn't replace them.
+            // The server adds the fields of matching rules to this head. It can't replace any, so we must not include those.
             let rules = self.rules(site);
             added.retain(|name| !headers::is_named_exactly(rules, path, name));
             if !is_rewritten {
@@ -192,12 +190,12 @@ impl<'a> Heads<'a> {
         Ok(head)
     }
 
-    /// Returns the ID of a head, and writes it if it is new.
+    /// Returns the ID of a head. New heads are written.
     pub(crate) fn write(&mut self, writer: &mut Writer, head: NewHead) -> Result<HeadId, WriteError> {
         self.write_ruled(writer, head, None)
     }
 
-    /// Returns the ID of a head of an earlier release, and writes it if it is new.
+    /// Returns the ID of a head from an earlier release. New heads are written.
     pub(super) fn write_carried(
         &mut self,
         writer: &mut Writer,
@@ -211,7 +209,7 @@ impl<'a> Heads<'a> {
         self.write_ruled(writer, head.clone(), Some(plain))
     }
 
-    /// Returns the ID of a head with fields of rules, and that of the head without them.
+    /// Returns the ID of a head with fields from rules. `plain` is the same head without them.
     fn write_ruled(
         &mut self,
         writer: &mut Writer,
@@ -233,14 +231,15 @@ impl<'a> Heads<'a> {
         Ok(id)
     }
 
-    /// Returns the header rules of a site, which the server applies if the path isn't known at build time.
+    /// Returns a site's header rules. The server applies these to paths that aren't known at build time.
     pub(super) fn rules(&self, site: usize) -> &'a [HeaderRule] {
         self.rules.get(site).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the merged header rules of a path, and the fields of the file that a rule shows there.
+    /// Returns a path's merged header rules, including the fields of a file that is shown in its place.
     fn merge(&mut self, rule_path: RulePath<'_>, own: &MergedFields) -> &MergedFields {
         let RulePath { site, host, path, is_rewritten } = rule_path;
+        // Consecutive calls often have the same path, for example for several codings of the same file.
         let merged = &self.merged;
         if (merged.site, &*merged.path, merged.is_rewritten, &merged.own) != (site, path, is_rewritten, own) {
             let fields = match self.rules.get(site) {
@@ -255,9 +254,9 @@ impl<'a> Heads<'a> {
     }
 }
 
-/// Renders a head: the default fields, unless the site's rules override them, then the site's.
+/// Renders a head. Fields of the site's rules come last and override the defaults.
 fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
-    // An error may be gone with the next release, so it is never immutable, even if the site says so for all paths.
+    // The error may be fixed in the next release, so errors must never be immutable, even if a rule says so for all paths.
     let is_lasting = |name: &str, value: &str| {
         look.status >= 400 && name == "cache-control" && value.to_ascii_lowercase().contains("immutable")
     };
@@ -267,6 +266,7 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
         .iter()
         .filter(|(name, value)| !is_lasting(name, value) && !is_unfit_for_preview(name))
         .collect();
+    // A rule may replace or remove any default.
     let own = |name: &str| {
         let replaced = fields.iter().any(|(known, _)| known == name);
         !replaced && !merged.removed.iter().any(|removed| removed == name)
@@ -299,14 +299,16 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
     if look.status == 200 && own("accept-ranges") {
         put_field(&mut resource, "Accept-Ranges", b"bytes");
     }
+
     for (name, value) in fields.iter().filter(|(name, _)| name != "vary") {
         let lines = if name == "content-type" { &mut content_type } else { &mut resource };
         put_field(lines, &title_case(name), value.as_bytes());
     }
 
-    // Content security policies are cumulative (CSP3 §8.1): browsers enforce both the site's and the server's.
+    // Content security policies are cumulative (CSP3 §8.1): browsers enforce both the site's and the server's policy.
     let replaces = |name: &&String| *name != "content-security-policy";
     let overridden = merged.fields.iter().map(|(name, _)| name).filter(replaces).chain(&merged.removed);
+
     NewHead {
         status: look.status,
         sends_etag: !options.exclude_etag,
@@ -320,20 +322,20 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
     }
 }
 
-/// Returns `true` for a field that isn't sent in a preview: the name has other bytes after the next edit, and browsers
-/// remember HSTS for months.
+/// Returns `true` for fields that we don't send in previews. After the next edit, the same name has other bytes, and browsers
+/// would remember HSTS for months.
 pub(super) fn is_unfit_for_preview(name: &str) -> bool {
     ["cache-control", "strict-transport-security"].contains(&name)
 }
 
-/// Returns the names that the site's rules add to `Vary`.
+/// Returns the names that rules add to `Vary`.
 fn site_vary(merged: &MergedFields) -> impl Iterator<Item = &str> {
     let values = merged.fields.iter().filter(|(name, _)| name == "vary");
     let names = values.flat_map(|(_, value)| value.split(',')).map(str::trim);
     names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("accept-encoding"))
 }
 
-/// Returns a field name in title case: `X-Frame-Options` for `x-frame-options`.
+/// Returns a field name in title case, for example `X-Frame-Options` for `x-frame-options`.
 pub(super) fn title_case(name: &str) -> String {
     let mut begins = true;
     let raise = |character: char| {

@@ -1,19 +1,20 @@
-//! Fingerprinted names of build tools.
+//! Recognizes fingerprinted names that were made by build tools.
 //!
-//! Some tools hash their input, or the content before other names were inserted. [`fingerprint`](crate::properties::fingerprint) can't
-//! verify such a name. Here we trust it if one of these shows that a tool made it:
+//! Some tools hash their input, or the content before other names are inserted. [`fingerprint`](crate::properties::fingerprint)
+//! can't verify such names, because the hash doesn't match the content. We still trust a name if there is evidence that a tool made
+//! it:
 //!
-//! - its folder: `_app/immutable/` is reserved for them, and so are names with a hash in `_next/static/`, `_astro/` and `_nuxt/`;
-//! - another file that only the tool writes, beside a name as that tool makes them (Gatsby, Trunk);
-//! - a manifest in the tool's own format (`.vite/manifest.json` and the like) that lists it;
-//! - an entry point that Vite or Angular wrote into a page, and the imports from there;
-//! - earlier releases, in which a script of the same shape changed its name with its content.
+//! - Its folder: `_app/immutable/` is reserved for fingerprints, and so are names with a hash in `_next/static/`, `_astro/` and
+//!   `_nuxt/`.
+//! - A file that only this tool writes, along with a name in the tool's style (Gatsby, Trunk).
+//! - A manifest in the tool's own format that lists the name, for example `.vite/manifest.json`.
+//! - Imports that start from an entry point that Vite or Angular wrote into a page.
+//! - Earlier releases, in which a similar script changed its name along with its content.
 //!
-//! We never trust the names of pages, whether by their suffix or by the `Content-Type` of a header rule, of service workers and of
-//! manifests: a browser with a stale one can't learn of a new one. An
-//! earlier release that had other bytes under a name refutes it, whatever else speaks for it.
+//! However, we never trust names of pages (by suffix or by a `Content-Type` rule), service workers or manifests: a browser with a
+//! stale one would never learn about the new one. If an earlier release had other bytes under a name, that refutes any evidence.
 //!
-//! Other names that look hashed are reported, with the flag that declares them immutable.
+//! Other names that look hashed are reported, along with the flag that would declare them immutable.
 
 mod evidence;
 mod manifests;
@@ -40,17 +41,17 @@ use crate::sources::source::Sources;
 
 pub(crate) use self::evidence::Evidence;
 
-/// Maximum number of folders that are reported individually.
+/// Maximum number of folders to report individually.
 const FOLDERS_REPORTED_MAX: usize = 5;
 
-/// Maximum number of files that are reported individually because they have changed.
+/// Maximum number of changed files to report individually.
 const CHANGED_REPORTED_MAX: usize = 10;
 
-/// Decides which names may be inferred to be fingerprints at all.
+/// Decides which names may be fingerprints at all.
 #[derive(Clone, Copy)]
 pub(crate) struct InferableNames<'a> {
     options: &'a Options,
-    /// Header rules of each site that set a media type, with the routes to find the site of a path.
+    /// Header rules that set a media type, for each site, and routes to find the site of a path.
     typed: Option<(&'a Routes, &'a [Vec<HeaderRule>])>,
 }
 
@@ -77,7 +78,7 @@ impl<'a> InferableNames<'a> {
             && !is_page_by_rule()
     }
 
-    /// Returns the media type that header rules give to a path of the source folder.
+    /// Returns the media type that header rules set for a path in the source folder.
     fn ruled_type(&self, path: &[u8]) -> Option<String> {
         let (routes, rules) = self.typed?;
         let (host, path) = match site_of(path) {
@@ -97,19 +98,19 @@ fn is_entry_type(text: &str) -> bool {
     entries.iter().any(|entry| essence(text).trim().eq_ignore_ascii_case(entry))
 }
 
-/// Forgets verified digests in names that are no fingerprints all the same.
+/// Removes the mark from names that contain a verified digest, but can't be fingerprints for another reason.
 pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, contents: &mut Contents) {
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
         content.fingerprinted &= names.may_infer(&file.path);
     }
 }
 
-/// Marks files as fingerprinted if a tool made their names, and reports names that only look like it. Files that have changed
-/// under their name lose their mark.
+/// Marks files as fingerprinted if a tool made their names, and reports names that only look like it. If the bytes under a name
+/// have changed since an earlier release, the file loses its mark.
 ///
 /// # Errors
 ///
-/// If a source can't be read.
+/// Returns an error if a source can't be read.
 pub(crate) fn mark(
     names: InferableNames<'_>,
     sources: &Sources,
@@ -119,11 +120,13 @@ pub(crate) fn mark(
     let listed = manifests::listed(&sources.root);
     let chunks = vite::chunks(sources, names.options)?;
     let tool_sites = ToolSites::of(sources.files.iter().map(|file| &*file.path));
+
     let mut unmarked: BTreeMap<&[u8], Unmarked<'_>> = BTreeMap::new();
     let mut mutable_folders = HashSet::new();
     let mut changed = Vec::new();
     let mut newly_mutable = Vec::new();
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
+        // An earlier release has the last word. If it had other bytes under this name, the name isn't a fingerprint.
         let path: &[u8] = &file.path;
         if let Some(refuted) = evidence.refutation(path) {
             if content.fingerprinted || refuted.immutable_in.is_some() {
@@ -135,9 +138,11 @@ pub(crate) fn mark(
             changed.push(changed_file(path, true, None));
             content.fingerprinted = false;
         }
+
         if content.fingerprinted {
             continue;
         }
+
         let is_candidate =
             names.may_infer(path) && evidence.refutation(path).is_none() && !evidence.is_kept_mutable(path);
         if !is_candidate {
@@ -170,7 +175,7 @@ pub(crate) fn mark(
     Ok(remarks)
 }
 
-/// Returns the warning about a file that is immutable by a flag, or was in an earlier release, and has changed.
+/// Returns a warning about a changed file that was immutable, either by a flag or in an earlier release.
 fn changed_file(path: &[u8], is_declared: bool, refuted: Option<&evidence::Refuted>) -> Diagnostic {
     let name = String::from_utf8_lossy(path);
     let immutable_in = refuted.and_then(|refuted| refuted.immutable_in);
@@ -190,7 +195,7 @@ fn changed_file(path: &[u8], is_declared: bool, refuted: Option<&evidence::Refut
     Diagnostic::warning(path, "immutable-changed", message)
 }
 
-/// The names in a folder that look hashed.
+/// Names in a folder that look hashed.
 struct Unmarked<'s> {
     count: u64,
     example: &'s [u8],
@@ -198,13 +203,14 @@ struct Unmarked<'s> {
 
 fn report(unmarked: &BTreeMap<&[u8], Unmarked<'_>>, mutable_folders: &HashSet<&[u8]>) -> Vec<Diagnostic> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+
     let note = |(folder, Unmarked { count, example }): (&&[u8], &Unmarked<'_>)| {
         let names =
             if *count == 1 { "1 name here looks".to_owned() } else { format!("{count} names here look") };
         let has_others = mutable_folders.iter().any(|other| other.starts_with(folder));
         let pattern = match split(example) {
             _ if folder.is_empty() && *count == 1 => text(example),
-            // Another file of the folder may well change.
+            // Other files in this folder may change, so the pattern must not match them.
             Some((before, hash, after)) if has_others || folder.is_empty() => {
                 let separator = text(&before[before.len().saturating_sub(1).max(folder.len())..]);
                 format!("{}*{separator}{}{}", text(folder), "?".repeat(hash.len()), text(after))
@@ -218,6 +224,7 @@ fn report(unmarked: &BTreeMap<&[u8], Unmarked<'_>>, mutable_folders: &HashSet<&[
         );
         Diagnostic::note(if folder.is_empty() { b"." } else { folder }, "looks-fingerprinted", message)
     };
+
     let mut notes: Vec<Diagnostic> = unmarked.iter().take(FOLDERS_REPORTED_MAX).map(note).collect();
     if let Some(more) = unmarked.len().checked_sub(FOLDERS_REPORTED_MAX).filter(|more| *more > 0) {
         let message = format!("{more} more folders have names that look fingerprinted");

@@ -1,10 +1,10 @@
-//! Carries fingerprinted files of earlier releases forward, so that a page loaded before a deploy keeps working.
+//! Carries fingerprinted files of earlier releases forward, so that pages loaded before a deploy keep working.
 //!
-//! Carried paths keep their bytes and heads. They never replace a path of this release, and hosts without a site in this
-//! release get none: a removed site stays removed. Pages are never carried.
+//! Carried paths keep their bytes and heads. They never replace a path of this release. If a host no longer has a site, none of its
+//! files are carried, so a removed site stays removed. Pages are never carried.
 //!
-//! A path that `--ignore` or `.canneryignore` matches is withdrawn: this archive answers 410, so that a server doesn't find it
-//! in an earlier release either.
+//! If `--ignore` or `.canneryignore` matches a path, it's withdrawn. This archive answers 410 for such a path, so that the server
+//! doesn't find it in an earlier release instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,18 +24,16 @@ use crate::routes::{HostId, Routes};
 use crate::settings::error::{Error, PreviousError};
 use crate::tree::skip::{SkipReason, SkipRules};
 
-/// The status of withdrawn paths.
 pub(crate) const WITHDRAWN_STATUS: u16 = 410;
 
-/// The carried paths.
 #[derive(Default)]
 pub(crate) struct Carryover {
     pub(crate) paths: Vec<CarriedPath>,
-    /// Paths of earlier releases that patterns leave out.
+    /// Paths of earlier releases that are now left out by a pattern.
     pub(crate) withdrawn: BTreeSet<(HostId, Box<[u8]>)>,
-    /// The body of the response for those, if there are any.
+    /// Response body for withdrawn paths, if any.
     pub(crate) withdrawn_body: Option<Form>,
-    /// The releases within the limits, newest first, with the paths of each.
+    /// Releases within the limits, the newest first, with the carried paths of each.
     pub(crate) releases: Vec<Release>,
 }
 
@@ -44,16 +42,16 @@ pub(crate) struct CarriedPath {
     pub(crate) host: HostId,
     pub(crate) key: Box<[u8]>,
     pub(crate) modified: Option<u64>,
-    /// Smallest first.
+    /// The smallest comes first.
     pub(crate) forms: Vec<CarriedForm>,
 }
 
 /// A representation of a carried path.
 pub(crate) struct CarriedForm {
     pub(crate) form: Form,
-    /// With the header rules of its release.
+    /// Head with the header rules of its release.
     pub(crate) head: NewHead,
-    /// Without them, for the server to add those of this release.
+    /// Head without them. The server adds the rules of this release.
     pub(crate) plain: NewHead,
 }
 
@@ -61,13 +59,13 @@ pub(crate) struct CarriedForm {
 struct Candidate<'a> {
     release: Rank,
     earlier: &'a Earlier,
-    /// Its key in that archive.
+    /// Key in that archive.
     stored: &'a [u8],
     resource: Resource<'a>,
 }
 
 impl Carryover {
-    /// Selects the paths to carry, and stores their bodies.
+    /// Selects the paths to carry and stores their bodies.
     pub(crate) fn store(
         previous: &Previous,
         selection: &Selection<'_>,
@@ -79,10 +77,12 @@ impl Carryover {
             let failed = |source| Error::Previous { path: earlier.path.clone(), source };
             gather(earlier, previous, selection, &mut candidates, &mut withdrawn).map_err(failed)?;
         }
+
         let withdrawn_body = match withdrawn.is_empty() {
             true => None,
             false => Some(withdrawn_form(store)?),
         };
+
         let mut releases = previous.releases.clone();
         let mut paths = Vec::with_capacity(candidates.len());
         for ((host, key), candidate) in candidates {
@@ -92,10 +92,11 @@ impl Carryover {
             }
             paths.push(CarriedPath { host, key, modified: candidate.resource.modified, forms });
         }
+
         Ok(Carryover { paths, withdrawn, withdrawn_body, releases: releases.into_values().collect() })
     }
 
-    /// Returns a note about the withdrawn paths.
+    /// Returns a note about withdrawn paths.
     pub(crate) fn note(&self) -> Option<Diagnostic> {
         let (_, example) = self.withdrawn.first()?;
         let example = String::from_utf8_lossy(example);
@@ -110,12 +111,12 @@ impl Carryover {
         Some(Diagnostic::note(b".", "withdrawn", message))
     }
 
-    /// Returns upper bounds of the bytes and records that remain to be written.
+    /// Returns upper bounds for the bytes and records yet to be written.
     pub(crate) fn bound(&self) -> (u64, u64) {
-        // Record header, host and key, then representations, all with 64-bit numbers. The manifest contains host and key
-        // again, with at most three characters per byte.
+        // Record header, host and key, then representations, all with 64-bit numbers. The manifest contains the host and key
+        // again, where each byte takes at most three characters.
         let path = |path: &CarriedPath| (29 + (256 + path.key.len()) * 4 + path.forms.len() * 41) as u64;
-        // The page of the site has a form for each coding.
+        // The site's error page may have a form for each coding.
         let withdrawn =
             |(_, key): &(HostId, Box<[u8]>)| (29 + 256 + key.len() + Coding::ALL.len() * 41) as u64;
         let bytes = self.paths.iter().map(path).chain(self.withdrawn.iter().map(withdrawn)).sum();
@@ -123,7 +124,7 @@ impl Carryover {
     }
 }
 
-/// Decides which files of earlier releases are carried.
+/// Decides which files of earlier releases to carry.
 pub(crate) struct Selection<'a> {
     pub(crate) routes: &'a Routes,
     pub(crate) evidence: &'a Evidence,
@@ -132,7 +133,7 @@ pub(crate) struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Returns `true` if a pattern of this build leaves out a path of the source folder, or a folder that it is in.
+    /// Returns `true` if one of this build's patterns matches a path in the source folder, or one of its parents.
     fn is_withdrawn(&self, path: &[u8]) -> bool {
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(slash, _)| slash);
         let is_left_out = |path: &[u8], is_folder| {
@@ -144,7 +145,7 @@ impl Selection<'_> {
     }
 }
 
-/// Adds the files of one archive. If two have the same path, the newer release wins.
+/// Adds the files of one archive. If several releases have the same path, the newest wins.
 fn gather<'a>(
     earlier: &'a Earlier,
     previous: &Previous,
@@ -157,24 +158,29 @@ fn gather<'a>(
     for found in gone_files(archive, routes) {
         let GoneFile { stored, resource, place, path } = found?;
         let was_withdrawn = resource.origin == Origin::Rule && resource.status == WITHDRAWN_STATUS;
-        // The earlier build may not have recognized names that are recognized by comparison with this release.
+
+        // We may recognize more names than the earlier build did, because now we can compare two releases.
         let is_fingerprinted = resource.origin == Origin::Carried
             || evidence.has_fingerprinted_key(stored)
             || is_immutable(archive, &resource)?;
         if !is_fingerprinted && !was_withdrawn {
             continue;
         }
+
         if selection.is_withdrawn(&path) {
             withdrawn.insert(place);
             continue;
         }
+
         if was_withdrawn || !names.may_infer(&path) || evidence.is_ambiguous_key(stored) {
             continue;
         }
+
         let release = release_of(earlier, &resource, stored)?;
         if !previous.releases.contains_key(&release) {
             continue;
         }
+
         let newer = candidates.get(&place).is_none_or(|known| release < known.release);
         if newer {
             candidates.insert(place, Candidate { release, earlier, stored, resource });
@@ -183,7 +189,7 @@ fn gather<'a>(
     Ok(())
 }
 
-/// Stores the body of the response for withdrawn paths.
+/// Stores the response body for withdrawn paths.
 fn withdrawn_form(store: &mut Store) -> Result<Form, Error> {
     let bytes = b"This file was withdrawn.\n";
     let digest = Digest::of(bytes);
@@ -191,7 +197,7 @@ fn withdrawn_form(store: &mut Store) -> Result<Form, Error> {
     Ok(Form { coding: Coding::Identity, body, length: bytes.len() as u64, etag: digest.etag() })
 }
 
-/// Returns the rank of the release that a resource was last part of.
+/// Returns the rank of the last release that a resource was part of.
 fn release_of(earlier: &Earlier, resource: &Resource<'_>, stored: &[u8]) -> Result<Rank, PreviousError> {
     if resource.origin != Origin::Carried {
         return Ok(earlier.own.clone());
@@ -200,7 +206,7 @@ fn release_of(earlier: &Earlier, resource: &Resource<'_>, stored: &[u8]) -> Resu
     earlier.carried.get(&path).cloned().ok_or(PreviousError::Unlisted { path })
 }
 
-/// Stores the bodies of a file.
+/// Stores all bodies of a file.
 fn forms(candidate: &Candidate<'_>, store: &mut Store) -> Result<Vec<CarriedForm>, Error> {
     let Candidate { earlier, resource, .. } = candidate;
     let corrupt = |source: Corrupt| Error::Previous { path: earlier.path.clone(), source: source.into() };
@@ -233,7 +239,7 @@ fn copied(head: &Head<'_>) -> NewHead {
     }
 }
 
-/// Formats a stored key as in a URL: `/a%20b`, or `//host/a%20b`.
+/// Formats a stored key like in a URL: `/a%20b` or `//host/a%20b`.
 fn shown(stored: &[u8]) -> String {
     let (host, key) = split_host(stored);
     let host = host.map_or(String::new(), |host| format!("//{}", String::from_utf8_lossy(host)));

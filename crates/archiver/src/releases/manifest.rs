@@ -1,6 +1,6 @@
-//! The manifest: JSON in the archive that describes its build, for `inspect`, `explain`, `releases` and later builds.
+//! Archive manifest: JSON that describes the build, for `inspect`, `explain`, `releases` and later builds.
 //!
-//! It doesn't depend on the machine: it contains no time, no path outside the source folder, no number of threads.
+//! It's the same on every machine: there are no times, no paths outside the source folder, and no thread counts in it.
 
 use std::collections::BTreeMap;
 
@@ -13,45 +13,44 @@ use crate::ground::report::Report;
 use crate::routes::{Routes, RuleName};
 use crate::settings::options::Options;
 
-/// The fields of a manifest that describe the release and those before it.
+/// The part of a manifest that describes the release and earlier ones.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Manifest {
-    /// Date of the release in seconds since 1970-01-01 UTC, if it was built with one.
+    /// Release date in seconds since 1970-01-01 UTC, if given to the build.
     pub released: Option<u64>,
-    /// Earlier releases that the archive carries files of, newest first.
+    /// Earlier releases from which the archive carries files, the newest first.
     pub previous: Vec<Release>,
-    /// Paths of source files whose names look fingerprinted, although they stood for other bytes in an earlier release.
+    /// Source files whose names look fingerprinted, although they had other bytes in an earlier release.
     pub mutable: Vec<String>,
 }
 
-/// An earlier release. The digest distinguishes releases with the same serial.
+/// An earlier release. Serials may not be unique, but digests are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Release {
-    /// The serial of the release.
+    /// Serial of the release.
     pub serial: u64,
-    /// Digest of its archive, in hexadecimal digits.
+    /// Hexadecimal digest of its archive.
     pub digest: String,
     /// Its date in seconds since 1970-01-01 UTC, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released: Option<u64>,
-    /// Paths that were last part of this release, as in URLs; those of a host begin with `//host`.
+    /// Paths that were last part of this release, like in URLs. If they belong to a host, they begin with `//host`.
     #[serde(default)]
     pub carried: Vec<String>,
 }
 
 impl Manifest {
-    /// Parses the manifest record of an archive.
+    /// Parses an archive's manifest record.
     ///
     /// # Errors
-    /// Returns an error if it isn't JSON with these fields.
+    /// Returns an error if it isn't JSON or its fields have other types.
     pub fn parse(json: &[u8]) -> serde_json::Result<Manifest> {
         serde_json::from_slice(json)
     }
 }
 
-/// Returns the manifest of a build as JSON. `previous` are the releases that it carries files of, and `mutable` those of
-/// [`Manifest::mutable`].
+/// Returns a build's manifest as JSON. For `previous` and `mutable`, see [`Manifest`].
 pub(crate) fn encode(
     options: &Options,
     report: &Report,
@@ -88,26 +87,28 @@ pub(crate) fn encode(
         "contents": report.contents,
         "codings": report.codings,
     });
+
     if !mutable.is_empty() {
         manifest["mutable"] = json!(mutable);
     }
     manifest.to_string().into_bytes()
 }
 
-/// Returns the rule files, and for each rule `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]`, with the file as an
-/// index into the first list. `explain` uses it to name rules.
+/// Returns all rule files, and for each rule either `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]`, where `FILE` is an index
+/// into the first list. `explain` needs this to name rules.
 fn rule_lines(routes: &Routes) -> (Vec<&str>, Vec<Value>) {
     let mut files: Vec<&str> = routes.rule_lines.iter().map(|line| &*line.file).collect();
-    // Consecutive rules are mostly of one file.
+    // Consecutive rules mostly come from the same file, so this makes the list much shorter before we sort it.
     files.dedup();
     files.sort_unstable();
     files.dedup();
+
     let lines = routes.rule_lines.iter().map(|line| {
         let file = files.binary_search(&&*line.file).unwrap_or_default();
         match &line.rule {
             RuleName::Ordinal(ordinal) => json!([file, line.line, ordinal]),
             RuleName::Path(host, path) => {
-                // Wildcard hosts begin with a dot in the archive.
+                // In archives, wildcard hosts begin with a dot rather than `*.`.
                 let host = routes.host_name(*host).map(|host| host.strip_prefix('*').unwrap_or(host));
                 match host {
                     Some(host) => json!([file, line.line, String::from_utf8_lossy(path), host]),
@@ -116,6 +117,7 @@ fn rule_lines(routes: &Routes) -> (Vec<&str>, Vec<Value>) {
             }
         }
     });
+
     let lines = lines.collect();
     (files, lines)
 }

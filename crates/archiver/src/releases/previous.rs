@@ -1,7 +1,7 @@
-//! Earlier releases, and which of them are still carried forward.
+//! Opens earlier releases, and decides which of them are still carried forward.
 //!
-//! The manifest of an archive lists the earlier releases that it carries files of. A chain of builds, each given the previous
-//! archive, therefore knows them all. We read no clock: the age of a release is the time between the dates in the archives.
+//! An archive's manifest lists the earlier releases from which it carries files. Each build gets the previous archive, so it knows
+//! all of them. We never read the clock: the age of a release is computed from dates in the archives.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -19,39 +19,39 @@ use crate::settings::options::Options;
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
-/// Link to the current archive of a release directory.
+/// Name of the link to the current archive in a release directory.
 const CURRENT: &str = "current";
 
 /// File name extension of archives.
 const SUFFIX: &str = "cdb";
 
-/// Order of releases: newest first, and by digest if serials are equal, so that the order of flags doesn't matter.
+/// Sort key for releases. The newest comes first. If serials are equal, the digest decides, so the order of flags doesn't matter.
 pub(super) type Rank = (std::cmp::Reverse<u64>, String);
 
 fn rank(release: &Release) -> Rank {
     (std::cmp::Reverse(release.serial), release.digest.clone())
 }
 
-/// An open archive of an earlier release.
+/// An earlier release's archive.
 pub(super) struct Earlier {
     pub(super) path: PathBuf,
     pub(super) archive: Archive,
-    /// Rank of the archive's own release.
+    /// Rank of the release itself.
     pub(super) own: Rank,
-    /// Rank of the release that each carried path was last part of.
+    /// For each carried path, the rank of the last release that contained it.
     pub(super) carried: HashMap<String, Rank>,
     /// See [`Manifest::mutable`].
     pub(super) mutable: Vec<String>,
-    /// Set once all bytes have been compared with the digest.
+    /// Whether all bytes have been compared with the digest.
     is_verified: bool,
 }
 
-/// The time at which the bytes of an archive are compared with its digest.
+/// When to compare an archive with its digest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verification {
-    /// When the archive is opened.
+    /// Right after opening it.
     Now,
-    /// Later, and only if files are taken from it.
+    /// Later, and only if we take files from it.
     IfUsed,
 }
 
@@ -60,7 +60,7 @@ fn failed(path: &Path) -> impl FnOnce(PreviousError) -> Error {
     |source| Error::Previous { path, source }
 }
 
-/// Returns `true` if a path is the missing link `current` of a release directory without archives.
+/// Returns `true` if the path is a missing link named `current` in a directory without archives.
 fn is_in_empty_release_dir(path: &Path) -> bool {
     let is_missing = fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     let directory = match path.parent() {
@@ -72,16 +72,17 @@ fn is_in_empty_release_dir(path: &Path) -> bool {
         && archives_of(directory).is_ok_and(|archives| archives.is_empty())
 }
 
-/// Returns the archives of a directory, sorted: files with the extension, and all others that are archives.
+/// Returns all archives in a directory, sorted. This includes archives that don't have the usual extension.
 fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut archives = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        // Files that are being copied or built have hidden names.
+        // Files with hidden names are still being copied or built.
         let is_hidden = entry.file_name().as_bytes().starts_with(b".");
         if is_hidden || !entry.file_type()?.is_file() {
             continue;
         }
+
         let path = entry.path();
         let is_named = path.extension() == Some(OsStr::new(SUFFIX));
         let is_foreign = || {
@@ -92,23 +93,24 @@ fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
             archives.push(path);
         }
     }
+
     archives.sort();
     Ok(archives)
 }
 
-/// The earlier archives of a build.
+/// Earlier archives used by a build.
 #[derive(Default)]
 pub(crate) struct Previous {
     pub(super) archives: Vec<Earlier>,
-    /// Releases within the limits, newest first.
+    /// Releases within the limits, the newest first.
     pub(super) releases: BTreeMap<Rank, Release>,
     serial_max: Option<u64>,
-    /// Notes about the release directories.
+    /// Notes about release directories.
     pub(crate) notes: Vec<Diagnostic>,
 }
 
 impl Previous {
-    /// Opens the earlier archives, and drops releases beyond the limits.
+    /// Opens all earlier archives and drops releases beyond the limits.
     pub(crate) fn open(options: &Options) -> Result<Previous, Error> {
         let mut previous = Previous::default();
         let own = fs::canonicalize(&options.archive).ok();
@@ -116,26 +118,29 @@ impl Previous {
             if path.is_dir() || is_in_empty_release_dir(path) {
                 previous.add_directory(path, own.as_deref())?;
             } else if *path == options.archive && !path.exists() {
-                // The archive that this build would replace, at the first deploy.
+                // On the first deploy, the archive that this build would replace doesn't exist yet.
                 let message = "doesn't exist yet: this is the first release";
                 previous.notes.push(Diagnostic::note(path.as_os_str().as_bytes(), "first-release", message));
             } else {
                 previous.add(path, Verification::Now).map_err(failed(path))?;
             }
         }
+
+        // A new release must have a higher serial than all others.
         previous.serial_max = previous.releases.values().map(|release| release.serial).max();
         if let (Some(serial), Some(newest)) = (options.serial, previous.serial_max)
             && serial <= newest
         {
             return Err(Error::Serial { serial, newest });
         }
+
         previous.refuse_existing_serial(options, own.as_deref())?;
         previous.apply_limits(options);
         previous.drop_unneeded()?;
         Ok(previous)
     }
 
-    /// Adds all archives of a release directory except the one that this build replaces.
+    /// Adds all archives in a release directory, except for the one that this build replaces.
     fn add_directory(&mut self, path: &Path, own: Option<&Path>) -> Result<(), Error> {
         let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let archives = archives_of(directory).map_err(|error| failed(directory)(error.into()))?;
@@ -151,8 +156,8 @@ impl Previous {
         Ok(())
     }
 
-    /// Checks that no other archive of this build's release directory has the same serial. Only if the serial was chosen in
-    /// relation to others: a build without `--previous` and `--serial` doesn't number releases.
+    /// Checks that no other archive in this build's release directory has the same serial. We only do this if the serial was chosen
+    /// with others in mind: without `--previous` and `--serial`, a build doesn't number releases.
     fn refuse_existing_serial(&self, options: &Options, own: Option<&Path>) -> Result<(), Error> {
         let directory = match options.archive.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -162,6 +167,7 @@ impl Previous {
         if !is_release_directory || options.previous.is_empty() && options.serial.is_none() {
             return Ok(());
         }
+
         let serial = self.serial(options);
         for path in archives_of(directory).unwrap_or_default() {
             let has_serial =
@@ -173,7 +179,7 @@ impl Previous {
         Ok(())
     }
 
-    /// Drops the archives without carried files, and verifies the others.
+    /// Drops archives from which we don't carry any files, and verifies the others.
     fn drop_unneeded(&mut self) -> Result<(), Error> {
         let releases = &self.releases;
         self.archives.retain(|earlier| earlier.is_verified || releases.contains_key(&earlier.own));
@@ -186,15 +192,15 @@ impl Previous {
         Ok(())
     }
 
-    /// Returns the serial of this release: the requested one, or one more than the newest before it.
+    /// Returns this release's serial. Unless it was given, it's one more than the newest earlier one.
     pub(crate) fn serial(&self, options: &Options) -> u64 {
         options.serial.unwrap_or_else(|| self.serial_max.map_or(1, |newest| newest.saturating_add(1)))
     }
 
-    /// Adds an archive, and the releases that it carries files of.
+    /// Adds an archive, and also the releases whose files it carries.
     fn add(&mut self, path: &Path, verification: Verification) -> Result<(), PreviousError> {
         let archive = Archive::open(path, Loading::Mapped)?;
-        // Carried files are trusted as long as this release exists, so the archive is verified first.
+        // Carried files will be trusted for as long as this release exists, so verify the archive first.
         let is_verified = verification == Verification::Now;
         if is_verified {
             archive.verify(|_| ())?;
@@ -211,16 +217,17 @@ impl Previous {
             carried.extend(paths.into_iter().map(|path| (path, rank(&release))));
             self.releases.entry(rank(&release)).or_insert(release);
         }
+
         let (path, mutable, rank_of_own) = (path.to_owned(), manifest.mutable, rank(&own));
         self.archives.push(Earlier { path, archive, own: rank_of_own, carried, mutable, is_verified });
         self.releases.insert(rank(&own), own);
         Ok(())
     }
 
-    /// Drops releases beyond the maximum number or the maximum age.
+    /// Drops releases that exceed the maximum number or age.
     ///
-    /// The age of a release starts when the next one replaced it, because until then clients loaded its pages. A release
-    /// has no age if its successor has no date.
+    /// A release starts aging when the next one replaces it, because clients can load its pages until then. If its successor has no
+    /// date, the age is unknown.
     fn apply_limits(&mut self, options: &Options) {
         let age_max = options.previous_age_days.map(|days| u64::from(days) * SECONDS_PER_DAY);
         let mut replaced = options.released;

@@ -1,4 +1,4 @@
-//! Parser and semantics of `_headers`, with the syntax of Netlify and Cloudflare Pages.
+//! Parser and semantics of `_headers`, which has the same syntax as for Netlify and Cloudflare Pages.
 //!
 //! ```text
 //! /downloads/*
@@ -6,20 +6,21 @@
 //!   ! X-Frame-Options
 //! ```
 //!
-//! A line that begins with a path, or with a URL for one host, starts a rule. The lines below are its fields; `!` removes one. This module decides which fields a site may set. A field that the server owns is reported and ignored,
-//! because a wrong value could break the connection or a cache.
+//! A rule begins with a path, or with a URL if it's for a single host. The lines below it are its fields; `!` removes a field. This
+//! module also decides which fields a site may set. Some fields belong to the server, because a wrong value could break the
+//! connection or a cache. These are reported and ignored.
 //!
 //! # Merging rules
 //!
-//! All matching rules apply, in the order of the file. A second value for a name is appended with `, ` (RFC 9110 §5.3), as
-//! both hosts do. Exceptions:
+//! All matching rules apply, in file order. If a name already has a value, another one is appended with `, ` (RFC 9110 §5.3), just
+//! like both providers do. There are some exceptions:
 //!
-//! - `Set-Cookie` can't be joined and keeps one line per value (RFC 6265 §3).
-//! - For a field with a single value, the last rule wins: write the general rule first and the exception below it.
+//! - `Set-Cookie` values can't be joined, so each of them gets a line (RFC 6265 §3).
+//! - If a field can only have a single value, the last rule wins. The general rule should come first, with exceptions below it.
 //! - `Cache-Control` is both: the lines of one rule are one list, and the last rule's list wins, because two policies would
 //!   contradict each other.
 //!
-//! `!` removes the values of earlier rules, and the server's default. A later rule may set the name again.
+//! `!` removes the values of earlier rules and the server's default. Later rules may set the name again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,23 +36,23 @@ use crate::rulefiles::pattern::{Pattern, PatternSyntax, check_size, identifier};
 use crate::rulefiles::percent::{is_unreserved, percent_encode};
 use crate::rulefiles::redirects::has_reference;
 
-/// `*` may be anywhere once, as for Cloudflare; `:name` is a whole segment for both hosts.
+/// One `*` may be anywhere, as with Cloudflare. `:name` is always a whole segment, as with both providers.
 const SYNTAX: PatternSyntax = PatternSyntax { splat_anywhere: true, placeholder_anywhere: false };
 
-/// One path of a header file, and its fields.
+/// A path in a header file with its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderRule {
     /// The header file as passed to [`parse`].
     pub file: Arc<str>,
-    /// The line of the path, starting at 1.
+    /// Line number of the path, starting at 1.
     pub line: u32,
-    /// The host that the rule is for, in lower case and without a port; `None` for all hosts.
+    /// The rule's host in lower case and without a port, or `None` if it's for all hosts.
     pub host: Option<String>,
-    /// The paths that it matches.
+    /// Matching paths.
     pub pattern: Pattern,
-    /// The names of the pattern's captures, which values may refer to.
+    /// Names of the captures in the pattern. Values may refer to them.
     pub names: Vec<String>,
-    /// Its fields in order; never empty.
+    /// The rule's fields in order; never empty.
     pub fields: Vec<HeaderField>,
 }
 
@@ -60,20 +61,20 @@ pub struct HeaderRule {
 pub enum HeaderField {
     /// Adds a value.
     Set {
-        /// The field's name, in lower case.
+        /// Field name in lower case.
         name: String,
-        /// The value, without white space at either end. Tabs are the only control characters.
+        /// The value without leading or trailing white space. It may contain tabs, but no other control characters.
         value: String,
     },
-    /// Removes the values of earlier rules, and the server's default.
+    /// Removes values set by earlier rules and the server's default.
     Remove {
-        /// The field's name, in lower case.
+        /// Field name in lower case.
         name: String,
     },
 }
 
 impl HeaderField {
-    /// Returns the field's name, in lower case.
+    /// Returns the field name in lower case.
     pub fn name(&self) -> &str {
         match self {
             HeaderField::Set { name, .. } | HeaderField::Remove { name } => name,
@@ -81,26 +82,27 @@ impl HeaderField {
     }
 }
 
-/// The effect of all matching rules on one response.
+/// The effect of all matching rules on a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedFields {
-    /// Names in lower case with their values, in the order of their first occurrence. Only `set-cookie` occurs more than
-    /// once. Values of `vary` are added to the server's.
+    /// Lower-case names with values, in the order of their first occurrence. Names are unique except for `set-cookie`. Values of
+    /// `vary` are added to the server's own.
     pub fields: Vec<(String, String)>,
-    /// Names in lower case that were removed and not set again. The server leaves out its default.
+    /// Lower-case names that were removed and not set again. The server must omit its default too.
     pub removed: Vec<String>,
 }
 
 impl HeaderRule {
-    /// Adds a field line. The lines of one list in a rule are joined (RFC 9110 §5.3).
+    /// Adds a field line. If it continues a list in the same rule, the values are joined (RFC 9110 §5.3).
     ///
-    /// Returns a warning if the line replaces the value of another one.
+    /// Returns a warning if the line replaces an earlier value.
     fn add(&mut self, field: HeaderField) -> Option<RuleError> {
         let HeaderField::Set { name, value } = &field else {
             self.fields.push(field);
             return None;
         };
         let last = self.fields.iter_mut().rev().find(|known| known.name() == name);
+
         match last {
             Some(HeaderField::Set { value: earlier, .. }) if name == "cache-control" => {
                 earlier.push_str(", ");
@@ -121,7 +123,7 @@ impl HeaderRule {
         }
     }
 
-    /// Rejects a value that refers to a part of the host: a path's fields are the same on all hosts.
+    /// Rejects values that refer to a part of the host. We store a path's fields once, so they can't depend on the host.
     fn refuse_host_reference(&self, field: HeaderField) -> Result<HeaderField, RuleError> {
         let host = self.host.as_deref().unwrap_or_default();
         let names: Vec<String> =
@@ -137,20 +139,22 @@ impl HeaderRule {
         }
     }
 
-    /// Returns `true` if a value refers to a capture of the path, so that it is known only for known paths.
+    /// Returns `true` if a value refers to a capture. We can only compute such values for known paths.
     pub(crate) fn is_reference(&self, field: &HeaderField) -> bool {
         matches!(field, HeaderField::Set { value, .. } if has_reference(value, &self.names))
     }
 
-    /// Replaces the references in a value with the captures of a path, percent-encoded as in a URL.
+    /// Replaces references in a value with captures of the path. As in a URL, they are percent-encoded.
     fn expand(&self, value: &str, path: &[u8]) -> String {
         let Some(captures) = self.pattern.captures(path) else { return value.to_owned() };
         let mut expanded = String::new();
         let mut rest = value;
+
         while let Some(colon) = rest.find(':') {
             let (before, after) = rest.split_at(colon);
             expanded.push_str(before);
             let name = identifier(&after[1..]);
+
             let capture = self.names.iter().position(|known| known == name).map(|number| captures[number]);
             match capture {
                 Some(capture) => {
@@ -158,6 +162,7 @@ impl HeaderRule {
                     rest = &after[1 + name.len()..];
                 }
                 None => {
+                    // Not a reference, so the colon belongs to the value.
                     expanded.push(':');
                     rest = &after[1..];
                 }
@@ -166,27 +171,27 @@ impl HeaderRule {
         expanded + rest
     }
 
-    /// Returns `true` if the rule applies to this percent-decoded path on this host (in lower case, without a port). `None`
-    /// is an unknown host, to which only rules for all hosts apply.
+    /// Returns `true` if the rule applies to this percent-decoded path on this host (in lower case, without a port). If the host is
+    /// `None`, it's unknown, so only rules for all hosts apply.
     pub fn matches(&self, host: Option<&str>, path: &[u8]) -> bool {
         let is_for = |rule: &String| host.is_some_and(|host| covers(rule, host));
         self.host.as_ref().is_none_or(is_for) && self.pattern.matches(path)
     }
 }
 
-/// Merges the rules that apply, as described at the top of this module.
+/// Merges all rules that apply, as described at the top of this module.
 pub fn merge(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
     merge_all(rules.iter().filter(|rule| rule.matches(host, path)), path)
 }
 
-/// Merges the rules for exactly this path.
+/// Merges only rules for exactly this path.
 pub(crate) fn merge_exact(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
     merge_all(rules.iter().filter(|rule| rule.pattern.is_static() && rule.matches(host, path)), path)
 }
 
-/// Merges the rules that apply to a path at which a rule of `_redirects` shows another file, or to a listing.
+/// Merges the rules for a path at which a `_redirects` rule shows another file, or for a listing.
 ///
-/// The fields about the content are those of the file, unless a rule for exactly this path sets or removes them.
+/// Fields about the content come from the file, unless a rule for exactly this path sets or removes them.
 pub(crate) fn merge_for_rewrite(
     rules: &[HeaderRule],
     host: Option<&str>,
@@ -195,13 +200,16 @@ pub(crate) fn merge_for_rewrite(
 ) -> MergedFields {
     let mut merged = merge(rules, host, path);
     merged.retain(|name| !is_about_content(name));
+
     let mut exact = merge_exact(rules, host, path);
     exact.retain(is_about_content);
     let is_exact = |name: &str| {
         exact.fields.iter().any(|(known, _)| known == name) || exact.removed.iter().any(|known| known == name)
     };
+
     let mut own = own.clone();
     own.retain(|name| !is_exact(name));
+
     for part in [own, exact] {
         merged.fields.extend(part.fields);
         merged.removed.extend(part.removed);
@@ -209,13 +217,14 @@ pub(crate) fn merge_for_rewrite(
     merged
 }
 
-/// Merges the fields with values that refer to this path, which the server can't make: it has the head without rules if one of them
-/// is for one host. A name that another rule sets or removes isn't among them, because the server does that.
+/// Merges fields whose values refer to this path. The server can't compute these: if there are rules for single hosts, it gets the
+/// head without rules. Names that another rule sets or removes are left out, because the server handles those.
 pub(crate) fn merge_references(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
     let mut merged = MergedFields::default();
     if !rules.iter().any(|rule| rule.host.is_some()) {
         return merged;
     }
+
     for rule in rules.iter().filter(|rule| rule.matches(host, path)) {
         for field in rule.fields.iter().filter(|field| rule.is_reference(field)) {
             if let HeaderField::Set { name, value } = field {
@@ -223,6 +232,7 @@ pub(crate) fn merge_references(rules: &[HeaderRule], host: Option<&str>, path: &
             }
         }
     }
+
     if !merged.is_empty() {
         let matching = rules.iter().filter(|rule| rule.pattern.matches(path));
         let constant: Vec<&str> = matching
@@ -240,7 +250,7 @@ pub(crate) fn is_named_exactly(rules: &[HeaderRule], path: &[u8], name: &str) ->
     rules.iter().any(|rule| rule.pattern.is_static() && rule.pattern.matches(path) && names(rule))
 }
 
-/// Returns `true` for a field about the content that is sent: how it is cached, and what it is.
+/// Returns `true` for fields about the content that is sent, which say what it is and how to cache it.
 fn is_about_content(name: &str) -> bool {
     is_caching_field(name.as_bytes()) || is_representation_field(name.as_bytes())
 }
@@ -262,12 +272,12 @@ fn merge_all<'r>(rules: impl Iterator<Item = &'r HeaderRule>, path: &[u8]) -> Me
 }
 
 impl MergedFields {
-    /// Returns `true` if the rules change nothing.
+    /// Returns `true` if the rules don't change anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.fields.is_empty() && self.removed.is_empty()
     }
 
-    /// Keeps the fields with these names.
+    /// Only keeps fields with these names.
     pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&str) -> bool) {
         self.fields.retain(|(name, _)| is_kept(name));
         self.removed.retain(|name| is_kept(name));
@@ -295,7 +305,7 @@ impl MergedFields {
     }
 }
 
-/// Fields with a single value: the last rule wins.
+/// Fields that can only have a single value. The last rule wins.
 const SINGLE_VALUED: [&str; 21] = [
     "access-control-allow-credentials",
     "access-control-allow-origin",
@@ -320,15 +330,14 @@ const SINGLE_VALUED: [&str; 21] = [
     "x-xss-protection",
 ];
 
-/// Returns `true` for a field with a single value.
 pub(crate) fn is_single_valued(name: &str) -> bool {
     SINGLE_VALUED.contains(&name)
 }
 
-/// A field that states in which coding a file is stored. The archiver decodes it ([`precompressed`]).
+/// Says how a file is already encoded. The archiver decodes such files (see [`precompressed`]).
 pub(crate) const CONTENT_ENCODING: &str = "content-encoding";
 
-/// Fields that the server owns, and why.
+/// Fields that belong to the server, with the reasons.
 const OWNED: [(&str, &str); 20] = [
     ("accept-ranges", "the server states whether it serves ranges"),
     ("age", "only a cache knows it"),
@@ -352,12 +361,12 @@ const OWNED: [(&str, &str); 20] = [
     ("upgrade", "it concerns the connection and not the page"),
 ];
 
-/// Fields that other servers send, and this one never does.
+/// Fields that other servers send but ours never does.
 const NEVER_SENT: [&str; 6] = ["age", "keep-alive", "server", "status", "via", "x-powered-by"];
 
-/// Parses a header file. Diagnostics name it `file`.
+/// Parses a header file. `file` is its name in diagnostics.
 ///
-/// Returns the rules in the order of their lines, and a diagnostic for each line without effect.
+/// Returns the rules in file order, and a diagnostic for each line without effect.
 pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut parser = Parser {
@@ -368,11 +377,13 @@ pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
         block: Block::None,
         diagnostics: Vec::new(),
     };
+
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
         if let Err(error) = readable_line(bytes).and_then(|text| parser.take_line(line, text)) {
             parser.diagnostics.push(error.at(file, line));
         }
     }
+
     parser.finish_block();
     parser.diagnostics.sort_by_key(|diagnostic| diagnostic.line);
     (parser.rules, parser.diagnostics)
@@ -380,22 +391,22 @@ pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
 
 struct Parser<'a> {
     file: &'a str,
-    /// The same, shared by the rules.
+    /// The file name again, shared by all rules.
     name: Arc<str>,
     rules: Vec<HeaderRule>,
-    /// Index of the last rule for each host and pattern.
+    /// Index of the last rule with this host and pattern.
     known: HashMap<(Option<String>, Pattern), usize>,
     block: Block,
     diagnostics: Vec<Diagnostic>,
 }
 
-/// The rule that the next field lines belong to.
+/// The rule that following field lines belong to.
 enum Block {
-    /// There was no path yet.
+    /// There hasn't been a path yet.
     None,
     /// The path was rejected and reported, so its fields are skipped silently.
     Refused,
-    /// An unfinished rule. The flag is `true` if a field was rejected and reported.
+    /// An unfinished rule. The flag is set if one of its fields was rejected and reported.
     Open { rule: HeaderRule, has_dropped: bool },
 }
 
@@ -406,7 +417,7 @@ impl Parser<'_> {
             return Ok(());
         }
 
-        // Netlify and Cloudflare ignore indentation. No field name has a slash.
+        // Like Netlify and Cloudflare, we ignore indentation. Field names can't contain a slash.
         if is_path(content) {
             return self.open_block(line, content);
         }
@@ -426,7 +437,7 @@ impl Parser<'_> {
                 };
                 Err(RuleError::new("header-without-path", message))
             }
-            // The field isn't sent, but its path isn't protected either.
+            // The field is ignored anyway, but users must know that the path isn't protected.
             Block::Refused => refuse_access_control(content),
             Block::Open { rule, has_dropped } => {
                 let field = parse_field(content)
@@ -470,7 +481,7 @@ impl Parser<'_> {
     }
 }
 
-/// Returns an error if a rule sets a single-valued field that an earlier rule for the same path sets.
+/// Returns a warning if a rule sets a single-valued field that an earlier rule for the same path has set too.
 fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     let is_set = |rule: &HeaderRule, name: &str| {
         let last = rule.fields.iter().rev().find(|field| field.name() == name);
@@ -483,6 +494,7 @@ fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     let single = |field: &&HeaderField| is_single_valued(field.name());
     let twice =
         rule.fields.iter().filter(single).filter(first_is_set).find(|field| is_set(earlier, field.name()))?;
+
     let message = format!(
         "`{}` is set for the same path at line {}, and the last value counts; remove one of the two",
         twice.name(),
@@ -491,14 +503,14 @@ fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     Some(RuleError::new("header-twice", message))
 }
 
-/// Returns `true` for a path. A field line can't begin with `/` or contain `//` in its name.
+/// Returns `true` if the line is a path. Field names can't begin with `/` or contain `//`.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '*'])
         || text.contains("://") && !text.split("://").next().unwrap_or("").contains([' ', ':'])
 }
 
-/// Returns the error of a line that is neither a path nor a field: a path without its slash, such as `blog/*`, or a rule of
-/// `_redirects`.
+/// Returns an error for lines that are neither a path nor a field, for example a path without its first slash such as `blog/*`, or
+/// a `_redirects` rule.
 fn misplaced(text: &str) -> Option<RuleError> {
     let is_field = text.starts_with('!') || text.contains(':') && !text.split(':').next()?.contains('/');
     if is_field || text.contains([' ', '\t']) || !text.contains(['/', '*']) {
@@ -508,13 +520,13 @@ fn misplaced(text: &str) -> Option<RuleError> {
     Some(RuleError::new("bad-source", message))
 }
 
-/// Rejects access control in a field that isn't part of a rule.
+/// Rejects access control in fields outside any rule.
 fn refuse_access_control(text: &str) -> Result<(), RuleError> {
     access_words::refuse_field(text)?;
     access_words::refuse_directive(text)
 }
 
-/// Returns the host, the pattern, and the names of its captures.
+/// Returns the host, the pattern, and the names of captures.
 fn parse_path(text: &str) -> Result<(Option<String>, Pattern, Vec<String>), RuleError> {
     let (host, path) = split_host_pattern(text)?;
     if !path.starts_with('/') {
@@ -531,6 +543,7 @@ fn parse_path(text: &str) -> Result<(Option<String>, Pattern, Vec<String>), Rule
         }
         return Err(RuleError::new("bad-source", "a path contains no space; write it as %20"));
     }
+
     let (pattern, names) = Pattern::parse(path, SYNTAX)?;
     check_size(&pattern)?;
     Ok((host, pattern, names))
@@ -552,7 +565,7 @@ fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
         return Err(RuleError::new("bad-header", message));
     };
 
-    // RFC 9112 §5.1 forbids white space before the colon in a message. In this file, both hosts accept it.
+    // In a message, RFC 9112 §5.1 forbids white space before the colon. In this file, both providers accept it.
     let name = parse_name(name.trim_end())?;
     let value = value.trim();
     if value.is_empty() {
@@ -577,7 +590,7 @@ fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
     Ok(HeaderField::Set { name, value: value.to_owned() })
 }
 
-/// Parses a field name (RFC 9110 §5.1) that a site may use, and returns it in lower case.
+/// Parses a field name (RFC 9110 §5.1) and checks that sites may use it. Returns it in lower case.
 fn parse_name(text: &str) -> Result<String, RuleError> {
     let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if text.is_empty() || !text.bytes().all(is_token_byte) {

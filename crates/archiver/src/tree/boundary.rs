@@ -1,6 +1,6 @@
-//! The boundary of the source folder: where links lead out of it, to a folder above it, or into a file system of the kernel.
+//! Boundary of the source folder: tells if links lead out of it, to a folder above it, or into a kernel file system.
 //!
-//! The walk of a build and the one that looks for changes ask the same rules, so that both visit the same folders.
+//! Builds and the search for changes both walk the folder. They share these rules, so that both visit the same folders.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -9,41 +9,41 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The treatment of symlinks that lead out of the source folder.
+/// How to treat symlinks that lead out of the source folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LinksOut {
-    /// They are followed, with a warning about each.
+    /// Follow them, but warn about each.
     #[default]
     Reported,
-    /// They are followed.
+    /// Follow them.
     Allowed,
-    /// They are left out, with a warning about each.
+    /// Leave them out, and warn about each.
     LeftOut,
 }
 
-/// Where a name leads.
+/// Where a name leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// Into the source folder.
     Inside,
-    /// Out of it, to this path, by a link.
+    /// To this path outside the source folder, by a link.
     Outside(Arc<Path>),
-    /// To a folder that contains the source folder. It would be read without an end.
+    /// To a folder that contains the source folder. A walk would never end there.
     Above,
-    /// Into a file system of the kernel, such as `/proc`, whose files have no length and may block their readers.
+    /// Into a kernel file system such as `/proc`. Files there have no length, and reading them may block.
     Kernel,
 }
 
-/// The boundary of one source folder, as it is now.
+/// The boundary of a source folder in its current state.
 #[derive(Debug)]
 pub struct Boundary {
-    /// The canonical path of the folder.
+    /// Canonical path of the folder.
     inside: PathBuf,
     links_out: LinksOut,
-    /// Devices and inodes of the folders above it.
+    /// Device and inode of each folder above.
     above: Vec<(u64, u64)>,
     device: u64,
-    /// Whether other devices are file systems of the kernel.
+    /// For each other device, whether it's a kernel file system.
     devices: Mutex<HashMap<u64, bool>>,
 }
 
@@ -51,7 +51,7 @@ impl Boundary {
     /// Resolves the path of the source folder.
     ///
     /// # Errors
-    /// Returns the error of the system if it can't be resolved.
+    /// Returns the system's error if the path can't be resolved.
     pub fn of(root: &Path, links_out: LinksOut) -> io::Result<Boundary> {
         let inside = fs::canonicalize(root)?;
         let device = fs::metadata(&inside)?.dev();
@@ -60,8 +60,7 @@ impl Boundary {
         Ok(Boundary { inside, links_out, above, device, devices: Mutex::default() })
     }
 
-    /// Returns `true` if the contents of a folder belong to the source folder. `metadata` are those of the folder at `path`, to
-    /// which a link may lead.
+    /// Returns `true` if a name at `path` belongs to the source folder. If it's a link, `metadata` must be the target's.
     #[must_use]
     pub fn admits(&self, path: &Path, metadata: &Metadata, is_link: bool) -> bool {
         match self.place(path, metadata, is_link) {
@@ -75,7 +74,7 @@ impl Boundary {
         self.links_out
     }
 
-    /// Returns where a name leads.
+    /// Returns where a name leads to.
     pub(super) fn place(&self, path: &Path, metadata: &Metadata, is_link: bool) -> Place {
         if metadata.is_dir() && self.above.contains(&(metadata.dev(), metadata.ino())) {
             return Place::Above;
@@ -98,7 +97,7 @@ impl Boundary {
     }
 }
 
-/// Returns `true` if a path is in a file system whose files the kernel makes up when they are read (`statfs(2)`).
+/// Returns `true` if the path is in a file system whose contents are made up by the kernel when they are read (`statfs(2)`).
 #[cfg(target_os = "linux")]
 fn is_kernel_file_system(path: &Path) -> bool {
     /// proc, sysfs, debugfs, tracefs, cgroup, cgroup2, securityfs, selinuxfs, bpf, pstore, efivarfs, devpts, configfs, binfmt_misc,
@@ -121,12 +120,13 @@ fn is_kernel_file_system(path: &Path) -> bool {
         0x1980_0202,
         0x6e73_6673,
     ];
-    // The type of `f_type` depends on the architecture, and the magic numbers have 32 bits.
+
+    // The type of `f_type` depends on the architecture, but magic numbers always have 32 bits.
     #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "a bit pattern")]
     rustix::fs::statfs(path).is_ok_and(|found| MAGIC_NUMBERS.contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
-/// Returns `false`: other systems have no such file systems that sites link to.
+/// Returns `false`, because other systems don't have such file systems, or sites don't link to them.
 #[cfg(not(target_os = "linux"))]
 fn is_kernel_file_system(_path: &Path) -> bool {
     false
@@ -158,6 +158,7 @@ mod tests {
         ] {
             symlink(target, root.join(name)).unwrap();
         }
+
         let reported = Boundary::of(&root, LinksOut::Reported).unwrap();
         for name in ["root", "parent", "again"] {
             assert_eq!(place(&reported, &root.join(name)), Place::Above, "{name}");
@@ -166,9 +167,11 @@ mod tests {
         for name in ["out", "twice"] {
             assert!(matches!(place(&reported, &root.join(name)), Place::Outside(_)), "{name}");
         }
+
         let allowed = Boundary::of(&root, LinksOut::Allowed).unwrap();
         assert_eq!(place(&allowed, &root.join("out")), Place::Inside);
         assert_eq!(place(&allowed, &root.join("root")), Place::Above);
+
         if cfg!(target_os = "linux") {
             symlink("/proc/self/status", root.join("status")).unwrap();
             assert_eq!(place(&allowed, &root.join("status")), Place::Kernel);

@@ -1,9 +1,9 @@
-//! Skip rules: which names of the source folder stay out of the archive.
+//! Skip rules, which decide what doesn't become part of the archive.
 //!
-//! Built-in rules leave out files of editors, version control and desktop systems. Patterns in gitignore syntax, from the
-//! command line or `.canneryignore`, add to them or include names again. Rules look at names only.
+//! Built-in rules leave out files of editors, version control and desktop systems. More names can be left out, or included again,
+//! with gitignore patterns on the command line or in `.canneryignore`. Rules only look at names.
 //!
-//! As in git, a skipped folder isn't entered, so `!.config/site.css` has no effect without `!.config/` before it.
+//! Just like in git, we don't enter skipped folders. For example, `!.config/site.css` has no effect without `!.config/` before it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -21,18 +21,17 @@ use crate::tree::boundary::LinksOut;
 use crate::tree::folder_file::Confinement;
 use crate::tree::folder_file::kind_of;
 
-/// The ignore file in the source root.
+/// Name of the ignore file in the source root.
 pub const IGNORE_FILE: &str = ".canneryignore";
 
-/// Maximum length of the ignore file, which is held in memory.
+/// Maximum length of the ignore file, since we hold it in memory.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The folder that RFC 8615 reserves for site-wide metadata. It is served from the root of each site; the rules apply to names in
-/// it.
+/// Folder for site-wide metadata (RFC 8615). It's served from the root of each site. Names inside are still subject to the rules.
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// Suffixes of files that a program has left or still writes to: logs, locks, downloads of browsers and transfer programs, and
-/// temporary files of JetBrains' editors. In any letter case.
+/// Suffixes of files that are left over or still being written: logs, locks, downloads by browsers and transfer programs, and
+/// temporary files of JetBrains editors. Letter case doesn't matter.
 const TRANSIENT_SUFFIXES: [&str; 15] = [
     ".!qb",
     ".!ut",
@@ -51,10 +50,10 @@ const TRANSIENT_SUFFIXES: [&str; 15] = [
     "___jb_tmp___",
 ];
 
-/// Prefix of the lock files of office programs, which lie beside an open document.
+/// Prefix of lock files that office programs create next to an open document.
 const OFFICE_LOCK_PREFIX: &str = "~$";
 
-/// Files and folders that desktop systems create in folders, in any letter case.
+/// Files and folders that are created by desktop systems. Letter case doesn't matter.
 const DESKTOP_FILES: [&str; 8] = [
     ".DS_Store",
     "@eaDir",
@@ -66,10 +65,10 @@ const DESKTOP_FILES: [&str; 8] = [
     "Thumbs.db",
 ];
 
-/// The empty file by which Vim finds out whether it may write to a folder.
+/// Vim creates an empty file with this name to test if it may write to a folder.
 const VIM_TEST_FILE: &[u8] = b"4913";
 
-/// The rules. The last matching pattern wins; if none matches, the built-in rules apply.
+/// A set of rules. The last matching pattern wins. If no pattern matches, the built-in rules decide.
 #[derive(Debug)]
 pub struct SkipRules {
     built_in: bool,
@@ -78,27 +77,27 @@ pub struct SkipRules {
 }
 
 impl Default for SkipRules {
-    /// Creates the built-in rules, without patterns.
+    /// Creates the built-in rules without any patterns.
     fn default() -> SkipRules {
         SkipRules { built_in: true, ..SkipRules::none() }
     }
 }
 
 impl SkipRules {
-    /// Creates rules that include all names.
+    /// Creates rules that don't leave out anything.
     pub fn none() -> SkipRules {
-        // Paths are relative to the source root, which the matcher calls `.`.
+        // Paths are relative to the source root, so that's `.` for the matcher.
         SkipRules { built_in: false, patterns: Gitignore::empty(), builder: GitignoreBuilder::new(".") }
     }
 
-    /// Adds the lines of `.canneryignore` in `root`, if it exists. Call it before [`add_pattern`](Self::add_pattern), so
-    /// that the command line takes precedence.
+    /// Adds the lines of `.canneryignore` in `root`, if it exists. Patterns from the command line should be added later, with
+    /// [`add_pattern`](Self::add_pattern), because the last match wins.
     ///
-    /// Returns a warning about each invalid line, which has no effect.
+    /// Returns a warning for each invalid line. Such lines have no effect.
     ///
     /// # Errors
-    /// Returns an error if something of this name exists and isn't a readable text file, or is a link that isn't followed. A build
-    /// without it would publish what it should leave out.
+    /// Returns an error if the name exists but isn't a readable text file, or is a link that we don't follow. We can't just go on
+    /// without it, because then the build would publish files that it shouldn't.
     pub fn add_ignore_file(
         &mut self,
         root: &Path,
@@ -124,7 +123,7 @@ impl SkipRules {
         Ok(diagnostics)
     }
 
-    /// Adds one pattern in gitignore syntax, relative to the source root.
+    /// Adds a pattern in gitignore syntax, relative to the source root.
     ///
     /// # Errors
     /// Returns an error if the pattern is invalid.
@@ -134,7 +133,7 @@ impl SkipRules {
             .map_err(|source| PatternError { pattern: pattern.to_owned(), source })
     }
 
-    /// Returns why a path (relative to the source root) is left out, or `None` if it isn't.
+    /// Returns the reason why a path (relative to the source root) is left out, if it is.
     pub fn verdict(&self, path: &[u8], is_folder: bool) -> Option<SkipReason> {
         if !self.patterns.is_empty() {
             match self.patterns.matched(Path::new(OsStr::from_bytes(path)), is_folder) {
@@ -150,14 +149,14 @@ impl SkipRules {
         if self.built_in { built_in_verdict(path, is_folder) } else { None }
     }
 
-    /// Returns why a file of this length is left out, which the built-in rules leave out only if it is empty.
+    /// Some names are only left out if the file is empty. Returns the reason if this is the case.
     pub(super) fn verdict_of_length(&self, path: &[u8], length: u64) -> Option<SkipReason> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         (self.built_in && length == 0 && name == VIM_TEST_FILE).then_some(SkipReason::VimTest)
     }
 
-    /// Returns `true` if a change of this path, relative to the source root, may change a build: it isn't left out, or it is the
-    /// ignore file.
+    /// Returns `true` if a change to this path, relative to the source root, may affect a build. This is the case if it isn't left
+    /// out, or if it's the ignore file.
     pub fn may_matter(&self, path: &Path, is_folder: bool) -> bool {
         path == Path::new(IGNORE_FILE) || self.verdict(path.as_os_str().as_bytes(), is_folder).is_none()
     }
@@ -177,6 +176,7 @@ fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     if is_folder && is_well_known(path) {
         return None;
     }
+
     if let Some(file) = DESKTOP_FILES.into_iter().find(|file| name.eq_ignore_ascii_case(file.as_bytes())) {
         return Some(SkipReason::DesktopFile(file));
     }
@@ -192,6 +192,7 @@ fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     if name.starts_with(OFFICE_LOCK_PREFIX.as_bytes()) {
         return Some(SkipReason::OfficeLock);
     }
+
     let ends_with = |suffix: &str| {
         let start = name.len().checked_sub(suffix.len());
         start.is_some_and(|start| name[start..].eq_ignore_ascii_case(suffix.as_bytes()))
@@ -199,28 +200,28 @@ fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     TRANSIENT_SUFFIXES.into_iter().find(|suffix| ends_with(suffix)).map(SkipReason::Transient)
 }
 
-/// Returns `true` for the folder of metadata in the root of a site: of the default one, or of a host.
+/// Returns `true` for `.well-known` in the root of a site, either the default one or a host's.
 fn is_well_known(path: &[u8]) -> bool {
     let folder = path.strip_suffix(WELL_KNOWN);
     folder.is_some_and(|folder| folder.is_empty() || matches!(site_of(folder), Site::Host(_, b"")))
 }
 
-/// The rule that left a name out. Its `Display` is the end of "skipped because …".
+/// The rule that left out a name. As text, it completes "skipped because …".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkipReason {
-    /// The name starts with a full stop.
+    /// The name begins with a dot.
     Hidden,
-    /// The name contains `#`: an editor's lock or autosave file, which no URL can name without encoding.
+    /// The name contains `#`. Editors use such names for locks and autosaves, and URLs would have to encode it.
     Hash,
-    /// The name ends with `~`: an editor's backup.
+    /// The name ends with `~`, so it's an editor's backup.
     Backup,
-    /// The name starts with `~$`: the lock of a document that is open in an office program.
+    /// The name begins with `~$`, so it's the lock of a document open in an office program.
     OfficeLock,
-    /// Vim's test whether it may write to a folder.
+    /// Vim created it to test if it may write to the folder.
     VimTest,
-    /// The name has this suffix of logs, locks and temporary files.
+    /// The name has a suffix that is typical of logs, locks or temporary files.
     Transient(&'static str),
-    /// The name is that of a file of desktop systems.
+    /// The name is used by desktop systems.
     DesktopFile(&'static str),
     /// A pattern matched.
     Pattern {
@@ -231,12 +232,12 @@ pub enum SkipReason {
     },
 }
 
-/// The origin of an ignore pattern.
+/// Where an ignore pattern comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternOrigin {
-    /// On the command line.
+    /// The command line.
     Flag,
-    /// In `.canneryignore`.
+    /// `.canneryignore`.
     IgnoreFile,
 }
 
@@ -275,24 +276,24 @@ impl PatternError {
     }
 }
 
-/// Something has the name of the ignore file, and isn't read.
+/// Why we can't read the ignore file.
 #[derive(Debug, thiserror::Error)]
 pub enum IgnoreFileError {
-    /// The operating system returns an error.
+    /// The system returned an error.
     #[error("cannot read the ignore file {}: {source}; let the user of this process read it, or remove it", path.display())]
     Read {
         /// The ignore file.
         path: PathBuf,
-        /// The operating system's error.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is a link to nothing.
+    /// It's a link to nothing.
     #[error("the ignore file {} is a symlink to nothing; write a text file of this name, or remove the link", path.display())]
     Dangling {
         /// The ignore file.
         path: PathBuf,
     },
-    /// It is a folder, or a device, for example.
+    /// It isn't a file but, for example, a folder or a device.
     #[error("the ignore file {} is {kind}; write its patterns into a text file of this name, or remove it", path.display())]
     NotAFile {
         /// The ignore file.
@@ -300,13 +301,13 @@ pub enum IgnoreFileError {
         /// The kind of file, with an article.
         kind: &'static str,
     },
-    /// It has more than [`IGNORE_FILE_BYTES_MAX`].
+    /// It's longer than [`IGNORE_FILE_BYTES_MAX`].
     #[error("the ignore file {} has more than {IGNORE_FILE_BYTES_MAX} bytes; shorten it, for example by patterns for folders", path.display())]
     TooLong {
         /// The ignore file.
         path: PathBuf,
     },
-    /// It is a link that leads out of the folder, and those aren't followed.
+    /// It's a link that leads out of the folder, and we don't follow those.
     #[error(
         "the ignore file {} leads out of the source folder, to {}, and is not read; copy it into the folder, or follow links with \
          `--follow-links`",
@@ -316,7 +317,7 @@ pub enum IgnoreFileError {
     Outside {
         /// The ignore file.
         path: PathBuf,
-        /// The target of the link.
+        /// The link's target.
         target: PathBuf,
     },
 }
@@ -338,11 +339,11 @@ fn read_ignore_file(
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        // The folder can't be searched, or is a link to itself, which the walk reports.
+        // The folder can't be searched or is a link to itself. The walk will report that.
         Err(_) if fs::metadata(root.join(".")).is_err() => return Ok(None),
         Err(source) => return Err(IgnoreFileError::Read { path: path(), source }),
     };
-    // A sandbox may refuse to open the target, which would say nothing about the link.
+    // Check for this first: a sandbox may not let us open the target, and that error wouldn't say anything about the link.
     if let Some(error) = outside() {
         return Err(error);
     }
@@ -359,6 +360,7 @@ fn read_ignore_file(
     if !kind.is_file() {
         return Err(IgnoreFileError::NotAFile { path: path(), kind: kind_of(&kind) });
     }
+
     let file = confinement.open(&path()).map_err(|source| outside().unwrap_or_else(|| failed(source)))?;
     let mut text = Vec::new();
     file.take(IGNORE_FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;

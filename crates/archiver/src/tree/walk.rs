@@ -1,11 +1,12 @@
-//! Walk of the source folder: a sorted list of files and folders.
+//! Walks the source folder. The result is a sorted list of files and folders.
 //!
-//! The walk reads names and inodes only; it opens no file, and its result doesn't depend on the order of directory entries.
-//! Names are bytes, because a URL can contain any byte.
+//! The walk only looks at names and inodes. It doesn't open any file, and the order of directory entries doesn't matter. Names are
+//! bytes rather than text, because URLs can contain any byte.
 //!
-//! We follow symlinks. A link out of the root is reported or left out unless it is allowed, and a link to a folder above it is
-//! left out, as is one into a file system of the kernel (`boundary`). If several links lead to one folder, it is read once per depth. Because each level of links within links can
-//! double the number of paths to a folder, we limit that number.
+//! We follow symlinks, with some exceptions. Links out of the root are reported or left out, unless they are allowed. Links to a
+//! folder above are left out, and so are links into kernel file systems such as `/proc` (see `boundary`). If several links lead to
+//! the same folder, we read it once per depth. Each level of links within links can double the number of paths to a folder, so we
+//! limit that number.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -25,72 +26,72 @@ use crate::tree::folder_file::kind_of;
 use crate::tree::skip::{SkipReason, SkipRules};
 use crate::tree::sparse::may_be_sparse;
 
-/// Maximum number of paths through links within links to one folder.
+/// Maximum number of paths to the same folder through links within links.
 const LINKED_PATHS_MAX: usize = 256;
 
-/// Maximum number of links out of the root that are reported individually.
+/// Maximum number of links out of the root to report individually.
 const OUTSIDE_REPORTED_MAX: usize = 5;
 
-/// Code of the warning about a link out of the root.
+/// Code of warnings about links out of the root.
 const OUTSIDE: &str = "symlink-outside";
 
-/// The result of a walk. Each list is sorted by the bytes of the paths.
+/// The result of a walk. All lists are sorted by path, byte by byte.
 ///
-/// Paths are relative to the source root, with `/` between segments and none at either end.
+/// Paths are relative to the source root. Segments are separated by `/`, without a `/` at either end.
 #[derive(Debug, Default)]
 pub struct Walked {
-    /// The regular files, with symlinks resolved.
+    /// Regular files. Symlinks are resolved.
     pub files: Vec<SourceFile>,
-    /// The folders that were read. The root comes first, with an empty path.
+    /// Folders that were read. The first is the root, whose path is empty.
     pub folders: Vec<Box<[u8]>>,
-    /// Names that the skip rules left out, without anything below skipped folders.
+    /// Names that were skipped by a rule. If it's a folder, names below it aren't listed.
     pub skipped: Vec<Skipped>,
-    /// Files that have far fewer blocks than their length needs.
+    /// Files that have far fewer blocks than their length would need.
     pub thin: Vec<Box<[u8]>>,
-    /// Names that couldn't be read, and why.
+    /// Names that couldn't be read, with the reasons.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A file of the source folder.
+/// A file in the source folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// The path relative to the source root.
+    /// Path relative to the source root.
     pub path: Box<[u8]>,
-    /// Its version. While it stays the same, so does the content.
+    /// The file's version. As long as this is the same, we assume that the content is too.
     pub stamp: FileStamp,
 }
 
 /// A name that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// The path relative to the source root.
+    /// Path relative to the source root.
     pub path: Box<[u8]>,
-    /// `true` for a folder, below which nothing was listed.
+    /// `true` for folders. Nothing below them was listed.
     pub is_folder: bool,
-    /// The rule that left it out.
+    /// The rule that applied.
     pub reason: SkipReason,
 }
 
-/// Why a walk can't start. Later errors are diagnostics.
+/// Why a walk can't start. All later problems are diagnostics.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
     /// The source root doesn't exist or can't be read.
     #[error("cannot read the source folder {}: {source}; check that it exists and may be read", path.display())]
     Root {
-        /// The source root in the options.
+        /// The source root from the options.
         path: PathBuf,
-        /// The operating system's error.
+        /// The system's error.
         source: io::Error,
     },
     /// The source root isn't a folder.
     #[error("the source {} is not a folder; name the folder that holds the site", path.display())]
     NotAFolder {
-        /// The source root in the options.
+        /// The source root from the options.
         path: PathBuf,
     },
 }
 
-/// Lists everything in `root` that `rules` don't leave out, with all threads of the current pool.
+/// Lists everything in `root` that isn't skipped by `rules`, using all threads of the current pool.
 ///
 /// # Errors
 /// Returns an error if the root can't be read or isn't a folder.
@@ -101,9 +102,9 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
         return Err(WalkError::NotAFolder { path: root.to_owned() });
     }
 
-    // Errors of folders below are warnings; an unreadable root must fail the walk.
+    // If a folder further down can't be read, that's just a warning, but the root must be readable.
     fs::read_dir(root).map_err(root_error)?;
-    // Names in the root can be looked up only with the permission to search it.
+    // Reading a folder isn't enough: without permission to search it, we can't look up the names in it.
     fs::metadata(root.join(".")).map_err(root_error)?;
     let boundary = Boundary::of(root, links_out).map_err(root_error)?;
 
@@ -111,7 +112,8 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
     let mut walked = Walked::default();
     let mut linked_paths = HashMap::new();
     let mut level = vec![Folder::root(&metadata)];
-    // Folders of one depth are read in parallel. Going level by level instead of recursively bounds the stack.
+
+    // Read all folders of the same depth in parallel. Recursion might overflow the stack.
     while !level.is_empty() {
         level
             .sort_unstable_by(|one, other| (one.identity(), &one.path).cmp(&(other.identity(), &other.path)));
@@ -125,7 +127,7 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
             walked.append(reading.found);
         }
 
-        // The order decides which paths to a folder exceed the limit.
+        // Sort first, because the order decides which paths are over the limit.
         next.sort_unstable_by(|one: &Folder, other| one.path.cmp(&other.path));
         next.retain(|folder| walked.admit(folder, &mut linked_paths) == Admission::Admitted);
         level = next;
@@ -137,7 +139,7 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
 }
 
 impl Walked {
-    /// Appends the lists of another walk.
+    /// Adds the lists of another walk.
     fn append(&mut self, mut other: Walked) {
         self.files.append(&mut other.files);
         self.folders.append(&mut other.folders);
@@ -146,7 +148,7 @@ impl Walked {
         self.diagnostics.append(&mut other.diagnostics);
     }
 
-    /// Counts a path to a folder if it has links within links, and warns about the first one that is too many.
+    /// Counts a path to a folder if it goes through links within links. Warns about the first path that is over the limit.
     fn admit(&mut self, folder: &Folder, linked_paths: &mut HashMap<(u64, u64), usize>) -> Admission {
         if folder.links < 2 {
             return Admission::Admitted;
@@ -166,7 +168,7 @@ impl Walked {
         Admission::LeftOut
     }
 
-    /// Replaces all but the first few warnings about links out of the root with their number.
+    /// Only keeps the first few warnings about links out of the root. The others are replaced with their number.
     fn summarize_links_out(&mut self) {
         let mut outside = 0;
         self.diagnostics.retain(|diagnostic| {
@@ -181,7 +183,7 @@ impl Walked {
     }
 
     fn sort(&mut self) {
-        // No path occurs twice in a list, so an unstable sort is deterministic.
+        // Paths are unique, so an unstable sort is still deterministic.
         self.files.par_sort_unstable_by(|a, b| a.path.cmp(&b.path));
         self.folders.par_sort_unstable();
         self.skipped.par_sort_unstable_by(|a, b| a.path.cmp(&b.path));
@@ -189,13 +191,13 @@ impl Walked {
     }
 }
 
-/// A folder to be read.
+/// A folder that we have yet to read.
 struct Folder {
     path: Box<[u8]>,
     lineage: Arc<Lineage>,
-    /// Number of symlinks in its path.
+    /// Number of symlinks in the path.
     links: u32,
-    /// The target of the link by which its path left the root, if it did.
+    /// If the path has left the root, the target of the link that did.
     outside: Option<Arc<Path>>,
 }
 
@@ -209,7 +211,7 @@ impl Folder {
     }
 }
 
-/// The identity of a folder, and of the folders above it.
+/// Identifies a folder and all folders above it.
 struct Lineage {
     device: u64,
     inode: u64,
@@ -231,15 +233,15 @@ impl Lineage {
     }
 }
 
-/// Whether a path to a folder is followed.
+/// Whether to follow a path to a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Admission {
     Admitted,
-    /// Too many paths through links within links lead to the folder.
+    /// Too many paths lead to the folder through links within links.
     LeftOut,
 }
 
-/// The entries of one folder.
+/// Names found in a folder, and folders to read next.
 #[derive(Default)]
 struct Reading {
     found: Walked,
@@ -253,7 +255,7 @@ struct Walk<'a> {
     rules: &'a SkipRules,
 }
 
-/// A name in a folder.
+/// A name in a folder, with everything that needs a system call.
 struct Entry {
     name: Vec<u8>,
     is_link: bool,
@@ -262,13 +264,13 @@ struct Entry {
 }
 
 impl Walk<'_> {
-    /// Reads one folder, for each path that leads to it.
+    /// Reads a folder only once, for all paths that lead to it.
     fn read(&self, paths: &[Folder]) -> Vec<Reading> {
         let Some(first) = paths.first() else { return Vec::new() };
         let mut entries = Vec::new();
         let mut read_error = None;
 
-        // Joining an empty path adds a `/`, which is harmless if the root is a symlink.
+        // If the path is empty, this adds a `/` to the root. That's fine even if the root is a symlink.
         match fs::read_dir(self.root.join(OsStr::from_bytes(&first.path))) {
             Ok(found) => {
                 for entry in found {
@@ -284,7 +286,7 @@ impl Walk<'_> {
                     }
                 }
             }
-            // It was removed after its parent was listed.
+            // The folder was removed after we had listed its parent.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
             Err(error) => {
                 let message = format!(
@@ -295,6 +297,7 @@ impl Walk<'_> {
             }
         }
 
+        // The entries are the same for all paths, but rules may treat them differently.
         let reading = |folder: &Folder| {
             let mut reading = Reading::default();
             reading.found.folders.push(folder.path.clone());
@@ -311,10 +314,11 @@ impl Walk<'_> {
 
     fn examine(&self, entry: &fs::DirEntry) -> Entry {
         let name = entry.file_name().into_vec();
-        // `DirEntry::metadata` saves a path lookup in the kernel. Only a link needs one.
+        // `DirEntry::metadata` doesn't need a path lookup in the kernel. Links do need one.
         let found = entry.metadata();
         let is_link = found.as_ref().is_ok_and(Metadata::is_symlink);
         let metadata = if is_link { fs::metadata(entry.path()) } else { found };
+
         let place = metadata
             .as_ref()
             .map_or(Place::Inside, |metadata| self.boundary.place(&entry.path(), metadata, is_link));
@@ -329,18 +333,21 @@ impl Reading {
         reading
     }
 
-    /// Adds an entry of a folder: a file, a folder to be read, a skipped name or a warning.
+    /// Adds a folder's entry, either as a file, a folder to read, a skipped name or a warning.
     fn add(&mut self, folder: &Folder, entry: &Entry, walk: &Walk<'_>) {
         let path = join(&folder.path, &entry.name);
-        // Before errors are reported, because editors lock files with dangling symlinks, which a rule leaves out.
+
+        // Apply the rules before we report any errors. For example, some editors create dangling symlinks as lock files, which are
+        // skipped by a rule.
         let is_folder = entry.metadata.as_ref().is_ok_and(Metadata::is_dir);
         if let Some(reason) = walk.rules.verdict(&path, is_folder) {
             self.found.skipped.push(Skipped { path, is_folder, reason });
             return;
         }
+
         let metadata = match &entry.metadata {
             Ok(metadata) => metadata,
-            // It was removed after its folder was listed.
+            // The file was removed after we had listed its folder.
             Err(error) if !entry.is_link && error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => return self.warn_unresolved(&path, entry, error),
         };
@@ -355,7 +362,7 @@ impl Reading {
                                the folder";
                 return self.warn(&path, "kernel-file", message.to_owned());
             }
-            // A link in a folder outside the root was reported with the link that leads there.
+            // We have already reported the link that led out of the root. Don't report links that stay below its target.
             Place::Outside(target)
                 if folder.outside.as_ref().is_some_and(|known| target.starts_with(known)) =>
             {
@@ -375,6 +382,7 @@ impl Reading {
                 );
                 return self.warn(&path, OUTSIDE, message);
             }
+
             let message = format!(
                 "this symlink leads out of the source folder, to {target}, which is published; leave it out with `--ignore`, \
                  or allow it with `--follow-links`"
@@ -382,6 +390,7 @@ impl Reading {
             self.warn(&path, OUTSIDE, message);
         }
 
+        // Now we know that the entry may be used, so it's about its type.
         if metadata.is_file()
             && let Some(reason) = walk.rules.verdict_of_length(&path, metadata.len())
         {
