@@ -1,4 +1,4 @@
-//! Notices to the operator about events while the server runs, one line each.
+//! Notices to the operator about events while the server is running. Each is one line.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,129 +7,129 @@ use std::time::Duration;
 
 use cannery_archive::{Digest, Facts};
 
-/// An event that an operator should know of.
+/// An event that operators should know about.
 #[derive(Debug, Clone)]
 pub enum Notice {
-    /// A site is served from the start.
+    /// A site is being served, right from the start.
     Serving {
         /// The archive.
         path: PathBuf,
         /// Its host, or `None` for the default site.
         host: Option<String>,
-        /// Its serial number, or zero if it has none.
+        /// Its serial number, or zero if it doesn't have one.
         serial: u64,
         /// Its digest.
         digest: Digest,
-        /// The number of its paths.
+        /// Number of paths in the archive.
         paths: u64,
     },
-    /// The server stops after connections have finished their responses.
+    /// The server is going to stop once connections have finished their responses.
     Draining {
-        /// The number of these connections.
+        /// How many connections it's waiting for.
         connections: usize,
         /// The drain timeout.
         within: Duration,
     },
-    /// A new archive is served.
+    /// A new archive is being served.
     Reloaded {
         /// The archive.
         path: PathBuf,
-        /// Its serial number, or zero if it has none.
+        /// Its serial number, or zero if it doesn't have one.
         serial: u64,
         /// Its digest.
         digest: Digest,
-        /// The number of its paths.
+        /// Number of paths in the archive.
         paths: u64,
-        /// Time for opening and checking it.
+        /// How long it took to open and check it.
         took: Duration,
     },
-    /// A new archive is damaged; the previous one is still served.
+    /// A new archive is damaged, so the previous one is still being served.
     Refused {
         /// The archive.
         path: PathBuf,
         /// The error.
         why: String,
     },
-    /// A folder is no longer followed; its last version is still served.
+    /// A folder isn't being followed any more. Its last version is still being served.
     NotFollowed {
         /// The folder.
         path: PathBuf,
         /// The reason.
         why: String,
     },
-    /// Other releases of a directory are served for paths that the current one lacks.
+    /// Other releases in a directory are being served, for paths that the current one doesn't have.
     OtherReleases {
         /// The release directory.
         path: PathBuf,
-        /// Their names, the newest first.
+        /// Names of these releases, newest first.
         names: Vec<String>,
     },
-    /// One of them cannot be opened, or is damaged.
+    /// One of the other releases is damaged or can't be opened.
     OtherReleaseRefused {
         /// The archive.
         path: PathBuf,
         /// The error.
         why: String,
     },
-    /// A release directory cannot be listed, so the other releases remain as they were.
+    /// A release directory can't be listed. The open releases remain in use.
     ReleasesUnreadable {
         /// The release directory.
         path: PathBuf,
         /// The error.
         why: String,
     },
-    /// A handler has failed, or has panicked.
+    /// A handler has returned an error or has panicked.
     HandlerFailed {
-        /// The pattern of its route, and the error.
+        /// The pattern of the route, and the error.
         why: String,
     },
-    /// A handler doesn't return, and the connections of its thread wait.
+    /// A handler doesn't return, and connections of its thread have to wait.
     HandlerHoldsWorker {
-        /// The pattern of its route.
+        /// The pattern of the route.
         route: String,
-        /// How long it has run at least.
+        /// How long it has been running, at least.
         after: Duration,
     },
     /// A handler doesn't return, and occupies a thread of the pool.
     HandlerLate {
-        /// The pattern of its route.
+        /// The pattern of the route.
         route: String,
-        /// How long it has run at least.
+        /// How long it has been running, at least.
         after: Duration,
-        /// The number of threads that handlers occupy.
+        /// How many threads are occupied by handlers.
         occupied: u64,
-        /// The number of threads.
+        /// How many threads there are.
         threads: usize,
     },
-    /// Bodies were ended, because others waited for their threads.
+    /// Bodies were cut off, because others were waiting for their threads.
     BodiesEnded {
-        /// The number of these bodies.
+        /// How many bodies were cut off.
         bodies: usize,
-        /// How long one of them has occupied its thread.
+        /// How long one of them had occupied its thread.
         after: Duration,
-        /// The number of threads for bodies.
+        /// How many threads there are for bodies.
         threads: usize,
     },
-    /// Connections were closed, because all of a thread together kept too much memory.
+    /// Connections were closed, because all connections of a thread took too much memory.
     Shed {
-        /// The number of these connections since the last notice.
+        /// How many connections were closed since the last notice.
         connections: usize,
         /// The limit of a thread, in bytes.
         limit_bytes: u64,
     },
-    /// Threads don't stop, because handlers don't return.
+    /// Some threads don't stop, because their handlers don't return.
     WorkersStuck {
-        /// The number of these threads.
+        /// How many threads this affects.
         threads: usize,
     },
-    /// A reload was requested, and no archive has changed.
+    /// A reload was requested, but no archive has changed.
     Unchanged,
-    /// A process is about to modify an archive that is being served. Its bytes have been copied to memory.
+    /// A process is about to modify an archive that is being served. We've copied the bytes to memory.
     WrittenInPlace {
         /// The archive.
         path: PathBuf,
     },
-    /// A process is about to modify an archive, and its bytes could not be copied, so wrong bytes may be sent.
+    /// A process is about to modify an archive, but we couldn't copy the bytes. Clients may get wrong bytes.
     CopyFailed {
         /// The archive.
         path: PathBuf,
@@ -141,41 +141,41 @@ pub enum Notice {
         /// The sentence to print.
         warning: String,
     },
-    /// New connections use new certificates.
+    /// New certificates will be used for new connections.
     CertificatesReplaced,
-    /// New certificates are invalid; the previous ones are still used.
+    /// New certificates are invalid, so the previous ones are still being used.
     CertificatesRefused {
         /// The error.
         why: String,
     },
-    /// A process has exited, and will be restarted.
+    /// A process has exited and will be restarted.
     ProcessExited {
-        /// Its number.
+        /// Number of the process.
         number: usize,
         /// Its exit status.
         status: String,
-        /// Time until the restart.
+        /// Time until it's restarted.
         delay: Duration,
     },
-    /// A takeover was requested from a process without a supervisor.
+    /// A takeover was requested from a process that doesn't have a supervisor.
     NoSupervisor,
-    /// A new program has been started for a takeover.
+    /// A new program was started to take over.
     SuccessorStarted {
-        /// Its process ID.
+        /// The process ID.
         process: u32,
     },
     /// The new program doesn't take over.
     SuccessorFailed {
-        /// The error, or its exit status.
+        /// The error, or the exit status.
         why: String,
     },
-    /// The new program was not ready in time, or a further request for a takeover came, and it has been killed.
+    /// The new program was killed. Either it wasn't ready in time, or there was another request for a takeover.
     SuccessorKilled {
-        /// Its process ID.
+        /// The process ID.
         process: u32,
-        /// The time that it had.
+        /// How long it had been running.
         after: Duration,
-        /// Whether the program is started again.
+        /// `true` if the program will be started again.
         is_started_again: bool,
     },
     /// Statistics of the last reporting interval.
@@ -184,19 +184,19 @@ pub enum Notice {
         open: u64,
         /// Requests per second.
         rate: f64,
-        /// Requests of the interval with a status of 400 or above.
+        /// Requests in this interval with a status of 400 or above.
         errors: u64,
-        /// The 99th percentile of the response time, in seconds.
+        /// 99th percentile of the response time, in seconds.
         p99: f64,
     },
-    /// A UDP socket sends datagrams one by one from now on.
+    /// A UDP socket won't use GSO any more, so it sends datagrams one by one.
     SegmentationOff {
-        /// Its address.
+        /// Address of the socket.
         address: SocketAddr,
-        /// The error of the system.
+        /// The system's error.
         why: String,
     },
-    /// The access log cannot be written.
+    /// The access log can't be written.
     LogFailed {
         /// The error.
         why: String,
@@ -205,7 +205,7 @@ pub enum Notice {
     LogWritten,
     /// The server exits without having written the last lines of the access log.
     LogAbandoned,
-    /// A mapped archive cannot be guarded against modification.
+    /// A mapped archive can't be protected against modification.
     Unguarded {
         /// The archive.
         path: PathBuf,
@@ -249,6 +249,7 @@ impl fmt::Display for Notice {
                     write!(f, ": {paths} paths, digest {digest}")
                 }
             }
+
             Notice::Draining { connections, within } => {
                 let plural = if *connections == 1 { "" } else { "s" };
                 let seconds = within.as_secs();
@@ -270,6 +271,7 @@ impl fmt::Display for Notice {
                 "{}: {why}; the last version is still served, without later changes, until the server is restarted",
                 path.display()
             ),
+
             Notice::OtherReleases { path, names } if names.is_empty() => {
                 write!(f, "{}: serving no other releases", path.display())
             }
@@ -285,13 +287,16 @@ impl fmt::Display for Notice {
             Notice::ReleasesUnreadable { path, why } => {
                 write!(f, "{}: {why}; the open releases remain in use", path.display())
             }
+
             Notice::HandlerFailed { why } => write!(f, "a handler has failed: {why}"),
             Notice::Unchanged => f.write_str("no archive has changed"),
+
             Notice::Certificate { warning } => f.write_str(warning),
             Notice::CertificatesReplaced => f.write_str("new certificates are used from now on"),
             Notice::CertificatesRefused { why } => {
                 write!(f, "{why}; the previous certificates are still used")
             }
+
             Notice::WrittenInPlace { path } => write!(
                 f,
                 "{}: this file is being modified while it is served; its bytes were copied in time. Replace an \
@@ -304,6 +309,7 @@ impl fmt::Display for Notice {
                  may be sent",
                 path.display()
             ),
+
             Notice::ProcessExited { number, status, delay } => write!(
                 f,
                 "process {number} exited ({status}); restarting it in {:.1} s",
@@ -328,6 +334,7 @@ impl fmt::Display for Notice {
                     ": this one continues; SIGUSR2 starts another attempt"
                 })
             }
+
             Notice::HandlerHoldsWorker { route, after } => write!(
                 f,
                 "{route}: this handler has not returned for {:.1} s, and the connections of its thread wait: a handler \
@@ -348,6 +355,7 @@ impl fmt::Display for Notice {
                     after.as_secs_f64()
                 )
             }
+
             Notice::WorkersStuck { threads } => {
                 let plural = if *threads == 1 { "a thread does" } else { "threads do" };
                 write!(f, "{plural} not stop, because a handler has not returned: the server ends without it")
@@ -361,20 +369,24 @@ impl fmt::Display for Notice {
                      kept most are closed first; a higher `--limit-memory` permits more"
                 )
             }
+
             Notice::Stats { open, rate, errors, p99 } => write!(
                 f,
                 "{rate:.0} requests a second, {errors} errors, p99 {:.2} ms, {open} connections",
                 p99 * 1000.0
             ),
+
             Notice::SegmentationOff { address, why } => write!(
                 f,
                 "the system can't split datagrams at {address} (GSO): {why}; they are sent one by one, at more CPU time per byte"
             ),
+
             Notice::LogFailed { why } => {
                 write!(f, "the access log cannot be written ({why}): lines are dropped and counted until it can")
             }
             Notice::LogAbandoned => f.write_str("the access log takes no more lines: the last ones are lost"),
             Notice::LogWritten => f.write_str("the access log is written again"),
+
             Notice::Unguarded { path } => write!(
                 f,
                 "{}: too large to be read into memory, and cannot be guarded while it is mapped, so it must not be \

@@ -1,13 +1,14 @@
-//! Sandbox: restricts the process after it has opened its resources.
+//! The sandbox restricts what a process may do once it has opened its resources.
 //!
-//! Three independent layers: the process drops privileges (`privileges`), Landlock denies access to other files and addresses
-//! (`filesystem`), and seccomp denies system calls (`system_calls`). If an attacker controls the code that parses network
-//! input, they can do little more than that code itself.
+//! There are three independent layers: we drop privileges (`privileges`), Landlock denies access to other files
+//! and addresses (`filesystem`), and seccomp denies system calls (`system_calls`). If an attacker gained
+//! control of the code that parses network input, they couldn't do much more than that code does anyway.
 //!
-//! The process enters the sandbox before it starts threads, because threads inherit the restrictions of their parent. Each
-//! thread then enters a narrower sandbox for its role. The kernel has no way to lift these restrictions.
+//! Threads inherit the restrictions of their parent, so the process enters the sandbox before it starts any.
+//! Each thread then enters a narrower sandbox for its role. The kernel doesn't have any means to lift these
+//! restrictions.
 //!
-//! Systems other than Linux have no sandbox, and [`SandboxReport`] says so.
+//! Systems other than Linux don't have a sandbox. [`SandboxReport`] will tell.
 
 mod account;
 mod error;
@@ -32,51 +33,51 @@ use linux::{Filters, filesystem, privileges};
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 use portable::{self as filesystem, self as privileges, Filters};
 
-/// The access that a sandbox allows, and the layers that it requires.
+/// Lists what a sandbox should allow, and which layers are required.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// The requirement for each layer.
+    /// Requirements for the layers.
     pub sandbox: SandboxPolicy,
-    /// The user and group to change to.
+    /// User and group to switch to.
     pub account: Option<Account>,
-    /// Files that are read, such as archives. They may be replaced by other files of their directories.
+    /// Files to be read, such as archives. They may be replaced by other files in the same directory.
     pub read: Vec<PathBuf>,
-    /// Symbolic links of release directories. The directories are listed.
+    /// Symlinks of release directories. These directories may be listed.
     pub list: Vec<PathBuf>,
-    /// Directories that are read recursively.
+    /// Directories to be read recursively.
     pub read_below: Vec<PathBuf>,
-    /// Folders that the process compiles and follows. A process that has one serves no clients: it may make the system calls
-    /// of the compiler, and none of the workers.
+    /// Folders to be compiled and followed. A process with such a folder doesn't serve any clients. It may make
+    /// the system calls of the compiler, but none of the workers'.
     pub compile: Vec<PathBuf>,
-    /// Files that are appended to and created again, such as logs.
+    /// Files to be appended to and created again, such as logs.
     pub append: Vec<PathBuf>,
-    /// Files that the entering thread removes at exit: Unix sockets, and the temporary file of a profiler.
+    /// Files that the calling thread removes at exit. These are Unix sockets, and a profiler's temporary file.
     pub remove: Vec<PathBuf>,
-    /// `true` if workers create an `io_uring(7)` before they enter their own sandbox.
+    /// Set this if workers create an `io_uring(7)` before they enter their own sandbox.
     pub rings: bool,
-    /// `true` if a profiler takes samples in every thread.
+    /// Set this if a profiler takes samples in every thread.
     pub is_profiled: bool,
-    /// The action at a forbidden system call.
+    /// The action when a forbidden system call is made.
     pub deny_action: DenyAction,
 }
 
-/// The requirement for each layer of the sandbox. Privileges are dropped in any case.
+/// Requirements for the layers of the sandbox. Note that privileges are always dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxPolicy {
-    /// Restriction of files and addresses.
+    /// Restricted files and addresses.
     pub filesystem: Requirement,
-    /// Restriction of system calls.
+    /// Restricted system calls.
     pub system_calls: Requirement,
 }
 
-/// The requirement for a layer of the sandbox.
+/// Requirement for a layer of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requirement {
-    /// It is disabled, because it would hinder a debugger, profiler or sanitizer.
+    /// Disable it. You may want this for a debugger, a profiler or a sanitizer.
     Off,
-    /// It is used if the kernel has it.
+    /// Use it if the kernel supports it.
     IfAvailable,
-    /// The server doesn't start without it.
+    /// Don't start the server without it.
     Required,
 }
 
@@ -84,7 +85,7 @@ impl SandboxPolicy {
     /// Disables the sandbox.
     pub const OFF: SandboxPolicy =
         SandboxPolicy { filesystem: Requirement::Off, system_calls: Requirement::Off };
-    /// Uses the layers that the kernel has.
+    /// Uses all layers that the kernel supports.
     pub const AUTO: SandboxPolicy =
         SandboxPolicy { filesystem: Requirement::IfAvailable, system_calls: Requirement::IfAvailable };
     /// Requires all layers.
@@ -98,37 +99,39 @@ impl Default for SandboxPolicy {
     }
 }
 
-/// The action at a forbidden system call.
+/// The action when a forbidden system call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DenyAction {
-    /// Fails the call with `EPERM`, and the process continues. Attackers gain nothing from further attempts, and a harmless
-    /// call by a library on a newer system doesn't end the service.
+    /// Fail with `EPERM`, and let the process continue. Attackers don't gain anything from trying again. On the
+    /// other hand, if a library makes a harmless call on a newer system, the service stays up.
     Fail,
-    /// Kills the process, so that tests detect a call that is missing in the tables.
+    /// Kill the process. This way, tests notice if a call is missing from the tables.
     Kill,
 }
 
 impl Default for DenyAction {
     fn default() -> DenyAction {
-        // A test that makes forbidden calls in a debug build sets this variable.
+        // Tests may set this variable if they make forbidden calls in a debug build.
         let is_killed = cfg!(debug_assertions) && std::env::var_os("CANNERY_DENIED_CALLS_FAIL").is_none();
         if is_killed { DenyAction::Kill } else { DenyAction::Fail }
     }
 }
 
-/// The sandbox of a process, from which its threads enter theirs.
+/// The sandbox of a process. Its threads can enter narrower ones from here.
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox {
     filters: Option<Arc<Filters>>,
 }
 
 impl Sandbox {
-    /// Puts the calling process into the sandbox, and returns which layers are in force. Call it before a second thread starts
-    /// and after everything is open that the plan doesn't name.
+    /// Puts the calling process into the sandbox. Returns which layers are in force.
+    ///
+    /// This must be called before a second thread is started, and after everything that isn't part of the plan
+    /// has been opened.
     ///
     /// # Errors
-    /// A required layer is missing, the user cannot be changed, or there are several threads. Some layers may then be in force,
-    /// and the process should exit.
+    /// Returns an error if a required layer is missing, if the user can't be changed, or if there are several
+    /// threads. In that case, some layers may already be in force, and the process should exit.
     pub fn enter(plan: &Plan) -> Result<(Sandbox, SandboxReport), SandboxError> {
         let mut report = SandboxReport::default();
         if plan.sandbox == SandboxPolicy::OFF && plan.account.is_none() {
@@ -140,12 +143,12 @@ impl Sandbox {
             return Err(SandboxError::Threads { threads });
         }
 
-        // Privileges first: dropping them needs privileges and calls that are forbidden later.
+        // Drop privileges first. This needs some privileges, and also system calls that will be forbidden.
         report.privileges =
             privileges::drop_privileges(plan.account.as_ref(), plan.sandbox != SandboxPolicy::OFF)?;
         let unreachable = &mut report.unreachable;
         report.filesystem = enter_layer(plan.sandbox.filesystem, || filesystem::restrict(plan, unreachable))?;
-        // Before seccomp, because the check needs system calls.
+        // This must come before seccomp, because the check makes system calls.
         report.unreachable.extend(reach::check(plan));
 
         let mut filters = None;
@@ -161,7 +164,7 @@ impl Sandbox {
     /// Puts the calling thread into the narrower sandbox of its role.
     ///
     /// # Errors
-    /// The kernel rejects the filter.
+    /// Returns an error if the kernel rejects the filter.
     pub fn enter_thread(&self, role: ThreadRole) -> Result<(), SandboxError> {
         match &self.filters {
             Some(filters) => filters.enter_thread(role).map_err(SandboxError::Thread),
@@ -170,7 +173,7 @@ impl Sandbox {
     }
 }
 
-/// Enters a layer unless it is disabled. Fails only if the layer is required.
+/// Enters a layer, unless it's disabled. Only fails if the layer is required.
 fn enter_layer(
     requirement: Requirement,
     enter: impl FnOnce() -> Result<Layer, SandboxError>,

@@ -195,25 +195,30 @@ fn inside(sandbox_name: &str, thread: &str, denied: &str, directory: &Path) {
         "unix, files" => ONLY_FILES,
         _ => SandboxPolicy::AUTO,
     };
+
     let local = sandbox_name.starts_with("unix").then(|| directory.join("local.sock"));
     let deny_action = if denied == "kill" { DenyAction::Kill } else { DenyAction::Fail };
     let archive = directory.join("site.cdb");
     let remove = local.iter().cloned().collect();
     let plan = Plan { sandbox, deny_action, read: vec![archive.clone()], remove, ..Plan::default() };
+
     let outside = Outside::open(archive);
     let _bound = local.as_ref().map(|path| UnixListener::bind(path).unwrap());
     if thread == "two" {
         std::thread::spawn(std::thread::park);
     }
+
     let (sandbox, report) = Sandbox::enter(&plan).unwrap_or_else(|error| {
         eprintln!("{error}");
         std::process::exit(1);
     });
+
     let missing: String = report.missing().collect();
     let is_there = |name| if missing.contains(name) { "missing" } else { "there" };
     println!("files={}", is_there("landlock"));
     println!("system calls={}", is_there("seccomp"));
     println!("unreachable={}", report.unreachable.concat());
+
     let role = match thread {
         "worker" => ThreadRole::Worker,
         "loader" => ThreadRole::Loader,
@@ -224,6 +229,7 @@ fn inside(sandbox_name: &str, thread: &str, denied: &str, directory: &Path) {
             return outside.attempt_all();
         }
     };
+
     let attempt = move || {
         sandbox.enter_thread(role).unwrap();
         outside.attempt_all();
@@ -316,14 +322,17 @@ impl Outside {
         print_outcome("listen", self.unbound.listen(1));
         print_outcome("socket", Socket::new(Domain::IPV4, Type::STREAM, None));
         print_outcome("local socket", UnixDatagram::unbound());
+
         // After this, the socket is no listener anymore, and could be connected.
         let _ = rustix::net::shutdown(&self.own_listener, rustix::net::Shutdown::Both);
         let flags = FAST_OPEN | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         print_outcome("fast open by sendto", sendto(&self.own_listener, b"out", flags, &target));
+
         let message = [IoSlice::new(b"out")];
         let mut nothing = SendAncillaryBuffer::default();
         let sent = sendmsg_addr(&self.own_listener, &target, &message, &mut nothing, flags);
         print_outcome("fast open by sendmsg", sent);
+
         let named = SocketAddrUnix::new(&self.named).unwrap();
         print_outcome(
             "datagram to a named socket",

@@ -1,36 +1,37 @@
-//! Client addresses from HTTP proxies: `X-Forwarded-For` and `Forwarded` (RFC 7239).
+//! Gets client addresses from HTTP proxies, using `X-Forwarded-For` or `Forwarded` (RFC 7239).
 //!
-//! A proxy appends the address of its client to the list that it received, so only the right end of the list can be
-//! believed, and only if a trusted proxy has sent it. The client is the rightmost address that is not itself a trusted
-//! proxy's. One field is read, never both: a proxy that sets one of them passes on whatever its client claims in the other.
+//! Each proxy appends its client's address to the list that it has received. This means that we can only
+//! believe the right end of the list, and only if it was sent by a trusted proxy. The client is the rightmost
+//! address that doesn't belong to a trusted proxy. We only read one of the two fields: a proxy that sets one of
+//! them usually passes on whatever its client has put into the other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Proxies that we trust to name their clients.
+/// Proxies that we trust to tell us their client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedProxies {
-    /// The addresses from which they connect.
+    /// Addresses that these proxies connect from.
     pub sources: Vec<ProxySource>,
     /// The field that they set.
     pub field: ForwardedField,
 }
 
-/// Addresses from which a trusted proxy connects.
+/// Where a trusted proxy connects from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxySource {
-    /// An address of this network.
+    /// From an address in this network.
     Network {
         /// Any address of the network, in canonical form.
         address: IpAddr,
-        /// The number of leading bits that its addresses have in common.
+        /// How many leading bits all addresses have in common.
         prefix: u8,
     },
-    /// A local socket.
+    /// From a local socket.
     Unix,
 }
 
-/// The field in which proxies name their clients.
+/// The field that contains client addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForwardedField {
     /// `X-Forwarded-For`, the de facto standard.
@@ -47,10 +48,12 @@ impl FromStr for ProxySource {
         if text == "unix" {
             return Ok(ProxySource::Unix);
         }
+
         let (address, prefix) =
             text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let address: IpAddr = address.parse().map_err(|_| FORM.to_owned())?;
         let bits_max = if address.is_ipv4() { 32 } else { 128 };
+
         let is_number = |prefix: &&str| prefix.bytes().all(|byte| byte.is_ascii_digit());
         let prefix = match prefix {
             None => bits_max,
@@ -58,7 +61,7 @@ impl FromStr for ProxySource {
                 prefix.parse().ok().filter(|bits| is_number(&prefix) && *bits <= bits_max).ok_or(FORM)?
             }
         };
-        // We convert IPv4-mapped networks to IPv4, as we do with the addresses that are compared.
+        // Convert IPv4-mapped networks to IPv4. We do the same with the addresses that we compare.
         Ok(match (address.to_canonical(), address) {
             (canonical @ IpAddr::V4(_), IpAddr::V6(_)) if prefix >= 96 => {
                 ProxySource::Network { address: canonical, prefix: prefix - 96 }
@@ -87,8 +90,8 @@ impl ProxySource {
 }
 
 impl TrustedProxies {
-    /// Returns the address of the client: that of the peer, or the one that it names if it is a trusted proxy. `field_lines`
-    /// are the field lines of the request in HTTP/1 syntax.
+    /// Returns the client's address. This is the peer, unless the peer is a trusted proxy that tells us another
+    /// address. `field_lines` are the request's field lines in HTTP/1 syntax.
     pub(crate) fn client(&self, peer: Option<SocketAddr>, field_lines: &[u8]) -> Option<SocketAddr> {
         let is_trusted = match peer {
             Some(peer) => self.trusts(peer.ip().to_canonical()),
@@ -97,6 +100,7 @@ impl TrustedProxies {
         if !is_trusted {
             return peer;
         }
+
         let mut client = Client { proxies: self, found: None };
         for line in field_lines.split(|byte| *byte == b'\n') {
             let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
@@ -112,6 +116,7 @@ impl TrustedProxies {
                 _ => {}
             }
         }
+
         client.found.map(|address| SocketAddr::new(address, 0)).or(peer)
     }
 
@@ -120,15 +125,16 @@ impl TrustedProxies {
     }
 }
 
-/// The client according to the elements read until now, from the left. Each element replaces it, unless that is the address of
-/// a trusted proxy.
+/// Tracks the client while we read the list from the left. Each element is the new client, unless it's the
+/// address of a trusted proxy.
 struct Client<'p> {
     proxies: &'p TrustedProxies,
     found: Option<IpAddr>,
 }
 
 impl Client<'_> {
-    /// Reads the next element. One without an address, such as `unknown`, hides all elements to its left.
+    /// Reads the next element. If it isn't an address (for example, `unknown`), we can't believe anything to
+    /// its left.
     fn take(&mut self, element: Option<IpAddr>) {
         self.found = match (element, self.found) {
             (Some(address), Some(found)) if self.proxies.trusts(address) => Some(found),
@@ -137,7 +143,7 @@ impl Client<'_> {
     }
 }
 
-/// Parses an element of `X-Forwarded-For`, with or without a port and brackets.
+/// Parses an element of `X-Forwarded-For`. It may have a port and brackets.
 fn address_of(element: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(element.trim_ascii()).ok()?;
     let bare =
@@ -146,17 +152,17 @@ fn address_of(element: &[u8]) -> Option<IpAddr> {
     bare.parse().or_else(|_| with_port()).ok().map(|address: IpAddr| address.to_canonical())
 }
 
-/// Parses the address in the parameter `for` of an element of `Forwarded` (RFC 7239 §4, §6).
+/// Parses the address in the `for` parameter of a `Forwarded` element (RFC 7239 §4, §6).
 fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     let value = split_unquoted(element, b';').find_map(|pair| {
         let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
         name.trim_ascii().eq_ignore_ascii_case(b"for").then(|| value[1..].trim_ascii())
     })?;
-    // No address contains an escaped character, so we needn't remove backslashes.
+    // Addresses don't contain any escaped characters, so we don't need to remove backslashes.
     address_of(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
 }
 
-/// Splits a list at each separator outside quoted strings (RFC 9110 §5.6.4).
+/// Splits a list at each separator that isn't inside a quoted string (RFC 9110 §5.6.4).
 fn split_unquoted(list: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut is_quoted = false;
     let mut is_escaped = false;

@@ -94,6 +94,7 @@ impl Status {
             current: Release::now(facts),
             previous: None,
         };
+
         Status {
             started: Instant::now(),
             started_unix: SystemTime::now()

@@ -81,12 +81,14 @@ impl Admin {
             let allow = &[("Allow", "GET, HEAD"), POLICY];
             return Page { fields: allow, ..text(405, "Only GET and HEAD are allowed.\n") };
         }
+
         let Some(target) = Target::parse(head.request.target) else {
             return text(400, "Bad request.\n");
         };
         if !requested_hosts(&head.request).all(|host| self.hosts.includes(host)) {
             return text(421, "Use an address, localhost, or a name given by `--admin-host`.\n");
         }
+
         match target.path {
             b"/" => page("text/html; charset=utf-8", PAGE),
             b"/metrics" => {

@@ -1,9 +1,10 @@
-//! ACME challenges (RFC 8555 §8.3), read from a directory while the server runs: `--acme-webroot`.
+//! ACME challenges (RFC 8555 §8.3) for `--acme-webroot`, which are read from a directory while the server is
+//! running.
 //!
-//! An ACME client writes a file, and the certificate authority requests it at once, so the server looks for a file when it is
-//! requested. The sandbox forbids workers to open files. A worker therefore sends the token to another thread and waits for
-//! the result. We wait for another thread nowhere else. The wait has a timeout, and after a timeout no further token is sent
-//! until the thread has replied.
+//! An ACME client writes a file, and the certificate authority requests it immediately. So we look for the file
+//! at that time. However, the sandbox doesn't let workers open files, so a worker sends the token to another
+//! thread and waits for the result. This is the only place where we do that. There's a timeout, and after a
+//! timeout we don't send any more tokens until the thread has replied.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -18,22 +19,22 @@ use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// The path prefix of challenges, which is also the path in the webroot.
+/// Path prefix of challenges. This is also the path in the webroot.
 pub(super) const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 
-/// The longest token. Authorities use 43 characters.
+/// Maximum length of a token. Certificate authorities use 43 characters.
 const TOKEN_BYTES_MAX: usize = 128;
 
-/// The longest file. A token and the digest of a key have 87 characters.
+/// Maximum size of a file. It usually has 87 characters, for a token and a digest of the key.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// Timeout of a worker. A local disk takes a few microseconds.
+/// How long a worker waits. A local disk takes a few microseconds.
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
-/// Limit of queued lookups of all workers.
+/// Maximum number of lookups in the queue, for all workers.
 const WAITING_MAX: usize = 64;
 
-/// The result of a lookup.
+/// Result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LookupResult {
     Missing,
@@ -42,21 +43,21 @@ pub(super) enum LookupResult {
     Unavailable,
 }
 
-/// Finds files by their tokens.
+/// Looks up files by token.
 #[derive(Debug)]
 pub(crate) struct Challenges {
     lookups: SyncSender<Lookup>,
     progress: Arc<Progress>,
 }
 
-/// Progress of the lookups, which have increasing numbers.
+/// Progress of lookups. They are numbered in increasing order.
 #[derive(Debug, Default)]
 struct Progress {
-    /// The latest lookup that was sent.
+    /// The last lookup that was sent.
     sent: AtomicU64,
-    /// The latest lookup that timed out.
+    /// The last lookup that timed out.
     timed_out: AtomicU64,
-    /// The latest lookup that was completed.
+    /// The last lookup that was completed.
     completed: AtomicU64,
 }
 
@@ -67,7 +68,7 @@ struct Lookup {
     reply: SyncSender<Option<Vec<u8>>>,
 }
 
-/// The directory, before its thread is started.
+/// The webroot, before its thread is started.
 #[derive(Debug)]
 pub(crate) struct Webroot {
     directory: PathBuf,
@@ -78,7 +79,7 @@ pub(crate) struct Webroot {
 /// Opens a webroot.
 ///
 /// # Errors
-/// The path is no directory.
+/// Returns an error if the path isn't a directory.
 pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
     let failed = |source| StartError::Webroot { path: path.to_owned(), source };
     if !path.metadata().map_err(failed)?.is_dir() {
@@ -92,8 +93,8 @@ pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
     Ok((challenges, Webroot { directory, lookups, progress }))
 }
 
-/// Returns the token of a path, or `None` if it has none. A token contains no dot or slash (RFC 8555 §8.3), so it cannot
-/// leave the directory.
+/// Returns the token in a path, if there is one. A token can't contain any dots or slashes (RFC 8555 §8.3), so
+/// it can't leave the directory.
 pub(super) fn token(path: &[u8]) -> Option<&str> {
     let token = path.strip_prefix(PREFIX)?;
     let is_token_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
@@ -102,19 +103,22 @@ pub(super) fn token(path: &[u8]) -> Option<&str> {
 }
 
 impl Challenges {
-    /// Looks up the file of a token. Waits at most [`WAIT_MAX`].
+    /// Looks up the file for a token. Waits no longer than [`WAIT_MAX`].
     pub(super) fn find(&self, token: &str) -> LookupResult {
         let progress = &self.progress;
+        // If an earlier lookup has timed out and still isn't complete, don't wait again.
         let is_stuck =
             progress.timed_out.load(Ordering::Relaxed) > progress.completed.load(Ordering::Relaxed);
         if is_stuck {
             return LookupResult::Unavailable;
         }
+
         let number = progress.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let (reply, answer) = sync_channel(1);
         if self.lookups.try_send(Lookup { number, token: token.to_owned(), reply }).is_err() {
             return LookupResult::Unavailable;
         }
+
         match answer.recv_timeout(WAIT_MAX) {
             Ok(Some(file)) => LookupResult::File(file),
             Ok(None) => LookupResult::Missing,
@@ -128,7 +132,7 @@ impl Challenges {
 }
 
 impl Webroot {
-    /// Starts the thread that reads files, which exits when all workers have.
+    /// Starts the thread that reads files. It exits when all workers have exited.
     pub(crate) fn start(self, sandbox: &Sandbox) -> Result<(), StartError> {
         thread::start("acme-webroot", sandbox, ThreadRole::Loader, move || self.run())?;
         Ok(())
@@ -144,7 +148,7 @@ impl Webroot {
     }
 }
 
-/// Reads a small regular file. Never follows a symbolic link or waits for a FIFO.
+/// Reads a small regular file. Doesn't follow symlinks, and doesn't wait for FIFOs.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

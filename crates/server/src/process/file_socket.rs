@@ -1,4 +1,4 @@
-//! Open files, sent to another process over a Unix socket (`SCM_RIGHTS`, `unix(7)`).
+//! Sends open files to another process, over a Unix socket (`SCM_RIGHTS`, `unix(7)`).
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -11,16 +11,16 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// The descriptor that arrives isn't inherited by programs. Other systems have no such flag.
+/// Programs that we start must not inherit the received descriptor. Other systems don't have such a flag.
 #[cfg(target_os = "linux")]
 const RECV_FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
 const RECV_FLAGS: RecvFlags = RecvFlags::empty();
 
-/// Sends a message, which must not be empty, and a file with it.
+/// Sends a message, optionally with a file. The message must not be empty.
 ///
 /// # Errors
-/// The other process has ended.
+/// Returns an error if the other process has exited.
 pub fn send(socket: &UnixStream, message: &[u8], file: Option<&File>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -32,19 +32,21 @@ pub fn send(socket: &UnixStream, message: &[u8], file: Option<&File>) -> io::Res
     Ok(())
 }
 
-/// Receives a message of this length, and the file that was sent with it. Returns `None` if the other process has ended.
+/// Receives a message of this length, and a file if one was sent with it. Returns `None` if the other process
+/// has exited.
 ///
 /// # Errors
-/// The message could not be received.
+/// Returns an error if the message can't be received.
 pub fn receive<const BYTES: usize>(socket: &UnixStream) -> io::Result<Option<([u8; BYTES], Option<File>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut message = [0; BYTES];
     let mut target = [IoSliceMut::new(&mut message)];
+
     let received = loop {
         match recvmsg(socket, &mut target, &mut ancillary, RECV_FLAGS) {
             Err(rustix::io::Errno::INTR) => {}
-            // The other process was killed before it read the last message.
+            // The other process was killed before it had read our last message.
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             outcome => break outcome?,
         }
@@ -52,6 +54,7 @@ pub fn receive<const BYTES: usize>(socket: &UnixStream) -> io::Result<Option<([u
     if received.bytes < BYTES {
         return Ok(None);
     }
+
     let files = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,

@@ -1,7 +1,8 @@
-//! Releases that another process compiles, sent over a Unix socket as open files.
+//! Sends releases from the process that compiles them to the server, as open files over a Unix socket.
 //!
-//! The process that parses site files is not the one that parses network input, and each has its own sandbox. The sender waits
-//! until a release is served before it sends the next one, so there is never more than one on its way.
+//! The process that parses site files and the process that parses network input are different, and have
+//! different sandboxes. The sender waits for each release to be served before it sends the next one. So there's
+//! never more than one in flight.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,19 +13,19 @@ use std::thread;
 
 use super::file_socket;
 
-/// The content of each message, because the kernel sends no descriptor without a byte.
+/// Content of each message. We need some, because the kernel doesn't send a descriptor without a byte.
 const MESSAGE: [u8; 1] = [1];
 
-/// Returns both ends of a socket. The program that compiles gets the second one as its standard input.
+/// Returns both ends of a socket. The second one should be the standard input of the program that compiles.
 ///
 /// # Errors
-/// The process has no descriptor left.
+/// Returns an error if the process is out of descriptors.
 pub fn pair() -> io::Result<(ReleaseReceiver, OwnedFd)> {
     let (receiver, sender) = UnixStream::pair()?;
     Ok((ReleaseReceiver { socket: receiver }, sender.into()))
 }
 
-/// The end of the process that compiles.
+/// The socket of the process that compiles.
 #[derive(Debug)]
 pub struct ReleaseSender {
     socket: UnixStream,
@@ -32,10 +33,10 @@ pub struct ReleaseSender {
 }
 
 impl ReleaseSender {
-    /// Starts a thread that waits for acknowledgements, and calls `on_end` when the server has ended.
+    /// Starts a thread that waits for acknowledgements. Calls `on_end` when the server has exited.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread can't be started.
     pub fn start(socket: OwnedFd, on_end: impl FnOnce() + Send + 'static) -> io::Result<ReleaseSender> {
         let socket = UnixStream::from(socket);
         let mut acknowledgements = socket.try_clone()?;
@@ -43,7 +44,7 @@ impl ReleaseSender {
         let wait = move || {
             let mut message = MESSAGE;
             while acknowledgements.read_exact(&mut message).is_ok() {
-                // This fails only if nothing is sent any more.
+                // This only fails if we won't send any more.
                 let _ = sender.send(());
             }
             on_end();
@@ -52,27 +53,27 @@ impl ReleaseSender {
         Ok(ReleaseSender { socket, served })
     }
 
-    /// Sends an archive, and waits until it is served.
+    /// Sends an archive, and waits until it's being served.
     ///
     /// # Errors
-    /// The server has ended.
+    /// Returns an error if the server has exited.
     pub fn send(&self, archive: &File) -> io::Result<()> {
         file_socket::send(&self.socket, &MESSAGE, Some(archive))?;
         self.served.recv().map_err(|_| ErrorKind::BrokenPipe.into())
     }
 }
 
-/// The end of the server.
+/// The socket of the server.
 #[derive(Debug)]
 pub struct ReleaseReceiver {
     socket: UnixStream,
 }
 
 impl ReleaseReceiver {
-    /// Waits for the next archive. Returns `None` if the other process has ended.
+    /// Waits for the next archive. Returns `None` if the other process has exited.
     ///
     /// # Errors
-    /// The archive could not be received, because this process has no descriptor left.
+    /// Returns an error if this process is out of descriptors.
     pub fn receive(&self) -> io::Result<Option<File>> {
         match file_socket::receive::<{ MESSAGE.len() }>(&self.socket)? {
             None => Ok(None),
@@ -81,9 +82,9 @@ impl ReleaseReceiver {
         }
     }
 
-    /// Reports to the other process that the archive is served, or that it never will be.
+    /// Tells the other process that the archive is being served, or that it never will be.
     pub fn acknowledge(&self) {
-        // This fails only if the other process has ended, which the next call of `receive` finds out.
+        // This only fails if the other process has exited. The next call of `receive` will find out.
         let _ = (&self.socket).write_all(&MESSAGE);
     }
 }
@@ -99,6 +100,7 @@ mod tests {
         let (receiver, socket) = pair().unwrap();
         let (ended, has_ended) = channel();
         let sender = ReleaseSender::start(socket, move || ended.send(()).unwrap()).unwrap();
+
         thread::scope(|scope| {
             scope.spawn(|| {
                 for content in ["one", "two"] {
@@ -110,12 +112,14 @@ mod tests {
                     receiver.acknowledge();
                 }
             });
+
             for content in ["one", "two"] {
                 let mut file = tempfile::tempfile().unwrap();
                 file.write_all(content.as_bytes()).unwrap();
                 sender.send(&file).unwrap();
             }
         });
+
         drop(receiver);
         has_ended.recv().unwrap();
         assert!(sender.send(&tempfile::tempfile().unwrap()).is_err());

@@ -1,10 +1,13 @@
-//! Takeover: a new program inherits the listening sockets of a running supervisor and replaces it (graceful restart).
+//! Takeover: a new program inherits the listening sockets of a running supervisor and replaces it (graceful
+//! restart).
 //!
-//! At SIGUSR2 a supervisor starts the program that now has its file name. The new program is a supervisor too. It starts its
-//! processes on the same sockets, and when they serve, it says so over a pipe that only it has inherited, and wakes the old
-//! supervisor up with SIGQUIT. Without these words, a SIGQUIT is an operator's, and stops both. One of the two accepts each
-//! connection meanwhile. If the new program exits before it serves, nothing changes. If it doesn't get ready in time, or
-//! another SIGUSR2 arrives, it is killed.
+//! On SIGUSR2, a supervisor starts the program that now has its file name. The new program is a supervisor as
+//! well, and starts its processes on the same sockets. When they are serving, it sends a message over a pipe
+//! that only it has inherited, and then wakes up the old supervisor with SIGQUIT. If there isn't any message,
+//! then the SIGQUIT was sent by an operator, and it stops both.
+//!
+//! In the meantime, each connection is accepted by one of the two. If the new program exits before it serves,
+//! nothing changes. We kill it if it doesn't become ready in time, or if there's another SIGUSR2.
 
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
@@ -27,43 +30,45 @@ use super::inheritance::{
 use crate::config::ListenerKind;
 use crate::notice::Notice;
 
-/// Environment variable with the process ID of the supervisor that the program takes over from, which is its parent.
+/// Environment variable that contains the process ID of the supervisor to take over from. This is the parent
+/// process.
 const PREDECESSOR_VARIABLE: &str = "CANNERY_PREDECESSOR";
 
-/// Environment variable with the descriptor of the pipe on which the new program says that it is ready.
+/// Environment variable that contains the descriptor of the pipe. The new program sends a message over it once
+/// it's ready.
 const READY_VARIABLE: &str = "CANNERY_READY";
 
-/// The message on this pipe.
+/// The message.
 const READY: &[u8] = b"r";
 
-/// Time for a new program to get ready, in which it may read large archives.
+/// How long a new program may take to become ready. It may have to read large archives.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(300);
 
-/// Time after the end of a killed program in which its message that it was ready may still arrive.
+/// After a program was killed, how long a message that it's ready may still take to arrive.
 const MESSAGE_DELAY: Duration = Duration::from_millis(100);
 
-/// Interval at which the end of a program is checked while this one exits.
+/// How often we check if the new program has exited, while we're exiting ourselves.
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Environment variable that is set if the new program becomes the only owner of the listeners. A service manager that owns
-/// them would keep them open.
+/// Environment variable that is set if the new program will be the only owner of the listeners. This isn't the
+/// case if they belong to a service manager, because that would keep them open.
 const OWNED_VARIABLE: &str = "CANNERY_LISTENERS_ARE_LEFT";
 
-/// The supervisor that this process takes over from.
+/// The supervisor that we're taking over from.
 #[derive(Debug)]
 pub(super) struct Predecessor {
     process: Pid,
-    /// The pipe on which it expects to hear that this process is ready.
+    /// The pipe for telling it that we're ready.
     ready: Option<File>,
-    /// `true` if this process becomes the only owner of the listeners.
+    /// `true` if we'll be the only owner of the listeners.
     leaves_listeners: bool,
 }
 
 impl Predecessor {
-    /// Returns the predecessor that the environment names, if it is the parent of this process.
+    /// Returns the predecessor named in the environment, if that's our parent process.
     ///
     /// # Errors
-    /// The environment names a pipe that isn't open.
+    /// Returns an error if the environment names a pipe that isn't open.
     pub(super) fn from_environment() -> io::Result<Option<Predecessor>> {
         let number = |variable| std::env::var(variable).ok()?.parse().ok();
         let process = number(PREDECESSOR_VARIABLE).and_then(Pid::from_raw);
@@ -73,50 +78,51 @@ impl Predecessor {
         Ok(Some(Predecessor { process, ready: ready.map(File::from), leaves_listeners }))
     }
 
-    /// Returns `true` if this process becomes the only owner of the listeners.
+    /// Returns `true` if we'll be the only owner of the listeners.
     #[must_use]
     pub(super) fn leaves_listeners(&self) -> bool {
         self.leaves_listeners
     }
 
-    /// Stops the predecessor, because this process serves with these listeners.
+    /// Stops the predecessor, because we're serving with these listeners.
     pub(super) fn stop<'a>(&self, listeners: impl Iterator<Item = &'a mut Listener>) {
         if self.leaves_listeners {
             for listener in listeners {
                 listener.take_ownership();
             }
         }
-        // Both fail only if it has exited. The signal wakes it up, so the message must be there before.
+        // These only fail if it has exited. The message must be sent first, because the signal makes it look
+        // for one.
         let _ = self.ready.as_ref().map(|mut pipe| pipe.write_all(READY));
         let _ = kill_process(self.process, Signal::QUIT);
     }
 }
 
-/// The sockets of HTTP/3 for a program that takes over.
+/// HTTP/3 sockets for a program that takes over.
 pub(super) struct Http3Handover<'a> {
-    /// In the order in which they were bound.
+    /// UDP sockets, in the order in which they were bound.
     pub(super) sockets: Vec<&'a UdpSocket>,
-    /// The forwarding sockets of the workers, which this program keeps.
+    /// The workers' forwarding sockets. We keep these.
     pub(super) forwarding: Vec<&'a UdpSocket>,
-    /// The generation of the new program's connection IDs.
+    /// Generation for the new program's connection IDs.
     pub(super) generation: Generation,
 }
 
-/// A program that has been started to take over.
+/// A program that we've started to take over from us.
 #[derive(Debug)]
 pub(super) struct Successor {
     child: Child,
     ready: ReadyPipe,
 }
 
-/// The pipe on which a new program says that it is ready. No other process can write to it.
+/// The pipe that a new program uses to tell us that it's ready. No other process can write to it.
 #[derive(Debug)]
 pub(super) struct ReadyPipe(PipeReader);
 
 impl ReadyPipe {
-    /// Takes the message, if it has arrived and wasn't taken before.
+    /// Takes the message. Returns `false` if it hasn't arrived or was already taken.
     fn take_message(&mut self) -> bool {
-        // Without a message, reading would block, or returns nothing because the program has exited.
+        // If there's no message, then this would block, or the program has exited and there's nothing to read.
         self.0.read(&mut [0; 1]).is_ok_and(|bytes| bytes == READY.len())
     }
 }
@@ -130,25 +136,30 @@ impl Successor {
         http3: &Http3Handover<'_>,
         seed: Option<&Seed>,
     ) -> io::Result<Successor> {
+        // Tell the program about its sockets, secrets and predecessor.
         set_listener_variables(&mut command, listeners, &[]);
         command.env(ADMIN_VARIABLE, admin.map(|listener| descriptor_list(&[listener])).unwrap_or_default());
         command.env(DATAGRAMS_VARIABLE, descriptor_list(&http3.sockets));
         command.env(GENERATION_VARIABLE, http3.generation.number().to_string());
         let forwarding = http3.forwarding.iter().map(|socket| socket.local_address());
         command.env(PREDECESSORS_VARIABLE, address_list(forwarding));
+
         let seed = seed.map(seed_pipe).transpose()?;
         if let Some(pipe) = &seed {
             command.env(SEED_VARIABLE, descriptor_list(&[pipe]));
         }
         command.env(PREDECESSOR_VARIABLE, std::process::id().to_string());
+
         let (ready, theirs) = io::pipe()?;
         ioctl_fionbio(&ready, true)?;
         command.env(READY_VARIABLE, descriptor_list(&[&theirs]));
+
         if listeners.iter().any(|(_, listener)| listener.is_inherited()) {
             command.env_remove(OWNED_VARIABLE);
         } else {
             command.env(OWNED_VARIABLE, "1");
         }
+
         let listeners = listeners.iter().map(|(_, listener)| *listener);
         let datagrams = http3.sockets.iter().map(AsFd::as_fd);
         let seed = seed.iter().map(AsFd::as_fd);
@@ -158,20 +169,20 @@ impl Successor {
         Ok(Successor { child, ready: ReadyPipe(ready) })
     }
 
-    /// Returns its process ID.
+    /// Returns the process ID.
     pub(super) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the program.
     fn signal(&self, signal: Signal) {
         if let Some(process) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // This fails only if it has exited.
+            // This only fails if it has exited.
             let _ = kill_process(process, signal);
         }
     }
 
-    /// Returns its exit status, or `None` while it runs.
+    /// Returns the exit status, or `None` if the program is running.
     fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -182,13 +193,14 @@ impl Successor {
 pub(super) enum Takeover {
     #[default]
     None,
-    /// The program is to be started at this time.
+    /// The program should be started at this time.
     Requested { at: Instant },
-    /// The program has been started, and is to be ready at `deadline`.
+    /// The program was started, and must be ready by `deadline`.
     Starting { successor: Successor, started: Instant, deadline: Instant },
-    /// The program has been killed.
+    /// We've killed the program.
     Killed { successor: Successor, is_started_again: bool },
-    /// The killed program has ended. Until this time, its message that it was ready may still arrive.
+    /// The program has ended after we've killed it. Until this time, a message that it was ready may still
+    /// arrive.
     Ended { ready: ReadyPipe, until: Instant, is_started_again: bool },
 }
 
@@ -197,28 +209,29 @@ pub(super) enum Takeover {
 pub(super) enum Readiness {
     /// The program with this process ID has taken over.
     Ready { process: u32 },
-    /// The program would have taken over, and has been killed.
+    /// The program was about to take over, but we've killed it.
     Killed,
-    /// No program says that it is ready: it is a signal of an operator.
+    /// There isn't any message from a program, so the signal was sent by an operator.
     NotReady,
 }
 
-/// The next step of a takeover.
+/// Next step of a takeover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The program is to be started.
+    /// Start the program.
     Start,
     Wait,
 }
 
 impl Takeover {
-    /// Waits until a program that has been started is ready.
+    /// Waits for a program that was just started to become ready.
     pub(super) fn begin(successor: Successor) -> Takeover {
         let started = Instant::now();
         Takeover::Starting { successor, started, deadline: started + ready_within() }
     }
 
-    /// Handles a request for a takeover. A program that isn't ready yet may hang, so it is replaced.
+    /// Handles a request for a takeover. If there's a program that isn't ready yet, it may be hanging, so we
+    /// replace it.
     pub(super) fn request(&mut self, now: Instant, on_notice: &dyn Fn(&Notice)) {
         match std::mem::take(self) {
             Takeover::None => *self = Takeover::Requested { at: now },
@@ -231,22 +244,25 @@ impl Takeover {
                 });
                 *self = Takeover::kill(successor, true);
             }
+
             Takeover::Killed { successor, .. } => {
                 *self = Takeover::Killed { successor, is_started_again: true }
             }
             Takeover::Ended { ready, until, .. } => {
                 *self = Takeover::Ended { ready, until, is_started_again: true };
             }
+
             requested @ Takeover::Requested { .. } => *self = requested,
         }
     }
 
-    /// Follows the program, and kills it if it isn't ready in time.
+    /// Watches the program, and kills it if it isn't ready in time.
     pub(super) fn advance(&mut self, now: Instant, on_notice: &dyn Fn(&Notice)) -> Step {
         match std::mem::take(self) {
             Takeover::None => {}
             Takeover::Requested { at } if at <= now => return Step::Start,
             requested @ Takeover::Requested { .. } => *self = requested,
+
             Takeover::Starting { mut successor, started, deadline } => {
                 if let Some(status) = successor.exit_status() {
                     on_notice(&Notice::SuccessorFailed { why: status.to_string() });
@@ -259,6 +275,7 @@ impl Takeover {
                     *self = Takeover::Starting { successor, started, deadline };
                 }
             }
+
             Takeover::Killed { mut successor, is_started_again } => match successor.exit_status() {
                 Some(_) => {
                     let until = now + MESSAGE_DELAY;
@@ -266,11 +283,13 @@ impl Takeover {
                 }
                 None => *self = Takeover::Killed { successor, is_started_again },
             },
+
             Takeover::Ended { until, is_started_again, .. } if until <= now => {
                 return if is_started_again { Step::Start } else { Step::Wait };
             }
             ended @ Takeover::Ended { .. } => *self = ended,
         }
+
         Step::Wait
     }
 
@@ -279,7 +298,7 @@ impl Takeover {
         Takeover::Killed { successor, is_started_again }
     }
 
-    /// Returns what a SIGQUIT that has arrived now means.
+    /// Returns the meaning of a SIGQUIT that was just received.
     pub(super) fn readiness(&mut self) -> Readiness {
         let (ready, meaning) = match self {
             Takeover::Starting { successor, .. } => {
@@ -294,7 +313,8 @@ impl Takeover {
         if ready.take_message() { meaning } else { Readiness::NotReady }
     }
 
-    /// Returns how long the supervisor may wait at most, or `None` for any time. It wakes up when a process ends.
+    /// Returns how long the supervisor may wait, or `None` if there's no limit. It also wakes up when a process
+    /// ends.
     pub(super) fn timeout(&self, now: Instant) -> Option<Duration> {
         match self {
             Takeover::Requested { at: until }
@@ -304,15 +324,15 @@ impl Takeover {
         }
     }
 
-    /// Stops the program, because this one is stopped.
+    /// Stops the new program, because we're being stopped.
     pub(super) fn stop(&self) {
         if let Takeover::Starting { successor, .. } = self {
             successor.signal(Signal::TERM);
         }
     }
 
-    /// Kills the program unless it ends before the deadline, until which it may drain, or before another signal to stop: no other
-    /// process would kill it.
+    /// Kills the new program at the deadline, or when there's another signal to stop. Until then, it may drain.
+    /// We have to do this because no other process would.
     pub(super) fn kill_at(&mut self, deadline: Instant, signals: &Receiver<i32>) {
         let Takeover::Starting { successor, .. } = self else { return };
         while successor.exit_status().is_none() {
@@ -327,7 +347,7 @@ impl Takeover {
     }
 }
 
-/// Returns the time for a program to get ready. In debug builds, an environment variable of the tests may set it.
+/// Returns how long a program may take to become ready. In debug builds, tests can set an environment variable.
 fn ready_within() -> Duration {
     let set = cfg!(debug_assertions).then(|| std::env::var("CANNERY_READY_WITHIN_MS").ok()).flatten();
     set.and_then(|text| text.parse().ok()).map_or(READY_WITHIN, Duration::from_millis)
@@ -341,7 +361,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that doesn't end by itself for long, and the end of the pipe on which it could say that it is ready.
+    /// A program that doesn't exit by itself for a long time, and our end of its pipe.
     fn takeover() -> (Takeover, PipeWriter) {
         let (ready, theirs) = io::pipe().unwrap();
         ioctl_fionbio(&ready, true).unwrap();
@@ -386,7 +406,7 @@ mod tests {
         assert_eq!(takeover.readiness(), Readiness::NotReady);
         theirs.write_all(READY).unwrap();
         assert!(matches!(takeover.readiness(), Readiness::Ready { .. }));
-        // Another signal would be an operator's, also after the program has ended.
+        // Another signal must be from an operator, even after the program has ended.
         assert_eq!(takeover.readiness(), Readiness::NotReady);
         drop(theirs);
         assert_eq!(takeover.readiness(), Readiness::NotReady);

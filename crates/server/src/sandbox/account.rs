@@ -1,14 +1,14 @@
-//! User and group, by name or number.
+//! Looks up users and groups by name or number.
 //!
-//! We look names up in `/etc/passwd` and `/etc/group` only. The C library's lookup may load a plugin and open a connection.
-//! Accounts of a directory service must therefore be given by number.
+//! We only look in `/etc/passwd` and `/etc/group`. The C library may load a plugin and open a connection. So if
+//! an account belongs to a directory service, it has to be given by number.
 
 use super::SandboxError;
 
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
 
-/// User ID and group ID.
+/// A user ID and a group ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
     /// The user ID.
@@ -18,10 +18,11 @@ pub struct Account {
 }
 
 impl Account {
-    /// Looks up `USER` or `USER:GROUP`, each a name or a number. The default is the user's primary group.
+    /// Looks up `USER` or `USER:GROUP`. Each of them may be a name or a number. By default, we use the user's
+    /// primary group.
     ///
     /// # Errors
-    /// There is no such user or group, or the files cannot be read.
+    /// Returns an error if there isn't such a user or group, or if the files can't be read.
     pub fn find(text: &str) -> Result<Account, SandboxError> {
         let read = |file: &str| {
             let failed = |source| SandboxError::Accounts { file: file.into(), source };
@@ -43,7 +44,7 @@ impl Account {
         };
 
         let (user, own_group) = match number(user) {
-            // With a group, no lookup is needed.
+            // If there's also a group, we don't need to look up the user.
             Some(user) if group.is_some() => (user, None),
             Some(user) => {
                 let group = users().ok().and_then(|users| entry_by_number(&users, user)?.group);
@@ -67,7 +68,7 @@ impl Account {
     }
 }
 
-/// A line `name:password:number:group:…`; lines of the group file have no group.
+/// A line of the form `name:password:number:group:…`. Lines of the group file don't have a group.
 struct Entry {
     number: u32,
     group: Option<u32>,
@@ -86,7 +87,7 @@ fn parse(line: &str) -> Option<Entry> {
     Some(Entry { number: number(parts.next()?)?, group: parts.next().and_then(number) })
 }
 
-/// Parses a user or group ID. The largest number is no ID: system calls use it for "unchanged".
+/// Parses a user or group ID. The largest number isn't one, because in system calls it means "unchanged".
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != u32::MAX)
 }

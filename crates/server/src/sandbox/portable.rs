@@ -1,4 +1,5 @@
-//! Systems other than Linux: no sandbox, which is reported, and an error for each layer that is required.
+//! Systems other than Linux. There isn't any sandbox, so we report that, and return an error if a layer is
+//! required.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,15 +10,15 @@ use super::{Account, Layer, Plan, SandboxError, ThreadRole};
 
 const ONLY_LINUX: &str = "this program was built without the parts that need Linux";
 
-/// Returns 1: without a sandbox, other threads don't matter.
+/// Returns 1. Without a sandbox, we don't care about other threads.
 pub(super) fn thread_count() -> usize {
     1
 }
 
-/// Drops no privileges.
+/// Doesn't drop any privileges.
 ///
 /// # Errors
-/// Another user is required.
+/// Returns an error if we're asked to change the user.
 pub(super) fn drop_privileges(account: Option<&Account>, _private: bool) -> Result<Layer, SandboxError> {
     if account.is_some() {
         let source = io::Error::new(io::ErrorKind::Unsupported, ONLY_LINUX);
@@ -32,12 +33,12 @@ pub(super) fn drop_privileges(account: Option<&Account>, _private: bool) -> Resu
     })
 }
 
-/// Fails: access to files cannot be restricted.
+/// Always fails, because we can't restrict access to files.
 pub(super) fn restrict(_plan: &Plan, _warnings: &mut Vec<String>) -> Result<Layer, SandboxError> {
     Err(SandboxError::Filesystem(ONLY_LINUX.into()))
 }
 
-/// System call filters, which don't exist here.
+/// System call filters. They don't exist here.
 #[derive(Debug)]
 pub(super) struct Filters(Infallible);
 

@@ -1,7 +1,8 @@
-//! Checks that the files which the server will open later can be opened from inside the sandbox.
+//! Checks that files the server may open later can be opened from inside the sandbox.
 //!
-//! An archive, a key or a log is opened at startup as the initial user, and again at the next release or rotation as the user
-//! of `--user`. Without this check, we would notice a missing permission weeks later.
+//! Archives, keys and logs are opened at startup by the initial user, and later (after a new release or a log
+//! rotation) by the user given with `--user`. If we didn't check this now, it could take weeks until we noticed
+//! a missing permission.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -13,7 +14,7 @@ use rustix::process::getuid;
 
 use super::Plan;
 
-/// Returns a sentence for each file that cannot be opened any more, or each log that cannot be created again.
+/// Returns a sentence for each file that can't be opened again, and for each log that can't be created again.
 pub(super) fn check(plan: &Plan) -> Vec<String> {
     let user = getuid().as_raw();
     let read = plan.read.iter().filter_map(|path| {
@@ -24,6 +25,7 @@ pub(super) fn check(plan: &Plan) -> Vec<String> {
             path.display()
         ))
     });
+
     let append = plan.append.iter().filter_map(|path| {
         let error = appendable(path).err()?;
         Some(format!(
@@ -35,14 +37,14 @@ pub(super) fn check(plan: &Plan) -> Vec<String> {
     read.chain(append).collect()
 }
 
-/// Fails if the file must not be read. Never waits for the other end of a FIFO.
+/// Fails if we don't have permission to read the file. Doesn't wait for the other end of a FIFO.
 fn readable(path: &Path) -> io::Result<()> {
     denied(OpenOptions::new().read(true).custom_flags(nonblocking()).open(path))
 }
 
 fn appendable(path: &Path) -> io::Result<()> {
     denied(OpenOptions::new().append(true).custom_flags(nonblocking()).open(path))?;
-    // A device or a pipe is never created again.
+    // Devices and pipes don't have to be created again.
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Ok(());
     }
@@ -50,7 +52,7 @@ fn appendable(path: &Path) -> io::Result<()> {
     denied(access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from))
 }
 
-/// Ignores all errors except missing permissions: a file may be temporarily missing, for example.
+/// Ignores all errors except for missing permissions. For example, a file may be missing temporarily.
 fn denied<T>(result: io::Result<T>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),

@@ -1,4 +1,4 @@
-//! The layers of a sandbox that are in force, for messages.
+//! Reports which layers of a sandbox are in force.
 
 use std::fmt;
 
@@ -11,32 +11,32 @@ pub struct SandboxReport {
     pub filesystem: Layer,
     /// Restricted system calls.
     pub system_calls: Layer,
-    /// A sentence for each file that the server will need and cannot open from inside.
+    /// A sentence for each file that the server will need but can't open from inside the sandbox.
     pub unreachable: Vec<String>,
 }
 
-/// The state of a layer.
+/// State of a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Layer {
-    /// It is disabled.
+    /// The layer is disabled.
     #[default]
     Off,
-    /// It is in force. The text describes it.
+    /// The layer is in force, as described by the text.
     Active(String),
-    /// It is in force but weak. The text says what to do.
+    /// The layer is in force, but weak. The text is advice about improving it.
     Weak(String),
-    /// It is missing. The text has the reason.
+    /// The layer is missing for this reason.
     Missing(String),
 }
 
 impl SandboxReport {
-    /// Returns a sentence for each enabled layer that is missing.
+    /// Returns a sentence for each layer that is enabled but missing.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         self.layers()
             .filter_map(|layer| if let Layer::Missing(reason) = layer { Some(reason.as_str()) } else { None })
     }
 
-    /// Returns a sentence of advice for each weak layer.
+    /// Returns advice for each weak layer.
     pub fn advice(&self) -> impl Iterator<Item = &str> {
         self.layers()
             .filter_map(|layer| if let Layer::Weak(advice) = layer { Some(advice.as_str()) } else { None })

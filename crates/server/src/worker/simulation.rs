@@ -50,9 +50,11 @@ fn run_seeds(seeds: u64, run: impl Fn(u64) -> Result<(), String> + Sync) {
         run(seed).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
         return;
     }
+
     let seeds = number_from_environment("CANNERY_SEEDS").unwrap_or(seeds);
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {

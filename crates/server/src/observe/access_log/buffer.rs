@@ -1,6 +1,7 @@
-//! Access log lines of one worker that were not sent to the writer thread yet.
+//! Access log lines of one worker that haven't been sent to the writer thread.
 //!
-//! Buffers go to the writer thread and come back empty. All of them are allocated when the worker starts.
+//! Buffers are sent to the writer thread, and come back empty. All of them are allocated when the worker
+//! starts.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -15,31 +16,32 @@ use super::{combined, failures, json};
 use crate::config::{LogFormat, TrustedProxies};
 use crate::observe::request_log::{LoggedRequest, RefusedRequest};
 
-/// Size in bytes at which lines are flushed to the writer thread, unless a second passes first. Each flush wakes up a
-/// thread, and each write allocates pages of the file. For this number of lines at a time, both costs are negligible.
+/// Size at which lines are sent to the writer thread, in bytes, even if a second hasn't passed yet. Each time
+/// wakes up a thread, and each write allocates pages of the file. With this many lines, both costs are
+/// negligible.
 const FLUSH_BYTES: usize = 256 * 1024;
 
-/// Capacity of a buffer in bytes. Few lines are longer than the margin above [`FLUSH_BYTES`].
+/// Capacity of a buffer, in bytes. Few lines are longer than the margin above [`FLUSH_BYTES`].
 const BUFFER_BYTES: usize = FLUSH_BYTES + 4096;
 
-/// The lines of one worker that were not sent to the writer thread yet.
+/// Lines of one worker that haven't been sent to the writer thread.
 #[derive(Debug)]
 pub(crate) struct LogBuffer {
     bytes: Vec<u8>,
     lines: u64,
-    /// Number of lines dropped since the last call of [`LogBuffer::flush`].
+    /// How many lines were dropped since the last call of [`LogBuffer::flush`].
     dropped: u64,
     format: LogFormat,
-    /// Proxies that are trusted to name the client.
+    /// Proxies that we trust to tell us the client's address.
     proxies: Option<Arc<TrustedProxies>>,
-    /// When the loop woke up for the current requests.
+    /// When the event loop woke up for the current requests.
     woken_at: Instant,
-    /// The current time in the log format, encoded once a second.
+    /// Current time in the format of the log. It's encoded once a second.
     time: Vec<u8>,
     seconds: u64,
     writer: SyncSender<Message>,
     browser_requests: Arc<BrowserRequests>,
-    /// Empty buffers that the writer thread returned, and the sender that it returns them with.
+    /// Empty buffers from the writer thread, and the sender that it uses to return them.
     spare: Receiver<Vec<u8>>,
     back: SyncSender<Vec<u8>>,
 }
@@ -53,10 +55,11 @@ impl LogBuffer {
     ) -> LogBuffer {
         let (back, spare) = sync_channel(BUFFERS);
         let buffer = || Vec::with_capacity(BUFFER_BYTES);
-        // The channel has capacity for all buffers, so sending to it never fails.
+        // The channel has capacity for all buffers, so this never fails.
         for _ in 1..BUFFERS {
             let _ = back.try_send(buffer());
         }
+
         LogBuffer {
             bytes: buffer(),
             lines: 0,
@@ -73,7 +76,7 @@ impl LogBuffer {
         }
     }
 
-    /// Records the time at which the loop woke up.
+    /// Records when the event loop woke up.
     pub(crate) fn begin_iteration(&mut self, now: Instant) {
         self.woken_at = now;
     }
@@ -145,7 +148,7 @@ impl LogBuffer {
         }
     }
 
-    /// Returns the current time. Used only by formats that need more than the seconds of the loop's clock.
+    /// Returns the current time. This is for formats that need more than the seconds of the loop's clock.
     fn moment(&mut self) -> Moment {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.set_time(now.as_secs());
@@ -156,7 +159,7 @@ impl LogBuffer {
         self.lines > 0
     }
 
-    /// Sends all lines to the writer thread. Returns the number of lines dropped since the last call.
+    /// Sends all lines to the writer thread. Returns how many lines were dropped since the last call.
     pub(crate) fn flush(&mut self) -> u64 {
         if self.has_lines() {
             self.send();
@@ -164,7 +167,7 @@ impl LogBuffer {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Sends the lines to the writer thread, or drops them if all other buffers still wait to be written.
+    /// Sends the lines to the writer thread. Drops them if all other buffers are still waiting to be written.
     fn send(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         let Ok(next) = self.spare.try_recv() else {
@@ -182,7 +185,7 @@ impl LogBuffer {
         }
     }
 
-    /// Sends the last lines to the writer thread. Returns the number of lines dropped since the last flush.
+    /// Sends the last lines to the writer thread. Returns how many lines were dropped since the last flush.
     pub(crate) fn finish(&mut self) -> u64 {
         let bytes = std::mem::take(&mut self.bytes);
         let lines = std::mem::take(&mut self.lines);

@@ -91,8 +91,10 @@ mod tests {
                 coding: None,
             })
         };
+
         assert!(!admitted("/.well-known/appspecific/com.chrome.devtools.json"));
         assert_eq!(["/favicon.ico", "/favicon.ico", "/favicon.ico?1"].map(admitted), [true, false, false]);
+
         assert_eq!(
             [
                 "/apple-touch-icon.png",
@@ -102,6 +104,7 @@ mod tests {
             .map(admitted),
             [true, false, false]
         );
+
         // Prefixes hid failures of the site.
         for target in [
             "/apple-touch-icons/a.png",
@@ -113,6 +116,7 @@ mod tests {
         ] {
             assert_eq!([target, target].map(admitted), [true, true], "{target}");
         }
+
         assert_eq!(["/a.css", "/a.css"].map(admitted), [true, true]);
     }
 }

@@ -81,9 +81,11 @@ impl Default for Counters {
             bytes: Counter::default(),
             log_lines_dropped: Counter::default(),
             handlers_timed_out: Counter::default(),
+
             methods: std::array::from_fn(|_| Counter::default()),
             refusals: std::array::from_fn(|_| Counter::default()),
             http3: std::array::from_fn(|_| Counter::default()),
+
             latency: Histogram::default(),
             statuses: std::array::from_fn(|_| Counter::default()),
             missing: Mutex::default(),

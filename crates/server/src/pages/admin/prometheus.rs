@@ -61,6 +61,7 @@ pub(super) fn render(stats: &Stats) -> String {
     latency(&mut metrics, all);
     handlers(&mut metrics, stats);
     releases(&mut metrics, stats);
+
     let uptime = stats.uptime_seconds;
     metrics.single("uptime_seconds", "gauge", "Time since the server started.", uptime);
     metrics.single(
@@ -70,6 +71,7 @@ pub(super) fn render(stats: &Stats) -> String {
         u8::from(stats.is_ready()),
     );
     metrics.single("processes", "gauge", "Serving processes.", stats.processes.len());
+
     let dropped = all.log_lines_dropped;
     let help = "Access log lines that were lost because the log was too slow or its disk full.";
     metrics.single("log_lines_dropped_total", "counter", help, dropped);

@@ -96,6 +96,7 @@ impl Stats {
         let (served, refused) = status.reloads();
         let mut counted = Snapshot::of(workers);
         counted.log_lines_dropped = counted.log_lines_dropped.saturating_add(status.log_lines_lost());
+
         Stats {
             processes: vec![std::process::id()],
             threads: workers.len(),
@@ -127,15 +128,18 @@ impl Stats {
         self.uptime_seconds = self.uptime_seconds.max(other.uptime_seconds);
         self.draining |= other.draining;
         self.process.add(&other.process);
+
         let occupied = &mut self.occupied_threads;
         occupied.handlers = occupied.handlers.saturating_add(other.occupied_threads.handlers);
         occupied.bodies = occupied.bodies.saturating_add(other.occupied_threads.bodies);
+
         for listener in &other.listeners {
             if !self.listeners.contains(listener) {
                 self.listeners.push(listener.clone());
             }
         }
         self.add_certificates(&other.certificates);
+
         for site in &other.sites {
             let is_same =
                 |known: &SiteStats| known.host == site.host && known.current.digest == site.current.digest;

@@ -1,15 +1,17 @@
-//! Tokenizer of the start of HTML documents (WHATWG HTML, §13.2.5): finds a place where a script runs whatever follows.
+//! Tokenizes the start of an HTML document (WHATWG HTML, §13.2.5), to find a place where a script will run no
+//! matter how the document goes on.
 
 use super::encoding::Encoding;
 
-/// Browsers search this much of a document for the declaration of its encoding (WHATWG HTML, §13.2.3.2).
+/// Browsers look this far for an encoding declaration (WHATWG HTML, §13.2.3.2).
 const PRESCAN_BYTES: usize = 1024;
 
-/// Stands for characters outside of ASCII.
+/// Stands for any non-ASCII character.
 const OTHER: u8 = 0xff;
 
-/// Returns the position of a script: after `<head>` or, if there is none, before the first other tag or text, which ends the head
-/// that browsers create. If the document declares its encoding, the script follows that declaration.
+/// Returns where to put a script. This is after `<head>`. If there isn't any, it's before the first other tag
+/// or text, because that would end the head that browsers create. If the document declares its encoding, the
+/// script has to come after that.
 pub(super) fn script_position(document: &[u8], encoding: Encoding, is_declared: bool) -> usize {
     let mut tokens = Tokens { document, encoding, place: 0 };
     tokens.skip_byte_order_mark();
@@ -19,7 +21,7 @@ pub(super) fn script_position(document: &[u8], encoding: Encoding, is_declared: 
             Token::Ignored => {}
             Token::Start(name) if name == b"html" => {}
             Token::Start(name) if name == b"head" => break tokens.place,
-            // Browsers ignore all others before the head.
+            // Browsers ignore any other end tag before the head.
             Token::End(name) if !matches!(name.as_slice(), b"head" | b"body" | b"html" | b"br") => {}
             Token::Start(_) | Token::End(_) | Token::Other => break start,
         }
@@ -45,26 +47,26 @@ pub(super) fn script_position(document: &[u8], encoding: Encoding, is_declared: 
     position * encoding.unit_bytes()
 }
 
-/// A token, as far as it matters here.
+/// A token, with the details that we need here.
 enum Token {
-    /// White space, a comment or a DOCTYPE.
+    /// White space, a comment, or a DOCTYPE.
     Ignored,
-    /// A start tag with this name in lower case.
+    /// A start tag. The name is in lower case.
     Start(Vec<u8>),
     End(Vec<u8>),
-    /// Text, the end of the document, or a construct that continues up to there.
+    /// Text or the end of the document. Also a construct that isn't closed.
     Other,
 }
 
-/// The tokens of a document.
+/// Tokens of a document.
 struct Tokens<'d> {
     document: &'d [u8],
     encoding: Encoding,
-    /// The start of the next token, in code units.
+    /// Start of the next token, in code units.
     place: usize,
 }
 
-/// States of the tokenizer within a tag.
+/// Tokenizer states inside of a tag.
 #[derive(Clone, Copy)]
 enum TagState {
     TagName,
@@ -72,7 +74,7 @@ enum TagState {
     Name,
     AfterName,
     BeforeValue,
-    /// A value in these quotation marks.
+    /// A value in this kind of quotes.
     Quoted(u8),
     Unquoted,
 }
@@ -86,7 +88,7 @@ impl Tokens<'_> {
         };
     }
 
-    /// Returns a code unit: an ASCII character, or a byte that isn't one.
+    /// Returns a code unit if it's an ASCII character, and [`OTHER`] if it isn't.
     fn at(&self, place: usize) -> Option<u8> {
         let (high, low) = match self.encoding {
             Encoding::Ascii => return self.document.get(place).copied(),
@@ -97,13 +99,13 @@ impl Tokens<'_> {
         Some(if high == 0 && low.is_ascii() { low } else { OTHER })
     }
 
-    /// Returns `true` if a text is at this place, in any letter case.
+    /// Returns `true` if there's this text at this place, ignoring case.
     fn has(&self, place: usize, text: &str) -> bool {
         let mut units = (place..).zip(text.bytes());
         units.all(|(place, byte)| self.at(place).is_some_and(|found| found.eq_ignore_ascii_case(&byte)))
     }
 
-    /// Returns `true` if a text is between this place and the next token.
+    /// Returns `true` if there's this text before the next token.
     fn contains(&self, start: usize, text: &str) -> bool {
         (start..self.place).any(|place| self.has(place, text))
     }
@@ -118,7 +120,7 @@ impl Tokens<'_> {
         token
     }
 
-    /// Returns the tag, comment or DOCTYPE that begins at this place, and its end.
+    /// Returns the tag, comment or DOCTYPE at this place, and where it ends.
     fn construct(&self, start: usize) -> Option<(Token, usize)> {
         if self.at(start)? != b'<' {
             return None;
@@ -149,7 +151,7 @@ impl Tokens<'_> {
         Some(place + 1)
     }
 
-    /// Returns the end of a comment, of which `<!--` is before `start`.
+    /// Returns the end of a comment. `start` is after the `<!--`.
     fn comment_end(&self, start: usize) -> Option<usize> {
         for abrupt in [">", "->"] {
             if self.has(start, abrupt) {
@@ -168,7 +170,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Returns the name of a tag in lower case, which begins at `start`, and the end of the tag.
+    /// Returns the name of a tag in lower case, and the end of the tag. `start` is where the name begins.
     fn tag(&self, start: usize) -> Option<(Vec<u8>, usize)> {
         let mut name = Vec::new();
         let mut state = TagState::TagName;
@@ -176,6 +178,7 @@ impl Tokens<'_> {
         loop {
             let unit = self.at(place)?;
             place += 1;
+
             state = match (state, unit) {
                 (TagState::Quoted(mark), _) if unit == mark => TagState::BeforeName,
                 (TagState::Quoted(_), _) => state,
@@ -188,7 +191,7 @@ impl Tokens<'_> {
                 }
                 (TagState::BeforeName, b'/') => state,
                 (TagState::BeforeName, _) if is_space(unit) => state,
-                // Even `=` begins a name.
+                // Even `=` starts a name.
                 (TagState::BeforeName, _) => TagState::Name,
                 (TagState::Name | TagState::AfterName, b'=') => TagState::BeforeValue,
                 (TagState::Name | TagState::AfterName, b'/') => TagState::BeforeName,
@@ -202,11 +205,12 @@ impl Tokens<'_> {
         }
     }
 
-    /// Returns the end of an element without other elements in it, of which the start tag is before the next token.
+    /// Returns the end of an element that can't contain other elements. Its start tag must be before the next
+    /// token.
     fn raw_text_end(&self, name: &[u8]) -> Option<usize> {
         let mut place = self.place;
         loop {
-            // In a script, what follows may be nested.
+            // Scripts may be nested from here on.
             if name == b"script" && self.has(place, "<!--") {
                 return None;
             }

@@ -1,11 +1,12 @@
-//! Restriction of files and addresses by Landlock (`landlock(7)`).
+//! Restricts access to files and addresses with Landlock (`landlock(7)`).
 //!
-//! Allowed are reads in the directories of archives, appends in those of logs, and removals in those of Unix sockets. Nothing
-//! else can be read, executed, listed, removed or renamed, no address can be bound or connected to, and no process outside
-//! the sandbox can be signalled. Open descriptors stay valid. A rule applies to a directory itself, also after it is renamed.
+//! We allow reads in archive directories, appends in log directories, and removals in directories of Unix
+//! sockets. It's not possible to read, execute, list, remove or rename anything else, to bind or connect any
+//! addresses, or to signal processes outside of the sandbox. Open descriptors aren't affected. Note that a rule
+//! for a directory still applies after the directory is renamed.
 //!
-//! Rules only allow access. If the kernel rejects one, its path stays inaccessible, which is reported, and all other
-//! restrictions apply.
+//! Rules can only allow access. If the kernel rejects a rule, the path remains inaccessible, and we report
+//! that. All other restrictions still apply.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -17,18 +18,18 @@ use landlock::{
 
 use crate::sandbox::{Layer, Plan, SandboxError};
 
-/// The requested version; older kernels restrict less. Version 9 would deny named Unix sockets, such as that of the service
-/// manager.
+/// Version of the restrictions. Older kernels support fewer of them. We don't request version 9, because that
+/// would deny named Unix sockets, for example the service manager's.
 const REQUESTED: ABI = ABI::V8;
 
-/// Limit of symbolic links in a path, as in the kernel.
+/// Maximum number of symlinks in a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Denies access except for what the plan allows. Adds a sentence to `warnings` for each path of the plan that could not be
-/// allowed.
+/// Denies all access except for what the plan allows. If some path of the plan can't be allowed, adds a
+/// sentence to `warnings`.
 ///
 /// # Errors
-/// The kernel has no Landlock.
+/// Returns an error if the kernel doesn't support Landlock.
 pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> Result<Layer, SandboxError> {
     let status = build(plan, warnings).map_err(|error| SandboxError::Filesystem(error.to_string()))?;
     let version = match status.landlock {
@@ -38,6 +39,7 @@ pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> R
         }
         _ => return Err(SandboxError::Filesystem("the kernel was built without it".into())),
     };
+
     match status.ruleset {
         RulesetStatus::NotEnforced => {
             Err(SandboxError::Filesystem("this kernel supports none of the restrictions".into()))
@@ -52,10 +54,11 @@ fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::Restrictio
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(REQUESTED))?
-        // There are no rules for addresses, because they are bound already.
+        // All addresses have already been bound, so there aren't any rules for them.
         .handle_access(AccessNet::from_all(REQUESTED))?
         .scope(Scope::from_all(REQUESTED))?
         .create()?;
+
     for (path, access) in allowed(plan) {
         if let Err(error) = allow(&mut rules, &path, access) {
             warnings.push(format!("{}: the server cannot access it (landlock: {error})", path.display()));
@@ -64,27 +67,30 @@ fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::Restrictio
     rules.restrict_self()
 }
 
-/// Returns the allowed access below each path.
+/// Returns which access to allow below which path.
 fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let with = |access: BitFlags<AccessFs>| move |path| (path, access);
     let read =
         plan.read.iter().flat_map(|path| replacement_directories(path)).map(with(AccessFs::ReadFile.into()));
+
     let list = plan.list.iter().flat_map(|path| replacement_directories(path));
     let list = list.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
     let below =
         plan.read_below.iter().filter_map(|path| directory(path)).map(with(AccessFs::ReadFile.into()));
+
     let compile = plan.compile.iter().flat_map(|path| replacement_directories(path));
     let compile = compile.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
     let append = plan.append.iter().flat_map(|path| replacement_directories(path));
     let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::Truncate));
+
     let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
     read.chain(list).chain(below).chain(compile).chain(append).chain(remove).collect()
 }
 
-/// Allows access below a path. A path that cannot be opened stays inaccessible.
+/// Allows access below a path. If the path can't be opened, it remains inaccessible.
 fn allow(rules: &mut RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
     let Ok(opened) = PathFd::new(path) else { return Ok(()) };
-    // Access to directories doesn't apply to files, and the kernel rejects an empty rule.
+    // Some access rights only apply to directories, and the kernel rejects rules without any rights.
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(REQUESTED) };
     if access.is_empty() {
         return Ok(());
@@ -92,21 +98,24 @@ fn allow(rules: &mut RulesetCreated, path: &Path, access: BitFlags<AccessFs>) ->
     rules.add_rule(PathBeneath::new(opened, access)).map(drop)
 }
 
-/// Returns the directory of a path that is removed, with symbolic links resolved, or `None` for the root, which would allow
-/// everything.
+/// Returns the directory of a path that will be removed, with symlinks resolved. Returns `None` for the root
+/// directory, because that would allow everything.
 fn parent(path: &Path) -> Option<PathBuf> {
     directory(std::path::absolute(path).ok()?.parent()?)
 }
 
-/// Returns a directory with symbolic links resolved, or `None` for the root, which would allow everything.
+/// Returns a directory with symlinks resolved. Returns `None` for the root directory, because that would allow
+/// everything.
 fn directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().filter(|path| path != Path::new("/"))
 }
 
-/// Returns the directories in which a file can be replaced: its own, and those of all symbolic links in its path.
+/// Returns the directories where a file may be replaced. These are its own directory, and the directories of
+/// all symlinks in its path.
 ///
-/// A new release can be renamed over the file or over a link to it, or a link to a parent directory can be changed. The root
-/// is never returned, because it would allow everything; for a file in the root, the result is the file itself.
+/// For example, a new release may be renamed over the file or over a symlink to it, or an operator may change a
+/// symlink to a parent directory. We never return the root directory, because that would allow everything. If
+/// the file is in the root directory, we return the file itself.
 fn replacement_directories(path: &Path) -> Vec<PathBuf> {
     let mut directories = Vec::new();
     let Ok(path) = std::path::absolute(path) else { return directories };
@@ -114,7 +123,7 @@ fn replacement_directories(path: &Path) -> Vec<PathBuf> {
     let mut walked = PathBuf::from("/");
     let mut links = 0;
 
-    // Walk the path, and replace each symbolic link by its target.
+    // Walk the path, and replace each symlink with its target.
     while let Some(part) = rest.pop() {
         match part.components().next() {
             Some(Component::ParentDir) => {
@@ -138,13 +147,14 @@ fn replacement_directories(path: &Path) -> Vec<PathBuf> {
         rest.extend(parts(&target));
     }
 
-    // A regular or missing file, or a folder, can be replaced in its directory. A device or a FIFO is allowed by itself.
+    // A regular or missing file can be replaced in its directory, and so can a folder. We allow devices and
+    // FIFOs themselves.
     let parent = walked.parent().map(Path::to_owned);
     let is_replaceable =
         !fs::metadata(&walked).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
     directories.push(parent.filter(|_| is_replaceable).unwrap_or_else(|| walked.clone()));
 
-    // The root would allow everything.
+    // The root directory would allow everything.
     if directories.pop_if(|directory| *directory == Path::new("/")).is_some() {
         directories.push(walked);
     }

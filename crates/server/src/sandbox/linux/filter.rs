@@ -1,5 +1,5 @@
-//! System call filters (`seccomp(2)`), compiled once from the tables in `system_calls`, and installed for the process and for
-//! each thread.
+//! System call filters (`seccomp(2)`). They are compiled once from the tables in `system_calls`, and then
+//! installed for the process and for each thread.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -14,7 +14,7 @@ use super::system_calls::{
 };
 use crate::sandbox::{DenyAction, Layer, Plan, SandboxError, ThreadRole};
 
-/// The filters of the process and of each thread role.
+/// Filters for the process and for each thread role.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Filters {
     process: Filter,
@@ -26,7 +26,7 @@ pub(in crate::sandbox) struct Filters {
     main: Filter,
 }
 
-/// BPF programs that must all allow a call.
+/// BPF programs. All of them must allow a call.
 #[derive(Debug)]
 struct Filter(Vec<BpfProgram>);
 
@@ -36,14 +36,18 @@ impl Filters {
         let profiler = || profiler_calls(plan.is_profiled);
         let of =
             |role| Filter::compile(&thread_calls(role).chain(profiler()).collect::<Vec<_>>(), deny_action);
+
         let calls: Vec<Call> = if plan.compile.is_empty() {
             process_calls(!plan.remove.is_empty(), plan.rings).chain(profiler()).collect()
         } else {
             compiler_calls().collect()
         };
+
         let mut process = Filter::compile(&calls, deny_action)?;
-        // As on a kernel without `clone3`: the C library falls back to `clone`. A filter can check the flags of `clone`.
+        // Pretend that the kernel doesn't have `clone3`, so that the C library falls back to `clone`. A filter can
+        // check the flags of `clone`.
         process.0.push(deny(&[libc::SYS_clone3], libc::ENOSYS)?);
+
         Ok(Filters {
             process,
             worker: of(ThreadRole::Worker)?,
@@ -55,13 +59,13 @@ impl Filters {
         })
     }
 
-    /// Installs the filter of the process.
+    /// Installs the filter for the process.
     pub(in crate::sandbox) fn enter_process(&self) -> Result<Layer, SandboxError> {
         self.process.apply().map_err(|error| SandboxError::SystemCalls(error.to_string()))?;
         Ok(Layer::Active("restricted by seccomp, for the process and for each thread".into()))
     }
 
-    /// Installs the filter of a role in the calling thread. Returns the reason if the kernel rejects it.
+    /// Installs the filter for a role in the calling thread. Returns the reason if the kernel rejects it.
     pub(in crate::sandbox) fn enter_thread(&self, role: ThreadRole) -> Result<(), String> {
         let filter = match role {
             ThreadRole::Worker => &self.worker,
@@ -85,28 +89,29 @@ impl Filter {
         };
         let listed = |number: &libc::c_long| calls.iter().any(|call| call.number == *number);
         let dispensable: Vec<_> = DISPENSABLE.iter().copied().filter(|number| !listed(number)).collect();
+
         let mut programs = vec![allow(calls, &dispensable, &otherwise)?];
-        // The strictest result wins, and killing is the strictest. So this program allows them, and another one denies them
-        // with an error.
+        // If programs disagree, the strictest result wins, and killing is the strictest. So this program has to
+        // allow these calls, and another one denies them with an error.
         if !dispensable.is_empty() {
             programs.push(deny(&dispensable, libc::EPERM)?);
         }
         Ok(Filter(programs))
     }
 
-    /// Installs the programs, the main one last, because it forbids to install further ones.
+    /// Installs the programs. The main one comes last, because it doesn't allow to install any more.
     fn apply(&self) -> Result<(), seccompiler::Error> {
         self.0.iter().rev().try_for_each(|program| apply_filter(program))
     }
 }
 
-/// Returns a program that allows these calls under their conditions, and these numbers with any arguments.
+/// Returns a program that allows `calls` under their conditions, and `numbers` with any arguments.
 fn allow(
     calls: &[Call],
     numbers: &[libc::c_long],
     otherwise: &SeccompAction,
 ) -> Result<BpfProgram, SandboxError> {
-    // An empty list of rules means any arguments.
+    // An empty list of rules allows any arguments.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in calls {
         if !call.conditions.is_empty() {
@@ -119,7 +124,7 @@ fn allow(
     program(rules, otherwise, &SeccompAction::Allow)
 }
 
-/// Returns a program that denies these calls with an error and allows all others.
+/// Returns a program that denies these calls with an error, and allows all others.
 fn deny(numbers: &[libc::c_long], error: libc::c_int) -> Result<BpfProgram, SandboxError> {
     let rules = numbers.iter().map(|number| (*number, Vec::new())).collect();
     program(rules, &SeccompAction::Allow, &SeccompAction::Errno(code(error)))
@@ -129,7 +134,8 @@ fn code(error: libc::c_int) -> u32 {
     error.cast_unsigned()
 }
 
-/// Returns a program that takes the action `matched` for calls that a rule of their number permits, and `otherwise` for others.
+/// Returns a program that takes the action `matched` for calls that match a rule, and `otherwise` for all
+/// others.
 fn program(
     mut rules: BTreeMap<i64, Vec<SeccompRule>>,
     otherwise: &SeccompAction,
@@ -140,8 +146,10 @@ fn program(
         let filter = SeccompFilter::new(rules, otherwise.clone(), matched.clone(), target).map_err(failed)?;
         filter.try_into().map_err(failed)
     };
-    // A program compares numbers one after the other, in ascending order. So a program for the calls of the request path comes first,
-    // and goes on to the one for the rest in place of its last instruction, the action for calls without a rule.
+
+    // Programs compare call numbers one after the other, in ascending order. So we start with a program for the
+    // calls on the request path. Its last instruction is the action for calls without a rule; we replace that
+    // with the program for all other calls.
     let frequent: BTreeMap<_, _> =
         FREQUENT.iter().filter_map(|number| Some((*number, rules.remove(number)?))).collect();
     let rest = compile(rules)?;

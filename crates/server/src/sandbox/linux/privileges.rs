@@ -1,7 +1,7 @@
 //! Privileges: user and groups, capabilities, core dumps, debuggers.
 //!
-//! All functions change the calling thread, as the system calls do; threads that it starts inherit the result. They only drop
-//! privileges.
+//! Functions in this module change the calling thread, just like the system calls they use. Threads that are
+//! started afterwards inherit the result. Privileges are only dropped, never gained.
 
 use std::io;
 
@@ -18,26 +18,28 @@ use rustix::{fs::Gid, fs::Uid};
 
 use crate::sandbox::{Account, Layer, SandboxError};
 
-/// The capability that is kept: leases on archives that belong to another user. It is useless without a file that can be
-/// opened.
+/// The only capability that we keep. It's needed for leases on archives that belong to another user, and
+/// useless without a file that can be opened.
 const KEPT: CapabilitySet = CapabilitySet::LEASE;
 
-/// The capabilities that are kept without a change of user: root must be able to open releases and logs of other users.
+/// Capabilities that we keep if the user isn't changed. Root must still be able to open releases and logs of
+/// other users.
 const KEPT_BY_ROOT: CapabilitySet = KEPT.union(CapabilitySet::DAC_OVERRIDE);
 
-/// Bound for capability numbers: the kernel has two words of 32 bits.
+/// Upper bound for capability numbers. The kernel stores them in two words of 32 bits.
 const CAPABILITIES_MAX: u32 = 64;
 
-/// Returns the number of threads of this process, or 1 if `/proc` is not available.
+/// Returns the number of threads in this process, or 1 if `/proc` isn't available.
 pub(in crate::sandbox) fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 
-/// Changes to `account`, if given, and drops all other privileges. `private` also disables core dumps, and debuggers of the
-/// same user.
+/// Switches to `account`, if there is one, and drops all other privileges.
+///
+/// If `private` is set, this also disables core dumps, and debuggers running as the same user.
 ///
 /// # Errors
-/// The kernel refuses a step.
+/// Returns an error if the kernel refuses any step.
 pub(in crate::sandbox) fn drop_privileges(
     account: Option<&Account>,
     private: bool,
@@ -46,25 +48,31 @@ pub(in crate::sandbox) fn drop_privileges(
     if private {
         limit_dumps()?;
     }
-    // This fails without CAP_SETPCAP, but then `no_new_privs` suffices.
+
+    // This fails if we don't have CAP_SETPCAP, but `no_new_privs` is sufficient in that case.
     let _ = empty_bounding_set();
     step("clear the ambient capabilities", clear_ambient_capability_set().or_else(is_unknown))?;
+
     if let Some(account) = account {
         let at_parents_death = step("read the parent-death signal", parent_process_death_signal())?;
         step("keep capabilities over the change of user", set_keep_capabilities(true))?;
         become_account(account)?;
         step("stop keeping capabilities", set_keep_capabilities(false))?;
-        // The kernel clears this signal when a process changes its user.
+        // The kernel clears this signal when a process changes its user, so restore it.
         step("set the parent-death signal", set_parent_process_death_signal(at_parents_death))?;
     }
+
     let kept = keep_only(if getuid().is_root() { KEPT_BY_ROOT } else { KEPT })?;
+
     if account.is_some() && !getuid().is_root() && set_thread_uid(Uid::ROOT).is_ok() {
         return Err(SandboxError::PrivilegesRegained);
     }
-    // A change of user makes a process dumpable again.
+
+    // Changing the user makes a process dumpable again.
     if private {
         step("forbid debuggers", set_dumpable_behavior(DumpableBehavior::NotDumpable))?;
     }
+
     let ids = format!("of user {} and group {}", getuid().as_raw(), getgid().as_raw());
     Ok(if getuid().is_root() && !kept.is_empty() {
         Layer::Weak(
@@ -79,7 +87,7 @@ pub(in crate::sandbox) fn drop_privileges(
     })
 }
 
-/// Disables core dumps, which would contain data of connections.
+/// Disables core dumps, because they would contain data from connections.
 fn limit_dumps() -> Result<(), SandboxError> {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     step("disable core dumps", setrlimit(Resource::Core, none))
@@ -92,20 +100,20 @@ fn empty_bounding_set() -> rustix::io::Result<()> {
         match capability_is_in_bounding_set(capability) {
             Ok(true) => remove_capability_from_bounding_set(capability)?,
             Ok(false) => {}
-            // The kernel has no further capabilities.
+            // The kernel doesn't have any more capabilities.
             Err(_) => break,
         }
     }
     Ok(())
 }
 
-/// Changes groups and user, in this order, because only root may change groups.
+/// Changes the groups and the user. The order matters, because only root may change groups.
 fn become_account(account: &Account) -> Result<(), SandboxError> {
     let user = Uid::from_raw(account.user);
     let group = Gid::from_raw(account.group);
     let already = getuid() == user && getgid() == group;
     match set_thread_groups(&[]) {
-        // A process that already has the account, and is not root, keeps its groups.
+        // If the process already has the right account and isn't root, it keeps its groups.
         Err(_) if already && !getuid().is_root() => return Ok(()),
         done => step("leave the other groups", done)?,
     }
@@ -113,7 +121,7 @@ fn become_account(account: &Account) -> Result<(), SandboxError> {
     step("change the user", set_thread_res_uid(user, user, user))
 }
 
-/// Drops all capabilities except `kept`. Returns those that are left.
+/// Drops all capabilities except `kept`. Returns the ones that are left.
 fn keep_only(kept: CapabilitySet) -> Result<CapabilitySet, SandboxError> {
     let had = step("read the capabilities", rustix::thread::capabilities(None))?;
     let left = had.permitted & kept;
@@ -123,7 +131,7 @@ fn keep_only(kept: CapabilitySet) -> Result<CapabilitySet, SandboxError> {
     Ok(left)
 }
 
-/// Accepts the error of kernels without ambient capabilities.
+/// Ignores the error of kernels that don't have ambient capabilities.
 fn is_unknown(error: rustix::io::Errno) -> rustix::io::Result<()> {
     if error == rustix::io::Errno::INVAL { Ok(()) } else { Err(error) }
 }

@@ -84,6 +84,7 @@ fn table() -> Vec<Row> {
     let [head, idle, crowded, handler] =
         [head, idle, idle_crowded, handler].map(|time| At::Seconds(time.as_secs()));
     let [linger, old_release] = [LINGER, OLD_RELEASE_TIMEOUT].map(|time| At::Seconds(time.as_secs()));
+
     vec![
         Row {
             situation: "half of a PROXY header",
@@ -412,6 +413,7 @@ fn fault_of(cell: &Cell) -> Option<String> {
                 At::Seconds(seconds) => *seconds..=seconds + SLACK,
                 BelowRate => send..=2 * send + SLACK,
             };
+
             match run().observe(&[*effect], Duration::from_millis(500)) {
                 Observed::Effect { time, .. } if expected.contains(&time.as_secs()) => None,
                 other => Some(format!("{other} instead of {effect:?} after {expected:?} s")),

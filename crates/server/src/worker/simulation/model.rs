@@ -27,6 +27,7 @@ pub(super) fn check(
     if script.request_bytes.is_empty() && !received.is_empty() {
         return Err(format!("received without a request: {}", excerpt(received)));
     }
+
     let mut first = Responses::to(&script.request_bytes, &releases.first);
     let mut second = Responses::to(&script.request_bytes, &releases.second);
     let received = if stopped {
@@ -37,6 +38,7 @@ pub(super) fn check(
     } else {
         received.to_vec()
     };
+
     let mut rest = received.as_slice();
     let mut is_newer = false;
     for (number, (old, new)) in first.responses.iter().zip(&second.responses).enumerate() {
@@ -58,11 +60,13 @@ pub(super) fn check(
             Err(format!("response {number} is incomplete: {} ({state:?})", excerpt(rest)))
         };
     }
+
     let is_late = script.may_time_out || script.is_cut;
     let is_complete = rest.is_empty() || is_late && is_timeout(rest, &first, &second);
     if !is_complete {
         return Err(format!("after the last response: {}", excerpt(rest)));
     }
+
     if state == ConnectionState::Open && script.read_rate == ReadRate::Unlimited && !stopped {
         return Err("the connection was left open".into());
     }
@@ -104,6 +108,7 @@ impl Responses {
         let mut rest = request_bytes;
         let mut responses = Vec::new();
         let mut observer = Observer::default();
+
         while !http.is_closing() {
             let mut output = Output::new();
             let mut head = Head::EMPTY;
@@ -126,6 +131,7 @@ impl Responses {
             }
             responses.push(bytes_of(&mut output, content));
         }
+
         let mut output = Output::new();
         let timeout = Refusal::Timeout;
         refuse(&mut Connection::default(), content, timeout, &fields, &mut output);

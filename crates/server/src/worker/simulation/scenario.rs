@@ -59,6 +59,7 @@ impl Scenario {
             http1: self.http1,
             ..Config::plain(config::Content::Dummy { body: b"" })
         };
+
         let listeners = [(ListenerKind::Plain, SimulatedListener)];
         let stop = Arc::new(StopFlag::default());
         let observer = Observer::default();
@@ -66,6 +67,7 @@ impl Scenario {
         let plan = plan.with_iteration_bytes_max(self.iteration_bytes_max);
         let events = Simulated::new(network.clone());
         let mut worker = Worker::new(events, plan).map_err(|error| error.to_string())?;
+
         let mut stops = None;
         for iteration in 0.. {
             if iteration > ITERATIONS_MAX {
@@ -85,11 +87,13 @@ impl Scenario {
                 }
                 break;
             }
+
             worker.run_iteration(stops);
             if stops.is_some_and(|end| worker.now() >= end) {
                 break;
             }
         }
+
         Ok(Outcome { stopped: stops.is_some() })
     }
 }

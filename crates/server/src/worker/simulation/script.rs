@@ -72,10 +72,12 @@ impl Script {
         if random.once_in(2) {
             request_bytes.extend_from_slice(REQUESTS[random.below(REQUESTS.len())].as_bytes());
         }
+
         let is_cut = random.once_in(8);
         if is_cut {
             request_bytes.truncate(random.below(request_bytes.len()));
         }
+
         let read_rate = match random.below(8) {
             0 => ReadRate::Zero,
             1 => ReadRate::BytesPerSecond(random.size(2000)),
@@ -87,6 +89,7 @@ impl Script {
             1 => Ending::Reset,
             _ => Ending::AwaitClose,
         };
+
         let mut header =
             if proxied { PROXY_HEADERS[random.below(PROXY_HEADERS.len())].to_vec() } else { Vec::new() };
         let (actions, may_time_out) = if proxied && random.once_in(8) {

@@ -47,6 +47,7 @@ impl Releases {
 pub(crate) fn archive(release: &str) -> Vec<u8> {
     let mut writer =
         Writer::new(tempfile::tempfile().expect("a temporary file"), Format::Cdb).expect("a writer");
+
     let resource = |writer: &mut Writer, name: &str, codings: &[Coding], length: usize| {
         let mut representations = Vec::new();
         for coding in codings {
@@ -59,6 +60,7 @@ pub(crate) fn archive(release: &str) -> Vec<u8> {
         }
         NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations }
     };
+
     let paths: [(&str, &[Coding], usize); 3] = [
         ("small", &[Coding::Identity], 13),
         ("middle", &[Coding::Gzip, Coding::Identity], 9000),
@@ -70,12 +72,14 @@ pub(crate) fn archive(release: &str) -> Vec<u8> {
         let key = Key::from_file(name.as_bytes(), &mut buffer).expect("a key");
         writer.path(None, key, &record).expect("a path");
     }
+
     let mut page = |status: u16, length| {
         (status, resource(&mut writer, &status.to_string(), &[Coding::Identity], length))
     };
     let error_pages = vec![page(400, 9000), page(404, 100), page(405, 100), page(408, 60_000)];
     let scope = NewScope { error_pages, ..NewScope::default() };
     writer.scope(None, Key::ROOT, &scope).expect("a scope");
+
     let (mut file, _) = writer.finish().expect("an archive");
     let mut bytes = Vec::new();
     file.rewind().expect("a temporary file");
@@ -99,6 +103,7 @@ fn head(coding: Coding) -> NewHead {
         hpack: Default::default(),
         qpack: Default::default(),
     };
+
     let id_of = |name: &str, _: &[u8]| match name {
         "content-type" => 0,
         "vary" => 1,
@@ -106,6 +111,7 @@ fn head(coding: Coding) -> NewHead {
         "content-encoding" => 2 + coding as u8,
         _ => NO_LINE_ID,
     };
+
     head.hpack = cannery_wire::hpack::encode_head(&head, id_of);
     head.qpack = cannery_wire::qpack::encode_head(&head, id_of);
     head

@@ -137,15 +137,18 @@ fn drain_serves_a_request_in_flight() {
         actions.extend(arrives_after.map(|_| Action::Send(request.clone())));
         actions.push(Action::AwaitClose);
         let peer = network.connect(Duration::ZERO, actions, ReadRate::Unlimited, 10_000);
+
         let mut worker = worker(Simulated::new(network.clone()), SimulatedListener);
         while network.elapsed() < stop {
             worker.run_iteration(None);
         }
+
         let end = worker.begin_drain();
         while network.state(peer) == ConnectionState::Open {
             worker.run_iteration(Some(end));
             assert!(worker.now() < end, "{network:?}");
         }
+
         assert_eq!(network.state(peer), ConnectionState::Closed);
         let received = String::from_utf8(network.received(peer)).unwrap();
         let has_second_request = arrives_after.is_some();

@@ -129,6 +129,7 @@ impl Run {
             running.step();
             assert!(running.network.elapsed() < Duration::from_secs(5), "the client connects");
         }
+
         let start = running.replaced_at.unwrap_or(Duration::ZERO);
         let mut next_look = Duration::ZERO;
         for iteration in 0.. {
@@ -137,6 +138,7 @@ impl Run {
             }
             assert!(iteration < ITERATIONS_MAX, "the worker spins after {:?}", running.network.elapsed());
             running.step();
+
             let now = running.network.elapsed();
             // The clock may stand still once the connection has ended.
             if now >= next_look || running.is_idle() {
@@ -149,6 +151,7 @@ impl Run {
                 }
             }
         }
+
         Observed::Nothing
     }
 
@@ -322,6 +325,7 @@ impl Handlers {
         let (stuck_until, end) = channel();
         let end = Mutex::new(end);
         let (silent, endless) = (Arc::default(), Arc::default());
+
         let body = |writers: &Arc<Mutex<Vec<BodyWriter>>>| {
             let writers = Arc::clone(writers);
             move |_: &Request<'_>| {
@@ -330,16 +334,19 @@ impl Handlers {
                 response
             }
         };
+
         let mut routes = Routes::default();
         let mut add = |pattern, route| routes.add(pattern, route).unwrap();
         add("GET /silent", Route::new(body(&silent), HandlerThread::Worker, 0));
         add("GET /endless", Route::new(body(&endless), HandlerThread::Worker, 0));
         add("POST /upload", Route::new(|_: &Request<'_>| "taken", HandlerThread::Worker, 1 << 24));
+
         let stuck = move |_: &Request<'_>| {
             let _ = end.lock().unwrap().recv();
             "too late"
         };
         add("GET /stuck", Route::new(stuck, HandlerThread::Pool, 0));
+
         Handlers { silent, endless, routes: Arc::new(routes), _stuck_until: stuck_until }
     }
 

@@ -37,16 +37,19 @@ pub(super) fn check(
         // The client timed out before its preface was complete, so the server didn't know the protocol yet.
         return Ok(());
     }
+
     let mut connection = Received::default();
     let mut rest = received;
     while let Some(frame) = Frame::parse(&mut rest) {
         connection.take(&frame, script).map_err(|fault| format!("{fault}: {frame:?}"))?;
     }
+
     let is_open =
         state == simulated::ConnectionState::Open && script.read_rate == ReadRate::Unlimited && !stopped;
     if is_open {
         return Err("the connection was left open".into());
     }
+
     // The final GOAWAY may be truncated if the socket buffer is full. SETTINGS precede it if no frame has been sent before.
     let may_be_cut = if connection.has_frames { GOAWAY } else { SETTINGS };
     let is_disturbed = script.ending == Ending::Reset
@@ -56,6 +59,7 @@ pub(super) fn check(
     if !rest.is_empty() && !is_disturbed && !may_begin_frame(rest, may_be_cut) {
         return Err(format!("incomplete frame: {}", rest.escape_ascii()));
     }
+
     let is_whole = !is_disturbed && !script.is_cut && !stopped;
     if is_whole
         && (connection.settings_acked, connection.pings_acked) != (script.tables.len(), script.pings.len())
@@ -68,6 +72,7 @@ pub(super) fn check(
     if is_whole && script.fault.is_some() && connection.code != script.fault {
         return Err(format!("the connection ended with {:?}, not {:?}", connection.code, script.fault));
     }
+
     let last_required =
         if is_disturbed || script.is_cut || script.fault.is_some() { 0 } else { connection.last };
     check_streams(script, &mut connection, expected, last_required)
@@ -84,6 +89,7 @@ fn check_streams(
     let bodies: usize = script.streams.iter().map(|stream| expected.first[stream.request].body.len()).sum();
     // If the connection window has room for all bodies, no stream has to wait for another.
     let has_room = script.window >= bodies as u64;
+
     let mut is_newer = false;
     let mut bytes = 0;
     for stream in &script.streams {
@@ -104,6 +110,7 @@ fn check_streams(
             is_newer = old != new && !received_stream.fields.is_empty();
         }
     }
+
     if let Some(id) = connection.streams.keys().next() {
         return Err(format!("a response on stream {id}, which the peer did not open"));
     }
@@ -214,6 +221,7 @@ impl Received {
         if stream.reset.is_some() {
             return Err("follows RST_STREAM".into());
         }
+
         if frame.kind == RST_STREAM {
             if frame.payload.len() != 4 {
                 return Err("has the wrong length".into());
@@ -221,10 +229,12 @@ impl Received {
             stream.reset = Some(frame.number(0));
             return Ok(());
         }
+
         if stream.is_ended {
             return Err("follows END_STREAM".into());
         }
         stream.is_ended = frame.has(END_STREAM);
+
         match (frame.kind == HEADERS, stream.fields.is_empty()) {
             (true, true) if frame.has(END_HEADERS) => {
                 let fields = self.decoder.decode(&frame.payload).map_err(|error| format!("{error:?}"))?;
@@ -257,6 +267,7 @@ impl ReceivedStream {
         if !expected.body.starts_with(&self.body) {
             return Err(format!("its body is {}", self.body[..self.body.len().min(100)].escape_ascii()));
         }
+
         let is_whole = has_fields && self.body.len() == expected.body.len();
         if self.is_ended != is_whole && !(is_whole && expected.body.is_empty()) {
             return Err(format!("it has {} bytes, and END_STREAM: {}", self.body.len(), self.is_ended));
@@ -264,6 +275,7 @@ impl ReceivedStream {
         if self.body.len() as u64 > stream.window_max {
             return Err(format!("it has {} bytes in a window of {}", self.body.len(), stream.window_max));
         }
+
         match (stream.fate, self.reset) {
             (Fate::Answered, None) => {
                 let least = stream.window_final.min(expected.body.len() as u64);

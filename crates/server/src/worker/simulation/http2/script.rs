@@ -203,6 +203,7 @@ impl<'r> Draft<'r> {
             fields.push(("content-length", "5"));
         }
         let split_at = self.random.once_in(8).then(|| self.random.below(40));
+
         let id = self.open(request);
         let block = field_block(&fields);
         let flags = if has_content { 0 } else { END_STREAM };
@@ -213,9 +214,11 @@ impl<'r> Draft<'r> {
         if let Some(stream) = self.streams.last_mut() {
             stream.is_open = has_content;
         }
+
         if !has_length {
             return;
         }
+
         if self.random.once_in(4) {
             self.send_wrong_length(id);
         } else if self.random.once_in(2) {
@@ -350,6 +353,7 @@ impl<'r> Draft<'r> {
     fn open_windows(&mut self) {
         let streams = u32::try_from(self.streams.len()).expect("few");
         let steps = [1, 1, 2, 7][self.random.below(4)];
+
         for index in 0..self.streams.len() {
             if self.streams[index].is_open {
                 let id = self.streams[index].id;
@@ -357,9 +361,11 @@ impl<'r> Draft<'r> {
                 self.end(id);
             }
         }
+
         if self.random.once_in(8) {
             return;
         }
+
         for _ in 0..steps {
             for index in 0..self.streams.len() {
                 if matches!(self.streams[index].fate, Fate::Answered | Fate::Reset) {
@@ -383,10 +389,12 @@ impl<'r> Draft<'r> {
             6 => (headers(self.next + 1, END_STREAM, &field_block(&request_fields(0))), PROTOCOL_ERROR),
             _ => (frame(RST_STREAM, 0, idle, &[0; 4]), PROTOCOL_ERROR),
         };
+
         if code == FLOW_CONTROL_ERROR {
             // The server may accept the first of the two increments.
             self.window += 0x7fff_ffff;
         }
+
         self.send(bytes);
         self.fault = Some(code);
     }
@@ -396,6 +404,7 @@ impl<'r> Draft<'r> {
         if proxied {
             runs[0] = [PROXY_HEADER, &runs[0]].concat();
         }
+
         let is_cut = random.once_in(8);
         if is_cut {
             runs.truncate(random.size(runs.len()));
@@ -403,11 +412,13 @@ impl<'r> Draft<'r> {
                 last.truncate(random.below(last.len()));
             }
         }
+
         let read_rate = match random.below(8) {
             0 => ReadRate::Zero,
             1 => ReadRate::BytesPerSecond(random.size(20_000)),
             _ => ReadRate::Unlimited,
         };
+
         let mut actions: Vec<Action> = runs.iter().flat_map(|run| pieces(run, random)).collect();
         if random.once_in(2) {
             // Half of the peers make only short pauses.
@@ -417,6 +428,7 @@ impl<'r> Draft<'r> {
                 }
             }
         }
+
         let ending = match random.below(6) {
             0 => Ending::ShutdownWrite,
             1 => Ending::Reset,
@@ -433,6 +445,7 @@ impl<'r> Draft<'r> {
             Ending::ShutdownWrite => actions.push(Action::ShutdownWrite),
             Ending::Reset => actions.insert(random.below(actions.len() + 1), Action::Reset),
         }
+
         let may_time_out = pauses(&actions) > Duration::from_secs(4);
         Script { actions, read_rate, ending, streams, tables, pings, window, fault, may_time_out, is_cut }
     }

@@ -177,6 +177,7 @@ fn idle_client_receives_goaway_if_a_request_crosses() {
         || vec![Action::Send([preface(1000), request(1, "GET", "/small")].concat()), Action::AwaitClose];
     let closes = [begun(), vec![Action::Send(late.clone()), Action::ShutdownWrite]].concat();
     let stays = [begun(), vec![Action::Send(late)]].concat();
+
     for (actions, linger) in [(closes, Duration::ZERO), (stays, LINGER)] {
         let network = Network::new(14);
         let peer = network.connect(Duration::ZERO, actions, ReadRate::Unlimited, 200_000);
@@ -184,9 +185,11 @@ fn idle_client_receives_goaway_if_a_request_crosses() {
         let observer = Observer::new(Some(Arc::clone(&counters)), None);
         let plan = plan(SimulatedListener).0.with_observer(observer);
         let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
+
         let took = finish(&network, &mut worker);
         assert_eq!((counters.closed.get(), counters.timed_out.get()), (1, 1));
         assert_eq!(network.state(peer), ConnectionState::Closed, "a late request must not cause a reset");
+
         let received = Received::of(&network, peer);
         assert_eq!((received.responses, received.ends, received.goaways), (1, 1, vec![(1, 0)]));
         let least = timeout + linger;

@@ -172,6 +172,7 @@ impl Client {
                 _ => {}
             }
         }
+
         if !connection.is_handshaking() && !connection.is_closed() {
             self.send_requests(&mut connection);
             if self.requests.is_empty() && self.pending_requests.is_empty() {
@@ -179,6 +180,7 @@ impl Client {
                 self.end(Outcome::Complete);
             }
         }
+
         while let Some(event) = connection.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(handle, event) {
                 connection.handle_event(event);
@@ -217,6 +219,7 @@ impl Client {
     fn read(&mut self, connection: &mut Connection, id: StreamId) {
         let mut stream = connection.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
+
         let outcome = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
@@ -228,6 +231,7 @@ impl Client {
             }
         };
         let _ = chunks.finalize();
+
         match outcome {
             Err(ReadError::Blocked) => {}
             Err(ReadError::Reset(code)) if code.into_inner() == REQUEST_REJECTED => {

@@ -100,12 +100,15 @@ impl Scripted {
         let tls = Arc::new(ClientOptions::default().tls13().protocols(&["h3"]).build());
         let tls = QuicClientConfig::try_from(tls).expect("the client offers TLS 1.3");
         let mut config = ClientConfig::new(Arc::new(tls));
+
         let mut transport = TransportConfig::default();
         transport.keep_alive_interval(Some(habits.pings));
         transport.stream_receive_window(VarInt::from_u32(habits.window));
         config.transport_config(Arc::new(transport));
+
         let mut endpoint_config = EndpointConfig::default();
         endpoint_config.rng_seed(Some([7; 32]));
+
         Scripted {
             endpoint: Endpoint::new(Arc::new(endpoint_config), None, true, None),
             connection: None,
@@ -169,24 +172,28 @@ impl Scripted {
                 _ => {}
             }
         }
+
         self.read_server_streams(&mut connection);
         while self.next_deed().is_some_and(|at| at <= now) && !self.is_over {
             let (_, deed) = self.script[self.done];
             self.done += 1;
             self.perform(deed, &mut connection);
         }
+
         for (id, waiting) in &mut self.contents {
             // The server may have stopped it.
             while let Ok(written @ 1..) = connection.send_stream(*id).write(waiting) {
                 waiting.drain(..written);
             }
         }
+
         if now >= self.next_reading {
             self.next_reading = now + Duration::from_secs(1);
             self.read(&mut connection);
         } else if self.habits.bytes_per_second == usize::MAX {
             self.read(&mut connection);
         }
+
         while let Some(event) = connection.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(handle, event) {
                 connection.handle_event(event);
@@ -208,12 +215,14 @@ impl Scripted {
                 }
                 self.streams.insert(name, id);
             }
+
             Deed::HalfHead { name } => {
                 let id = connection.streams().open(Dir::Bi).expect("the script opens few at a time");
                 let head = frame(HEADERS, &field_section(&[(":method", "GET"), (":scheme", "https")]));
                 connection.send_stream(id).write(&head[..head.len() / 2]).expect("the stream is empty");
                 self.streams.insert(name, id);
             }
+
             Deed::Content { name, bytes } => {
                 let waiting = self.contents.entry(self.streams[&name]).or_default();
                 waiting.extend(frame(DATA, &vec![b'x'; bytes]));
@@ -227,6 +236,7 @@ impl Scripted {
         while let Some(id) = connection.streams().accept(Dir::Uni) {
             self.server_streams.insert(id, Vec::new());
         }
+
         for (id, bytes) in &mut self.server_streams {
             let mut stream = connection.recv_stream(*id);
             let Ok(mut chunks) = stream.read(true) else { continue };
@@ -240,6 +250,7 @@ impl Scripted {
     fn read(&mut self, connection: &mut Connection) {
         let mut left = self.habits.bytes_per_second;
         let mut ended = Vec::new();
+
         for (name, id) in &self.streams {
             let mut stream = connection.recv_stream(*id);
             let Ok(mut chunks) = stream.read(true) else { continue };
@@ -261,6 +272,7 @@ impl Scripted {
             }
             let _ = chunks.finalize();
         }
+
         // Ends of requests may still follow.
         self.streams.retain(|name, _| {
             !ended.contains(name)
