@@ -1,4 +1,4 @@
-//! Addresses to listen at: an IP address and a port, or a path in the file system.
+//! Addresses to listen on: an IP address and port, or a path.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,15 +8,15 @@ use std::str::FromStr;
 /// The address of a listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// An IP address and a port. Port 0 lets the kernel choose a free one.
+    /// An IP address and a port. If the port is 0, the kernel chooses a free one.
     Internet(SocketAddr),
-    /// This port of all addresses, IPv6 and IPv4, with one socket. Without IPv6 in the kernel, IPv4 alone.
+    /// A port on all IPv6 and IPv4 addresses, using a single socket. If the kernel doesn't have IPv6, it's just IPv4.
     Every(u16),
     /// A local (Unix) socket with this path.
     Local(PathBuf),
 }
 
-/// The error for a text that is no address. Its message lists the valid forms.
+/// The text isn't an address. The message lists the forms that are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseAddressError;
 
@@ -40,10 +40,10 @@ impl FromStr for Address {
     }
 }
 
-/// Parses `IP:PORT` and its short forms. A port alone means the loopback address; only `:PORT`, as in Go programs, means
-/// all addresses.
+/// Parses `IP:PORT` and its short forms. A port alone means the loopback address. `:PORT` means all addresses, like in Go
+/// programs.
 fn parse_internet(text: &str) -> Option<Address> {
-    // Digits only: `u16::from_str` would accept a sign.
+    // Only digits. `u16::from_str` would accept a sign.
     let port = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
     let loopback = |text| Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port(text)?).into());
     match text.rsplit_once(':') {

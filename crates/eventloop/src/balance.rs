@@ -1,9 +1,9 @@
-//! Load balancing of connections between the event loops of a process.
+//! Load balancing between the event loops of a process.
 //!
-//! The kernel distributes connections by a hash of their addresses: evenly if there are thousands, unevenly if there are
-//! few, and long-lived ones stay where they were accepted. An overloaded loop therefore transfers connections that it has
-//! just accepted to the least loaded loop, before it reads from them. An established connection never moves, and requests
-//! have no extra cost.
+//! The kernel distributes connections by a hash of their addresses. This is even if there are thousands of them, but uneven if
+//! there are few. Long-lived connections then stay wherever they were accepted. So an overloaded loop transfers connections to
+//! the least loaded loop. It does this right after it has accepted them, before reading. Established connections never move,
+//! and requests don't get more expensive.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,35 +21,35 @@ use rustix::net::{
 use crate::platform::{Waker, syscalls};
 use crate::socket::Accepted;
 
-/// Returns by how many connections a loop may exceed the least loaded one before it transfers the next one.
+/// How many more connections a loop may have than the least loaded one, before it starts to transfer them.
 ///
-/// A transfer costs about as much as accepting a connection, so we tolerate one more, plus an eighth of the lightest load.
-/// If the lightest load is less than four, one more would be a large part of the work: of four connections in all it could
-/// leave three to one of two loops, or none to one of three.
+/// A transfer costs about as much as accepting a connection. So we tolerate one more connection, plus an eighth of the lightest
+/// load. If the lightest load is below four, even one more would be too much. For example, of four connections, one loop could
+/// have three and the other only one.
 fn tolerance(lightest: usize) -> usize {
     if lightest < 4 { 0 } else { 1 + lightest / 8 }
 }
 
-/// The load of a loop that has left load balancing: larger than any other, so that it is never the lightest.
+/// Load of a loop that has left load balancing. It's larger than any other, so such a loop is never the lightest.
 const LEFT: usize = usize::MAX / 2;
 
 /// One loop's part in load balancing.
 #[derive(Debug)]
 pub struct Balancer {
-    /// The index of this loop in `loops`.
+    /// Index of this loop in `loops`.
     own: usize,
     loops: Arc<[LoopLoad]>,
-    /// The socket from which this loop receives transferred connections.
+    /// Where this loop receives transferred connections.
     receiver: UnixDatagram,
 }
 
-/// A loop as the others see it. Aligned so that no two share a cache line (or a pair that is prefetched together).
+/// A loop as seen by others. Aligned so that no two of them share a cache line, or a pair of lines that is prefetched together.
 #[derive(Debug)]
 #[repr(align(128))]
 struct LoopLoad {
-    /// Its open connections.
+    /// Number of open connections.
     open: AtomicUsize,
-    /// Connections that were transferred to it and that it has not received.
+    /// Number of connections that were transferred to this loop, but that it hasn't received yet.
     queued: AtomicUsize,
     sender: UnixDatagram,
     waker: Waker,
@@ -62,11 +62,10 @@ impl LoopLoad {
 }
 
 impl Balancer {
-    /// Creates a balancer for each loop, given their wakers. To be called before any thread has a descriptor table of its
-    /// own.
+    /// Creates a balancer for each loop, given their wakers. Must be called before threads get descriptor tables of their own.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has run out of descriptors.
     pub fn for_loops(wakers: &[Waker]) -> io::Result<Vec<Balancer>> {
         let mut loops = Vec::new();
         let mut receivers = Vec::new();
@@ -87,26 +86,25 @@ impl Balancer {
         Ok(receivers.into_iter().enumerate().map(balancer).collect())
     }
 
-    /// Returns the descriptors that the loop's thread must keep in its descriptor table.
+    /// Returns the descriptors that must be in the descriptor table of the loop's thread.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let others = self.loops.iter().flat_map(|load| [load.sender.as_fd(), load.waker.as_fd()]);
         others.chain([self.receiver.as_fd()])
     }
 
-    /// Publishes the number of open connections of this loop.
     pub(crate) fn set_load(&self, connections: usize) {
         if !self.has_left() {
             self.loops[self.own].open.store(connections, Ordering::Relaxed);
         }
     }
 
-    /// Leaves load balancing. Connections already queued for this loop can still be received.
+    /// Leaves load balancing. Connections that are queued for this loop can still be received.
     ///
-    /// A loop that transfers one later is refused by the kernel and keeps it. Otherwise a connection that is queued for a
-    /// loop would be lost when the thread of that loop exits.
+    /// If another loop tries to transfer a connection later, the kernel will refuse that, and the other loop keeps the connection.
+    /// This is important because a connection in our queue would be lost when this thread exits.
     pub(crate) fn leave(&self) {
         self.loops[self.own].open.store(LEFT, Ordering::Relaxed);
-        // Can fail only if there is no socket to send to.
+        // This only fails if there isn't a socket to send to.
         let _ = self.receiver.shutdown(Shutdown::Read);
     }
 
@@ -114,23 +112,23 @@ impl Balancer {
         self.loops[self.own].open.load(Ordering::Relaxed) == LEFT
     }
 
-    /// Transfers a connection to the least loaded loop, with a tag, if this loop has notably more. Otherwise returns it.
+    /// Transfers a connection and a tag to the least loaded loop. If this loop doesn't have notably more, returns it instead.
     pub(crate) fn transfer<S: AsFd>(&self, accepted: Accepted<S>, tag: u32) -> Option<Accepted<S>> {
         let Some(lighter) = self.lighter_loop() else { return Some(accepted) };
 
-        // Counted before it arrives: thousands may be transferred before that loop receives the first.
+        // Count it before it arrives. Thousands may be transferred before the other loop receives the first one.
         lighter.queued.fetch_add(1, Ordering::Relaxed);
         if send(&lighter.sender, accepted.socket.as_fd(), tag).is_err() {
-            // Its queue is full, or it has left.
+            // The queue is full, or the other loop has left.
             lighter.queued.fetch_sub(1, Ordering::Relaxed);
             return Some(accepted);
         }
         lighter.waker.wake();
-        // The message holds a duplicate of the socket; ours is closed here.
+        // The message has a duplicate of the socket. Dropping ours closes only our descriptor.
         None
     }
 
-    /// Returns the least loaded loop, or `None` if this one has not notably more connections.
+    /// Returns the least loaded loop, or `None` if this one doesn't have notably more connections.
     fn lighter_loop(&self) -> Option<&LoopLoad> {
         let lightest = self.loops.iter().min_by_key(|load| load.total())?;
         let load = lightest.total();
@@ -138,7 +136,7 @@ impl Balancer {
         is_overloaded.then_some(lightest)
     }
 
-    /// Returns the next connection that was transferred to this loop, and its tag.
+    /// Returns the next connection that was transferred to this loop, with its tag.
     pub(crate) fn next_transferred(&self) -> Option<(u32, OwnedFd)> {
         let own = &self.loops[self.own];
         while own.queued.load(Ordering::Relaxed) > 0 {
@@ -157,7 +155,7 @@ impl Balancer {
     }
 }
 
-/// Sends a duplicate of a socket, and its tag.
+/// Sends a duplicate of a socket along with a tag.
 fn send(sender: &UnixDatagram, socket: BorrowedFd<'_>, tag: u32) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -172,7 +170,7 @@ fn send(sender: &UnixDatagram, socket: BorrowedFd<'_>, tag: u32) -> io::Result<(
 enum Message {
     /// A connection and its tag.
     Connection { tag: u32, socket: OwnedFd },
-    /// A message without its connection, which the kernel closed because this process had no descriptor left.
+    /// A message whose connection is missing. The kernel has closed it because this process had run out of descriptors.
     Lost,
     /// The queue is empty.
     None,
@@ -184,7 +182,7 @@ fn receive(receiver: &UnixDatagram) -> Message {
     let mut tag = [0; 4];
     let mut target = [IoSliceMut::new(&mut tag)];
     let received = recvmsg(receiver, &mut target, &mut ancillary, syscalls::RECV_DESCRIPTORS);
-    // A message has four bytes; zero bytes are the end of the stream.
+    // Messages have four bytes. Zero bytes mean the end of the stream.
     if !received.is_ok_and(|received| received.bytes > 0) {
         return Message::None;
     }

@@ -1,25 +1,25 @@
-//! The clock, which is read once per loop iteration. No other file of this crate reads the time for an event loop.
+//! The clock, which is read once per loop iteration. Other files in this crate must not read the time for an event loop.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long the wall clock is extrapolated from the monotonic one before it is read again.
+/// How long we extrapolate the wall clock from the monotonic clock before we read it again.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time of one loop iteration.
 #[derive(Debug, Clone, Copy)]
 pub struct Now {
-    /// For deadlines: monotonic.
+    /// Monotonic time, for deadlines.
     pub instant: Instant,
-    /// For the `Date` field: seconds since 1970-01-01 00:00:00 UTC.
+    /// Seconds since 1970-01-01 00:00:00 UTC, for the `Date` field.
     pub unix_seconds: u64,
 }
 
 /// Reads the monotonic clock, and derives the wall clock from it.
 #[derive(Debug)]
 pub struct Clock {
-    /// When both clocks were read last.
+    /// When we've read both clocks.
     synced: Instant,
-    /// The wall clock at that moment, since 1970.
+    /// Wall clock at that moment, since 1970.
     unix: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Clock {
     /// Creates a clock, reading the time of the system.
     #[must_use]
     pub fn new() -> Clock {
-        // We serve even if the clock is set before 1970.
+        // Even if the clock is set to before 1970, we should be able to serve.
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock { synced: Instant::now(), unix }
     }

@@ -1,8 +1,8 @@
-//! Datagrams: UDP sockets, received batches, and trains to send.
+//! Datagrams: UDP sockets, batches of received datagrams, and trains to send.
 //!
-//! One socket serves all peers. Received datagrams therefore carry their addresses, and those to send name their peer. The
-//! system merges datagrams of one peer when it receives (GRO), and splits a train when it sends (GSO), so that a call costs
-//! about the same for sixty datagrams as for one.
+//! All peers share a socket. That's why received datagrams have addresses, and datagrams to send have a destination. The
+//! system can merge received datagrams from the same peer (GRO) and split trains of datagrams (GSO). This way, a call with sixty
+//! datagrams costs about as much as with one.
 
 pub(crate) mod batch;
 mod claim;
@@ -21,18 +21,18 @@ pub use claim::DatagramClaim;
 pub use routing::WorkerRouting;
 pub use udp_socket::{BufferSizes, DatagramOptions, UdpSocket};
 
-/// A UDP socket in non-blocking mode, which is not connected. Closed when dropped.
+/// A non-blocking, unconnected UDP socket. Dropping it closes the socket.
 pub trait DatagramSocket {
-    /// Receives datagrams into `batch`, and discards those that it held.
+    /// Receives datagrams into `batch`, replacing what was in there.
     ///
     /// # Errors
-    /// The system call fails, for example because the kernel has no memory. No peer can cause that.
+    /// The system call fails, for example because the kernel is out of memory. Peers can't cause that.
     fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<Backlog>;
 
-    /// Sends a train, with as few calls as possible.
+    /// Sends a train with as few calls as possible.
     fn send(&self, train: &Train<'_>) -> SendOutcome;
 
-    /// Sends several trains in order, with as few calls as possible.
+    /// Sends several trains in order with as few calls as possible.
     fn send_all(&self, trains: &[Train<'_>]) -> Progress {
         let mut progress = Progress::default();
         for train in trains {
@@ -43,63 +43,62 @@ pub trait DatagramSocket {
         progress
     }
 
-    /// Returns the address of the socket, with the port that the kernel chose. Unspecified if the socket has all addresses.
+    /// Returns the socket's address with the actual port. It's the unspecified address if the socket is bound to all addresses.
     fn local_address(&self) -> SocketAddr;
 
-    /// Returns how many datagrams the kernel has discarded, because the receive buffer was full. Counted when the next
-    /// datagram is received; wraps around.
+    /// Returns how many datagrams the kernel has discarded because the receive buffer was full. This is updated when the next
+    /// datagram is received. Wraps around.
     fn discarded(&self) -> u32 {
         0
     }
 
-    /// Returns `true` if the system splits trains into datagrams.
+    /// Returns `true` if the system can split trains into datagrams.
     fn has_gso(&self) -> bool {
         false
     }
 
-    /// Returns the error for which the socket has stopped using GSO, once. Some network devices and tunnels refuse it.
+    /// Returns the error that made the socket stop using GSO, once. Some network devices and tunnels don't support it.
     fn take_gso_error(&self) -> Option<io::Error> {
         None
     }
 }
 
-/// Whether a socket may have more datagrams to receive.
+/// Whether there may be more datagrams to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backlog {
-    /// There is none: an event follows when one arrives.
+    /// There aren't any. You'll get an event when one arrives.
     Empty,
-    /// There may be more. No event reports them: receive again.
+    /// There may be more, but you won't get an event for them. Receive again.
     Possible,
 }
 
-/// Datagrams to one peer, all of the same size except the last, which may be shorter (GSO).
+/// Datagrams for one peer. They all have the same size, except that the last may be shorter (GSO).
 ///
-/// This is what callers send. The socket passes it to the system as one or several messages.
+/// This is what callers send. The socket may have to pass it to the system as several messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Train<'a> {
-    /// The peer's address. For a socket with all IPv4 and IPv6 addresses, an IPv4 address is mapped to IPv6.
+    /// The peer's address. If the socket is bound to all IPv4 and IPv6 addresses, IPv4 addresses are mapped to IPv6.
     pub destination: SocketAddr,
-    /// The local address to send from: where the peer's datagrams arrived. `None` leaves the choice to the system.
+    /// The local address to send from. It should be the one where the peer's datagrams arrived. `None` lets the system choose.
     pub source: Option<IpAddr>,
     /// The ECN codepoint of each datagram.
     pub ecn: Option<Ecn>,
     /// The concatenated contents.
     pub bytes: &'a [u8],
-    /// The size of a datagram; `None` if there is only one.
+    /// Size of a datagram. `None` if there's only one.
     pub segment_bytes: Option<usize>,
 }
 
 impl<'a> Train<'a> {
-    /// Returns the train without its first bytes, which [`SendOutcome::Blocked`] reports as sent.
+    /// Returns the train without its first bytes, after [`SendOutcome::Blocked`] has reported them as sent.
     ///
     /// # Panics
-    /// The train is shorter.
+    /// If the train is shorter than that.
     #[must_use]
     pub fn without_first(&self, bytes: usize) -> Train<'a> {
         Train { bytes: &self.bytes[bytes..], ..*self }
     }
 
-    /// Returns the size of a datagram.
     pub(crate) fn datagram_bytes(&self) -> usize {
         self.segment_bytes.unwrap_or(self.bytes.len()).max(1)
     }
@@ -108,33 +107,32 @@ impl<'a> Train<'a> {
 /// The result of sending a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// The system has taken all datagrams.
+    /// The system has accepted all datagrams.
     Sent,
-    /// The send buffer is full. After [`EventLoop::await_room`](crate::EventLoop::await_room) an event reports when there is
-    /// room, for the train without what was sent.
+    /// The send buffer is full. If you call [`EventLoop::await_room`](crate::EventLoop::await_room), you'll get an event when
+    /// there's room. Then send the rest of the train.
     Blocked {
-        /// The number of bytes that were sent: whole datagrams.
+        /// How many bytes were sent. These are complete datagrams.
         sent_bytes: usize,
     },
-    /// The system refused some of the datagrams, as if the network had lost them: they exceed the path's MTU, no route leads
-    /// to the peer, a firewall forbids them, or a queue is full. Trying again does not help.
+    /// The system has refused some of the datagrams. Treat it as if the network had lost them. For example, they may exceed the
+    /// path MTU, there may be no route to the peer, or a firewall may forbid them. It doesn't help to try again.
     Lost,
 }
 
-/// How much of several trains was sent. If it is less than all of them, the send buffer is full, as with
-/// [`SendOutcome::Blocked`].
+/// How many of several trains were sent. If it isn't all of them, the send buffer is full, as with [`SendOutcome::Blocked`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// The number of trains that were sent or lost.
+    /// Number of trains that were sent or lost.
     pub trains: usize,
-    /// The number of them that were lost, entirely or in part.
+    /// How many of them were lost, completely or partly.
     pub lost: usize,
-    /// The number of bytes of the next train that were sent.
+    /// How many bytes of the next train were sent.
     pub sent_bytes: usize,
 }
 
 impl Progress {
-    /// Adds the outcome of the next train. Breaks if the send buffer is full.
+    /// Adds the outcome for the next train. Breaks if the send buffer is full.
     fn add(&mut self, outcome: SendOutcome) -> ControlFlow<()> {
         if let SendOutcome::Blocked { sent_bytes } = outcome {
             self.sent_bytes = sent_bytes;
@@ -146,7 +144,7 @@ impl Progress {
     }
 }
 
-/// The codepoints of Explicit Congestion Notification (RFC 3168 §5). Without one, the transport is not capable of ECN.
+/// ECN codepoints (RFC 3168 §5). If there's none, the transport isn't capable of ECN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ecn {
     /// Capable of ECN: ECT(1).
@@ -158,7 +156,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Returns the codepoint in a Type of Service or Traffic Class field: its last two bits.
+    /// Returns the codepoint from a Type of Service or Traffic Class field, where it's in the last two bits.
     #[must_use]
     pub fn from_traffic_class(bits: u8) -> Option<Ecn> {
         match bits & 0b11 {
@@ -170,7 +168,7 @@ impl Ecn {
     }
 }
 
-/// The datagram socket of an event loop that has none.
+/// For event loops that don't support datagrams.
 #[derive(Debug)]
 pub enum NoDatagrams {}
 

@@ -1,29 +1,29 @@
-//! Events: what happened, and at which socket.
+//! Events: a change, and the socket where it happened.
 
 use crate::token::Token;
 
-/// Something that happened.
+/// Something that has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Connections are pending at the listener with this number.
+    /// The listener with this number has pending connections.
     Acceptable(u32),
-    /// The readiness of a connection changed.
+    /// The readiness of a connection has changed.
     Ready(Token, Readiness),
-    /// Datagrams have arrived at the socket with this number, or it has room to send again.
+    /// The socket with this number has received datagrams, or has room to send again.
     Datagrams(u32),
-    /// Another thread called [`Waker::wake`](crate::Waker::wake).
+    /// Another thread has called [`Waker::wake`](crate::Waker::wake).
     Woken,
 }
 
-/// The readiness of a connection.
+/// Whether a connection is ready to receive or send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Readiness {
-    /// Receiving returns bytes or the end of the stream.
+    /// There are bytes to receive, or the end of the stream.
     pub readable: bool,
-    /// The peer has closed its sending direction: the stream ends after the bytes to receive.
+    /// The peer won't send more. There may still be bytes to receive.
     pub read_closed: bool,
-    /// There is room to send.
+    /// There's room to send.
     pub writable: bool,
-    /// The connection has failed: neither direction works.
+    /// The connection has failed. Neither direction works any more.
     pub failed: bool,
 }

@@ -1,4 +1,4 @@
-//! The trait that all event loops implement.
+//! The interface of event loops.
 
 use std::io;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::event::Event;
 use crate::socket::{Accepted, Socket};
 use crate::token::Token;
 
-/// An event loop: waits, returns events one at a time, and accepts connections.
+/// An event loop. It waits, returns events one at a time, and accepts connections.
 ///
-/// Events are edge-triggered: an event reports a change. Its handler must go on until the socket has no more to receive or
-/// no room to send; only then does another event follow.
+/// Events are edge-triggered, which means that they report changes. So the handler of an event must go on until the socket
+/// doesn't have more to receive, or doesn't have room to send. Otherwise it won't get another event.
 pub trait EventLoop {
     /// A listening socket.
     type Listener;
@@ -21,34 +21,34 @@ pub trait EventLoop {
     /// A socket for datagrams.
     type Datagrams: DatagramSocket;
 
-    /// Waits until something happens, or until the timeout if there is one.
+    /// Blocks until something happens, or until the timeout (if any).
     ///
     /// # Errors
-    /// The system call fails for a reason other than a signal.
+    /// The system call fails. If it's interrupted by a signal, that isn't an error.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Returns the next of the events that the last wait fetched.
+    /// Returns the next event that the last wait has fetched.
     fn next_event(&mut self) -> Option<Event>;
 
     /// Reads the clock.
     fn now(&mut self) -> Now;
 
-    /// Watches a listener, under a number below 256.
+    /// Starts watching a listener. `number` must be below 256.
     ///
     /// # Errors
     /// The system call fails.
     fn add_listener(&mut self, listener: &Self::Listener, number: u32) -> io::Result<()>;
 
-    /// Watches a connection until its socket is closed.
+    /// Starts watching a connection. This ends when the socket is closed.
     ///
     /// # Errors
     /// The system call fails.
     fn add_socket(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
 
-    /// Accepts the next pending connection. Returns `None` if none is pending.
+    /// Accepts the next pending connection, if any.
     ///
     /// # Errors
-    /// The system call fails, for example because the process has no descriptor left.
+    /// The system call fails, for example because the process has run out of descriptors.
     fn accept(&mut self, listener: &Self::Listener) -> io::Result<Option<Accepted<Self::Socket>>>;
 
     /// Returns the sum of [`Socket::kept_bytes`] over all connections.
@@ -56,59 +56,59 @@ pub trait EventLoop {
         0
     }
 
-    /// Publishes the number of connections of this loop, for load balancing.
+    /// Tells other loops how many connections this loop has, for load balancing.
     fn set_load(&mut self, connections: usize) {
         let _ = connections;
     }
 
-    /// Transfers a connection that was just accepted to the least loaded loop, if this one has notably more. Otherwise
-    /// returns it. The other loop gets the connection with `tag`, which event loops don't interpret.
+    /// Transfers a connection that was just accepted to the least loaded loop. If this loop doesn't have notably more connections,
+    /// it returns the connection instead. The other loop will also get `tag`, which event loops don't interpret.
     fn transfer(&mut self, accepted: Accepted<Self::Socket>, tag: u32) -> Option<Accepted<Self::Socket>> {
         let _ = tag;
         Some(accepted)
     }
 
-    /// Returns the next connection that another loop transferred to this one, and its tag. To be called on
-    /// [`Event::Woken`].
+    /// Returns the next connection that another loop has transferred to this one, with its tag. Callers should use this when
+    /// they get [`Event::Woken`].
     fn next_transferred(&mut self) -> Option<(u32, Accepted<Self::Socket>)> {
         None
     }
 
-    /// Leaves load balancing: transfers no connection from now on, and receives none except those already queued.
+    /// Leaves load balancing. This loop won't transfer connections any more, and will only receive those already queued.
     fn stop_balancing(&mut self) {}
 
-    /// Sets whether accepted connections need their peer's address (the default). Some loops need a system call for each.
-    /// Others may return the address anyway.
+    /// Sets whether accepted connections need their peer's address, which is the default. Some loops need an extra system call
+    /// to find out. Others may return the address anyway.
     fn set_peer_addresses_needed(&mut self, needed: bool) {
         let _ = needed;
     }
 
-    /// Stops watching a listener. Pending connections can still be accepted.
+    /// Stops watching a listener. You can still accept pending connections.
     ///
     /// # Errors
     /// The system call fails.
     fn remove_listener(&mut self, listener: &Self::Listener) -> io::Result<()>;
 
-    /// Closes a listener. New connections are refused, unless another process listens at the socket.
+    /// Closes a listener. New connections will be refused, unless another process is listening on the same socket.
     fn close_listener(&mut self, listener: Self::Listener);
 
-    /// Watches a socket for datagrams, under a number below 256, until it is removed. Datagrams that have arrived already
-    /// cause an event.
+    /// Starts watching a socket for datagrams, until it's removed. `number` must be below 256. Datagrams that have arrived
+    /// before cause an event too.
     ///
     /// # Errors
     /// The system call fails.
     fn add_datagrams(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
 
-    /// Requests an event for when the socket of this number has room to send. To be called after
+    /// Requests an event for when the socket with this number has room to send. Callers need this after
     /// [`SendOutcome::Blocked`](crate::SendOutcome::Blocked).
     ///
-    /// Room is not watched otherwise: the kernel would report it after every send.
+    /// We don't watch for room all the time, because the kernel would then report it after every send.
     ///
     /// # Errors
     /// The system call fails.
     fn await_room(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
 
-    /// Stops watching a socket for datagrams. To be called before it is closed.
+    /// Stops watching a socket for datagrams. Must be called before the socket is closed.
     ///
     /// # Errors
     /// The system call fails.

@@ -1,13 +1,13 @@
-//! The event loop: which sockets are ready, and the operations on them.
+//! The event loop. It tells which sockets are ready, and provides the operations on them.
 //!
-//! A loop belongs to one thread. It knows no HTTP, no TLS and no archive. The crates above use [`Token`]s and [`Event`]s
-//! through the trait [`EventLoop`]. Its implementations behave alike:
+//! Each loop belongs to one thread. This crate doesn't know HTTP, TLS or archives. The crates above use [`Token`]s and
+//! [`Event`]s through the [`EventLoop`] trait. Its implementations should be indistinguishable:
 //!
-//! - on Linux, `Epoll` waits for readiness and `Uring` for completions;
-//! - on other systems, `Portable` waits for readiness by way of `mio`;
-//! - [`simulated::Simulated`] generates network and time from a seed, for tests.
+//! - on Linux, `Epoll` waits for readiness and `Uring` waits for completions;
+//! - on other systems, `Portable` waits for readiness using `mio`;
+//! - [`simulated::Simulated`] is for tests: network and time are generated from a seed.
 //!
-//! A platform's directory holds its system calls, each in a function of its own, so it contains all `unsafe` code.
+//! System calls are in the platform's directory, each in a function of its own. So this is where all the `unsafe` code is.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
@@ -29,7 +29,7 @@ mod balance;
 pub mod clock;
 mod process;
 
-// The platform's loops and system calls. Each defines `Waker`, `SplicePipe` and the module `syscalls`.
+// The platform's loops and system calls. Each platform defines `Waker`, `SplicePipe` and a module `syscalls`.
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]

@@ -1,6 +1,6 @@
-//! Listening sockets: opened once at startup, one for each worker, or inherited from the parent process.
+//! Listening sockets. They are opened at startup, one per worker, or inherited from the parent process.
 //!
-//! Socket options are set on listeners, from which connections inherit them, and never per connection.
+//! We set socket options on listeners only. Connections inherit them, so there's no need to set them per connection.
 
 use std::fs::{Permissions, set_permissions};
 use std::io;
@@ -16,57 +16,57 @@ use crate::address::Address;
 use crate::platform::syscalls;
 use crate::socket::{Accepted, KernelSocket};
 
-/// The length of the accept queue. The kernel caps it at `net.core.somaxconn`.
+/// Length of the accept queue. The kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Bytes that the kernel buffers for a connection in addition to those in flight (`TCP_NOTSENT_LOWAT`). Without a limit it
-/// buffers megabytes on a fast network, and a thousand peers that don't read exhaust the memory of all sockets of the
-/// machine. Bytes in flight don't count, so this does not limit the throughput.
+/// How many bytes the kernel buffers for a connection, not counting those in flight (`TCP_NOTSENT_LOWAT`). By default it
+/// buffers megabytes on a fast network. Then a thousand peers that don't read could exhaust the machine's memory for sockets.
+/// This doesn't limit throughput, because bytes in flight don't count.
 const NOTSENT_BYTES_MAX: u32 = 64 * 1024;
 
-/// How long to retry while an address is in use, and the interval between tries. The kernel takes a moment to close the
-/// sockets of a process that was killed, in particular those of a ring that was accepting.
+/// How long and how often we retry if an address is in use. When a process is killed, it takes the kernel a moment to close its
+/// sockets, in particular if a ring was accepting on them.
 const IN_USE_TIMEOUT: Duration = Duration::from_millis(500);
 const IN_USE_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Options of a listener. Each applies to one kind of address, and has no effect on the other.
+/// Listener options. Each of them is for one kind of address, and ignored for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListenOptions {
-    /// The permissions of a local socket's path, as for `chmod`: users with write permission may connect. `None` leaves
-    /// them to the process's file mode creation mask.
+    /// Permissions for a local socket's path, as for `chmod`. Users with write permission may connect. `None` means that the
+    /// file mode creation mask decides.
     pub mode: Option<u32>,
-    /// Delays a TCP connection until its peer has sent data (`TCP_DEFER_ACCEPT`). Only Linux supports this: elsewhere,
-    /// opening a listener with this option fails.
+    /// Delays a TCP connection until the peer has sent data (`TCP_DEFER_ACCEPT`). This is only supported on Linux. On other
+    /// systems, opening the listener will fail.
     pub defer_accept: bool,
 }
 
-/// The versions of IP over which a TCP socket accepts connections.
+/// Which versions of IP a TCP socket accepts connections over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpVersions {
-    /// The version of its address.
+    /// Only the version of the address.
     One,
-    /// IPv6 and IPv4: the address is `[::]`.
+    /// Both IPv6 and IPv4. The address is `[::]`.
     Both,
 }
 
-/// An address that is reserved until the workers listen at it.
+/// An address that we've reserved, so that the workers can listen on it.
 ///
-/// Each worker has a listener of its own, so they share the address (`SO_REUSEPORT`). The reservation detects a second
-/// server at the same address, which would otherwise get half of the connections unnoticed.
+/// Each worker has a listener of its own, and they share the address (`SO_REUSEPORT`). Without a reservation, a second server
+/// on the same address wouldn't be noticed. It would just get half of the connections.
 #[derive(Debug)]
 pub enum Claim {
-    /// A TCP address. The socket is bound and, if each worker has its own, does not listen: it receives no connection.
+    /// A TCP address. The socket is bound, but it doesn't listen if workers have their own. So it won't get connections.
     Internet {
-        /// The socket that reserves the address.
+        /// The socket that holds the reservation.
         socket: RawSocket,
-        /// The address, with the port that the kernel chose.
+        /// The address with the actual port.
         address: SocketAddr,
-        /// The versions of IP that it accepts.
+        /// Which versions of IP it accepts.
         versions: IpVersions,
-        /// The options of all listeners at this address.
+        /// Options for all listeners on this address.
         options: ListenOptions,
     },
-    /// A local socket, which all workers share. Its path is removed when this value is dropped.
+    /// A local socket, shared by all workers. Dropping this removes the path.
     Local {
         /// The listening socket.
         socket: RawSocket,
@@ -76,10 +76,10 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// Reserves `address`. A local socket at which no process listens is replaced.
+    /// Reserves `address`. A local socket is replaced if no process is listening on it.
     ///
     /// # Errors
-    /// Another process listens at the address, or the address cannot be used.
+    /// Another process is listening on the address, or the address can't be used.
     pub fn new(address: &Address) -> io::Result<Claim> {
         Claim::with_options(address, ListenOptions::default())
     }
@@ -87,7 +87,7 @@ impl Claim {
     /// Reserves `address` for listeners with these options.
     ///
     /// # Errors
-    /// Another process listens at the address, the address cannot be used, or the system does not support an option.
+    /// Another process is listening on the address, the address can't be used, or the system doesn't support an option.
     pub fn with_options(address: &Address, options: ListenOptions) -> io::Result<Claim> {
         retry_while_in_use(|| Claim::try_once(address, options))
     }
@@ -97,6 +97,7 @@ impl Claim {
             Address::Internet(address) => Claim::tcp(*address, IpVersions::One, options),
             Address::Every(port) => {
                 let both = Claim::tcp((Ipv6Addr::UNSPECIFIED, *port).into(), IpVersions::Both, options);
+                // Without IPv6 in the kernel, listen on IPv4 alone.
                 match both.map_err(|error| (error.raw_os_error(), error)) {
                     Err((Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL), _)) => {
                         Claim::tcp((Ipv4Addr::UNSPECIFIED, *port).into(), IpVersions::One, options)
@@ -109,7 +110,7 @@ impl Claim {
                 let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket.set_nonblocking(true)?;
                 socket.bind(&SockAddr::unix(path)?)?;
-                // Clients can't connect before the socket listens, whatever the permissions are until then.
+                // Until the socket listens, clients can't connect anyway. So it doesn't matter what the permissions are before.
                 let permitted = match options.mode {
                     Some(mode) => set_permissions(path, Permissions::from_mode(mode)),
                     None => Ok(()),
@@ -125,14 +126,14 @@ impl Claim {
     fn tcp(address: SocketAddr, versions: IpVersions, options: ListenOptions) -> io::Result<Claim> {
         let socket = new_tcp_socket(address, versions, options)?;
         socket.bind(&SockAddr::from(address))?;
-        // The workers may share the address from here on: only the call above had to be exclusive.
+        // Only `bind` had to be exclusive. From now on, workers may share the address.
         socket.set_reuse_port(syscalls::BALANCES_LISTENERS)?;
         let no_address = || io::Error::other("the kernel gave a socket no address");
         let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
         Ok(Claim::Internet { socket, address, versions, options })
     }
 
-    /// Returns the address, with the port that the kernel chose.
+    /// Returns the address with the actual port.
     #[must_use]
     pub fn address(&self) -> Address {
         match self {
@@ -142,13 +143,13 @@ impl Claim {
         }
     }
 
-    /// Opens a listener at this address for one more worker.
+    /// Opens one more listener on this address, for another worker.
     ///
     /// # Errors
     /// A system call fails.
     pub fn listen(&self) -> io::Result<Listener> {
         match self {
-            // One queue for all workers, because the system would not distribute connections among several.
+            // These systems don't distribute connections among several sockets. Use one queue for all workers.
             Claim::Internet { socket, .. } if !syscalls::BALANCES_LISTENERS => {
                 socket.listen(BACKLOG)?;
                 Ok(Listener { socket: socket.try_clone()?, inherited: false })
@@ -164,10 +165,10 @@ impl Claim {
         }
     }
 
-    /// Leaves the address, and the path of a local socket, to another process.
+    /// Gives up the address without removing a local socket's path, because another process will use it.
     pub fn release(mut self) {
         if let Claim::Local { path, .. } = &mut self {
-            // No file has an empty name, so `drop` removes none.
+            // Files can't have an empty name, so `drop` won't remove anything.
             path.clear();
         }
     }
@@ -176,13 +177,13 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Claim::Local { path, .. } = self {
-            // Fails only if the path has been removed already.
+            // This only fails if the path is gone already.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Calls `claim` until the address is no longer in use, or for half a second.
+/// Keeps calling `claim` while the address is in use, for up to half a second.
 pub(crate) fn retry_while_in_use<T>(claim: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let deadline = Instant::now() + IN_USE_TIMEOUT;
     loop {
@@ -195,7 +196,7 @@ pub(crate) fn retry_while_in_use<T>(claim: impl Fn() -> io::Result<T>) -> io::Re
     }
 }
 
-/// Removes a local socket at which no process listens. Never removes another kind of file.
+/// Removes a local socket if no process is listening on it. Never removes other kinds of files.
 fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
     if !metadata.file_type().is_socket() {
@@ -211,15 +212,15 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Listener {
     socket: RawSocket,
-    /// It belongs to the parent process, which goes on listening when this process exits.
+    /// Whether the socket belongs to the parent process. In this case the parent will go on listening when we exit.
     inherited: bool,
 }
 
 impl Listener {
-    /// Takes a listening socket that the parent process left open for this one. To be called once for each number.
+    /// Takes over a listening socket that the parent process has left open for us. Must be called only once per descriptor.
     ///
     /// # Errors
-    /// The descriptor is not open or no listening socket.
+    /// The descriptor isn't open, or isn't a listening socket.
     pub fn inherit(descriptor: i32) -> io::Result<Listener> {
         let socket = RawSocket::from(syscalls::inherit(descriptor)?);
         if !syscalls::is_listener(&socket)? {
@@ -235,11 +236,11 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Delays connections until their peers have sent data, as [`ListenOptions::defer_accept`] does for a listener that is
-    /// opened here. Has no effect on a local socket.
+    /// Delays connections until the peer has sent data. For listeners that we open ourselves, use
+    /// [`ListenOptions::defer_accept`]. Local sockets aren't affected.
     ///
     /// # Errors
-    /// The system does not support this.
+    /// The system doesn't support this.
     pub fn defer_accept(&self) -> io::Result<()> {
         if self.is_tcp()? { syscalls::defer_accept(&self.socket) } else { Ok(()) }
     }
@@ -249,18 +250,18 @@ impl Listener {
         Ok(address.is_ipv4() || address.is_ipv6())
     }
 
-    /// Opens another descriptor of the same socket, which shares its accept queue.
+    /// Opens another descriptor for the same socket. Both share the accept queue.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has run out of descriptors.
     pub fn try_clone(&self) -> io::Result<Listener> {
         Ok(Listener { socket: self.socket.try_clone()?, inherited: self.inherited })
     }
 
-    /// Returns the address at which it listens.
+    /// Returns the address that this socket listens on.
     ///
     /// # Errors
-    /// The socket is neither a TCP socket nor a local one with a path.
+    /// This is neither a TCP socket nor a local socket with a path.
     pub fn address(&self) -> io::Result<Address> {
         let address = self.socket.local_addr()?;
         let internet = |address: SocketAddr| {
@@ -279,15 +280,15 @@ impl Listener {
         self.inherited
     }
 
-    /// Makes the socket this process's own, because the parent process gave it up: [`close`](Self::close) now ends it.
+    /// Makes the socket our own, because the parent process has given it up. From now on, [`close`](Self::close) really closes it.
     pub fn take_ownership(&mut self) {
         self.inherited = false;
     }
 
-    /// Returns the claim to the path of an inherited local socket. Returns `None` for TCP, because TCP addresses need none.
+    /// Returns a claim on the path of an inherited local socket. Returns `None` for TCP, where there's nothing to claim.
     ///
     /// # Errors
-    /// The process has no descriptor left, or the socket is of an unsupported kind.
+    /// The process has run out of descriptors, or this kind of socket isn't supported.
     pub fn claim(&self) -> io::Result<Option<Claim>> {
         match self.address()? {
             Address::Internet(_) | Address::Every(_) => Ok(None),
@@ -295,17 +296,17 @@ impl Listener {
         }
     }
 
-    /// Accepts the next pending connection. Returns `None` if none is pending.
+    /// Accepts the next pending connection, if any.
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted<KernelSocket>>> {
         let accepted = syscalls::accept(self.socket.as_fd())?;
         Ok(accepted.map(|(socket, peer)| Accepted { socket: KernelSocket::new(socket), peer }))
     }
 
-    /// Stops listening, in every thread and process that has this socket open. Only closes the descriptor of an inherited
-    /// socket, because the parent process passes it to a successor, and no client should be refused meanwhile.
+    /// Stops listening in every thread and process that has this socket open. If the socket is inherited, only closes our
+    /// descriptor. The parent process is going to pass it to a successor, and clients shouldn't be refused in between.
     pub fn close(self) {
         if !self.inherited {
-            // Fails only if the socket no longer listens.
+            // This only fails if the socket isn't listening any more.
             let _ = self.socket.shutdown(Shutdown::Read);
         }
     }
@@ -324,16 +325,16 @@ fn new_tcp_socket(
 ) -> io::Result<RawSocket> {
     let socket = RawSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    // Connections of an earlier run in TIME_WAIT must not prevent a start.
+    // If we've been restarted, old connections may still be in TIME_WAIT.
     socket.set_reuse_address(true)?;
-    // We send a response in as few calls as possible, so Nagle's algorithm would only delay it.
+    // We send each response with as few calls as possible, so Nagle's algorithm would only add a delay.
     socket.set_tcp_nodelay(true)?;
     syscalls::set_notsent_lowat(&socket, NOTSENT_BYTES_MAX)?;
     if options.defer_accept {
         syscalls::defer_accept(&socket)?;
     }
     if address.is_ipv6() {
-        // `[::]` means IPv6 alone, so that a listener at `0.0.0.0` can coexist.
+        // `[::]` should only mean IPv6, so that there can be another listener on `0.0.0.0`.
         socket.set_only_v6(versions == IpVersions::One)?;
     }
     Ok(socket)

@@ -1,6 +1,6 @@
-//! Systems other than Linux: an event loop over `mio`, and their system calls by way of libraries.
+//! Systems other than Linux: an event loop based on `mio`, and system calls through libraries.
 //!
-//! The feature `portable` builds this on Linux too, for tests.
+//! With the feature `portable`, this can be built on Linux too. We use that for tests.
 
 mod poll;
 pub(crate) mod syscalls;

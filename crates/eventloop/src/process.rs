@@ -1,4 +1,4 @@
-//! Descriptors and memory of the process: inheritance, descriptor tables of threads, free memory.
+//! Process-wide resources: inherited descriptors, descriptor tables of threads, free memory.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -6,39 +6,39 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::platform::syscalls;
 
-/// Creates a pair of connected local sockets that preserve message boundaries. On Linux, neither end can send to another
-/// socket: the kernel ignores an address.
+/// Creates a pair of connected local sockets that preserve message boundaries. On Linux, neither end can send to any other
+/// socket, because the kernel ignores addresses.
 ///
 /// # Errors
-/// The process has no descriptor left.
+/// The process has run out of descriptors.
 pub fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     syscalls::message_pair()
 }
 
-/// Takes ownership of a descriptor that the parent process left open for this one. To be called once for each number.
+/// Takes over a descriptor that the parent process has left open for us. Must be called only once per descriptor.
 ///
 /// # Errors
-/// The descriptor is not open.
+/// The descriptor isn't open.
 pub fn inherit_descriptor(descriptor: i32) -> io::Result<OwnedFd> {
     syscalls::inherit(descriptor)
 }
 
-/// Returns free memory of the allocator to the system. Takes milliseconds if there is much of it.
+/// Returns the allocator's free memory to the system. If there's a lot, this can take milliseconds.
 pub fn release_free_memory() {
     syscalls::release_free_memory();
 }
 
-/// Gives the calling thread a descriptor table of its own that holds the three standard descriptors and `kept`.
+/// Gives the calling thread its own descriptor table. It'll contain the three standard descriptors and `kept`.
 ///
-/// While threads share a table, the kernel counts references to a socket in each call, with two atomic operations. A table
-/// of one thread needs none. Signals are blocked in the thread, because their handlers write to descriptors of the shared
-/// table.
+/// As long as threads share a table, each call on a socket has to update a reference count, which takes two atomic operations.
+/// If only one thread uses the table, this isn't necessary. We block signals in this thread, because signal handlers write to
+/// descriptors that are in the shared table.
 ///
-/// Call this before the thread opens anything, in a thread that owns no other descriptor. Descriptors that were open before
-/// stay open for the other threads. No other thread should close `kept` ones later, because they would stay open here.
+/// Call this before the thread opens anything, and only if it doesn't own any other descriptors. Descriptors that were open
+/// before will stay open for other threads. Other threads shouldn't close any of `kept` later, because they'd stay open here.
 ///
 /// # Errors
-/// The system has no such tables.
+/// The system doesn't support such tables.
 pub fn unshare_descriptor_table<'a>(kept: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<()> {
     syscalls::unshare_descriptor_table()?;
     let mut kept: Vec<i32> = kept.map(|descriptor| descriptor.as_raw_fd()).collect();

@@ -1,9 +1,9 @@
-//! A simulated event loop. Its network and virtual clock are generated from a seed: the same seed repeats the same run.
+//! A simulated event loop. Network and virtual clock are generated from a seed, so a run can be repeated exactly.
 //!
-//! A [`Network`] simulates the kernel and all peers. Bytes arrive in pieces of any size, sends are short, connections fail
-//! at any time, and events are late and out of order. Datagrams are lost, reordered and changed. Time advances only if nothing else can happen. The kernel's
-//! guarantees hold: bytes keep their order, and a call that would block is followed by an event. The simulation makes no
-//! system call.
+//! A [`Network`] simulates both the kernel and all peers. Bytes arrive in pieces of any size, sends are short, connections may fail
+//! at any time, and events may be late and out of order. Datagrams are lost, reordered and modified. Time only advances if nothing
+//! else can happen. However, the kernel's guarantees still hold. Bytes stay in order, and if a call would block, there'll be an
+//! event later. The simulation doesn't make any system calls.
 
 mod datagram_socket;
 mod datagrams;
@@ -28,14 +28,14 @@ use crate::event_loop::EventLoop;
 use crate::socket::{Accepted, Received, Socket};
 use crate::token::Token;
 
-/// An event loop on a simulated network.
+/// An event loop in a simulated network.
 #[derive(Debug)]
 pub struct Simulated {
     network: Network,
     fetched: VecDeque<Event>,
 }
 
-/// The listener to which all peers of a network connect.
+/// The listener that all peers in a network connect to.
 #[derive(Debug)]
 pub struct SimulatedListener;
 
@@ -47,7 +47,7 @@ pub struct SimulatedSocket {
 }
 
 impl Simulated {
-    /// Creates the loop of the only server of a network.
+    /// Creates the event loop for a network's only server.
     #[must_use]
     pub fn new(network: Network) -> Simulated {
         Simulated { network, fetched: VecDeque::new() }

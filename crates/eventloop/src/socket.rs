@@ -1,4 +1,5 @@
-//! Connected sockets in non-blocking mode: the operations that a connection needs, and the kernel's sockets.
+//! Connected sockets in non-blocking mode. Defines the operations that connections need, and implements them for kernel
+//! sockets.
 
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
@@ -7,37 +8,37 @@ use std::time::Duration;
 
 use crate::platform::{SplicePipe, syscalls};
 
-/// A connected, non-blocking socket. Closed when dropped.
+/// A connected, non-blocking socket. Dropping it closes the connection.
 pub trait Socket {
-    /// Receives up to the length of `buffer`, which must not be empty. A shorter result means that no more is available
-    /// now.
+    /// Receives up to `buffer.len()` bytes. The buffer must not be empty. If the result is shorter, there's nothing more to receive
+    /// right now.
     ///
     /// # Errors
     /// The connection has failed.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received>;
 
-    /// Returns the memory, in bytes, of data that the loop has received for this connection and that was not read.
+    /// Returns the size of data that the loop has received for this connection, but the connection hasn't read yet, in bytes.
     fn kept_bytes(&self) -> usize {
         0
     }
 
-    /// Sends as much of `bytes` as there is room for. Returns the number of bytes sent.
+    /// Sends as many of `bytes` as there's room for. Returns the number of bytes sent.
     ///
     /// # Errors
     /// The connection has failed.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Sends as much of the concatenation of `runs` as there is room for. Returns the number of bytes sent.
+    /// Sends as much of the concatenated `runs` as there's room for. Returns the number of bytes sent.
     ///
     /// # Errors
     /// The connection has failed.
     fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends as much of `runs` and then of `body` as there is room for, without copying `body` if the platform can. Returns
-    /// the number of bytes sent of both together.
+    /// Sends as much of `runs` followed by `body` as there's room for, without copying `body` if possible. Returns the total number
+    /// of bytes sent.
     ///
-    /// The kernel may read the pages of `body` after this call, and after their mapping is gone. Their bytes must therefore
-    /// never change, and their mapping must only be unmapped as a whole. `runs` may change after the call.
+    /// Note that the kernel may read the pages of `body` long after this call, even when they aren't mapped any more. This is why
+    /// these bytes must never change, and why they must be unmapped all at once. `runs` may change right after the call.
     ///
     /// # Errors
     /// The connection has failed.
@@ -51,21 +52,21 @@ pub trait Socket {
         Ok(sent + self.send(body)?)
     }
 
-    /// Closes the sending direction; receiving goes on.
+    /// Closes the sending direction. You can still receive.
     ///
     /// # Errors
     /// The connection has failed.
     fn shutdown_write(&self) -> io::Result<()>;
 
-    /// Returns the number of bytes that were sent and that the peer has not acknowledged. With a large send buffer, only
-    /// this distinguishes a slow peer from one that has stopped reading.
+    /// Returns the number of bytes that were sent, but that the peer hasn't acknowledged. If the send buffer is large, this is the
+    /// only way to tell a slow peer from one that has stopped reading.
     ///
     /// # Errors
     /// The connection has failed.
     fn unacknowledged_bytes(&self) -> io::Result<u64>;
 
-    /// Makes closing this socket reset the connection. The kernel then discards unacknowledged bytes at once, where it
-    /// would otherwise retransmit them for minutes.
+    /// Makes sure that the connection is reset when the socket is closed. The kernel will then discard unacknowledged bytes at
+    /// once. Otherwise it might retransmit them for minutes.
     ///
     /// # Errors
     /// The connection has failed.
@@ -75,11 +76,11 @@ pub trait Socket {
 /// The result of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// This number of bytes, at least one.
+    /// Number of bytes received, at least one.
     Bytes(usize),
-    /// No bytes are available yet.
+    /// There's nothing to receive yet.
     WouldBlock,
-    /// The peer has closed its sending direction.
+    /// The peer has closed the sending direction.
     Closed,
 }
 
@@ -88,7 +89,7 @@ pub enum Received {
 pub struct Accepted<S> {
     /// The connection.
     pub socket: S,
-    /// The peer's address; `None` for a local socket, or if no address is needed.
+    /// The peer's address. `None` for local sockets, or if addresses aren't needed.
     pub peer: Option<SocketAddr>,
 }
 
@@ -101,7 +102,7 @@ impl KernelSocket {
         KernelSocket(descriptor)
     }
 
-    /// Wraps a connection that another loop accepted and transferred to this one.
+    /// Wraps a connection that was accepted by another loop and then transferred to this one.
     pub(crate) fn from_transfer(descriptor: OwnedFd) -> Accepted<KernelSocket> {
         let peer = syscalls::peer_address(&descriptor);
         Accepted { socket: KernelSocket::new(descriptor), peer }

@@ -167,14 +167,17 @@ fn several_messages<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
     let mut buffer = [0; 16];
+
     for message in [b"first".as_slice(), b"second", b"third"] {
         client.write_all(message).unwrap();
         assert!(!await_readable(&mut events, TOKEN).read_closed);
         assert_eq!(socket.receive(&mut buffer).unwrap(), Received::Bytes(message.len()));
         assert_eq!(&buffer[..message.len()], message);
     }
+
     client.write_all(b"last").unwrap();
     drop(client);
+
     let mut received = 0;
     loop {
         match socket.receive(&mut buffer).unwrap() {
@@ -244,19 +247,23 @@ fn unread_data<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
+
     // More than a buffer of the loop, and less than the kernel's buffers hold.
     let sent: Vec<u8> = (0..100_000u32).map(|number| number.to_le_bytes()[0]).collect();
     client.write_all(&sent[..50_000]).unwrap();
     await_readable(&mut events, TOKEN);
+
     // The event is ignored while the loop goes on.
     for _ in 0..20 {
         events.wait(Some(Duration::from_millis(1))).unwrap();
         while events.next_event().is_some() {}
     }
+
     let kept = events.kept_bytes();
     assert_eq!(socket.kept_bytes(), kept);
     client.write_all(&sent[50_000..]).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
+
     let mut received = Vec::new();
     let mut buffer = [0; 777];
     loop {
@@ -266,6 +273,7 @@ fn unread_data<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
             Received::Closed => break,
         }
     }
+
     assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
     assert_eq!(events.kept_bytes(), 0);
 }
@@ -291,11 +299,13 @@ fn more_than_buffers<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> 
     for client in &mut clients {
         client.write_all(&[7; 1500]).unwrap();
     }
+
     let sockets: Vec<_> = clients.iter().map(|_| accept(&mut events, &listener).socket).collect();
     // All have data to receive before the first wait.
     for (slot, socket) in (0..).zip(&sockets) {
         events.add_socket(socket, Token { slot, generation: 1 }).unwrap();
     }
+
     let mut buffer = [0; 2000];
     let mut left = CLIENTS * 1500;
     while left > 0 {
@@ -311,6 +321,7 @@ fn writable<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
+
     let bytes = vec![7; 1 << 20];
     let mut sent = 0;
     loop {
@@ -319,17 +330,20 @@ fn writable<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
             more => sent += more,
         }
     }
+
     let reader = std::thread::spawn(move || {
         let mut received = vec![0; sent];
         client.read_exact(&mut received).unwrap();
         client
     });
+
     loop {
         match next(&mut events) {
             Event::Ready(TOKEN, readiness) if readiness.writable => break,
             _ => {}
         }
     }
+
     assert!(socket.send(b"more").unwrap() > 0);
     drop(reader.join().unwrap());
 }
@@ -338,20 +352,24 @@ fn zero_copy<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
+
     let pipe = SplicePipe::new();
     // Starts and ends within a page, and no two pages are equal.
     let bytes: Vec<u8> = (0..8_000_001u32).map(|number| (number % 251) as u8).collect();
     let body = &bytes[77..];
     let runs = [IoSlice::new(b"he"), IoSlice::new(b"ads")];
+
     let mut sent = socket.send_zero_copy(&runs, body, &pipe).unwrap() - 5;
     assert!(sent > 0 && sent < body.len(), "no socket has room for {sent} bytes at once");
     assert!(pipe.is_empty(), "bytes without room in the socket are dropped");
+
     let expected = [b"heads", body].concat();
     let reader = std::thread::spawn(move || {
         let mut received = vec![0; expected.len()];
         client.read_exact(&mut received).unwrap();
         assert!(received == expected);
     });
+
     while sent < body.len() {
         let more = socket.send_zero_copy(&[], &body[sent..], &pipe).unwrap();
         if more == 0 {
@@ -360,6 +378,7 @@ fn zero_copy<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
         }
         sent += more;
     }
+
     reader.join().unwrap();
 }
 
@@ -368,8 +387,10 @@ fn changed_runs<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
     let pipe = SplicePipe::new();
+
     let bytes: Vec<u8> = (0..80_000u32).map(|number| (number % 251) as u8).collect();
     let mut expected = Vec::new();
+
     // Runs of all lengths, some longer than a page, and bodies that begin anywhere in one. The client reads only later.
     for (round, letter) in (0..).step_by(611).zip((0..250).cycle()) {
         let body = &bytes[round % 4096..][..[9_000, 70_000][round % 2]];
@@ -383,6 +404,7 @@ fn changed_runs<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
             break;
         }
     }
+
     drop(socket);
     events.wait(Some(Duration::ZERO)).unwrap();
     let mut received = Vec::new();

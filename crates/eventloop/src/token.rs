@@ -1,18 +1,18 @@
-//! Tokens: the slot of a connection and the generation of its owner, packed into 64 bits.
+//! Tokens: a connection's slot and its generation, packed into 64 bits.
 //!
-//! A slot is reused after its connection is closed. An event fetched before that must not be attributed to the new
-//! connection: its generation differs.
+//! When a connection is closed, its slot will be reused. There may still be events for the old connection, which we must not
+//! attribute to the new one. That's why they have different generations.
 
-/// Identifies the connection that an event belongs to.
+/// Identifies the connection that an event is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// The index of the slot.
+    /// Index of the slot.
     pub slot: u32,
-    /// Counts the owners of the slot.
+    /// How often the slot was reused.
     pub generation: u32,
 }
 
-/// Slots from this one on belong to the loop: listeners and the waker.
+/// Slots from here on are used by the loop itself, for listeners and the waker.
 pub(crate) const SLOT_MAX: u32 = u32::MAX - 256;
 
 impl Token {

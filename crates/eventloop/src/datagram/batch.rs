@@ -1,4 +1,4 @@
-//! A batch of received datagrams, in memory that is allocated once.
+//! A batch of received datagrams. Its memory is allocated only once.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,35 +6,35 @@ use super::Ecn;
 use super::control::CONTROL_BYTES;
 use super::name::NAME_BYTES;
 
-/// Messages that one call receives. Each is a datagram, or several of one peer that the system has merged.
+/// How many messages a call receives. A message is a datagram, or several datagrams from the same peer that the system has merged.
 pub(crate) const MESSAGES_MAX: usize = 16;
 
-/// The size of a buffer. The system merges datagrams up to this size; it would truncate them in a smaller buffer.
+/// Size of a buffer. The system merges datagrams up to this size, and would truncate them if the buffer was smaller.
 pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The distance between buffers. The first lines, all that a single datagram needs, then map to different sets of the
-/// processor's cache.
+/// Distance between buffers. A single datagram only needs the first few cache lines of its buffer. With this distance, these
+/// lines map to different sets in the processor's cache.
 pub(crate) const BUFFER_STRIDE: usize = BUFFER_BYTES + 33 * CACHE_LINE_BYTES;
 
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Datagrams received by one call. Each worker has one batch and uses it for all its sockets.
+/// Datagrams received by one call. Each worker has one batch that it uses for all its sockets.
 #[derive(Default)]
 pub struct ReceiveBatch {
-    /// Zeroed, so that the system provides a page only when a datagram first reaches it.
+    /// Zeroed memory, so that a page doesn't take up real memory until a datagram reaches it.
     memory: Vec<u8>,
-    /// The position of the first buffer. Buffers begin with a cache line: Linux takes up to seven times as long to copy 64 KB
-    /// to another address (`rep movsb` on an AMD EPYC: 25 µs instead of 3.6 µs).
+    /// Where the first buffer starts. Buffers are aligned to cache lines. Otherwise it may take Linux seven times as long to copy
+    /// 64 KB (`rep movsb` on an AMD EPYC: 25 µs instead of 3.6 µs).
     start: usize,
     envelopes: Vec<Envelope>,
-    /// One for each buffer in use.
+    /// One per buffer in use.
     messages: Vec<Message>,
 }
 
-/// The data about a message that the system writes in addition to its bytes.
+/// Message metadata written by the system.
 #[derive(Debug, Clone)]
 pub(crate) struct Envelope {
-    /// The socket address of the peer.
+    /// The peer's socket address.
     pub(crate) name: [u8; NAME_BYTES],
     /// The control messages.
     pub(crate) control: Control,
@@ -42,11 +42,11 @@ pub(crate) struct Envelope {
     pub(crate) control_bytes: usize,
     /// The length of the message.
     pub(crate) bytes: usize,
-    /// The message exceeded its buffer.
+    /// Whether the message was too long for its buffer.
     pub(crate) is_truncated: bool,
 }
 
-/// Control messages, aligned as systems require.
+/// Control messages. Systems require this alignment.
 #[derive(Debug, Clone)]
 #[repr(align(8))]
 pub(crate) struct Control(pub(crate) [u8; CONTROL_BYTES]);
@@ -58,16 +58,16 @@ pub(crate) struct Message {
     pub(crate) destination: Option<IpAddr>,
     pub(crate) ecn: Option<Ecn>,
     pub(crate) bytes: usize,
-    /// The size of each datagram of the message, except the last, which may be shorter.
+    /// Size of each datagram in the message. The last one may be shorter.
     pub(crate) segment_bytes: usize,
 }
 
 /// A received datagram.
 #[derive(Debug)]
 pub struct Datagram<'a> {
-    /// The peer's address. A socket with all IPv4 and IPv6 addresses reports IPv4 addresses mapped to IPv6.
+    /// The peer's address. If the socket is bound to all IPv4 and IPv6 addresses, IPv4 addresses are mapped to IPv6.
     pub source: SocketAddr,
-    /// The local address at which it arrived. `None` if the system does not report it.
+    /// The local address where it arrived. `None` if the system doesn't tell.
     pub destination: Option<IpAddr>,
     /// The ECN codepoint.
     pub ecn: Option<Ecn>,
@@ -76,8 +76,8 @@ pub struct Datagram<'a> {
 }
 
 impl ReceiveBatch {
-    /// Creates an empty batch, which allocates its memory when it receives first: about a megabyte of address space, most of
-    /// which no page backs before it is used.
+    /// Creates an empty batch. It won't allocate memory before it's used. Then it takes about a megabyte of address space, but most
+    /// of that will never be backed by real memory.
     #[must_use]
     pub fn new() -> ReceiveBatch {
         ReceiveBatch::default()
@@ -98,7 +98,7 @@ impl ReceiveBatch {
         self.messages.reserve(MESSAGES_MAX);
     }
 
-    /// Returns the datagrams in the order in which they were received. Empty ones are left out.
+    /// Returns the datagrams in the order they were received, without empty ones.
     pub fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
         let buffers = self.memory[self.start..].chunks_exact_mut(BUFFER_STRIDE);
         self.messages.iter().zip(buffers).flat_map(|(message, buffer)| {
@@ -108,7 +108,7 @@ impl ReceiveBatch {
         })
     }
 
-    /// Returns the memory of the buffers and the envelopes, for a system call to fill.
+    /// Returns the buffers and envelopes for a system call to fill.
     pub(super) fn targets(&mut self) -> (&mut [u8], &mut [Envelope]) {
         if self.memory.is_empty() {
             self.allocate();
@@ -116,20 +116,20 @@ impl ReceiveBatch {
         (&mut self.memory[self.start..], &mut self.envelopes)
     }
 
-    /// Adds a message with its bytes, which a simulated network has received.
+    /// Adds a message from a simulated network.
     ///
     /// # Panics
-    /// The batch is full, or the message longer than a buffer.
+    /// If the batch is full, or the message is longer than a buffer.
     pub(crate) fn push(&mut self, message: Message, bytes: &[u8]) {
         let start = self.messages.len() * BUFFER_STRIDE;
         self.targets().0[start..][..BUFFER_BYTES][..bytes.len()].copy_from_slice(bytes);
         self.messages.push(message);
     }
 
-    /// Adds a datagram, which an in-memory client has sent.
+    /// Adds a datagram from an in-memory client.
     ///
     /// # Panics
-    /// The batch is full, or the datagram longer than a buffer.
+    /// If the batch is full, or the datagram is longer than a buffer.
     pub fn push_datagram(&mut self, source: SocketAddr, destination: IpAddr, bytes: &[u8]) {
         let destination = Some(destination);
         let message =
@@ -142,7 +142,7 @@ impl ReceiveBatch {
         self.messages.clear();
     }
 
-    /// Adds the messages in the first `count` buffers to an empty batch.
+    /// Adds the messages in the first `count` buffers. The batch must be empty.
     pub(super) fn record(&mut self, count: usize, interpret: impl Fn(&Envelope) -> Message) {
         debug_assert!(self.messages.is_empty());
         self.messages.extend(self.envelopes[..count].iter().map(interpret));
@@ -150,7 +150,6 @@ impl ReceiveBatch {
 }
 
 impl Envelope {
-    /// Returns the control messages.
     pub(super) fn control(&self) -> &[u8] {
         self.control.0.get(..self.control_bytes).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! A UDP address that is reserved for the sockets of the workers.
+//! A UDP address that is reserved for the workers' sockets.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,10 +10,10 @@ use crate::address::Address;
 use crate::listener::{IpVersions, retry_while_in_use};
 use crate::platform::syscalls;
 
-/// A UDP address that is reserved until the sockets of the workers are opened.
+/// A UDP address that we've reserved, so that the workers can open their sockets.
 ///
-/// The workers' sockets share the address (`SO_REUSEPORT`). The reservation detects a second server at the same address,
-/// which would otherwise get a part of the datagrams unnoticed.
+/// These sockets share the address (`SO_REUSEPORT`). Without a reservation, a second server on the same address wouldn't be
+/// noticed. It would just get some of the datagrams.
 #[derive(Debug)]
 pub struct DatagramClaim {
     socket: RawSocket,
@@ -26,7 +26,7 @@ impl DatagramClaim {
     /// Reserves `address`.
     ///
     /// # Errors
-    /// Another process has the address, the address cannot be used, or it is that of a local socket.
+    /// Another process has the address, the address can't be used, or it's a local socket.
     pub fn new(address: &Address, options: DatagramOptions) -> io::Result<DatagramClaim> {
         retry_while_in_use(|| DatagramClaim::try_once(address, options))
     }
@@ -37,6 +37,7 @@ impl DatagramClaim {
             Address::Every(port) => {
                 let both =
                     DatagramClaim::bind((Ipv6Addr::UNSPECIFIED, *port).into(), IpVersions::Both, options);
+                // Without IPv6 in the kernel, use IPv4 alone.
                 match both.map_err(|error| (error.raw_os_error(), error)) {
                     Err((Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL), _)) => {
                         DatagramClaim::bind((Ipv4Addr::UNSPECIFIED, *port).into(), IpVersions::One, options)
@@ -55,14 +56,14 @@ impl DatagramClaim {
     ) -> io::Result<DatagramClaim> {
         let socket = new_socket(address, versions)?;
         socket.bind(&SockAddr::from(address))?;
-        // The other workers may share the address from here on: only the call above had to be exclusive.
+        // Only `bind` had to be exclusive. From now on, other workers may share the address.
         socket.set_reuse_port(syscalls::BALANCES_LISTENERS)?;
         let no_address = || io::Error::other("the kernel gave a socket no address");
         let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
         Ok(DatagramClaim { socket, address, versions, options })
     }
 
-    /// Returns the address, with the port that the kernel chose.
+    /// Returns the address with the actual port.
     #[must_use]
     pub fn address(&self) -> Address {
         match self.versions {
@@ -71,10 +72,10 @@ impl DatagramClaim {
         }
     }
 
-    /// Opens the sockets of this number of workers, in their order. At least one.
+    /// Opens sockets for this number of workers, in order. There will be at least one.
     ///
-    /// The first is the reservation itself: a UDP socket receives as soon as it is bound. Systems that don't distribute
-    /// datagrams among several sockets get one, which the workers share.
+    /// The first socket is the reservation itself, because a UDP socket receives as soon as it's bound. On systems that don't
+    /// distribute datagrams among several sockets, workers share a single one.
     ///
     /// # Errors
     /// A system call fails.

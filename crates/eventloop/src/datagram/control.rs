@@ -1,7 +1,7 @@
-//! Control messages: the data about a datagram that a system call takes and returns in addition to its bytes.
+//! Control messages: what system calls take and return in addition to a datagram's bytes.
 //!
-//! A control message has a header (length, level, type) and data, both padded (`cmsg(3)`). We read and write them as bytes:
-//! that needs no `unsafe` code, and no length can lead outside of the buffer.
+//! A control message consists of a header (length, level, type) and data, both padded (`cmsg(3)`). We read and write them as
+//! plain bytes. This doesn't need `unsafe` code, and an invalid length can't lead out of the buffer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -9,10 +9,10 @@ use libc::c_int;
 
 use super::Ecn;
 
-/// Room for the control messages of a received datagram: on Linux up to six, of at most 40 bytes each.
+/// Room for the control messages of a received datagram. On Linux there are up to six, of up to 40 bytes each.
 pub(super) const CONTROL_BYTES: usize = 256;
 
-/// The type of the length field: `size_t` for the kernel of Linux, `socklen_t` elsewhere.
+/// Type of the length field. It's `size_t` for the Linux kernel, and `socklen_t` elsewhere.
 #[cfg(target_os = "linux")]
 type Length = usize;
 #[cfg(not(target_os = "linux"))]
@@ -20,20 +20,20 @@ type Length = libc::socklen_t;
 
 const LENGTH_BYTES: usize = size_of::<Length>();
 
-/// The alignment of headers and data.
+/// Alignment of headers and data.
 #[cfg(target_vendor = "apple")]
 const ALIGNMENT: usize = 4;
 #[cfg(not(target_vendor = "apple"))]
 const ALIGNMENT: usize = size_of::<usize>();
 
-/// The bytes of a header without its padding.
+/// Size of a header without padding.
 const HEADER_BYTES: usize = LENGTH_BYTES + 8;
 
-/// The position of the data.
+/// Where the data starts.
 const DATA_START: usize = HEADER_BYTES.next_multiple_of(ALIGNMENT);
 
-/// The local address of a datagram over IPv4: the type of the message, and the position of the address in its data when
-/// received and when sent.
+/// The local address of an IPv4 datagram: the type of the control message, and where the address is in its data. That depends on
+/// the direction.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 mod ipv4_info {
     pub(super) const TYPE: libc::c_int = libc::IP_PKTINFO;
@@ -50,7 +50,7 @@ mod ipv4_info {
     pub(super) const SENT_AT: usize = 0;
 }
 
-/// The type of the message that brings the Type of Service field.
+/// The type of control message that has the Type of Service field.
 #[cfg(target_os = "linux")]
 const TOS_RECEIVED: c_int = libc::IP_TOS;
 #[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
@@ -58,20 +58,20 @@ const TOS_RECEIVED: c_int = libc::IP_RECVTOS;
 #[cfg(not(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd")))]
 const TOS_RECEIVED: c_int = -1;
 
-/// The data about a received message in its control messages.
+/// Contents of the control messages of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Report {
-    /// The local address at which the datagrams arrived.
+    /// The local address where the datagrams arrived.
     pub(super) destination: Option<IpAddr>,
     pub(super) ecn: Option<Ecn>,
-    /// The size of the merged datagrams.
+    /// The size of each merged datagram.
     pub(super) segment_bytes: Option<usize>,
-    /// Datagrams that the kernel has discarded, because the receive buffer was full.
+    /// How many datagrams the kernel has discarded because the receive buffer was full.
     pub(super) discarded: Option<u32>,
 }
 
 impl Report {
-    /// Parses control messages. Ignores unknown and malformed ones.
+    /// Parses control messages. Ignores those that are unknown or malformed.
     pub(super) fn parse(mut control: &[u8]) -> Report {
         let mut report = Report::default();
         while let Some((message, rest)) = ControlMessage::split(control) {
@@ -121,7 +121,7 @@ impl Report {
 /// A control message.
 #[derive(Debug, Clone, Copy)]
 struct ControlMessage<'a> {
-    /// The protocol that the message belongs to.
+    /// Which protocol the message belongs to.
     level: c_int,
     /// The type of the message.
     kind: c_int,
@@ -129,8 +129,7 @@ struct ControlMessage<'a> {
 }
 
 impl<'a> ControlMessage<'a> {
-    /// Splits the next message off, and returns it with those after it. Returns `None` at the end, and if the message is
-    /// malformed.
+    /// Splits off the next message, and returns it with the rest. Returns `None` at the end, or if the message is malformed.
     fn split(control: &'a [u8]) -> Option<(ControlMessage<'a>, &'a [u8])> {
         #[allow(clippy::useless_conversion, reason = "another type on other systems")]
         let length = usize::try_from(Length::from_ne_bytes(*control.first_chunk()?)).ok()?;
@@ -143,7 +142,7 @@ impl<'a> ControlMessage<'a> {
     }
 }
 
-/// The control messages of a train.
+/// The control messages for a train.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(8))]
 pub(crate) struct Request {
@@ -151,7 +150,7 @@ pub(crate) struct Request {
     length: usize,
 }
 
-/// Room for the control messages of a train: source, ECN, size of datagrams.
+/// Room for the control messages of a train: source, ECN, datagram size.
 const REQUEST_BYTES: usize = 96;
 
 impl Request {
@@ -172,7 +171,7 @@ impl Request {
                 self.push(libc::IPPROTO_IP, ipv4_info::TYPE, &data);
             }
             IpAddr::V6(source) => {
-                // `in6_pktinfo`: address, and index of the interface, which routing determines.
+                // `in6_pktinfo`: an address and an interface index, which is up to routing.
                 let mut data = [0; 20];
                 data[..16].copy_from_slice(&source.octets());
                 self.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &data);
@@ -180,7 +179,7 @@ impl Request {
         }
     }
 
-    /// Sets the ECN codepoint for datagrams to this address.
+    /// Sets the ECN codepoint. How this is done depends on the destination.
     pub(super) fn set_ecn(&mut self, ecn: Ecn, destination: SocketAddr) {
         let is_ipv4 = destination.ip().to_canonical().is_ipv4();
         let class = c_int::from(ecn as u8).to_ne_bytes();
@@ -193,13 +192,13 @@ impl Request {
         }
     }
 
-    /// Makes the system split the train into datagrams of this size.
+    /// Asks the system to split the train into datagrams of this size.
     #[cfg(target_os = "linux")]
     pub(super) fn set_segment_bytes(&mut self, bytes: u16) {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
     }
 
-    /// Does nothing: other systems don't split trains.
+    /// Does nothing, because other systems don't split trains.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn set_segment_bytes(&mut self, _: u16) {}
 

@@ -1,11 +1,11 @@
-//! Socket addresses as system calls take and return them: `sockaddr_in` and `sockaddr_in6`.
+//! Socket addresses the way system calls need them: `sockaddr_in` and `sockaddr_in6`.
 
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// The size of `sockaddr_in6`, the longer one.
+/// Size of `sockaddr_in6`, which is the longer one.
 pub(super) const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
 
-/// A socket address. Both kinds start with their family and port; only the place of the family depends on the system.
+/// A socket address. Both kinds start with family and port. Only where exactly the family is depends on the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) bytes: [u8; NAME_BYTES],
@@ -36,7 +36,7 @@ impl Name {
         Name { bytes, length }
     }
 
-    /// Parses an address. Returns `None` if it is not of IP.
+    /// Parses an address. Returns `None` if it isn't an IP address.
     pub(super) fn parse(bytes: &[u8; NAME_BYTES]) -> Option<SocketAddr> {
         let port = u16::from_be_bytes([bytes[2], bytes[3]]);
         match family(bytes) {

@@ -1,13 +1,12 @@
-//! A message for a system call: a train, or as much of one as a call can send, with the address and the control messages in
-//! the form of the system.
+//! A message to send, in the form that system calls need. It's a train, or as much of a train as a call can send.
 
 use super::control::Request;
 use super::name::Name;
 
-/// The most messages that one call sends.
+/// Maximum number of messages that a call sends.
 pub(crate) const SENT_MAX: usize = 16;
 
-/// A message to send, as a system call takes it.
+/// A message to send, in the form that system calls need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutgoingMessage<'a> {
     pub(crate) name: Name,

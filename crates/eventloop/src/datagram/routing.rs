@@ -1,45 +1,45 @@
-//! Routing of QUIC datagrams to workers by a byte of the connection ID.
+//! Routes QUIC datagrams to workers by a byte in the connection ID.
 //!
-//! The kernel would distribute datagrams among the sockets of an address by a hash of the peer's address, so a connection
-//! would move to another worker when its client changes networks. Instead, our connection IDs hold the number of the worker
-//! at a fixed position, and we give the kernel a program that selects the socket by it.
+//! By default, the kernel distributes datagrams among sockets by a hash of the peer's address. When a client changes networks,
+//! its connection would end up at another worker. So we put the worker's number at a fixed position in our connection IDs, and
+//! give the kernel a program that selects the socket by this number.
 //!
-//! A worker may receive datagrams of another one nevertheless: the kernel selects a socket for merged datagrams by the first
-//! of them, and some systems have no such programs. So each worker applies the same rule to each datagram, and drops those
-//! of others. Their clients send them again.
+//! Still, workers may receive datagrams for other workers. When datagrams are merged, the kernel only looks at the first of
+//! them, and some systems don't support such programs. So each worker applies the same rule to each datagram, and drops those
+//! that belong to others. Clients will send them again.
 
 use std::io;
 
 use super::UdpSocket;
 use crate::platform;
 
-/// The rule that assigns a datagram to a worker: it depends only on the invariant part of QUIC's headers (RFC 8999 §5).
+/// Assigns datagrams to workers. This only depends on the version-independent part of QUIC headers (RFC 8999 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerRouting {
-    /// The number of workers: that of the sockets which share the address.
+    /// Number of workers. This is also the number of sockets that share the address.
     pub workers: u8,
-    /// The position of the worker's number in our connection IDs, below 20.
+    /// Where the worker's number is in our connection IDs. Must be below 20.
     pub worker_byte: u8,
 }
 
-/// The first bit of a long header, which also has the length of the connection ID (RFC 8999 §5.1).
+/// First bit of a long header. Long headers include the length of the connection ID (RFC 8999 §5.1).
 pub(crate) const LONG_HEADER: u8 = 0x80;
 
-/// The position of the length of the connection ID in a long header, after the first byte and the version.
+/// Where a long header has the length of the connection ID. It comes after the first byte and the version.
 pub(crate) const LONG_LENGTH_AT: u8 = 5;
 
-/// The position of the connection ID in a long header.
+/// Where a long header has the connection ID.
 pub(crate) const LONG_ID_AT: u8 = 6;
 
-/// The position of the connection ID in a short header.
+/// Where a short header has the connection ID.
 pub(crate) const SHORT_ID_AT: u8 = 1;
 
-/// The byte of a client's random connection ID that decides if the ID is too short to have a worker byte. The ID of an
-/// Initial packet has at least eight bytes (RFC 9000 §7.2).
+/// Clients choose a random connection ID first. If it's too short to have a worker byte, we use this byte instead. IDs in Initial
+/// packets have at least eight bytes (RFC 9000 §7.2).
 pub(crate) const RANDOM_BYTE: u8 = 3;
 
 impl WorkerRouting {
-    /// Returns the worker of a datagram. One that is too short for the rule belongs to worker 0.
+    /// Returns which worker a datagram is for. If it's too short to tell, that's worker 0.
     #[must_use]
     pub fn worker_of(&self, datagram: &[u8]) -> u8 {
         self.routing_byte(datagram).map_or(0, |byte| byte % self.workers.max(1))
@@ -54,13 +54,13 @@ impl WorkerRouting {
         at(LONG_ID_AT + if has_worker_byte { self.worker_byte } else { RANDOM_BYTE })
     }
 
-    /// Makes the kernel apply the rule to all sockets that share the address of this one: it selects the socket by the order
-    /// in which they were bound. Has no effect on a single socket.
+    /// Makes the kernel apply this rule to all sockets that share the address of this one. It numbers them by the order in which
+    /// they were bound. This does nothing if there's a single socket.
     ///
-    /// Closing one of several sockets would change the order: the last one takes its place.
+    /// Don't close one of several sockets, because the last one would then take its place.
     ///
     /// # Errors
-    /// The system has no such programs.
+    /// The system doesn't support such programs.
     pub fn attach(&self, socket: &UdpSocket) -> io::Result<()> {
         if self.workers < 2 { Ok(()) } else { platform::attach_routing(socket, *self) }
     }

@@ -16,19 +16,19 @@ use crate::address::Address;
 use crate::listener::IpVersions;
 use crate::platform::{self, syscalls};
 
-/// The most datagrams that the system splits a train into (`UDP_MAX_SEGMENTS` before Linux 6.9).
+/// Maximum number of datagrams in a train that the system splits (`UDP_MAX_SEGMENTS` before Linux 6.9).
 const SEGMENTS_MAX: usize = 64;
 
-/// The largest content of a datagram over IPv4, and of a train that the system splits.
+/// Largest content of a datagram over IPv4. It's also the limit for trains that the system splits.
 const TRAIN_BYTES_MAX: usize = 65_507;
 
-/// A UDP socket of the kernel. Belongs to one worker at a time.
+/// A kernel UDP socket. It belongs to one worker at a time.
 #[derive(Debug)]
 pub struct UdpSocket {
     socket: RawSocket,
     local: SocketAddr,
     has_gso: Cell<bool>,
-    /// The error for which GSO was turned off, until it is taken.
+    /// The error that made us turn off GSO, until it is taken.
     gso_error: Cell<Option<i32>>,
     discarded: Cell<u32>,
 }
@@ -36,20 +36,20 @@ pub struct UdpSocket {
 /// Options of UDP sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramOptions {
-    /// The size to request for the receive buffer. Datagrams that don't fit are lost.
+    /// Size of the receive buffer to request. Datagrams that don't fit are lost.
     pub receive_buffer_bytes: usize,
-    /// The size to request for the send buffer.
+    /// Size of the send buffer to request.
     pub send_buffer_bytes: usize,
 }
 
 impl Default for DatagramOptions {
-    /// Requests 4 MiB each. Linux grants less unless an operator raises `net.core.rmem_max` and `wmem_max`.
+    /// Requests 4 MiB each. Linux will grant less unless the operator has raised `net.core.rmem_max` and `wmem_max`.
     fn default() -> Self {
         DatagramOptions { receive_buffer_bytes: 4 << 20, send_buffer_bytes: 4 << 20 }
     }
 }
 
-/// Sizes of the buffers of a socket, in bytes, as the system has granted them.
+/// Buffer sizes granted by the system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferSizes {
     /// The receive buffer.
@@ -59,10 +59,10 @@ pub struct BufferSizes {
 }
 
 impl UdpSocket {
-    /// Sets the options of a bound socket.
+    /// Sets options on a bound socket.
     pub(super) fn new(socket: RawSocket, options: DatagramOptions) -> io::Result<UdpSocket> {
         socket.set_nonblocking(true)?;
-        // The system grants what it allows.
+        // The system may grant less.
         socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
         socket.set_send_buffer_size(options.send_buffer_bytes)?;
 
@@ -79,10 +79,10 @@ impl UdpSocket {
         })
     }
 
-    /// Takes a UDP socket that the parent process left open for this one. To be called once for each number.
+    /// Takes over a UDP socket that the parent process has left open for us. Must be called only once per descriptor.
     ///
     /// # Errors
-    /// The descriptor is not open or no UDP socket.
+    /// The descriptor isn't open, or isn't a UDP socket.
     pub fn inherit(descriptor: i32, options: DatagramOptions) -> io::Result<UdpSocket> {
         let socket = RawSocket::from(syscalls::inherit(descriptor)?);
         if socket.r#type()? != Type::DGRAM {
@@ -92,12 +92,12 @@ impl UdpSocket {
         UdpSocket::new(socket, options)
     }
 
-    /// Opens one more socket at this address, for a further worker. It is the last one by order (see
-    /// [`WorkerRouting::attach`](super::WorkerRouting::attach)). On systems that don't distribute datagrams among several
-    /// sockets, it is another descriptor of this one.
+    /// Opens one more socket on this address, for another worker. It'll be the last one in order (see
+    /// [`WorkerRouting::attach`](super::WorkerRouting::attach)). On systems that don't distribute datagrams among several sockets,
+    /// this is just another descriptor for the same socket.
     ///
     /// # Errors
-    /// The address is not shared: another program has opened the socket without that option.
+    /// The address isn't shared, because another program has opened the socket without this option.
     pub fn open_another(&self, options: DatagramOptions) -> io::Result<UdpSocket> {
         if !syscalls::BALANCES_LISTENERS {
             return self.try_clone();
@@ -109,10 +109,10 @@ impl UdpSocket {
         UdpSocket::new(socket, options)
     }
 
-    /// Opens another descriptor of the same socket, which shares its buffers.
+    /// Opens another descriptor for the same socket. Both share the buffers.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has run out of descriptors.
     pub fn try_clone(&self) -> io::Result<UdpSocket> {
         Ok(UdpSocket {
             socket: self.socket.try_clone()?,
@@ -134,7 +134,7 @@ impl UdpSocket {
         self.local.is_ipv6() && matches!(self.socket.only_v6(), Ok(false))
     }
 
-    /// Returns the sizes of the buffers that the system has granted.
+    /// Returns the buffer sizes that the system has granted.
     ///
     /// # Errors
     /// The system call fails.
@@ -144,7 +144,7 @@ impl UdpSocket {
         Ok(BufferSizes { receive, send })
     }
 
-    /// Interprets what the system reports about a message.
+    /// Interprets what the system says about a message.
     #[inline]
     fn message(&self, envelope: &Envelope) -> Message {
         let report = Report::parse(envelope.control());
@@ -152,12 +152,12 @@ impl UdpSocket {
             self.discarded.set(discarded);
         }
         let source = Name::parse(&envelope.name);
-        // Only IP has datagrams here, and none exceeds a buffer.
+        // The peer must be an IP address, and datagrams can't exceed our buffers.
         let is_whole = source.is_some() && !envelope.is_truncated;
         let bytes = if is_whole { envelope.bytes } else { 0 };
         Message {
             source: source.unwrap_or(self.local),
-            // The system reports a local address only if the socket has several.
+            // The system only tells the local address if there are several.
             destination: report.destination.or_else(|| self.fixed_address()),
             ecn: report.ecn,
             bytes,
@@ -165,22 +165,22 @@ impl UdpSocket {
         }
     }
 
-    /// Returns the address, if the socket has only one.
+    /// Returns the local address if there is only one.
     fn fixed_address(&self) -> Option<IpAddr> {
         Some(self.local.ip()).filter(|address| !address.is_unspecified())
     }
 
-    /// Returns how many bytes one call can send.
+    /// Returns how many bytes a single call can send.
     fn part_bytes(&self, segment_bytes: usize) -> usize {
         let segments = if self.has_gso.get() { SEGMENTS_MAX.min(TRAIN_BYTES_MAX / segment_bytes) } else { 1 };
         segment_bytes * segments.max(1)
     }
 
-    /// Returns the message that sends datagrams of `segment_bytes` each, which must be less than 2^16 if there are several.
+    /// Builds the message for datagrams of `segment_bytes` each. If there are several, this must be less than 2^16.
     #[inline]
     fn outgoing<'a>(&self, train: &Train<'_>, bytes: &'a [u8], segment_bytes: usize) -> OutgoingMessage<'a> {
         let mut control = Request::new();
-        // A socket with one address needs no other, and BSD would refuse it.
+        // If the socket has only one address, there's nothing to choose. BSD would even refuse it.
         if let Some(source) = train.source.filter(|_| self.fixed_address().is_none()) {
             control.set_source(source);
         }
@@ -193,7 +193,7 @@ impl UdpSocket {
         OutgoingMessage { name: Name::new(train.destination), control, bytes }
     }
 
-    /// Sends datagrams with one call, or with one each if the system fails to split them.
+    /// Sends datagrams with a single call. If the system can't split them, sends each one separately.
     fn send_part(&self, train: &Train<'_>, part: &[u8], segment_bytes: usize) -> SendOutcome {
         match syscalls::send_message(self.as_fd(), &self.outgoing(train, part, segment_bytes)) {
             Ok(()) => SendOutcome::Sent,
@@ -205,12 +205,13 @@ impl UdpSocket {
         }
     }
 
-    /// Sends the first trains with one call, those that need only one each. Returns their number, which may be 0.
+    /// Sends several trains with a single call, starting with the first. Returns how many were sent, which may be 0.
     fn send_several(&self, trains: &[Train<'_>]) -> io::Result<usize> {
         let mut messages = [OutgoingMessage::NONE; SENT_MAX];
         let mut count = 0;
         for (message, train) in messages.iter_mut().zip(trains) {
             let segment_bytes = train.datagram_bytes();
+            // Stop at the first train that needs more than one message.
             if train.bytes.is_empty() || train.bytes.len() > self.part_bytes(segment_bytes) {
                 break;
             }
@@ -220,8 +221,8 @@ impl UdpSocket {
         if count < 2 { Ok(0) } else { syscalls::send_messages(self.as_fd(), &messages[..count]) }
     }
 
-    /// Sends a train without GSO, after the system has refused to split it. If the system takes the datagrams now, GSO is at
-    /// fault, and we leave it off. Otherwise the datagrams are: their size, or an address.
+    /// Sends a train without GSO, after the system has refused to split it. If this works, GSO was the problem, and we leave it
+    /// off. Otherwise there's something wrong with the datagrams, for example their size or an address.
     #[cold]
     fn send_after_gso_error(&self, train: &Train<'_>, error: &io::Error) -> SendOutcome {
         self.has_gso.set(false);
@@ -235,8 +236,8 @@ impl UdpSocket {
     }
 }
 
-/// Returns `true` if the error may mean that the system can't split a train: on a device that can't compute checksums, or
-/// a kernel that doesn't know GSO.
+/// Returns `true` if this error may mean that the system can't split trains. For example, the device can't compute checksums, or
+/// the kernel doesn't know GSO.
 fn is_gso_error(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }
@@ -281,7 +282,7 @@ impl DatagramSocket for UdpSocket {
             match self.send_several(&trains[progress.trains..]) {
                 Ok(count) if count > 0 => progress.trains += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // The next train needs several calls, is the last one, or failed.
+                // Either the next train needs several calls, or it's the last one, or it has failed.
                 _ => {
                     if progress.add(self.send(next)).is_break() {
                         break;
@@ -309,11 +310,10 @@ impl DatagramSocket for UdpSocket {
     }
 }
 
-/// Creates a socket that is not bound.
 pub(super) fn new_socket(address: SocketAddr, versions: IpVersions) -> io::Result<RawSocket> {
     let socket = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() {
-        // `[::]` means IPv6 alone, so that a socket at `0.0.0.0` can coexist.
+        // `[::]` should only mean IPv6, so that there can be another socket on `0.0.0.0`.
         socket.set_only_v6(versions == IpVersions::One)?;
     }
     Ok(socket)

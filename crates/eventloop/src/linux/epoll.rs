@@ -1,6 +1,6 @@
-//! The event loop over `epoll(7)`.
+//! An event loop based on `epoll(7)`.
 //!
-//! We use it edge-triggered: a descriptor is registered once, for both directions, and no later call changes that.
+//! It's edge-triggered. We register each descriptor once, for both directions, and don't need to change that later.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -17,39 +17,39 @@ use crate::listener::Listener;
 use crate::socket::{Accepted, KernelSocket};
 use crate::token::{SLOT_MAX, Token};
 
-/// Events fetched by one call. The kernel keeps the others for the next call.
+/// How many events a call fetches. The kernel keeps the rest for the next call.
 const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
 
-/// The generations of the slots from [`SLOT_MAX`] on distinguish the kinds of sockets that have numbers.
+/// For slots from [`SLOT_MAX`] on, the generation says which kind of numbered socket it is.
 const LISTENER: u32 = 0;
 const DATAGRAMS: u32 = 1;
 
-/// A socket for datagrams is watched for these events.
+/// Events that we watch datagram sockets for.
 const ARRIVALS: u32 = libc::EPOLLIN as u32 | libc::EPOLLET as u32;
 const ARRIVALS_AND_ROOM: u32 = ARRIVALS | libc::EPOLLOUT as u32;
 
-/// An event loop over epoll, for one thread.
+/// An event loop based on epoll, for one thread.
 pub struct Epoll {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
-    /// The number of fetched events.
+    /// How many events were fetched.
     fetched: usize,
-    /// The index of the next event to return.
+    /// Index of the next event to return.
     next: usize,
     waker: Waker,
     balancer: Option<Balancer>,
     clock: Clock,
-    /// Sockets that are watched for room to send: their numbers and descriptors.
+    /// Sockets that we're watching for room to send, with their numbers and descriptors.
     awaiting_room: Vec<(u32, RawFd)>,
 }
 
 impl Epoll {
-    /// Creates a loop that watches its waker, and balances connections with other loops if there is a balancer.
+    /// Creates a loop that watches its waker. If there's a balancer, it balances connections with other loops.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has run out of descriptors.
     pub fn new(waker: Waker, balancer: Option<Balancer>) -> io::Result<Epoll> {
         let epoll = syscalls::epoll_create()?;
         let token = Token { slot: WAKER_SLOT, generation: 0 };
@@ -66,13 +66,13 @@ impl Epoll {
         })
     }
 
-    /// Returns the event of a socket for datagrams. After it has room, it is no longer watched for room.
+    /// Returns the event of a datagram socket. If it has room now, we stop watching for room.
     fn datagram_event(&mut self, number: u32, events: u32) -> Event {
         if events & libc::EPOLLOUT as u32 != 0
             && let Some(index) = self.awaiting_room.iter().position(|(awaiting, _)| *awaiting == number)
         {
             let (_, descriptor) = self.awaiting_room.swap_remove(index);
-            // Can fail only if the socket was closed without being removed.
+            // This only fails if the socket was closed without removing it first.
             let _ = syscalls::epoll_modify(&self.epoll, descriptor, ARRIVALS, datagrams_token(number).pack());
         }
         Event::Datagrams(number)
@@ -90,7 +90,7 @@ impl EventLoop for Epoll {
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout_ms = timeout.map_or(-1, |timeout| {
-            // Rounded up, because a wake-up before a deadline would only lead to another wait.
+            // Round up. If we wake up before a deadline, we'd only have to wait again.
             let whole = timeout.as_secs().saturating_mul(1000);
             let milliseconds = whole.saturating_add(timeout.subsec_nanos().div_ceil(1_000_000).into());
             i32::try_from(milliseconds).unwrap_or(i32::MAX)
@@ -119,7 +119,7 @@ impl EventLoop for Epoll {
                     readable: any(libc::EPOLLIN | libc::EPOLLRDHUP),
                     read_closed: any(libc::EPOLLRDHUP | libc::EPOLLHUP),
                     writable: any(libc::EPOLLOUT),
-                    // EPOLLHUP is no failure: it is set as soon as both sides have shut down their sending direction.
+                    // EPOLLHUP isn't a failure. It's set as soon as both sides have shut down their sending direction.
                     failed: any(libc::EPOLLERR),
                 };
                 Event::Ready(token, readiness)
@@ -134,7 +134,7 @@ impl EventLoop for Epoll {
 
     fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
         let token = Token { slot: SLOT_MAX + number, generation: LISTENER };
-        // If several loops watch one accept queue, a connection wakes up one of them.
+        // If several loops share an accept queue, a connection should wake up only one of them.
         let events = libc::EPOLLIN as u32 | libc::EPOLLET as u32 | libc::EPOLLEXCLUSIVE as u32;
         syscalls::epoll_add(&self.epoll, listener.as_fd(), events, token.pack())
     }
@@ -190,7 +190,7 @@ impl EventLoop for Epoll {
         if !self.awaiting_room.contains(&(number, descriptor)) {
             self.awaiting_room.push((number, descriptor));
         }
-        // Reports room that there is already.
+        // If there's room already, this will report it.
         let token = datagrams_token(number).pack();
         syscalls::epoll_modify(&self.epoll, descriptor, ARRIVALS_AND_ROOM, token)
     }

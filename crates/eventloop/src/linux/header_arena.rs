@@ -1,20 +1,20 @@
-//! Memory for response heads that are sent by zero-copy.
+//! Memory for response heads that are sent zero-copy.
 //!
-//! A response head is rendered into a buffer that the next response overwrites, long before the peer has read the spliced
-//! pages. So the head is copied to memory that was never used before and is never reused: when it is full, it is unmapped
-//! and replaced. The kernel keeps each page until its last reader is done.
+//! Response heads are rendered into a buffer. The next response will overwrite it, long before the peer has read the spliced
+//! pages. So we copy each head to memory that was never used before and won't be reused. When this memory is full, we unmap
+//! it and map more. The kernel keeps each page until its last reader is done.
 
 use std::io::IoSlice;
 
 use memmap2::MmapMut;
 
-/// The page size of most machines. If pages are larger, spliced data begins within one, which costs a little more.
+/// Page size on most machines. If pages are larger, spliced data will start in the middle of a page, which costs a bit more.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// Memory mapped at a time: room for some hundred heads, so that the mapping has no measurable cost.
+/// How much memory we map at a time. There's room for some hundred heads, so the cost of mapping can't be measured.
 const ARENA_BYTES: usize = 64 * 1024;
 
-/// An arena in which each byte is written once. Maps no memory before its first use.
+/// An arena where each byte is written only once. It doesn't map any memory before it's used.
 #[derive(Debug, Default)]
 pub(super) struct HeaderArena {
     memory: Option<MmapMut>,
@@ -26,7 +26,7 @@ impl HeaderArena {
         HeaderArena::default()
     }
 
-    /// Copies the concatenation of `runs` into one page. Returns `None` if it exceeds a page, or if there is no memory.
+    /// Copies the concatenated `runs` into a single page. Returns `None` if they exceed a page, or if we're out of memory.
     pub(super) fn copy(&mut self, runs: &[IoSlice<'_>]) -> Option<&[u8]> {
         let length = runs.iter().map(|run| run.len()).sum::<usize>();
         if length > PAGE_BYTES {
@@ -35,6 +35,7 @@ impl HeaderArena {
         if self.used % PAGE_BYTES + length > PAGE_BYTES {
             self.used = self.used.next_multiple_of(PAGE_BYTES);
         }
+
         if self.memory.is_none() || self.used + length > ARENA_BYTES {
             self.memory = None;
             self.memory = MmapMut::map_anon(ARENA_BYTES).ok();
@@ -67,7 +68,7 @@ mod tests {
             let range = copy.as_ptr_range();
             let (start, end) = (range.start.addr(), range.end.addr());
             assert_eq!(start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
-            // Addresses increase until the memory is replaced.
+            // Addresses increase, until there's new memory.
             if ends.last().is_some_and(|last| start < *last) {
                 ends.clear();
             }

@@ -1,10 +1,10 @@
-//! System calls of Linux, each in a safe function.
+//! Linux system calls, each in a safe function.
 //!
-//! Together with `uring/ring.rs`, this file holds all `unsafe` code for Linux. It interprets no error except "would block"
-//! and "interrupted".
+//! All `unsafe` code for Linux is in here and in `uring/ring.rs`. Errors aren't interpreted, except for "would block" and
+//! "interrupted".
 //!
-//! We make the calls of the hot path by `syscall(2)`. The C library's functions are cancellation points, for which each
-//! executes two atomic operations in a multithreaded program. We don't cancel threads.
+//! On the hot path we use `syscall(2)`. The C library's functions are cancellation points, which means two atomic operations
+//! per call in a multithreaded program. We don't cancel threads, so we don't need that.
 
 #![allow(unsafe_code)]
 
@@ -19,24 +19,24 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::datagram::batch::{BUFFER_BYTES, BUFFER_STRIDE, Envelope, MESSAGES_MAX};
 use crate::datagram::outgoing::{OutgoingMessage, SENT_MAX};
 
-/// The kernel distributes connections among the sockets that listen at one address (`SO_REUSEPORT`).
+/// The kernel distributes connections among sockets that listen on the same address (`SO_REUSEPORT`).
 pub(crate) const BALANCES_LISTENERS: bool = true;
 
-/// The kernel splits trains of datagrams.
+/// The kernel can split trains of datagrams.
 pub(crate) const HAS_GSO: bool = true;
 
-/// The kernel doubles the requested size of a socket's buffer, for its own overhead, and reports the double.
+/// The kernel doubles the buffer size that we request, to account for overhead, and reports the doubled size.
 pub(crate) const BUFFER_SIZE_FACTOR: usize = 2;
 
 /// Flags for receiving descriptors: close-on-exec, set atomically.
 pub(crate) const RECV_DESCRIPTORS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 
-/// Converts the result of a system call, which is -1 on errors; the error is in `errno`.
+/// Converts the result of a system call. If it's -1, the error is in `errno`.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Converts the result of a system call that returns a number of bytes. Returns `None` if the call would block.
+/// Converts the result of a system call that returns a number of bytes. `None` means that the call would block.
 fn check_bytes(result: libc::c_long) -> io::Result<Option<usize>> {
     if let Ok(bytes) = usize::try_from(result) {
         return Ok(Some(bytes));
@@ -65,7 +65,7 @@ pub(super) fn epoll_create() -> io::Result<OwnedFd> {
     Ok(unsafe { own(descriptor) })
 }
 
-/// Watches a descriptor; each of its events carries `data`.
+/// Watches a descriptor. `data` is returned with each event.
 pub(super) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     let epoll = epoll.as_raw_fd();
@@ -75,7 +75,7 @@ pub(super) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, d
     Ok(())
 }
 
-/// Changes the events for which a descriptor is watched. Those that are pending already are reported again.
+/// Changes which events a descriptor is watched for. Pending events will be reported again.
 pub(super) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     // SAFETY: `event` lives until the call returns, and the kernel only reads it. A descriptor that is not watched is an
@@ -84,7 +84,7 @@ pub(super) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u
     Ok(())
 }
 
-/// Stops watching a descriptor. Closing it has no such effect while another process has it open.
+/// Stops watching a descriptor. Closing the descriptor wouldn't do that if another process has it open too.
 pub(super) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Result<()> {
     let epoll = epoll.as_raw_fd();
     let watched = watched.as_raw_fd();
@@ -94,8 +94,8 @@ pub(super) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Resu
     Ok(())
 }
 
-/// Waits for events, for at most `timeout_ms` milliseconds (-1 for no limit). Returns their number; 0 if a signal
-/// interrupts the call.
+/// Waits for events, up to `timeout_ms` milliseconds (-1 for no limit). Returns the number of events. If the call is interrupted by
+/// a signal, that's 0.
 pub(super) fn epoll_wait(
     epoll: &OwnedFd,
     events: &mut [libc::epoll_event],
@@ -116,8 +116,7 @@ pub(super) fn epoll_wait(
     }
 }
 
-/// Accepts the next pending connection in non-blocking mode. Returns it with its peer's address, or `None` if none is
-/// pending.
+/// Accepts the next pending connection, in non-blocking mode. Returns it with the peer's address, or `None` if there isn't any.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     let listener = listener.as_raw_fd();
@@ -135,7 +134,7 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Op
     }
 }
 
-/// Returns the number of bytes that were sent on a socket and that its peer has not acknowledged.
+/// Returns how many bytes were sent on a socket but not acknowledged by the peer.
 pub(crate) fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the kernel writes one `int`, and only until the call returns.
@@ -143,31 +142,31 @@ pub(crate) fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::try_from(bytes).expect("a number of bytes"))
 }
 
-/// Returns free memory to the system, as far as the C library can.
+/// Returns free memory to the system, as far as the C library supports that.
 pub(crate) fn release_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, and walks the allocator's own lists under the allocator's locks.
     unsafe {
         libc::malloc_trim(0)
     };
-    // `malloc_trim` may merge free memory with the end of a thread's arena, which is returned only when a block of at least
+    // `malloc_trim` may merge free memory with the end of a thread's arena. That will only be returned once a block of at least
     // 64 KiB is freed next to it.
     drop(std::hint::black_box(Vec::<u8>::with_capacity(96 << 10)));
 }
 
-/// Limits the bytes that the kernel buffers for a connection in addition to those in flight.
+/// Limits how many bytes the kernel buffers for a connection, not counting those in flight.
 pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_tcp_notsent_lowat(bytes)
 }
 
-/// Delays connections at a listening socket until their peers have sent data. After a second without data the kernel
-/// retransmits its SYN-ACK, and accepts the connection when the peer acknowledges that.
+/// Delays connections on a listening socket until the peer has sent data. After a second without data, the kernel retransmits the
+/// SYN-ACK. Once the peer has acknowledged it, the connection is accepted anyway.
 pub(crate) fn defer_accept(listener: &Socket) -> io::Result<()> {
-    // In seconds, which the kernel converts to a number of retransmissions: one is the minimum.
+    // The unit is seconds. The kernel converts that to a number of retransmissions, so one is the minimum.
     set_option(listener.as_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)
 }
 
-/// Sets an option of a socket that is an `int`.
+/// Sets a socket option whose value is an `int`.
 pub(crate) fn set_option(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
@@ -181,7 +180,7 @@ pub(crate) fn set_option(
     Ok(())
 }
 
-/// Makes the kernel select a socket by a program, among all sockets that share the address of this one.
+/// Makes the kernel use a program to select a socket, among all sockets that share the address of this one.
 pub(super) fn attach_reuseport_filter(
     socket: BorrowedFd<'_>,
     program: &[libc::sock_filter],
@@ -198,8 +197,8 @@ pub(super) fn attach_reuseport_filter(
     Ok(())
 }
 
-/// Receives up to [`MESSAGES_MAX`] messages, each into its buffer of `memory` and its envelope. Returns their number; 0 if
-/// the call would block.
+/// Receives up to [`MESSAGES_MAX`] messages. Each one uses its own buffer in `memory` and its own envelope. Returns the number of
+/// messages, which is 0 if the call would block.
 pub(crate) fn receive_messages(
     socket: BorrowedFd<'_>,
     memory: &mut [u8],
@@ -241,7 +240,7 @@ pub(crate) fn receive_messages(
     Ok(count)
 }
 
-/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
+/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there isn't any room.
 pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> io::Result<()> {
     let vector = IoSlice::new(message.bytes);
     let header = header_of(message, &vector);
@@ -253,7 +252,8 @@ pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sends up to [`SENT_MAX`] messages in order, until one fails. Returns the number of those sent, or the error of the first.
+/// Sends up to [`SENT_MAX`] messages in order, until one fails. Returns how many were sent. If it was the first that failed,
+/// returns its error.
 pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<'_>]) -> io::Result<usize> {
     let mut vectors = [IoSlice::new(&[]); SENT_MAX];
     // SAFETY: all-zero is a valid `mmsghdr`: no address, no buffer, no control data.
@@ -275,7 +275,7 @@ pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Returns a header that points to a message and to the vector with its bytes.
+/// Returns a header that points to the message, and to the vector with its bytes.
 #[inline]
 fn header_of(message: &OutgoingMessage<'_>, vector: &IoSlice<'_>) -> libc::msghdr {
     let control = message.control.as_bytes();
@@ -291,19 +291,18 @@ fn header_of(message: &OutgoingMessage<'_>, vector: &IoSlice<'_>) -> libc::msghd
     header
 }
 
-/// Creates a pair of connected local sockets that preserve message boundaries. In contrast to datagram sockets, the kernel
-/// ignores an address passed to a send, so neither end reaches any other socket.
+/// Creates a pair of connected local sockets that preserve message boundaries. In contrast to datagram sockets, the kernel ignores
+/// the address passed to a send. So neither end can reach any other socket.
 pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     let (first, second) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
     Ok((OwnedFd::from(first).into(), OwnedFd::from(second).into()))
 }
 
-/// Returns `true` if a socket listens.
 pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     socket.is_listener()
 }
 
-/// Receives into `buffer`. Returns `None` if the call would block, and 0 if the peer has closed its sending direction.
+/// Receives into `buffer`. `None` means that the call would block, and 0 that the peer has closed its sending direction.
 pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let socket = socket.as_raw_fd();
     let bytes = buffer.as_mut_ptr();
@@ -316,7 +315,7 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Opti
     })
 }
 
-/// Sends one run of bytes. Returns `None` if the call would block.
+/// Sends one run of bytes. `None` means that the call would block.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
     let socket = socket.as_raw_fd();
     let start = bytes.as_ptr();
@@ -328,14 +327,14 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<us
     check_bytes(unsafe { libc::syscall(libc::SYS_sendto, socket, start, length, flags, no_address, 0usize) })
 }
 
-/// Sends several runs of bytes in order. Returns `None` if the call would block.
+/// Sends several runs of bytes in order. `None` means that the call would block.
 #[inline]
 pub(crate) fn send_vectored(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     sendmsg(socket, runs, libc::MSG_NOSIGNAL)
 }
 
-/// Sends several runs of bytes in order. The kernel delays a partial segment, because more data follows at once. Returns
-/// `None` if the call would block.
+/// Sends several runs of bytes in order. The kernel won't send a partial segment yet, because more data is about to follow. `None`
+/// means that the call would block.
 #[inline]
 pub(super) fn send_vectored_more(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     sendmsg(socket, runs, libc::MSG_NOSIGNAL | libc::MSG_MORE)
@@ -352,7 +351,7 @@ fn sendmsg(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: libc::c_int) -> 
     check_bytes(unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, flags) })
 }
 
-/// Creates a non-blocking pipe. Returns its reading and its writing end.
+/// Creates a non-blocking pipe. Returns its reading end and its writing end.
 pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     // SAFETY: the kernel writes two descriptors into `ends`, and only until the call returns.
@@ -361,7 +360,7 @@ pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (own(ends[0]), own(ends[1])) })
 }
 
-/// Sets the capacity of a pipe, which the kernel rounds up to a power of two pages.
+/// Sets the capacity of a pipe. The kernel rounds up to a power of two in pages.
 pub(super) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).expect("less than 2 GiB");
     // SAFETY: takes numbers and touches no memory of ours.
@@ -369,10 +368,10 @@ pub(super) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> 
     Ok(())
 }
 
-/// Makes a pipe refer to the pages of several runs, without a copy. Returns the number of bytes, or `None` if the pipe is
+/// Makes a pipe refer to the pages of several runs, without copying them. Returns the number of bytes, or `None` if the pipe is
 /// full.
 ///
-/// The runs must not change until the data has been read from the pipe, and from the socket it was spliced to.
+/// The runs must not change until the data has been read from the pipe, and also from the socket that it's spliced to.
 pub(super) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     let flags = libc::SPLICE_F_NONBLOCK;
     let pipe = pipe.as_raw_fd();
@@ -384,7 +383,7 @@ pub(super) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Optio
     check_bytes(unsafe { libc::syscall(libc::SYS_vmsplice, pipe, start, count, flags) })
 }
 
-/// Moves bytes from a pipe to a socket or a file. Returns `None` if there is no room.
+/// Moves bytes from a pipe to a socket or file. `None` means that there isn't any room.
 pub(super) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::Result<Option<usize>> {
     let no_offset = std::ptr::null_mut::<libc::loff_t>();
     let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
@@ -395,7 +394,7 @@ pub(super) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::
     check_bytes(unsafe { libc::syscall(libc::SYS_splice, pipe, no_offset, into, no_offset, bytes, flags) })
 }
 
-/// Takes ownership of a descriptor that the parent process left open for this one. Fails if it is not open.
+/// Takes over a descriptor that the parent process has left open for us. Fails if it isn't open.
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     check(unsafe { libc::fcntl(descriptor, libc::F_GETFD) })?;
@@ -403,11 +402,10 @@ pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { own(descriptor) })
 }
 
-/// Gives the calling thread a descriptor table of its own, with copies of all that are open, and leaves signals to the
-/// other threads.
+/// Gives the calling thread its own descriptor table with copies of all open descriptors, and leaves signals to other threads.
 ///
-/// A signal handler usually wakes another thread by writing to a descriptor. In another table that number belongs to no
-/// file, or to another one, such as the connection of a client.
+/// Signal handlers usually write to a descriptor to wake up another thread. In this thread's table, the same number may not exist,
+/// or it may be something else, for example a client's connection.
 pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     block_signals()?;
 
@@ -417,11 +415,11 @@ pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     Ok(())
 }
 
-/// Signals that report a fault of the thread that executes: the kernel kills the process if they are blocked then.
+/// Signals that report a fault of the current thread. If they were blocked, the kernel would kill the process.
 const FAULTS: [libc::c_int; 7] =
     [libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
 
-/// Blocks all signals in the calling thread, except those that report a fault.
+/// Blocks all signals in the calling thread, except those for faults.
 fn block_signals() -> io::Result<()> {
     let no_former_mask = std::ptr::null_mut();
     // SAFETY: all-zero is a valid `sigset_t`, which only these calls read and write; `FAULTS` are valid numbers.
@@ -438,7 +436,7 @@ fn block_signals() -> io::Result<()> {
 
 /// Closes all descriptors from `first` to `last` in the calling thread's table.
 ///
-/// No value of the calling thread may own one of them.
+/// The thread must not own any of them.
 pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
     let bound = |descriptor| libc::c_uint::try_from(descriptor).expect("descriptors are not negative");
     // SAFETY: takes numbers and touches no memory of ours. In a shared table it would close descriptors
@@ -448,7 +446,7 @@ pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates an event counter, which is readable unless it is zero.
+/// Creates an event counter. It's readable unless it's zero.
 pub(super) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     let descriptor = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
@@ -456,7 +454,7 @@ pub(super) fn eventfd() -> io::Result<OwnedFd> {
     Ok(unsafe { own(descriptor) })
 }
 
-/// Returns the peer's address of a connection. Returns `None` if it has none, or if the connection has failed.
+/// Returns the address of a connection's peer. `None` if it doesn't have one, or if the connection has failed.
 pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
     socket2::SockRef::from(socket).peer_addr().ok()?.as_socket()
 }

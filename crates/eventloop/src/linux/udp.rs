@@ -1,4 +1,4 @@
-//! Options of UDP sockets, and the program that routes datagrams to workers.
+//! UDP socket options, and the program that routes datagrams to workers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,17 +11,17 @@ use super::syscalls;
 use crate::datagram::WorkerRouting;
 use crate::datagram::routing::{LONG_HEADER, LONG_ID_AT, LONG_LENGTH_AT, RANDOM_BYTE, SHORT_ID_AT};
 
-/// Sets the options of a UDP socket with this local address.
+/// Sets the options of a UDP socket that is bound to `local`.
 pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) -> io::Result<()> {
     let set = |level, name, value| syscalls::set_option(socket.as_fd(), level, name, value);
     let has_all_addresses = c_int::from(local.ip().is_unspecified());
 
-    // Datagrams are never fragmented, and the transport determines the path's MTU, without the kernel's cache.
+    // Never fragment datagrams. The path MTU is up to the transport, so don't use the kernel's cache.
     if local.is_ipv6() {
         set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         set(libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
         set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
-        // Reports IPv4 addresses too, mapped to IPv6.
+        // This reports IPv4 addresses too, mapped to IPv6.
         set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, has_all_addresses)?;
     } else {
         set(libc::IPPROTO_IP, libc::IP_PKTINFO, has_all_addresses)?;
@@ -32,20 +32,20 @@ pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) 
     }
 
     set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
-    // Before Linux 5.0, each datagram is received separately.
+    // Not supported before Linux 5.0. Datagrams are received separately then.
     let _ = set(libc::SOL_UDP, libc::UDP_GRO, 1);
     Ok(())
 }
 
-/// The number of instructions of a program.
+/// Number of instructions in the program.
 const PROGRAM_LENGTH: usize = 11;
 
-/// Makes the kernel select the socket of a datagram by a rule. The socket shares its address with others.
+/// Makes the kernel use this rule to select a socket, among all sockets that share the address of this one.
 pub(crate) fn attach_routing(socket: &impl AsFd, routing: WorkerRouting) -> io::Result<()> {
     syscalls::attach_reuseport_filter(socket.as_fd(), &program(routing))
 }
 
-/// Returns the rule as a program (classic BPF). It runs on the content of a datagram. A load beyond its end returns 0.
+/// Returns the rule as a program (classic BPF) that runs on a datagram's content. Loads beyond the end return 0.
 fn program(routing: WorkerRouting) -> [sock_filter; PROGRAM_LENGTH] {
     let WorkerRouting { workers, worker_byte } = routing;
     let load = |position: u8| instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, position.into());
@@ -71,13 +71,12 @@ fn instruction(code: u32, operand: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k: operand }
 }
 
-/// Compares the loaded byte, and skips instructions depending on the result.
+/// Compares the loaded byte and then skips instructions, depending on the result.
 fn jump(comparison: u32, operand: u8, skipped_if_true: u8, skipped_if_false: u8) -> sock_filter {
     let comparison = instruction(libc::BPF_JMP | libc::BPF_K | comparison, operand.into());
     sock_filter { jt: skipped_if_true, jf: skipped_if_false, ..comparison }
 }
 
-/// Skips instructions.
 fn skip(count: u32) -> sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JA, count)
 }

@@ -1,11 +1,11 @@
-//! The event loop over a ring (`io_uring(7)`): the kernel accepts and receives on its own, and one call fetches all
+//! An event loop based on a ring (`io_uring(7)`). The kernel accepts and receives on its own, and a single call fetches all
 //! completions.
 //!
-//! Datagrams are an exception: the ring reports that they have arrived, and the worker receives them. One call receives a
-//! whole batch anyway, and buffers of 64 KB, which merged datagrams need, stay few this way.
+//! Datagrams are different. The ring only reports that some have arrived, and then the worker receives them. A call receives a
+//! whole batch anyway. And since merged datagrams need buffers of 64 KB, it's good to need only a few of these.
 //!
-//! The loop behaves like the one over epoll. The ring is created in the worker's thread. Because system call filters don't see
-//! its operations, we restrict the ring to those that serving needs. The restriction cannot be changed afterwards.
+//! This loop should be indistinguishable from the one based on epoll. The ring is created in the worker's thread. System call
+//! filters don't see ring operations, so we restrict the ring to operations that we need. This can't be undone.
 
 mod accept_queue;
 mod ring;
@@ -34,20 +34,20 @@ use crate::token::Token;
 use ring::Ring;
 use state::State;
 
-/// An event loop over a ring, for one thread.
+/// An event loop based on a ring, for one thread.
 pub struct Uring {
     state: Rc<RefCell<State>>,
     balancer: Option<Balancer>,
     clock: Clock,
-    /// Accepted connections need their peer's address. The ring does not report it: it takes a system call.
+    /// Whether accepted connections need their peer's address. The ring doesn't tell, so this takes a system call.
     needs_peer_addresses: bool,
 }
 
 impl Uring {
-    /// Creates a loop that watches its waker, and balances connections with other loops if there is a balancer.
+    /// Creates a loop that watches its waker. If there's a balancer, it balances connections with other loops.
     ///
     /// # Errors
-    /// The kernel lacks a feature that is needed (Linux 6.1 has all), or forbids io_uring.
+    /// The kernel lacks a feature that we need (Linux 6.1 has all of them), or forbids io_uring.
     pub fn new(waker: Waker, balancer: Option<Balancer>) -> io::Result<Uring> {
         Ok(Uring {
             state: Rc::new(RefCell::new(State::new(waker)?)),
@@ -57,21 +57,21 @@ impl Uring {
         })
     }
 
-    /// Checks that the kernel would grant such a loop.
+    /// Checks if we could create such a loop on this kernel.
     ///
     /// # Errors
-    /// The kernel lacks a feature that is needed, or forbids io_uring.
+    /// The kernel lacks a feature that we need, or forbids io_uring.
     pub fn probe() -> io::Result<()> {
         Ring::probe()
     }
 
-    /// Wraps a connection, and determines the peer's address if needed.
+    /// Wraps a connection. Finds out the peer's address if necessary.
     fn wrap(&self, descriptor: OwnedFd) -> Accepted<UringSocket> {
         let peer = if self.needs_peer_addresses { syscalls::peer_address(&descriptor) } else { None };
         Accepted { socket: UringSocket::new(descriptor, Rc::clone(&self.state)), peer }
     }
 
-    /// Returns `true` if the ring accepts at a listener.
+    /// Returns `true` if the ring accepts connections from a listener.
     fn is_watched(&self, listener: &Listener) -> bool {
         let mut state = self.state.borrow_mut();
         state.queue(listener.as_fd().as_raw_fd()).is_some_and(|(queue, _)| !queue.is_closed())
@@ -121,7 +121,7 @@ impl EventLoop for Uring {
             return Ok(None);
         }
 
-        // The ring no longer accepts at this listener, but connections may be pending.
+        // The ring isn't accepting from this listener any more, but there may still be pending connections.
         let accepted = syscalls::accept(listener.as_fd())?;
         Ok(accepted.map(|(descriptor, peer)| Accepted {
             socket: UringSocket::new(descriptor, Rc::clone(&self.state)),

@@ -1,4 +1,4 @@
-//! Wakes up an event loop from another thread, by `eventfd(2)`.
+//! Wakes up an event loop from another thread, using `eventfd(2)`.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -7,37 +7,37 @@ use std::sync::Arc;
 
 use super::syscalls;
 
-/// Wakes up one loop from any thread. Several wake-ups before the loop notices count as one.
+/// Wakes up a loop. Can be used in any thread. If there are several wake-ups before the loop notices, they count as one.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<File>);
 
 impl Waker {
-    /// Creates the waker of a loop, before the loop.
+    /// Creates a waker. This has to be done before the loop is created.
     ///
-    /// The descriptor must have the same number in the tables of all threads that use it, so create the waker before any of
-    /// them gets a table of its own.
+    /// The descriptor must have the same number in all threads. So create the waker before any thread gets its own descriptor
+    /// table.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has run out of descriptors.
     pub fn new() -> io::Result<Waker> {
         Ok(Waker(Arc::new(File::from(syscalls::eventfd()?))))
     }
 
     /// Wakes up the loop.
     pub fn wake(&self) {
-        // Fails only if 2^64 - 1 wake-ups are pending: the loop wakes up anyway.
+        // This only fails if there are 2^64 - 1 pending wake-ups. The loop will wake up anyway.
         let _ = (&*self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Consumes pending wake-ups, so that the next one makes the descriptor readable again.
+    /// Consumes pending wake-ups. After that, the next one will make the descriptor readable again.
     pub(super) fn clear(&self) {
-        // Fails only if none is pending.
+        // This only fails if there aren't any.
         let _ = (&*self.0).read(&mut [0; 8]);
     }
 }
 
 impl AsFd for Waker {
-    /// Returns the descriptor that a wake-up makes readable.
+    /// Returns the descriptor, which is readable after a wake-up.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -1,8 +1,8 @@
-//! Zero-copy sends: a pipe by which pages of memory reach a socket without being copied.
+//! Zero-copy sends. A pipe is used to move pages of memory to a socket without copying them.
 //!
-//! `vmsplice(2)` makes the pipe refer to pages, and `splice(2)` moves the references to the socket. Each thread has one
-//! pipe, which is empty between sends. This does for memory what `sendfile(2)` does for files: it needs no descriptor of
-//! the archive, and works for an archive that was read into memory. The bytes of the pages must never change.
+//! First, `vmsplice(2)` makes the pipe refer to pages. Then `splice(2)` moves these references to the socket. Each thread has a
+//! pipe, which is empty between sends. This is like `sendfile(2)`, but for memory. We don't need a descriptor of the archive, and
+//! it also works if the archive was read into memory. Note that the bytes in these pages must never change.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -11,18 +11,19 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use super::header_arena::{HeaderArena, PAGE_BYTES};
 use super::syscalls;
 
-/// Bytes that are spliced at a time. With more, a socket would often lack room, and the rest be spliced in vain.
+/// How many bytes we splice at a time. If it was more, the socket often wouldn't have enough room, and some of the work would be
+/// in vain.
 const SPLICE_BYTES_MAX: usize = 128 * 1024;
 
-/// The requested capacity of the pipe, in bytes. A pipe counts pages, and data may begin within one. If the system grants
-/// less, fewer bytes are spliced at a time.
+/// The pipe capacity that we request, in bytes. Pipes count pages, and data may start in the middle of a page. If the system
+/// grants less, we'll splice fewer bytes at a time.
 const PIPE_BYTES: usize = 2 * SPLICE_BYTES_MAX;
 
-/// Bytes that always fit one segment, wherever in a page they begin: the kernel builds a segment of at most 17 fragments
-/// and 64 KiB.
+/// A body of this length always fits into one segment, no matter where in a page it starts. The kernel builds segments from up to
+/// 17 fragments and 64 KiB.
 const ONE_SEGMENT_BYTES_MAX: usize = 15 * PAGE_BYTES;
 
-/// Runs that one call sends together with the start of a body. A response head is one run.
+/// How many runs can be sent with the same call as the start of a body. A response head is one run.
 const RUNS_MAX: usize = 8;
 
 /// A pipe for zero-copy sends.
@@ -31,9 +32,9 @@ pub struct SplicePipe(RefCell<State>);
 
 #[derive(Debug)]
 struct State {
-    /// `None` once the system grants no pipe: then sends copy.
+    /// If the system doesn't give us a pipe, we have to copy.
     pipe: Option<Pipe>,
-    /// Response heads are copied here, and then spliced with their bodies.
+    /// Where response heads are copied, so that they can be spliced together with their bodies.
     arena: HeaderArena,
 }
 
@@ -45,29 +46,29 @@ struct Pipe {
 
 /// The result of a splice.
 struct Spliced {
-    /// Bytes that the pipe took.
+    /// Number of bytes that went into the pipe.
     piped: usize,
-    /// The part of them that the socket took.
+    /// How many of them the socket has accepted.
     sent: usize,
 }
 
 impl Pipe {
     fn new() -> Option<Pipe> {
         let (reader, writer) = syscalls::pipe().ok()?;
-        // Users with many pipes get small ones, which work too.
+        // If this user has many pipes, new ones are small. That works too.
         let _ = syscalls::set_pipe_capacity(&writer, PIPE_BYTES);
         Some(Pipe { reader, writer })
     }
 
-    /// Moves the `piped` bytes in the pipe to the socket as far as there is room. Returns the number of bytes moved, or
-    /// `None` if this kind of socket, or this kernel, does not support that.
+    /// Moves the `piped` bytes from the pipe to the socket, as far as there's room. Returns the number of bytes moved. `None` means
+    /// that this kind of socket or this kernel doesn't support that.
     fn move_to(&self, socket: BorrowedFd<'_>, piped: usize) -> Option<usize> {
         let mut moved = 0;
         while moved < piped {
             match syscalls::splice(&self.reader, socket, piped - moved) {
                 Ok(Some(bytes)) if bytes > 0 => moved += bytes,
                 Ok(_) => break,
-                // Bytes that were moved count. If the socket has failed, the next call reports it.
+                // Some bytes were moved, and these count. If the socket has failed, the next call will tell.
                 Err(_) if moved > 0 => break,
                 Err(_) => return None,
             }
@@ -77,19 +78,19 @@ impl Pipe {
 }
 
 impl SplicePipe {
-    /// Creates an empty pipe. If the system grants none, sends copy.
+    /// Creates an empty pipe. If the system doesn't give us one, sends will copy.
     #[must_use]
     pub fn new() -> SplicePipe {
         SplicePipe(RefCell::new(State { pipe: Pipe::new(), arena: HeaderArena::new() }))
     }
 
-    /// Returns `true` if there is a pipe.
+    /// Returns `true` if the system has given us a pipe.
     #[must_use]
     pub fn is_available(&self) -> bool {
         self.0.borrow().pipe.is_some()
     }
 
-    /// Sends as much of `runs` and then of `body` as there is room for. Returns the number of bytes sent.
+    /// Sends as much of `runs` followed by `body` as there's room for. Returns the number of bytes sent.
     pub(crate) fn send(
         &self,
         socket: BorrowedFd<'_>,
@@ -100,7 +101,7 @@ impl SplicePipe {
         let runs_bytes = runs.iter().map(|run| run.len()).sum();
         let copied_bytes = if runs.len() < RUNS_MAX { copied_body_bytes(runs_bytes, body) } else { 0 };
 
-        // Splice the runs together with the body, if they are short and no start of the body must be copied.
+        // If the runs are short, and the body doesn't start with a part that should be copied, splice runs and body together.
         let head = match copied_bytes {
             0 if runs_bytes == 0 => Some(&[][..]),
             0 => arena.copy(runs),
@@ -110,7 +111,7 @@ impl SplicePipe {
             return splice_all(pipe, socket, head, body);
         }
 
-        // Otherwise copy them first.
+        // Otherwise copy the runs first.
         let (copied, body) = body.split_at(copied_bytes);
         let sent = send_copied(socket, runs, copied)?;
         if sent < runs_bytes + copied.len() {
@@ -120,7 +121,7 @@ impl SplicePipe {
     }
 }
 
-/// Sends as much of `runs` and then of `last` as there is room for, by a copy. More data follows at once.
+/// Sends as much of `runs` followed by `last` as there's room for. Everything is copied. More data will follow at once.
 fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io::Result<usize> {
     let sent = if last.is_empty() {
         syscalls::send_vectored_more(socket, runs)?
@@ -133,12 +134,12 @@ fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io:
     Ok(sent.unwrap_or(0))
 }
 
-/// Returns how many bytes at the start of `body` are better copied, if `runs_bytes` bytes precede it.
+/// Returns how many bytes at the start of `body` should be copied, if `runs_bytes` bytes come before it.
 ///
-/// The kernel sends full segments only if 17 fragments fill them: sixteen whole pages and one fragment before them. If two
-/// fragments precede the first whole page and don't share a page, the transfer costs half as much again. The second one is
-/// the start of a body that does not begin with a page, so it is copied after the runs. This concerns ranges; large bodies
-/// begin with a page.
+/// The kernel can only send full segments if each consists of 17 fragments: one fragment, and then sixteen whole pages. If there
+/// are two fragments before the first whole page, and they are in different pages, the transfer costs half as much again. So if a
+/// body doesn't start at a page boundary, we copy its first fragment along with the runs. This only happens for ranges, because
+/// large bodies are page-aligned.
 fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     let before_page = body.as_ptr().align_offset(PAGE_BYTES);
     let has_extra_fragment = runs_bytes > 0 && runs_bytes + before_page <= PAGE_BYTES;
@@ -149,7 +150,7 @@ fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     }
 }
 
-/// Sends as much of `head` and then of `body` as there is room for: spliced, or copied if the system can't splice.
+/// Sends as much of `head` followed by `body` as there's room for. Splices if the system can, and copies otherwise.
 fn splice_all(
     pipe: &mut Option<Pipe>,
     socket: BorrowedFd<'_>,
@@ -175,13 +176,14 @@ fn splice_all(
     Ok(total)
 }
 
-/// Splices `runs` to the socket as far as there is room. Returns `None` if that is not supported.
+/// Splices `runs` to the socket, as far as there's room. `None` means that this isn't supported.
 fn splice(pipe: &mut Option<Pipe>, socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> Option<Spliced> {
     let current = pipe.as_ref()?;
     let piped = syscalls::vmsplice(&current.writer, runs).ok().flatten().filter(|piped| *piped > 0)?;
     let sent = current.move_to(socket, piped);
     if sent != Some(piped) {
-        // The next splice would send the rest. Reading it would copy it, so it is dropped with its pipe.
+        // The rest is still in the pipe, and the next splice would send it. To read it would mean to copy it, so drop the pipe
+        // instead.
         *pipe = Pipe::new();
     }
     Some(Spliced { piped, sent: sent? })
@@ -195,7 +197,7 @@ impl Default for SplicePipe {
 
 #[cfg(test)]
 impl SplicePipe {
-    /// Returns `true` if the pipe holds no bytes.
+    /// Returns `true` if the pipe is empty.
     pub(crate) fn is_empty(&self) -> bool {
         use std::io::Read;
         use std::os::fd::AsFd;
@@ -214,15 +216,15 @@ mod tests {
     fn extra_fragment_is_copied() {
         let bytes = vec![0; 40 * PAGE_BYTES];
         let aligned = &bytes[bytes.as_ptr().align_offset(PAGE_BYTES)..];
-        // The head precedes whole pages: no extra fragment.
+        // The head is followed by whole pages, so there isn't an extra fragment.
         assert_eq!(copied_body_bytes(400, aligned), 0);
-        // A head of 400 bytes and 96 bytes of the body make less than a page.
+        // A head of 400 bytes plus 96 bytes of the body are less than a page.
         assert_eq!(copied_body_bytes(400, &aligned[4000..]), 96);
-        // Together they exceed a page.
+        // Together they are more than a page.
         assert_eq!(copied_body_bytes(400, &aligned[300..]), 0);
-        // Without a head, one fragment precedes the whole pages.
+        // Without a head, there's just one fragment before the whole pages.
         assert_eq!(copied_body_bytes(0, &aligned[4000..]), 0);
-        // A single segment has room for both.
+        // Both fit into a single segment.
         assert_eq!(copied_body_bytes(400, &aligned[4000..][..30_000]), 0);
     }
 }

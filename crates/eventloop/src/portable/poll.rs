@@ -1,7 +1,7 @@
-//! The event loop over `mio`, which waits by kqueue on BSD and macOS, and by epoll on Linux.
+//! An event loop based on `mio`, which waits with kqueue on BSD and macOS, and with epoll on Linux.
 //!
-//! It makes the server run on systems for which we have no loop, and leaves performance to Linux. Edge-triggered like the
-//! other loops.
+//! It makes the server work on systems for which we don't have a loop of our own. Performance isn't a goal. Like the other loops,
+//! it's edge-triggered.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,21 +20,21 @@ use crate::listener::Listener;
 use crate::socket::{Accepted, KernelSocket};
 use crate::token::{SLOT_MAX, Token};
 
-/// Events fetched by one call. The system keeps the others for the next call. Kqueue reports each direction separately.
+/// How many events a call fetches. The system keeps the rest for the next call. Kqueue reports each direction separately.
 const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
 
-/// The generations of the slots from [`SLOT_MAX`] on distinguish the kinds of sockets that have numbers.
+/// For slots from [`SLOT_MAX`] on, the generation says which kind of numbered socket it is.
 const LISTENER: u32 = 0;
 const DATAGRAMS: u32 = 1;
 
-/// An event loop over `mio`, for one thread.
+/// An event loop based on `mio`, for one thread.
 pub struct Portable {
     poll: Poll,
-    /// The buffer of `mio`. Its iterator cannot be kept between calls.
+    /// Buffer for `mio`. We can't keep its iterator between calls.
     events: Events,
-    /// Fetched events that were not returned yet, in reverse order.
+    /// Events that were fetched but not returned yet, in reverse order.
     pending: Vec<Event>,
     waker: Waker,
     balancer: Option<Balancer>,
@@ -42,10 +42,10 @@ pub struct Portable {
 }
 
 impl Portable {
-    /// Creates a loop that watches its waker, and balances connections with other loops if there is a balancer.
+    /// Creates a loop that watches its waker. If there's a balancer, it balances connections with other loops.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has run out of descriptors.
     pub fn new(waker: Waker, balancer: Option<Balancer>) -> io::Result<Portable> {
         let poll = Poll::new()?;
         let key = mio_token(Token { slot: WAKER_SLOT, generation: 0 });
@@ -61,7 +61,7 @@ impl Portable {
     }
 }
 
-/// Converts a token to that of `mio`. Does not compile where `usize` has less than 64 bits.
+/// Converts a token for `mio`. This doesn't compile if `usize` has less than 64 bits.
 fn mio_token(token: Token) -> mio::Token {
     mio::Token(usize::from_ne_bytes(token.pack().to_ne_bytes()))
 }
@@ -70,7 +70,6 @@ fn datagrams_token(number: u32) -> mio::Token {
     mio_token(Token { slot: SLOT_MAX + number, generation: DATAGRAMS })
 }
 
-/// Converts an event of `mio`.
 fn convert(event: &mio::event::Event) -> Event {
     let token = Token::unpack(u64::from_ne_bytes(event.token().0.to_ne_bytes()));
     match token.slot {
@@ -102,7 +101,7 @@ impl EventLoop for Portable {
                 self.pending.reverse();
                 Ok(())
             }
-            // A signal handler ran.
+            // A signal handler has run.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error),
         }
@@ -174,7 +173,7 @@ impl EventLoop for Portable {
     }
 
     fn await_room(&mut self, socket: &UdpSocket, number: u32) -> io::Result<()> {
-        // Watched from then on. Later events for room cost little here, and cause no harm.
+        // From now on, we watch for room all the time. More of these events don't cost much here, and don't do any harm.
         let both_directions = Interest::READABLE | Interest::WRITABLE;
         let socket = socket.as_fd().as_raw_fd();
         self.poll.registry().reregister(&mut SourceFd(&socket), datagrams_token(number), both_directions)

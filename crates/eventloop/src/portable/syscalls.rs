@@ -1,7 +1,8 @@
-//! System calls of other systems than Linux, by way of libraries: the counterparts of Linux's functions.
+//! System calls for systems other than Linux, through libraries. They correspond to the functions for Linux.
 //!
-//! Calls that only Linux has fail with `Unsupported`, and their callers go on without them: threads share one descriptor
-//! table. The `unsafe` code takes ownership of a descriptor, and makes the calls for datagrams that no library has.
+//! If there's a call that only Linux has, it fails with `Unsupported`. Callers must be able to do without, for example if threads
+//! have to share a descriptor table. We need `unsafe` code to take ownership of a descriptor, and for datagram calls that no
+//! library has.
 
 #![allow(unsafe_code)]
 
@@ -16,20 +17,20 @@ use socket2::{SockRef, Socket};
 use crate::datagram::batch::{BUFFER_BYTES, BUFFER_STRIDE, Envelope};
 use crate::datagram::outgoing::OutgoingMessage;
 
-/// Not every system distributes connections among the sockets that listen at one address: some give all to one.
+/// Not all systems distribute connections among sockets that listen on the same address. Some of them give all to one socket.
 pub(crate) const BALANCES_LISTENERS: bool = false;
 
-/// No system but Linux splits trains of datagrams.
+/// Only Linux can split trains of datagrams.
 pub(crate) const HAS_GSO: bool = false;
 
-/// The ratio of the reported to the requested size of a socket's buffer.
+/// Ratio between the reported buffer size and the one that we requested.
 pub(crate) const BUFFER_SIZE_FACTOR: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
-/// Flags for receiving descriptors. Not every system can set close-on-exec atomically; processes that receive descriptors
-/// start no program.
+/// Flags for receiving descriptors. Not all systems can set close-on-exec atomically. That's fine, because a process that receives
+/// descriptors doesn't start programs.
 pub(crate) const RECV_DESCRIPTORS: RecvFlags = RecvFlags::empty();
 
-/// Converts a result. Returns `None` if the call would block.
+/// Converts a result. `None` means that the call would block.
 fn check_bytes(result: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(bytes) => Ok(Some(bytes)),
@@ -38,8 +39,7 @@ fn check_bytes(result: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Accepts the next pending connection in non-blocking mode. Returns it with its peer's address, or `None` if none is
-/// pending.
+/// Accepts the next pending connection, in non-blocking mode. Returns it with the peer's address, or `None` if there isn't any.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     match SockRef::from(&listener).accept() {
         Ok((socket, peer)) => {
@@ -56,47 +56,46 @@ pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     UnixDatagram::pair()
 }
 
-/// Returns 0, because systems other than Linux don't report unacknowledged bytes. [`set_notsent_lowat`] makes the error small.
+/// Returns 0, because these systems don't report unacknowledged bytes. [`set_notsent_lowat`] keeps the error small.
 pub(crate) fn unacknowledged_bytes(_socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Does nothing: other allocators return free memory to the system by themselves.
+/// Does nothing, because other allocators return free memory on their own.
 pub(crate) fn release_free_memory() {}
 
-/// Limits the bytes that the kernel buffers for a connection, including those in flight, which these systems don't
-/// distinguish.
+/// Limits how many bytes the kernel buffers for a connection. On these systems this includes bytes in flight.
 pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_send_buffer_size(4 * bytes as usize)
 }
 
-/// Fails: only Linux has this option.
+/// Fails, because only Linux has this option.
 pub(crate) fn defer_accept(_listener: &Socket) -> io::Result<()> {
     let message = "only Linux can delay connections until their peers have sent data (TCP_DEFER_ACCEPT)";
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
-/// Returns `true` if a socket is not connected, because not every system reports that it listens.
+/// Returns `true` if a socket isn't connected. Not all systems can tell if it listens.
 pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     Ok(socket.peer_addr().is_err())
 }
 
-/// Receives into `buffer`. Returns `None` if the call would block, and 0 if the peer has closed its sending direction.
+/// Receives into `buffer`. `None` means that the call would block, and 0 that the peer has closed its sending direction.
 pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     check_bytes(rustix::net::recv(socket, buffer, RecvFlags::empty()).map(|(bytes, _)| bytes))
 }
 
-/// Sends one run of bytes. Returns `None` if the call would block. Rust programs ignore SIGPIPE.
+/// Sends one run of bytes. `None` means that the call would block. SIGPIPE isn't a problem, because Rust programs ignore it.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
     check_bytes(rustix::net::send(socket, bytes, SendFlags::empty()))
 }
 
-/// Sends several runs of bytes in order. Returns `None` if the call would block.
+/// Sends several runs of bytes in order. `None` means that the call would block.
 pub(crate) fn send_vectored(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     check_bytes(rustix::io::writev(socket, runs))
 }
 
-/// Sets an option of a socket that is an `int`.
+/// Sets a socket option whose value is an `int`.
 pub(crate) fn set_option(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
@@ -112,7 +111,8 @@ pub(crate) fn set_option(
     Ok(())
 }
 
-/// Receives a message into each buffer of `memory` and its envelope, until none is pending. Returns their number.
+/// Receives messages until there aren't any more. Each one uses its own buffer in `memory` and its own envelope. Returns the number
+/// of messages.
 pub(crate) fn receive_messages(
     socket: BorrowedFd<'_>,
     memory: &mut [u8],
@@ -123,7 +123,7 @@ pub(crate) fn receive_messages(
         match receive_message(socket, &mut buffer[..BUFFER_BYTES], envelope) {
             Ok(()) => count += 1,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // Messages that were received count. The next call reports a lasting error.
+            // Some messages were received, and these count. If the error lasts, the next call will report it.
             Err(_) if count > 0 => break,
             Err(error) => return Err(error),
         }
@@ -151,7 +151,7 @@ fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], envelope: &mut Env
     Ok(())
 }
 
-/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
+/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there isn't any room.
 #[allow(clippy::useless_conversion, reason = "other systems have other types")]
 pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> io::Result<()> {
     let control = message.control.as_bytes();
@@ -163,7 +163,7 @@ pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>
     header.msg_namelen = message.name.length.try_into().expect("the size of an address");
     header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
-    // Some systems refuse an empty buffer.
+    // Some systems don't accept an empty buffer.
     if !control.is_empty() {
         header.msg_control = control.as_ptr().cast_mut().cast();
         header.msg_controllen = control.len().try_into().expect("a small buffer");
@@ -174,7 +174,7 @@ pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sends messages in order, until one fails. Returns the number of those sent, or the error of the first.
+/// Sends messages in order, until one fails. Returns how many were sent. If it was the first that failed, returns its error.
 pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<'_>]) -> io::Result<usize> {
     let mut sent = 0;
     for message in messages {
@@ -187,7 +187,7 @@ pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<
     Ok(sent)
 }
 
-/// Takes ownership of a descriptor that the parent process left open for this one. Fails if it is not open.
+/// Takes over a descriptor that the parent process has left open for us. Fails if it isn't open.
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
@@ -198,17 +198,17 @@ pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Fails: threads share one descriptor table.
+/// Fails, because threads share a descriptor table.
 pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Fails: threads share one descriptor table.
+/// Fails, because threads share a descriptor table.
 pub(crate) fn close_range(_first: RawFd, _last: RawFd) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the peer's address of a connection. Returns `None` if it has none, or if the connection has failed.
+/// Returns the address of a connection's peer. `None` if it doesn't have one, or if the connection has failed.
 pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
     SockRef::from(socket).peer_addr().ok()?.as_socket()
 }

@@ -1,4 +1,4 @@
-//! Options of UDP sockets.
+//! UDP socket options.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,13 +10,13 @@ use socket2::Socket;
 use super::syscalls;
 use crate::datagram::WorkerRouting;
 
-/// Makes the system report the local address of a datagram over IPv4.
+/// Makes the system report the local address of IPv4 datagrams.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 const RECEIVE_IPV4_INFO: c_int = libc::IP_PKTINFO;
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
 const RECEIVE_IPV4_INFO: c_int = libc::IP_RECVDSTADDR;
 
-/// Sets the options of a UDP socket with this local address.
+/// Sets the options of a UDP socket that is bound to `local`.
 pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) -> io::Result<()> {
     let set = |level, name, value| syscalls::set_option(socket.as_fd(), level, name, value);
     let has_all_addresses = c_int::from(local.ip().is_unspecified());
@@ -27,7 +27,7 @@ pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) 
     } else {
         set(libc::IPPROTO_IP, RECEIVE_IPV4_INFO, has_all_addresses)?;
     }
-    // Not every system has these for IPv4 over a socket of IPv6.
+    // Not all systems have these options for IPv4 on an IPv6 socket.
     if has_ipv4 {
         #[cfg(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple"))]
         let _ = set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
@@ -36,7 +36,7 @@ pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) 
     Ok(())
 }
 
-/// Forbids to fragment datagrams, as far as the system can: the transport determines the path's MTU.
+/// Makes sure that datagrams aren't fragmented, as far as the system allows. The path MTU is up to the transport.
 fn forbid_fragments(socket: &Socket, local: SocketAddr, has_ipv4: bool) {
     let set = |level, name, value| drop(syscalls::set_option(socket.as_fd(), level, name, value));
     #[cfg(target_os = "linux")]
@@ -61,7 +61,7 @@ fn forbid_fragments(socket: &Socket, local: SocketAddr, has_ipv4: bool) {
     }
 }
 
-/// Fails: only Linux selects a socket by a program. The workers share one socket here.
+/// Fails, because only Linux can use a program to select a socket. On other systems workers share a socket.
 pub(crate) fn attach_routing(_: &impl AsFd, _: WorkerRouting) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

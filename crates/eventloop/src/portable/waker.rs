@@ -1,11 +1,11 @@
-//! Wakes up an event loop from another thread, by a pair of sockets.
+//! Wakes up an event loop from another thread, using a pair of sockets.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Wakes up one loop from any thread. Several wake-ups before the loop notices count as one.
+/// Wakes up a loop. Can be used in any thread. If there are several wake-ups before the loop notices, they count as one.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<SocketPair>);
 
@@ -16,10 +16,10 @@ struct SocketPair {
 }
 
 impl Waker {
-    /// Creates the waker of a loop, before the loop.
+    /// Creates a waker. This has to be done before the loop is created.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has run out of descriptors.
     pub fn new() -> io::Result<Waker> {
         let (sender, receiver) = UnixStream::pair()?;
         sender.set_nonblocking(true)?;
@@ -29,11 +29,11 @@ impl Waker {
 
     /// Wakes up the loop.
     pub fn wake(&self) {
-        // Fails only if the buffer is full of pending wake-ups: the loop wakes up anyway.
+        // This only fails if the buffer is full of pending wake-ups. The loop will wake up anyway.
         let _ = (&self.0.sender).write(&[1]);
     }
 
-    /// Consumes pending wake-ups, so that the next one makes the descriptor readable again.
+    /// Consumes pending wake-ups. After that, the next one will make the descriptor readable again.
     pub(super) fn clear(&self) {
         let mut wakeups = [0; 64];
         while (&self.0.receiver).read(&mut wakeups).is_ok_and(|count| count > 0) {}
@@ -41,7 +41,7 @@ impl Waker {
 }
 
 impl AsFd for Waker {
-    /// Returns the descriptor that a wake-up makes readable.
+    /// Returns the descriptor, which is readable after a wake-up.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.receiver.as_fd()
     }

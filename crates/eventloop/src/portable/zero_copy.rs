@@ -1,28 +1,28 @@
-//! The counterpart of Linux's zero-copy sends, by ordinary sends.
+//! Replaces Linux's zero-copy sends with ordinary sends.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
 use super::syscalls;
 
-/// A pipe for zero-copy sends, which this system does not have.
+/// Replacement for the pipe that Linux uses for zero-copy sends.
 #[derive(Debug, Default)]
 pub struct SplicePipe;
 
 impl SplicePipe {
-    /// Creates a pipe that is never available.
+    /// Creates a pipe. It's never available.
     #[must_use]
     pub fn new() -> SplicePipe {
         SplicePipe
     }
 
-    /// Returns `false`: sends copy.
+    /// Returns `false`, because sends have to copy.
     #[must_use]
     pub fn is_available(&self) -> bool {
         false
     }
 
-    /// Sends as much of `runs` and then of `body` as there is room for. Returns the number of bytes sent.
+    /// Sends as much of `runs` followed by `body` as there's room for. Returns the number of bytes sent.
     #[expect(clippy::unused_self, reason = "the interface of Linux's pipe")]
     pub(crate) fn send(
         &self,
@@ -38,7 +38,7 @@ impl SplicePipe {
         Ok(sent + syscalls::send(socket, body)?.unwrap_or(0))
     }
 
-    /// Returns `true`: there is no pipe that could hold bytes.
+    /// Returns `true`, because there isn't a real pipe.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         true

@@ -1,4 +1,4 @@
-//! Sockets of the server for datagrams of a simulated network.
+//! The server's datagram sockets in a simulated network.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +8,7 @@ use super::network::Network;
 use super::random::Random;
 use crate::datagram::{Backlog, DatagramSocket, ReceiveBatch, SendOutcome, Train};
 
-/// A socket of the server for datagrams of a simulated network.
+/// One of the server's datagram sockets.
 #[derive(Debug)]
 pub struct SimulatedDatagrams {
     network: Network,
@@ -17,7 +17,7 @@ pub struct SimulatedDatagrams {
 }
 
 impl SimulatedDatagrams {
-    /// Opens a socket of the server. An unspecified IP address receives datagrams to any address.
+    /// Opens a socket for the server. If the IP address is unspecified, it receives datagrams for any address.
     #[must_use]
     pub fn bind(network: &Network, address: SocketAddr) -> SimulatedDatagrams {
         let endpoint = network.with_datagrams(|datagrams, _, _| datagrams.bind(address));
@@ -32,7 +32,7 @@ impl SimulatedDatagrams {
         self.network.with_datagrams(|datagrams, _, _| datagrams.await_room(self.endpoint));
     }
 
-    /// Returns `true` if the socket can send from an address.
+    /// Returns `true` if the socket may send from this address.
     fn is_own(&self, address: IpAddr) -> bool {
         self.address.ip().is_unspecified() || self.address.ip() == address
     }

@@ -1,7 +1,7 @@
-//! Datagrams of the simulated network: sockets of the server, peers, and what happens to datagrams between them.
+//! Datagrams in a simulated network: the server's sockets, peers, and what happens in between.
 //!
-//! A datagram may be lost, delayed, duplicated, corrupted or marked, and arrive under another address than the one before.
-//! Those that arrive together are merged at random, as by the kernel.
+//! A datagram may be lost, delayed, duplicated, corrupted or marked. It may also arrive from a different address than the one
+//! before. If datagrams arrive together, they are merged at random, like the kernel does.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -16,52 +16,52 @@ use crate::datagram::batch::{BUFFER_BYTES, MESSAGES_MAX, Message, ReceiveBatch};
 use crate::datagram::{Backlog, Datagram, Ecn, SendOutcome, Train};
 use crate::event::Event;
 
-/// A peer that sends and receives datagrams: a state machine without I/O, such as a QUIC client.
+/// A peer that sends and receives datagrams. It's a state machine without I/O, for example a QUIC client.
 ///
-/// The network calls it and must not be called by it.
+/// The network calls the peer. The peer must not call the network.
 pub trait DatagramPeer {
     /// Handles a datagram from the server.
     fn receive(&mut self, now: Instant, datagram: Datagram<'_>);
 
-    /// Returns the next datagrams to send. Called until it returns `None`, after each call of another function and in each
-    /// iteration of the loop. The network chooses their source.
+    /// Returns the next datagrams to send. After any other call and in each loop iteration, this is called until it returns `None`.
+    /// The network chooses the source address.
     fn transmit(&mut self, now: Instant) -> Option<Train<'_>>;
 
-    /// Returns when to call [`handle_timeout`](Self::handle_timeout).
+    /// Returns when [`handle_timeout`](Self::handle_timeout) should be called.
     fn timeout(&self) -> Option<Instant>;
 
-    /// Handles the timeout, after which [`timeout`](Self::timeout) must return a later one or `None`.
+    /// Handles the timeout. After that, [`timeout`](Self::timeout) must return a later time or `None`.
     fn handle_timeout(&mut self, now: Instant);
 }
 
-/// Identifies a peer of a network that sends datagrams.
+/// Identifies a peer that sends datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramPeerId(usize);
 
-/// The properties of the path between a peer and the server, in both directions. Probabilities are from 0 to 1 and apply to
-/// each datagram.
+/// Properties of the path between a peer and the server. They apply to both directions. Probabilities are from 0 to 1, per
+/// datagram.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Path {
-    /// The time in transit.
+    /// Time in transit.
     pub latency: Duration,
-    /// The most by which a datagram is delayed in addition, at random: datagrams overtake each other.
+    /// Maximum additional delay, at random. Because of this, datagrams may overtake each other.
     pub jitter: Duration,
-    /// The probability that a datagram is lost.
+    /// Probability that a datagram is lost.
     pub loss: f64,
-    /// The probability that a datagram arrives twice.
+    /// Probability that a datagram arrives twice.
     pub duplication: f64,
-    /// The probability that a bit of a datagram is inverted.
+    /// Probability that a bit is inverted.
     pub corruption: f64,
-    /// The probability that a datagram whose sender is capable of ECN is marked: congestion experienced.
+    /// Probability that a datagram gets the mark "congestion experienced". The sender must be capable of ECN.
     pub marking: f64,
-    /// The probability that the peer's port changes before it sends a datagram, as by a NAT that has forgotten it.
+    /// Probability that the peer's port changes before it sends a datagram. This happens when a NAT has forgotten the peer.
     pub rebinding: f64,
-    /// The largest datagram that arrives, in bytes of its content.
+    /// The largest content that arrives, in bytes.
     pub datagram_bytes_max: usize,
 }
 
 impl Path {
-    /// A path on which each datagram arrives, after a millisecond.
+    /// Each datagram arrives after a millisecond.
     pub const PERFECT: Path = Path {
         latency: Duration::from_millis(1),
         jitter: Duration::ZERO,
@@ -74,50 +74,50 @@ impl Path {
     };
 }
 
-/// The number of datagrams and bytes that were sent over a path, including those that were lost.
+/// Datagrams and bytes sent over a path, including lost ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
-    /// Datagrams that the server has sent to the peer's current address.
+    /// Datagrams sent by the server to the peer's current address.
     pub datagrams_to_peer: usize,
-    /// Their bytes.
+    /// Total size of these datagrams.
     pub bytes_to_peer: usize,
-    /// Datagrams that the peer has sent to the server.
+    /// Datagrams sent by the peer.
     pub datagrams_from_peer: usize,
-    /// Their bytes.
+    /// Total size of these datagrams.
     pub bytes_from_peer: usize,
-    /// Datagrams of both that did not arrive.
+    /// How many datagrams were lost, in both directions.
     pub lost: usize,
 }
 
-/// All datagrams of a network.
+/// All datagrams in a network.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     endpoints: Vec<Endpoint>,
     peers: Vec<Remote>,
-    /// The earliest to arrive first.
+    /// Sorted by arrival, earliest first.
     in_transit: BinaryHeap<Reverse<InTransit>>,
-    /// The number of datagrams that were ever in transit: those that arrive at the same time keep their order.
+    /// How many datagrams were ever in transit. If two arrive at the same time, this keeps them in order.
     count: u64,
 }
 
-/// A socket of the server.
+/// One of the server's sockets.
 #[derive(Debug)]
 struct Endpoint {
     address: SocketAddr,
-    /// The number under which the loop watches it.
+    /// The number that the loop watches it under.
     number: Option<u32>,
     is_closed: bool,
     received: VecDeque<Packet>,
-    /// An event is pending.
+    /// Whether an event is pending.
     has_event: bool,
-    /// The send buffer is full until the server requests an event.
+    /// Whether the send buffer is full. That lasts until the server requests an event.
     is_blocked: bool,
 }
 
 /// A peer, and the path to it.
 struct Remote {
     peer: Rc<RefCell<dyn DatagramPeer>>,
-    /// The address under which the server sees it.
+    /// The peer's address as seen by the server.
     address: SocketAddr,
     path: Path,
     traffic: Traffic,
@@ -140,7 +140,7 @@ struct Packet {
     bytes: Vec<u8>,
 }
 
-/// A datagram that arrives later. Ordered by time.
+/// A datagram that will arrive later. Ordered by time.
 #[derive(Debug, PartialEq, Eq)]
 struct InTransit {
     arrival: Duration,
@@ -160,7 +160,7 @@ impl PartialOrd for InTransit {
     }
 }
 
-/// The virtual time, and the instant that represents its start.
+/// Virtual time, and the instant when it started.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Time {
     pub(super) start: Instant,
@@ -174,7 +174,6 @@ impl Time {
 }
 
 impl Datagrams {
-    /// Opens a socket of the server.
     pub(super) fn bind(&mut self, address: SocketAddr) -> usize {
         self.endpoints.push(Endpoint {
             address,
@@ -213,7 +212,7 @@ impl Datagrams {
         self.peers[peer.0].traffic
     }
 
-    /// Delivers the datagrams that arrive now, handles timeouts of peers, and sends what they have.
+    /// Delivers datagrams that arrive now, handles timeouts of peers, and sends their datagrams.
     pub(super) fn run(&mut self, time: Time, random: &mut Random) {
         while let Some(Reverse(next)) = self.in_transit.peek() {
             if next.arrival > time.elapsed {
@@ -235,7 +234,7 @@ impl Datagrams {
         }
     }
 
-    /// Delivers a datagram to the peer or the socket with its address. It is lost if there is none.
+    /// Delivers a datagram to the peer or socket with its address. If there isn't any, the datagram is lost.
     fn deliver(&mut self, mut packet: Packet, time: Time) {
         if let Some(remote) = self.peers.iter().find(|remote| remote.address == packet.destination) {
             let Packet { source, destination, ecn, ref mut bytes } = packet;
@@ -253,7 +252,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends datagrams of a peer.
+    /// Sends a peer's datagrams.
     fn transmit(&mut self, peer: usize, train: &Train<'_>, time: Time, random: &mut Random) {
         let Train { destination, ecn, .. } = *train;
         for bytes in train.bytes.chunks(train.datagram_bytes()) {
@@ -269,7 +268,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends a datagram over the path of a peer.
+    /// Sends a datagram over a peer's path.
     fn put_in_transit(&mut self, peer: usize, packet: &Packet, time: Time, random: &mut Random) {
         let Remote { path, traffic, .. } = &mut self.peers[peer];
         if packet.bytes.len() > path.datagram_bytes_max || random.happens(path.loss) {
@@ -292,7 +291,7 @@ impl Datagrams {
         }
     }
 
-    /// Returns the time of the next arrival or timeout.
+    /// Returns when the next arrival or timeout is.
     pub(super) fn next_time(&self, start: Instant) -> Option<Duration> {
         let arrival = self.in_transit.peek().map(|Reverse(next)| next.arrival);
         let timeout = |remote: &Remote| {
@@ -318,11 +317,11 @@ impl Datagrams {
         }
     }
 
-    /// Watches a socket, or stops watching it.
+    /// Starts or stops watching a socket.
     pub(super) fn watch(&mut self, endpoint: usize, number: Option<u32>) {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.number = number;
-        // As with the kernel, the first event reports datagrams that have arrived already.
+        // Like with the kernel, there's a first event if datagrams have arrived before.
         endpoint.has_event = !endpoint.received.is_empty();
     }
 
@@ -352,7 +351,7 @@ impl Datagrams {
             let Packet { source, destination, ecn, mut bytes } = packet;
             let segment_bytes = bytes.len().max(1);
 
-            // Datagrams are merged if all have the same size, except the last, which may be shorter.
+            // Datagrams can be merged if they have the same size. The last one may be shorter.
             while let Some(next) = received.front() {
                 let is_like = (next.source, next.destination, next.ecn) == (source, destination, ecn);
                 let fits = next.bytes.len() <= segment_bytes && bytes.len() % segment_bytes == 0;
@@ -394,7 +393,7 @@ impl Datagrams {
             let Remote { path, traffic, .. } = &mut self.peers[peer];
             traffic.datagrams_to_peer += 1;
             traffic.bytes_to_peer += bytes.len();
-            // The link of the server itself may have the smallest MTU.
+            // The smallest MTU may be the one of the server's own link.
             if bytes.len() > path.datagram_bytes_max && random.once_in(2) {
                 traffic.lost += 1;
                 outcome = SendOutcome::Lost;

@@ -15,34 +15,33 @@ use crate::clock::Now;
 use crate::event::Event;
 use crate::token::Token;
 
-/// The time of the wall clock, in seconds since 1970. It never advances, so that the same request gets the same response
-/// at any time.
+/// Wall clock, in seconds since 1970. It never advances, so that the same request always gets the same response.
 pub const UNIX_SECONDS: u64 = 784_111_777;
 
-/// Peers, their connections to one server, and the virtual clock. Clones share one network.
+/// Peers, their connections to the server, and the virtual clock. Clones share the same network.
 #[derive(Debug, Clone)]
 pub struct Network(Rc<RefCell<State>>);
 
 #[derive(Debug)]
 struct State {
     random: Random,
-    /// The instant that represents the start. Only differences from it matter.
+    /// The instant of the start. Only differences from it matter.
     start: Instant,
-    /// The virtual time since the start.
+    /// Virtual time since the start.
     time: Duration,
     peers: Vec<Peer>,
-    /// Peers that have connected and were not accepted.
+    /// Peers that have connected but weren't accepted yet.
     pending: VecDeque<PeerId>,
     listener: Option<u32>,
-    /// The server was not notified of a pending connection.
+    /// Whether the server still has to be notified of a pending connection.
     acceptable: bool,
-    /// Another thread has woken up the loop.
+    /// Whether another thread has woken up the loop.
     woken: bool,
     datagrams: Datagrams,
 }
 
 impl Network {
-    /// Creates a network without peers, which derives its random choices from `seed`.
+    /// Creates a network without peers. All random choices derive from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Network {
         Network(Rc::new(RefCell::new(State {
@@ -58,8 +57,8 @@ impl Network {
         })))
     }
 
-    /// Adds a peer that connects after a delay and then performs `actions` in order. At most `capacity` bytes are in flight
-    /// to it at a time.
+    /// Adds a peer that connects after a delay and then performs `actions` in order. There are never more than `capacity` bytes in
+    /// flight to it.
     pub fn connect(
         &self,
         delay: Duration,
@@ -83,17 +82,17 @@ impl Network {
         self.0.borrow_mut().datagrams.add_peer(address, peer, path)
     }
 
-    /// Changes the path to a peer, for datagrams that are sent from now on.
+    /// Changes the path to a peer. This affects datagrams sent from now on.
     pub fn set_path(&self, peer: DatagramPeerId, path: Path) {
         self.0.borrow_mut().datagrams.set_path(peer, path);
     }
 
-    /// Changes the address of a peer. Datagrams to the earlier one are lost.
+    /// Changes a peer's address. Datagrams to the old address are lost.
     pub fn rebind(&self, peer: DatagramPeerId, address: SocketAddr) {
         self.0.borrow_mut().datagrams.rebind(peer, address);
     }
 
-    /// Returns the address under which the server sees a peer.
+    /// Returns a peer's address as seen by the server.
     #[must_use]
     pub fn peer_address(&self, peer: DatagramPeerId) -> SocketAddr {
         self.0.borrow().datagrams.peer_address(peer)
@@ -105,7 +104,7 @@ impl Network {
         self.0.borrow().datagrams.traffic(peer)
     }
 
-    /// Returns all bytes that a peer has received.
+    /// Returns everything that a peer has received.
     #[must_use]
     pub fn received(&self, peer: PeerId) -> Vec<u8> {
         self.0.borrow().peers[peer.0].received.clone()
@@ -117,7 +116,7 @@ impl Network {
         self.0.borrow().peers[peer.0].state()
     }
 
-    /// Returns how often the server has called a send function for a peer's connection.
+    /// Returns how often the server has tried to send to a peer.
     #[must_use]
     pub fn send_calls(&self, peer: PeerId) -> usize {
         self.0.borrow().peers[peer.0].wire.send_calls()
@@ -129,19 +128,19 @@ impl Network {
         self.0.borrow().time
     }
 
-    /// Returns `true` if no further event happens unless the server acts.
+    /// Returns `true` if no more events will happen unless the server does something.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let state = self.0.borrow();
         !state.woken && state.pending.is_empty() && !state.has_events() && state.next_time().is_none()
     }
 
-    /// Wakes up the loop, as another thread would.
+    /// Wakes up the loop, like another thread would.
     pub fn wake(&self) {
         self.0.borrow_mut().woken = true;
     }
 
-    /// Runs the peers and the clock until there is an event, or until the timeout. Returns the events.
+    /// Runs peers and the clock until there's an event or a timeout. Returns the events.
     pub(super) fn run(&self, timeout: Option<Duration>) -> VecDeque<Event> {
         let mut state = self.0.borrow_mut();
         let end = timeout.map(|timeout| state.time + timeout);
@@ -155,13 +154,14 @@ impl Network {
             if state.has_events() {
                 continue;
             }
+
             match (state.next_time(), end) {
                 (Some(next), end) if end.is_none_or(|end| next < end) => state.time = state.time.max(next),
                 (_, Some(end)) => {
                     state.time = state.time.max(end);
                     return VecDeque::new();
                 }
-                // No event can happen: the kernel would wait without end.
+                // Nothing can happen any more. The kernel would wait forever.
                 (_, None) => return VecDeque::new(),
             }
         }
@@ -189,7 +189,7 @@ impl Network {
         }
     }
 
-    /// Accepts a connection, or fails at random as the kernel does.
+    /// Accepts a connection. May fail at random, like the kernel.
     pub(super) fn accept(&self) -> io::Result<Option<PeerId>> {
         let mut state = self.0.borrow_mut();
         if state.pending.is_empty() {
@@ -224,7 +224,7 @@ impl Network {
 }
 
 impl State {
-    /// Runs some of the peers that can act, in random order.
+    /// Lets some of the peers act, in random order.
     fn run_peers(&mut self) {
         for _ in 0..self.random.size(8) {
             let numbered = self.peers.iter().enumerate();
@@ -265,7 +265,7 @@ impl State {
         self.peers.iter().filter_map(Peer::next_time).chain(datagrams).min()
     }
 
-    /// Takes some of the pending events, in random order. The others follow later.
+    /// Takes some of the pending events, in random order. The rest will follow later.
     fn take_events(&mut self) -> VecDeque<Event> {
         let mut events = Vec::new();
         if std::mem::take(&mut self.woken) {

@@ -1,4 +1,4 @@
-//! A simulated peer: its actions, the rate at which it reads, and the state of its connection.
+//! A simulated peer: its actions, how fast it reads, and the state of its connection.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,35 +6,35 @@ use std::time::Duration;
 use super::random::Random;
 use super::wire::Wire;
 
-/// Identifies a peer of a network.
+/// Identifies a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerId(pub(super) usize);
 
-/// An action of a peer.
+/// Something that a peer does.
 #[derive(Debug, Clone)]
 pub enum Action {
-    /// Sends bytes, which arrive in pieces of random size.
+    /// Sends bytes. They arrive in pieces of random size.
     Send(Vec<u8>),
-    /// Waits. The peer goes on reading.
+    /// Waits, but goes on reading.
     Pause(Duration),
     /// Closes the peer's sending direction.
     ShutdownWrite,
     /// Resets the connection.
     Reset,
-    /// Waits until these bytes have been received, or the server has closed the connection.
+    /// Waits until it has received these bytes, or the server has closed the connection.
     Await(Vec<u8>),
     /// Waits until the server has closed the connection.
     AwaitClose,
 }
 
-/// The rate at which a peer reads.
+/// How fast a peer reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadRate {
-    /// Reads whatever is available, in pieces of random size.
+    /// Reads everything that is available, in pieces of random size.
     Unlimited,
     /// Reads this number of bytes per second.
     BytesPerSecond(usize),
-    /// Does not read.
+    /// Doesn't read.
     Zero,
 }
 
@@ -43,9 +43,9 @@ pub enum ReadRate {
 pub enum ConnectionState {
     /// The connection is open.
     Open,
-    /// The server has closed it, and all bytes sent before have arrived.
+    /// The server has closed it, and everything sent before has arrived.
     Closed,
-    /// It was reset: bytes in flight are lost.
+    /// It was reset. Bytes in flight were lost.
     Reset,
 }
 
@@ -53,13 +53,13 @@ pub enum ConnectionState {
 pub(super) struct Peer {
     pub(super) wire: Wire,
     pub(super) received: Vec<u8>,
-    /// Bytes at the start of `received` that were searched for the awaited bytes, without success.
+    /// How many bytes of `received` we've already searched for the awaited bytes.
     searched: usize,
     actions: VecDeque<Action>,
     read_rate: ReadRate,
-    /// The time of the next action, since the network's start.
+    /// When the next action is due, since the network's start.
     pub(super) next_action: Duration,
-    /// The time of the next read.
+    /// When the next read is due.
     next_read: Duration,
     pub(super) is_connected: bool,
 }
@@ -78,7 +78,7 @@ impl Peer {
         }
     }
 
-    /// Returns when this peer can act next. Returns `None` if it waits for the server, or has finished.
+    /// Returns when this peer can act next. `None` if it's waiting for the server, or is done.
     pub(super) fn next_time(&self) -> Option<Duration> {
         if !self.is_connected {
             return Some(self.next_action);
@@ -97,7 +97,7 @@ impl Peer {
         action.into_iter().chain(read).min()
     }
 
-    /// Reads once or performs one action, if it can do so now.
+    /// Reads once or performs one action, if it's time.
     pub(super) fn step(&mut self, now: Duration, random: &mut Random) {
         let can_read =
             self.wire.has_bytes_in_flight() && self.next_read <= now && self.read_rate != ReadRate::Zero;
@@ -110,7 +110,7 @@ impl Peer {
         self.finish_await();
     }
 
-    /// Ends an [`Action::Await`] after its bytes have been received.
+    /// Ends an [`Action::Await`] once its bytes have arrived.
     fn finish_await(&mut self) {
         while let Some(Action::Await(awaited)) = self.actions.front() {
             let unsearched = &self.received[self.searched.saturating_sub(awaited.len())..];

@@ -1,7 +1,7 @@
-//! Pseudorandom numbers: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). Its
-//! state is a counter.
+//! Pseudorandom numbers, using SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). Its
+//! state is just a counter.
 
-/// A generator of pseudorandom numbers: the same seed yields the same numbers.
+/// Generates pseudorandom numbers. The same seed always gives the same numbers.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -12,7 +12,7 @@ impl Random {
         Random(seed)
     }
 
-    /// Returns a number of 64 bits.
+    /// Returns a random 64-bit number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -21,7 +21,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `end`, which must not be 0.
+    /// Returns a number below `end`. `end` must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.number() % end as u64).expect("less than `end`, which is a `usize`")
     }
@@ -36,7 +36,7 @@ impl Random {
         self.fraction() < probability
     }
 
-    /// Returns a number from 0 to 1, which is excluded.
+    /// Returns a number from 0 up to but not including 1.
     pub fn fraction(&mut self) -> f64 {
         let bits = u32::try_from(self.number() >> 32).expect("32 bits");
         f64::from(bits) / (f64::from(u32::MAX) + 1.0)

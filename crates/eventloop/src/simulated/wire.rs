@@ -145,12 +145,14 @@ impl Wire {
         if left > 0 && random.once_in(4) {
             left = random.size(left);
         }
+
         let sent = left;
         for run in runs {
             let count = left.min(run.len());
             self.in_flight.extend(&run[..count]);
             left -= count;
         }
+
         if sent < wanted {
             // A short send despite room means that the kernel lacked memory, which it will soon have again.
             self.awaits_room = true;

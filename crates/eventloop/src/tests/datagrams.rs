@@ -223,6 +223,7 @@ fn ecn<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     if Peer::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
         addresses.push(Ipv6Addr::LOCALHOST.into());
     }
+
     for address in addresses {
         let mut events = make(Waker::new().unwrap());
         let mut batch = ReceiveBatch::new();
@@ -324,11 +325,13 @@ fn room<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     let peer = peer();
     let train = train(peer.local_addr().unwrap(), b"bytes");
     events.add_datagrams(&socket, NUMBER).unwrap();
+
     // Sending causes no event.
     for _ in 0..2 {
         assert_eq!(socket.send(&train), SendOutcome::Sent);
         no_event(&mut events);
     }
+
     events.await_room(&socket, NUMBER).unwrap();
     events.await_room(&socket, NUMBER).unwrap();
     assert_eq!(next(&mut events), Event::Datagrams(NUMBER));
@@ -337,6 +340,7 @@ fn room<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     if !cfg!(feature = "portable") {
         no_event(&mut events);
     }
+
     // Datagrams are reported as before.
     peer.send_to(b"request", socket.local_address()).unwrap();
     assert_eq!(next(&mut events), Event::Datagrams(NUMBER));
@@ -385,15 +389,18 @@ fn discarded_datagrams_are_counted() {
     let claim = DatagramClaim::new(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into(), small).unwrap();
     let socket = claim.open(1).unwrap().remove(0);
     let peer = peer();
+
     for _ in 0..100 {
         peer.send_to(&[0; 1200], socket.local_address()).unwrap();
     }
+
     await_arrival(&socket);
     let mut batch = ReceiveBatch::new();
     let mut received = 0;
     while socket.receive(&mut batch).unwrap() == Backlog::Possible || batch.datagrams().count() > 0 {
         received += batch.datagrams().count();
     }
+
     assert!(received < 100);
     peer.send_to(&[0; 1200], socket.local_address()).unwrap();
     await_arrival(&socket);
@@ -428,9 +435,11 @@ fn kernel_routes_datagrams_by_the_worker_byte() {
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return,
             result => result.unwrap(),
         }
+
         let peer = peer();
         let mut batch = ReceiveBatch::new();
         let mut used = vec![0; workers.into()];
+
         for header in headers() {
             peer.send_to(&header, sockets[0].local_address()).unwrap();
             let expected = routing.worker_of(&header);
@@ -443,6 +452,7 @@ fn kernel_routes_datagrams_by_the_worker_byte() {
                 assert_eq!(received, own, "worker {worker} of {routing:?}");
             }
         }
+
         assert!(used.iter().all(|count| *count > 20), "{used:?}");
     }
 }

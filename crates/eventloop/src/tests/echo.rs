@@ -86,6 +86,7 @@ fn echo_over_the_kernel<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker
     let socket = claim.unwrap().open(1).unwrap().remove(0);
     let address = socket.local_address();
     let mut echo = Echo::new(make(Waker::new().unwrap()), socket);
+
     let client = std::thread::spawn(move || {
         let peers: Vec<_> = (0..20).map(|_| Peer::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
         for round in 0..50 {
@@ -100,6 +101,7 @@ fn echo_over_the_kernel<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker
             }
         }
     });
+
     while !client.is_finished() {
         echo.run_iteration();
     }
@@ -223,6 +225,7 @@ fn perfect_path_delivers_all_in_order() {
 fn impaired_paths_deliver_all_in_the_end() {
     for seed in 0..40 {
         let mut random = Random::new(seed);
+
         let mut some = |most: f64| if random.once_in(2) { most * random.fraction() } else { 0.0 };
         let paths: Vec<Path> = (0..3)
             .map(|_| Path {
@@ -236,6 +239,7 @@ fn impaired_paths_deliver_all_in_the_end() {
                 ..Path::PERFECT
             })
             .collect();
+
         let (_, clients) = simulate(seed, &paths);
         for (client, path) in clients.iter().zip(&paths) {
             let client = client.borrow();

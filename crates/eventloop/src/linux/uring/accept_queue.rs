@@ -1,6 +1,6 @@
-//! Connections that the kernel has accepted at a listener, and that the worker has not taken yet.
+//! Connections that the kernel has accepted from a listener, but that the worker hasn't taken yet.
 //!
-//! The queue is bounded: when it is full, the kernel stops accepting until the worker has emptied it.
+//! The queue is bounded. When it's full, the kernel stops accepting until the worker has emptied it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,32 +11,31 @@ use super::user_data::Operation;
 use crate::event::Event;
 use crate::token::Token;
 
-/// The length at which accepting stops. Further connections stay in the listener's queue, where any process can accept
-/// them.
+/// At this length we stop accepting. More connections stay in the listener's own queue, where other processes can accept them.
 const QUEUED_MAX: usize = 256;
 
-/// The accepted connections of one listener.
+/// Accepted connections from a listener.
 pub(super) struct AcceptQueue {
     listener: RawFd,
     number: u32,
     state: AcceptState,
-    /// Accepting does not start again.
+    /// Whether we've stopped accepting for good.
     is_closed: bool,
     queued: VecDeque<OwnedFd>,
-    /// The error that stopped the kernel.
+    /// The error that made the kernel stop.
     error: Option<io::Error>,
 }
 
-/// The state of the operation that accepts.
+/// State of the accept operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AcceptState {
     /// The kernel accepts.
     Active,
-    /// The kernel accepts until it has processed a cancellation.
+    /// The kernel accepts, until it notices that we've cancelled this.
     Cancelling,
-    /// The operation ended without an error, and should start again.
+    /// The operation has ended without an error. We should start it again.
     Interrupted,
-    /// The kernel does not accept until the worker takes a connection from the empty queue.
+    /// The kernel doesn't accept. We'll start again when the worker finds the queue empty.
     Stopped,
 }
 
@@ -60,17 +59,17 @@ impl AcceptQueue {
         self.number
     }
 
-    /// Returns `true` if the kernel may still accept a connection.
+    /// Returns `true` if the kernel might still accept connections.
     pub(super) fn is_accepting(&self) -> bool {
         matches!(self.state, AcceptState::Active | AcceptState::Cancelling)
     }
 
-    /// Returns `true` if accepting does not start again.
+    /// Returns `true` if we've stopped accepting for good.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Starts accepting, unless the kernel accepts already or the queue is closed.
+    /// Starts accepting. Does nothing if that's the case already, or if the queue is closed.
     pub(super) fn start(&mut self, ring: &mut Ring) -> io::Result<()> {
         if !self.is_accepting() && !self.is_closed {
             ring.accept(self.listener, self.number)?;
@@ -79,7 +78,7 @@ impl AcceptQueue {
         Ok(())
     }
 
-    /// Stops accepting for good. Connections that are accepted before the kernel processes this are still queued.
+    /// Stops accepting for good. Until the kernel has noticed, it may still add connections to the queue.
     pub(super) fn close(&mut self, ring: &mut Ring) -> io::Result<()> {
         self.is_closed = true;
         self.stop(ring)
@@ -97,7 +96,7 @@ impl AcceptQueue {
         Ok(())
     }
 
-    /// Records a completion. Returns the event for the worker, if [`pop`](Self::pop) now returns a connection or an error.
+    /// Records a completion. Returns an event if [`pop`](Self::pop) will now return a connection or an error.
     pub(super) fn record(&mut self, completion: Completion) -> Option<Event> {
         let Completion { result, has_more, accepted, .. } = completion;
         let is_error = result < 0 && result != -libc::ECANCELED;
@@ -107,20 +106,22 @@ impl AcceptQueue {
         if !has_more {
             self.state = match self.state {
                 AcceptState::Active if !is_error => AcceptState::Interrupted,
-                // The worker has emptied the queue in the meantime, and found that the kernel accepts. So it won't ask again.
+                // In the meantime, the worker has emptied the queue and seen that the kernel was accepting. It won't ask again, so
+                // we have to continue.
                 AcceptState::Cancelling if !is_error && self.queued.is_empty() && accepted.is_none() => {
                     AcceptState::Interrupted
                 }
-                // After an error, the worker decides when to try again.
+                // After an error, it's up to the worker when to try again.
                 _ => AcceptState::Stopped,
             };
         }
+
         let is_accepted = accepted.is_some();
         self.queued.extend(accepted);
         (is_error || is_accepted).then_some(Event::Acceptable(self.number))
     }
 
-    /// Stops accepting if the queue is full, and otherwise continues an interrupted operation, unless the queue is closed.
+    /// Stops accepting if the queue is full. Otherwise continues if the operation was interrupted.
     pub(super) fn regulate(&mut self, ring: &mut Ring) -> io::Result<()> {
         if self.queued.len() >= QUEUED_MAX {
             self.stop(ring)
@@ -131,7 +132,7 @@ impl AcceptQueue {
         }
     }
 
-    /// Takes the next connection. If there is none, returns the kernel's error, or makes the kernel accept again.
+    /// Takes the next connection. If there isn't any, returns the kernel's error, or makes sure that the kernel is accepting.
     pub(super) fn pop(&mut self, ring: &mut Ring) -> io::Result<Option<OwnedFd>> {
         if let Some(connection) = self.queued.pop_front() {
             return Ok(Some(connection));

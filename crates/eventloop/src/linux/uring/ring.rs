@@ -1,7 +1,7 @@
-//! A ring: submits operations, returns completions, and owns the buffers that the kernel receives into.
+//! A ring. It submits operations, returns completions, and owns the buffers for received data.
 //!
-//! Together with `syscalls.rs`, this file holds all `unsafe` code for Linux. Operations refer to no memory except the
-//! buffers below, which are never freed, so none can outlive its memory. This module interprets no completion.
+//! All `unsafe` code for Linux is in here and in `syscalls.rs`. The only memory that operations refer to are the buffers, which are
+//! never freed. So an operation can't outlive its memory. Completions aren't interpreted here.
 
 #![allow(unsafe_code)]
 
@@ -19,55 +19,53 @@ use io_uring::{IoUring, cqueue, opcode};
 use super::user_data::Operation;
 use crate::token::Token;
 
-/// Operations that can wait for the next call. A further one needs a call of its own.
+/// How many operations can wait for the next call. If there are more, that takes an extra call.
 const SUBMISSIONS: u32 = 512;
 
-/// Completions that one call can fetch. The kernel keeps further ones for the next call.
+/// How many completions a call can fetch. The kernel keeps the rest for the next call.
 const COMPLETIONS: u32 = 4096;
 
-/// The most buffers that the kernel receives into; a power of two. Fewer than connections suffice, because a buffer is
-/// recycled as soon as its event is handled.
+/// Maximum number of buffers. Must be a power of two. It can be smaller than the number of connections, because a buffer is
+/// recycled as soon as its event has been handled.
 const BUFFERS_MAX: u16 = 1024;
 
-/// The initial number of buffers. The kernel uses them in turn, so a small number stays in the processor's caches. Recent
-/// kernels return about twenty completions at a time. More buffers are added when these do not suffice.
+/// How many buffers we start with. The kernel uses them in turn, so a small number stays in the processor's caches. Recent kernels
+/// return about twenty completions at a time. We'll add buffers if there are too few.
 const BUFFERS_INITIAL: u16 = 64;
 
-/// The size of a buffer. Most requests are much shorter; longer data arrives in several buffers.
+/// Size of a buffer. Most requests are much shorter. Longer data arrives in several buffers.
 const BUFFER_BYTES: u32 = 2048;
 
-/// The distance between buffers: one cache line more than their size. Their first lines, all that most requests need, then
-/// map to different sets of the processor's cache.
+/// Distance between buffers, one cache line more than their size. Most requests only need the first few lines of a buffer. With
+/// this distance, these lines map to different sets in the processor's cache.
 const STRIDE: usize = BUFFER_BYTES as usize + 64;
 
-/// The identifier of the only buffer group.
+/// ID of the only buffer group.
 const BUFFER_GROUP: u16 = 0;
 
-/// A ring, for one thread.
 pub(super) struct Ring {
     ring: IoUring,
     buffers: Buffers,
 }
 
-/// A completion: the result of an operation, or one of its results.
+/// The result of an operation. Some operations have several results.
 #[derive(Debug)]
 pub(super) struct Completion {
     /// The kind of the operation.
     pub(super) operation: Operation,
-    /// The owner of the operation, with a truncated generation.
+    /// Which token the operation is for. Its generation is truncated.
     pub(super) owner: Token,
-    /// The result of the corresponding system call; a negative `errno` on errors.
+    /// The result of the system call. If it's negative, it's an `errno`.
     pub(super) result: i32,
-    /// The operation is multishot and continues: more completions follow.
+    /// Whether there will be more completions, because the operation is multishot.
     pub(super) has_more: bool,
-    /// The buffer that the kernel filled.
+    /// A buffer filled by the kernel.
     pub(super) buffer: Option<FilledBuffer>,
-    /// The connection that the kernel accepted.
+    /// A connection accepted by the kernel.
     pub(super) accepted: Option<OwnedFd>,
 }
 
-/// A buffer that the kernel has filled. It belongs to us until it is passed to [`Ring::recycle`]; dropping it instead loses
-/// the buffer.
+/// A buffer filled by the kernel. It's ours until we pass it to [`Ring::recycle`]. If it's dropped instead, the buffer is lost.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct FilledBuffer {
@@ -76,7 +74,7 @@ pub(super) struct FilledBuffer {
 }
 
 impl Ring {
-    /// Creates a ring that is restricted to the operations below. Fails if the kernel lacks a feature or forbids io_uring.
+    /// Creates a ring, restricted to the operations below. Fails if the kernel lacks a feature or forbids io_uring.
     pub(super) fn new() -> io::Result<Ring> {
         let ring = disabled(SUBMISSIONS, COMPLETIONS)?;
         let buffers = Buffers::new();
@@ -90,60 +88,59 @@ impl Ring {
         Ok(Ring { ring, buffers })
     }
 
-    /// Checks that the kernel grants such a ring, by creating one of the smallest size without buffers.
+    /// Checks if we could create such a ring. This creates a minimal one, without buffers.
     pub(super) fn probe() -> io::Result<()> {
         let ring = disabled(1, 2)?;
         ring.submitter().register_restrictions(&mut restrictions())?;
         ring.submitter().register_enable_rings()
     }
 
-    /// Accepts connections until cancelled. Each connection yields a completion.
+    /// Accepts connections until cancelled. There will be a completion for each one.
     pub(super) fn accept(&mut self, listener: RawFd, number: u32) -> io::Result<()> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let accept = opcode::AcceptMulti::new(Fd(listener)).flags(flags).build();
         self.push(accept, Operation::Accept, Token { slot: number, generation: 0 })
     }
 
-    /// Receives once.
     pub(super) fn receive_once(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
-        // The kernel selects the buffer, so its address is null and its length 0.
+        // The kernel chooses a buffer, so leave out address and length.
         let receive = opcode::Recv::new(Fd(socket), std::ptr::null_mut(), 0).buf_group(BUFFER_GROUP).build();
         self.push(receive.flags(Flags::BUFFER_SELECT), Operation::Receive, owner)
     }
 
-    /// Receives until cancelled. Each buffer that is filled yields a completion.
+    /// Receives until cancelled. There will be a completion for each filled buffer.
     pub(super) fn receive_multishot(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
         self.push(opcode::RecvMulti::new(Fd(socket), BUFFER_GROUP).build(), Operation::Receive, owner)
     }
 
-    /// Waits once until a connection has room to send, or has failed.
+    /// Waits until a connection has room to send, or has failed. There will be one completion.
     pub(super) fn poll_writable(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(socket), libc::POLLOUT as u32);
         self.push(poll.build(), Operation::PollWritable, owner)
     }
 
-    /// Waits for wake-ups until cancelled. Each yields a completion.
+    /// Waits for wake-ups until cancelled. There will be a completion for each one.
     pub(super) fn poll_waker(&mut self, waker: RawFd) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(waker), libc::POLLIN as u32).multi(true);
         self.push(poll.build(), Operation::PollWaker, Token { slot: 0, generation: 0 })
     }
 
-    /// Waits for datagrams until cancelled. Each arrival, or several together, yields a completion.
+    /// Waits for datagrams until cancelled. There will be a completion for each arrival, or for several at once.
     pub(super) fn poll_datagrams(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(socket), libc::POLLIN as u32).multi(true);
         self.push(poll.build(), Operation::PollDatagrams, owner)
     }
 
-    /// Waits once until a socket for datagrams has room to send.
+    /// Waits until a datagram socket has room to send. There will be one completion.
     pub(super) fn poll_room(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(socket), libc::POLLOUT as u32);
         self.push(poll.build(), Operation::PollRoom, owner)
     }
 
-    /// Cancels an operation, which yields a last completion.
+    /// Cancels an operation. There will be a last completion for it.
     pub(super) fn cancel(&mut self, operation: Operation, owner: Token) -> io::Result<()> {
         let cancel = opcode::AsyncCancel::new(operation.pack(owner)).build();
-        // Yields a completion of its own only if there was no such operation.
+        // With this flag, cancelling itself doesn't cause a completion unless the operation isn't found.
         self.push(cancel.flags(Flags::SKIP_SUCCESS), Operation::Cancel, owner)
     }
 
@@ -159,12 +156,12 @@ impl Ring {
         }
     }
 
-    /// Submits pending operations without waiting for completions.
+    /// Submits pending operations. Doesn't wait for completions.
     fn submit(&mut self) -> io::Result<()> {
         ignore_transient(self.ring.submit())
     }
 
-    /// Submits pending operations, and waits for a completion or the timeout.
+    /// Submits pending operations, and waits until there's a completion or a timeout.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         ignore_transient(match timeout {
             None => self.ring.submit_and_wait(1),
@@ -175,13 +172,13 @@ impl Ring {
         })
     }
 
-    /// Returns the next completion that is available.
+    /// Returns the next available completion.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
         let flags = entry.flags();
         let result = entry.result();
-        // An error, which is negative, fills no byte.
+        // If it's an error, there aren't any bytes.
         let length = usize::try_from(result).unwrap_or(0);
         let buffer = cqueue::buffer_select(flags).map(|index| FilledBuffer { index, length });
         let (operation, owner) = Operation::unpack(entry.user_data());
@@ -191,19 +188,17 @@ impl Ring {
         Some(Completion { operation, owner, result, has_more: cqueue::more(flags), buffer, accepted })
     }
 
-    /// Doubles the number of buffers that the kernel has, up to [`BUFFERS_MAX`].
+    /// Doubles the number of buffers, up to [`BUFFERS_MAX`].
     #[cold]
     pub(super) fn add_buffers(&mut self) {
         self.buffers.grow_to(self.buffers.in_use * 2);
     }
 
-    /// Returns the bytes in a buffer.
     #[inline]
     pub(super) fn bytes(&self, buffer: &FilledBuffer) -> &[u8] {
         self.buffers.bytes(buffer)
     }
 
-    /// Returns a buffer to the kernel.
     #[inline]
     #[allow(clippy::needless_pass_by_value, reason = "takes the buffer from its owner")]
     pub(super) fn recycle(&mut self, buffer: FilledBuffer) {
@@ -211,15 +206,15 @@ impl Ring {
     }
 }
 
-/// Creates a ring that is disabled, so that it can still be restricted.
+/// Creates a disabled ring. Restrictions are only possible while it's disabled.
 fn disabled(submissions: u32, completions: u32) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
-    // The kernel completes operations while we wait, and does not interrupt us; only this thread submits.
+    // Let the kernel complete operations while we're waiting, and not interrupt us. Only this thread submits.
     builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(completions);
     builder.setup_r_disabled().build(submissions)
 }
 
-/// Ignores signals, timeouts, and a full completion queue, which is emptied next.
+/// Ignores signals, timeouts, and a full completion queue. We'll empty the queue next.
 fn ignore_transient(result: io::Result<usize>) -> io::Result<()> {
     match result.map_err(|error| (error.raw_os_error(), error)) {
         Err((Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN), _)) | Ok(_) => Ok(()),
@@ -227,7 +222,7 @@ fn ignore_transient(result: io::Result<usize>) -> io::Result<()> {
     }
 }
 
-/// The operations that the ring permits, because system call filters don't see them.
+/// Operations that the ring permits. We need this because system call filters don't see them.
 fn restrictions() -> [Restriction; 5] {
     [
         Restriction::sqe_op(opcode::AcceptMulti::CODE),
@@ -238,22 +233,22 @@ fn restrictions() -> [Restriction; 5] {
     ]
 }
 
-/// The buffers, and the ring of entries by which the kernel gets them.
+/// Buffers, and the ring of entries that gives them to the kernel.
 ///
-/// They are never freed, because the kernel may write to them for some time after the ring is closed. Each worker thread has
-/// one set, and workers exit with the process.
+/// They are never freed, because the kernel may write to them for some time after the ring was closed. That's fine, since each
+/// worker has only one set, and workers live as long as the process.
 struct Buffers {
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
     tail: u16,
-    /// The number of buffers that the kernel and we share.
+    /// How many buffers we share with the kernel.
     in_use: u16,
 }
 
 impl Buffers {
     fn new() -> Buffers {
         let mut buffers = Buffers {
-            // The kernel requires page alignment.
+            // The kernel requires these to be page-aligned.
             entries: allocate(usize::from(BUFFERS_MAX) * size_of::<BufRingEntry>(), 4096).cast(),
             memory: allocate(usize::from(BUFFERS_MAX) * STRIDE, 64),
             tail: 0,
@@ -263,7 +258,7 @@ impl Buffers {
         buffers
     }
 
-    /// Provides further buffers to the kernel, up to `count` in total.
+    /// Gives the kernel more buffers, until it has `count`.
     fn grow_to(&mut self, count: u16) {
         let count = count.min(BUFFERS_MAX);
         for index in self.in_use..count {
@@ -308,8 +303,8 @@ impl Buffers {
     }
 }
 
-/// Allocates zeroed memory that is never freed. A vector's memory comes from the kernel page by page on first use; an
-/// allocation with a larger alignment would be zeroed at once.
+/// Allocates zeroed memory that will never be freed. We over-allocate a vector, because its pages don't take up real memory before
+/// they are used. If we asked for a larger alignment instead, all of it would be zeroed right away.
 fn allocate(bytes: usize, alignment: usize) -> NonNull<u8> {
     let memory = vec![0u8; bytes + alignment].leak();
     let skipped = memory.as_ptr().align_offset(alignment);

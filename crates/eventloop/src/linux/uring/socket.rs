@@ -1,4 +1,4 @@
-//! A connection on a ring, which receives for it. Sends are system calls, because their result is needed at once.
+//! A connection on a ring. The ring receives, but sends are system calls, since we need their result at once.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -10,10 +10,10 @@ use super::state::State;
 use crate::socket::{KernelSocket, Received, Socket};
 use crate::token::Token;
 
-/// A socket of the kernel, on a ring.
+/// A kernel socket on a ring.
 pub struct UringSocket {
     socket: KernelSocket,
-    /// `None` until the loop watches the connection.
+    /// `None` until the loop is watching the connection.
     token: Cell<Option<Token>>,
     state: Rc<RefCell<State>>,
 }
@@ -31,7 +31,7 @@ impl UringSocket {
         self.token.set(Some(token));
     }
 
-    /// Requests an event for when there is room to send, if less was sent than `wanted`. Returns `sent`.
+    /// If less than `wanted` was sent, requests an event for when there's room. Returns `sent`.
     #[inline]
     fn after_send(&self, sent: usize, wanted: usize) -> io::Result<usize> {
         if sent < wanted

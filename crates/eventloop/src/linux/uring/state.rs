@@ -1,10 +1,11 @@
-//! The connections of a loop over a ring, and how completions change their state.
+//! The connections of a ring-based loop, and how completions change their state.
 //!
-//! The kernel receives before the connection reads. If a connection does not read, because the peer is slow to take
-//! responses, it is paused: received bytes are kept, and the kernel stops receiving until the connection has read them.
+//! The kernel receives data before the connection wants to read. If a connection doesn't read because the peer is slow to accept
+//! responses, we pause it. This means that we keep the bytes received so far, and that the kernel won't receive more until the
+//! connection has read them.
 //!
-//! The first receive of a connection is a single one, later ones are multishot. Many connections bring one request and end
-//! with its response; a multishot operation would have to be cancelled then.
+//! For the first receive we use a single operation, and then a multishot operation. Many connections send one request, and close
+//! after the response. We'd only have to cancel a multishot operation then.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,75 +20,73 @@ use crate::event::{Event, Readiness};
 use crate::socket::Received;
 use crate::token::Token;
 
-/// The state of a loop.
 pub(super) struct State {
     ring: Ring,
     waker: Waker,
     slots: Vec<Slot>,
     queues: Vec<AcceptQueue>,
     datagram_sockets: Vec<DatagramPoll>,
-    /// Sockets for datagrams that have been added.
+    /// How many datagram sockets have been added so far.
     datagram_sockets_added: u32,
-    /// The data of the last event, until the connection reads it.
+    /// The data of the last event, if its connection hasn't read it yet.
     current: Option<(Token, FilledBuffer)>,
-    /// Completions that were fetched while waiting for another one.
+    /// Completions that we fetched while we were waiting for another one.
     deferred: VecDeque<Completion>,
-    /// Connections for which the next wait resumes receiving, if they still exist.
+    /// Connections that should resume receiving at the next wait, if they still exist.
     to_resume: Vec<Token>,
-    /// The memory of the bytes kept for all connections.
+    /// Memory used for bytes kept, for all connections.
     kept_bytes: usize,
-    /// The kernel lacked a buffer to receive into.
+    /// Whether the kernel has run out of buffers.
     lacks_buffers: bool,
-    /// An error of the ring that [`State::wait`] reports, because the failing call could not.
+    /// A ring error that couldn't be reported by the failing call. [`State::wait`] will report it.
     fault: Option<io::Error>,
 }
 
-/// A socket for datagrams that the ring polls.
+/// A datagram socket polled by the ring.
 struct DatagramPoll {
-    /// Its number, as the slot, and the count of sockets before it.
+    /// The slot is its number, and the generation counts the sockets added before it.
     owner: Token,
     socket: RawFd,
-    /// A [`Operation::PollRoom`] is in progress.
+    /// Whether a [`Operation::PollRoom`] is in progress.
     polls_room: bool,
 }
 
-/// The state of a connection.
 #[derive(Default)]
 struct Slot {
-    /// Bytes received while the connection was paused. Boxed, because few connections have any, and each pays for the size.
+    /// Bytes received while the connection was paused. Boxed because most connections don't have any, so they shouldn't pay for it.
     #[allow(clippy::box_collection, reason = "a third of the size")]
     kept: Option<Box<Vec<u8>>>,
     generation: u32,
     socket: RawFd,
     reading: Reading,
     receiving: Receiving,
-    /// A [`Operation::PollWritable`] is in progress.
+    /// Whether a [`Operation::PollWritable`] is in progress.
     polls_writable: bool,
 }
 
-/// The reading direction of a slot's connection.
+/// Reading direction of a connection.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// The slot has no connection.
+    /// There is no connection in this slot.
     #[default]
     Vacant,
-    /// The connection reads what is received.
+    /// The connection reads whatever is received.
     Open,
-    /// The connection left data unread: nothing is received until it has read the bytes kept.
+    /// The connection has left data unread. We won't receive more until it has read what we kept.
     Paused,
     /// The peer has closed its sending direction.
     Closed,
 }
 
-/// The operation that receives for a connection.
+/// State of the receive operation.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Receiving {
-    /// There is none.
+    /// There isn't one.
     #[default]
     Idle,
     /// The kernel receives.
     Active,
-    /// The kernel receives until it has processed a cancellation.
+    /// The kernel receives, until it notices that we've cancelled this.
     Cancelling,
 }
 
@@ -102,14 +101,13 @@ impl Slot {
         }
     }
 
-    /// Keeps bytes until the connection reads. Returns the growth of memory, in bytes.
+    /// Keeps bytes for when the connection reads. Returns how much more memory that takes, in bytes.
     fn keep(&mut self, bytes: &[u8]) -> usize {
         let before = self.kept_bytes();
         self.kept.get_or_insert_default().extend_from_slice(bytes);
         self.kept_bytes() - before
     }
 
-    /// Returns the memory of the bytes kept.
     fn kept_bytes(&self) -> usize {
         self.kept.as_ref().map_or(0, |kept| kept.capacity())
     }
@@ -135,7 +133,7 @@ impl State {
         })
     }
 
-    /// Adds a connection, and starts to receive for it.
+    /// Adds a connection and starts receiving for it.
     pub(super) fn add_connection(&mut self, socket: RawFd, token: Token) -> io::Result<()> {
         let index = token.slot as usize;
         if self.slots.len() <= index {
@@ -152,7 +150,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a connection before its socket is closed. The kernel would keep the socket open for operations in progress.
+    /// Removes a connection. Must be called before the socket is closed, because operations in progress would keep it open.
     pub(super) fn remove_connection(&mut self, token: Token) {
         if let Some((_, buffer)) = self.current.take_if(|(owner, _)| *owner == token) {
             self.ring.recycle(buffer);
@@ -169,7 +167,7 @@ impl State {
         }
     }
 
-    /// Copies received bytes of a connection to `buffer`.
+    /// Copies bytes received by a connection to `buffer`.
     #[inline]
     pub(super) fn receive(&mut self, token: Token, buffer: &mut [u8]) -> Received {
         if let Some((_, filled)) = self.current.take_if(|(owner, _)| *owner == token) {
@@ -203,6 +201,8 @@ impl State {
             None if slot.reading == Reading::Closed => Received::Closed,
             None => Received::WouldBlock,
         };
+
+        // The connection has read everything, so the kernel can receive again.
         if slot.kept.is_none() && slot.reading == Reading::Paused {
             slot.reading = Reading::Open;
             self.to_resume.push(token);
@@ -210,17 +210,17 @@ impl State {
         received
     }
 
-    /// Returns the memory of the bytes kept for a connection.
+    /// Returns the memory used for bytes kept for a connection.
     pub(super) fn kept_bytes_of(&self, token: Token) -> usize {
         self.slots[token.slot as usize].kept_bytes()
     }
 
-    /// Returns the memory of the bytes kept for all connections.
+    /// Returns the memory used for bytes kept for all connections.
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
 
-    /// Resumes receiving for connections that read again, or after their operation ended.
+    /// Resumes receiving for connections that have started to read again, or whose operation has ended.
     fn resume_receiving(&mut self) {
         while let Some(token) = self.to_resume.pop() {
             let Some((slot, token)) = self.slot_of(token) else { continue };
@@ -233,7 +233,7 @@ impl State {
         }
     }
 
-    /// Requests an event for when the connection has room to send.
+    /// Requests an event for when a connection has room to send.
     pub(super) fn poll_writable(&mut self, token: Token) -> io::Result<()> {
         let slot = &mut self.slots[token.slot as usize];
         if !slot.polls_writable {
@@ -243,10 +243,10 @@ impl State {
         Ok(())
     }
 
-    /// Submits operations, and waits for a completion, unless some have been fetched already.
+    /// Submits operations and waits for a completion. Doesn't block if we've fetched some before.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.pause_unread();
-        // Once per wait, however many connections lacked a buffer.
+        // Do this once per wait, no matter how many connections lacked a buffer.
         if std::mem::take(&mut self.lacks_buffers) {
             self.ring.add_buffers();
         }
@@ -258,7 +258,6 @@ impl State {
         self.ring.wait(timeout)
     }
 
-    /// Returns the next event.
     #[inline]
     pub(super) fn next_event(&mut self) -> Option<Event> {
         if self.current.is_some() {
@@ -280,7 +279,7 @@ impl State {
         }
     }
 
-    /// Keeps the data of the last event if its connection did not read it, and pauses the connection.
+    /// If a connection didn't read the data of the last event, keeps the data and pauses the connection.
     fn pause_unread(&mut self) {
         let Some((token, buffer)) = self.current.take() else { return };
         let slot = &mut self.slots[token.slot as usize];
@@ -297,7 +296,7 @@ impl State {
         }
     }
 
-    /// Returns the slot of a connection and its whole token. Returns `None` if the connection is gone.
+    /// Returns a connection's slot and its complete token. `None` means that the connection is gone.
     fn slot_of(&mut self, owner: Token) -> Option<(&mut Slot, Token)> {
         let slot = self.slots.get_mut(owner.slot as usize)?;
         let is_owner =
@@ -309,6 +308,7 @@ impl State {
     #[inline]
     fn on_receive(&mut self, completion: Completion) -> Option<Event> {
         let Completion { owner, result, has_more, buffer, .. } = completion;
+        // The connection may have been removed while the kernel was receiving for it.
         let Some((slot, token)) = self.slot_of(owner) else {
             self.recycle(buffer);
             return None;
@@ -326,7 +326,7 @@ impl State {
                 readiness.readable = true;
                 readiness.read_closed = true;
             }
-            // The kernel lacked a buffer, or processed a cancellation.
+            // Either the kernel has run out of buffers, or it has processed a cancellation.
             _ if [libc::ENOBUFS, libc::ECANCELED].contains(&-result) => {
                 self.lacks_buffers |= result == -libc::ENOBUFS;
                 if !has_more {
@@ -337,12 +337,13 @@ impl State {
             }
             _ => readiness.failed = true,
         }
+
         if result > 0 && !has_more {
             self.to_resume.push(token);
         }
 
         match buffer {
-            // The event for the bytes kept has been returned already.
+            // We've already returned an event for the bytes kept.
             Some(buffer) if result > 0 && has_kept => {
                 self.kept_bytes += self.slots[token.slot as usize].keep(self.ring.bytes(&buffer));
                 self.ring.recycle(buffer);
@@ -372,17 +373,17 @@ impl State {
         Some(Event::Woken)
     }
 
-    /// Starts to accept at a listener.
+    /// Starts accepting from a listener.
     pub(super) fn add_listener(&mut self, listener: RawFd, number: u32) -> io::Result<()> {
         let mut queue = AcceptQueue::new(listener, number);
         queue.start(&mut self.ring)?;
-        // The listener may have been watched before.
+        // We may have watched this listener before.
         self.queues.retain(|queue| queue.listener() != listener);
         self.queues.push(queue);
         Ok(())
     }
 
-    /// Returns the queue of a listener, and the ring.
+    /// Returns the queue for a listener, and the ring.
     pub(super) fn queue(&mut self, listener: RawFd) -> Option<(&mut AcceptQueue, &mut Ring)> {
         let State { queues, ring, .. } = self;
         queues.iter_mut().find(|queue| queue.listener() == listener).map(|queue| (queue, ring))
@@ -397,18 +398,18 @@ impl State {
         event
     }
 
-    /// Stops accepting at a listener, and waits until the kernel has processed that. Connections that it accepted before
-    /// are in the queue.
+    /// Stops accepting from a listener, and waits until the kernel has noticed. Connections that it has accepted by then are in the
+    /// queue.
     pub(super) fn remove_listener(&mut self, listener: RawFd) -> io::Result<()> {
         let Some((queue, ring)) = self.queue(listener) else { return Ok(()) };
-        // First, because a queue that is not closed accepts again after an interruption.
+        // Close the queue first. Otherwise it would accept again after an interruption.
         queue.close(ring)?;
 
         let number = queue.number();
         let is_own = |completion: &Completion| {
             completion.operation == Operation::Accept && completion.owner.slot == number
         };
-        // The last completion may have been fetched while another listener was removed: no other one would follow.
+        // The last completion may have been fetched already, while we were removing another listener. There won't be one more.
         let (own, others): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.deferred).into_iter().partition(is_own);
         self.deferred = others;
@@ -429,7 +430,7 @@ impl State {
         Ok(())
     }
 
-    /// Starts to poll a socket for datagrams.
+    /// Starts polling a datagram socket.
     pub(super) fn add_datagrams(&mut self, socket: RawFd, number: u32) -> io::Result<()> {
         let owner = Token { slot: number, generation: self.datagram_sockets_added };
         self.datagram_sockets_added = self.datagram_sockets_added.wrapping_add(1);
@@ -438,7 +439,7 @@ impl State {
         Ok(())
     }
 
-    /// Requests an event for when a socket for datagrams has room to send.
+    /// Requests an event for when a datagram socket has room to send.
     pub(super) fn poll_room(&mut self, number: u32) -> io::Result<()> {
         match self.datagram_sockets.iter_mut().find(|poll| poll.owner.slot == number) {
             Some(poll) if !poll.polls_room => {
@@ -449,7 +450,7 @@ impl State {
         }
     }
 
-    /// Stops polling a socket for datagrams.
+    /// Stops polling a datagram socket.
     pub(super) fn remove_datagrams(&mut self, number: u32) -> io::Result<()> {
         let Some(index) = self.datagram_sockets.iter().position(|poll| poll.owner.slot == number) else {
             return Ok(());
@@ -480,7 +481,7 @@ impl State {
         }
     }
 
-    /// Stores an error of the ring for [`State::wait`].
+    /// Stores a ring error for [`State::wait`].
     fn store_fault(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
             self.fault = Some(error);

@@ -1,38 +1,38 @@
-//! The user data of a ring's operations: the kind of operation, and the slot and generation of its owner, in 64 bits.
+//! User data for ring operations. It consists of the operation, and of the slot and generation that the operation is for, in 64
+//! bits.
 
 use crate::token::Token;
 
 /// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
-    /// Receives on a connection.
+    /// Receive on a connection.
     Receive = 0,
-    /// Waits until a connection has room to send.
+    /// Wait until a connection has room to send.
     PollWritable = 1,
-    /// Accepts at a listener. The slot is the listener's number.
+    /// Accept from a listener. The slot is the listener's number.
     Accept = 2,
-    /// Waits for a wake-up by another thread.
+    /// Wait until another thread wakes us up.
     PollWaker = 3,
-    /// Cancels another operation.
+    /// Cancel another operation.
     Cancel = 4,
-    /// Waits for datagrams. The slot is the number of their socket.
+    /// Wait for datagrams. The slot is the socket's number.
     PollDatagrams = 5,
-    /// Waits until a socket for datagrams has room to send. The slot is its number.
+    /// Wait until a datagram socket has room to send. The slot is the socket's number.
     PollRoom = 6,
 }
 
-/// The bits of a generation that fit next to the operation. An owner is mistaken for a later one only if its slot changed
-/// hands 2^29 times between an operation and its completion.
+/// How many bits of a generation fit next to the operation. We'd confuse two generations only if a slot was reused 2^29 times
+/// between an operation and its completion.
 const GENERATION_BITS: u32 = (1 << 29) - 1;
 
 impl Operation {
-    /// Packs an operation and its owner.
     pub(super) fn pack(self, owner: Token) -> u64 {
         let generation = owner.generation & GENERATION_BITS | (self as u32) << 29;
         Token { generation, ..owner }.pack()
     }
 
-    /// Unpacks an operation and its owner. The generation is truncated.
+    /// Unpacks an operation and its token. The generation is truncated.
     pub(super) fn unpack(user_data: u64) -> (Operation, Token) {
         let token = Token::unpack(user_data);
         let operation = match token.generation >> 29 {
@@ -48,7 +48,7 @@ impl Operation {
     }
 }
 
-/// Returns `true` if a generation equals a truncated one.
+/// Returns `true` if a generation matches a truncated one.
 pub(super) fn is_same_generation(whole: u32, truncated: u32) -> bool {
     whole & GENERATION_BITS == truncated
 }
