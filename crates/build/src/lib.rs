@@ -116,29 +116,29 @@ impl Builder {
         self
     }
 
-    /// Turns warnings about the folder, such as one about a rule that never applies, into an error.
+    /// Turns warnings about the folder into errors, for example if a rule never applies.
     #[must_use]
     pub fn strict(mut self) -> Builder {
         self.options.strict = true;
         self
     }
 
-    /// Lets the compiler include the archive even where the linker could add it, which takes more time and memory.
+    /// Makes the compiler include the archive even if the linker could embed it. This takes more time and memory.
     ///
-    /// A C library (`crate-type = ["staticlib"]`) needs this, because rustc doesn't put other libraries into it. If the archive is
-    /// in a dependency of the C library, the build script of that dependency calls it.
+    /// You need this for C libraries (`crate-type = ["staticlib"]`), because rustc doesn't put other libraries into them. If the archive
+    /// belongs to a dependency of the C library, then that dependency's build script has to call this.
     #[must_use]
     pub fn included(mut self) -> Builder {
         self.is_included = true;
         self
     }
 
-    /// Compiles the folder to the file `name` in `OUT_DIR`, and makes Cargo run the build script again after a change. Warnings about
-    /// the folder become warnings of the build.
+    /// Compiles the folder to the file `name` in `OUT_DIR`, and makes Cargo run the build script again after changes. Warnings about the
+    /// folder become build warnings.
     ///
     /// # Panics
     ///
-    /// Panics with a message for the user if the archive can't be built, which is how a build script fails. See
+    /// Panics with a message for the user if the archive can't be built. This is how build scripts fail. See also
     /// [`Builder::try_emit`].
     pub fn emit(self, name: &str) {
         if let Err(error) = self.try_emit(name) {
@@ -146,7 +146,7 @@ impl Builder {
         }
     }
 
-    /// Does the same as [`Builder::emit`], and returns the path of the archive.
+    /// Same as [`Builder::emit`], but returns the path of the archive.
     ///
     /// # Errors
     ///
@@ -159,9 +159,11 @@ impl Builder {
         self.options.sources = package.join(&self.options.sources);
         self.options.archive = output.join(name);
         self.options.compress_cache = Some(output.join("compressed"));
+        // A debug build should be ready fast, and a few more bytes over the loopback interface don't matter.
         if is_debug {
             self.options.encoders = BTreeSet::from([Encoder::Identity]);
         }
+
         println!("cargo:rerun-if-changed={}", self.options.sources.display());
         let report =
             cannery_archiver::compile(&self.options, &()).map_err(|source| BuildError::Compile { source })?;
@@ -176,9 +178,9 @@ impl Builder {
         Ok(self.options.archive)
     }
 
-    /// Writes the folder and the options that a debug build needs to follow it, next to the archive.
+    /// Writes a file next to the archive that tells debug builds which folder to follow.
     ///
-    /// The first line is the folder. Each line after it is the name of an option and its value.
+    /// The first line is the folder. Each of the following lines has the name of an option and its value.
     fn write_source(&self, name: &str, output: &Path) -> Result<(), BuildError> {
         let mut text = format!("{}\n", self.options.sources.display());
         for (option, patterns) in [("immutable", &self.options.immutable), ("ignore", &self.options.ignore)] {
@@ -198,19 +200,20 @@ impl Builder {
     }
 }
 
-/// The parts next to an archive that `cannery::include_archive!` includes if the linker makes the archive part of the program.
+/// Files next to an archive that `cannery::include_archive!` includes if the linker embeds the archive.
 const PARTS: [&str; 3] = ["symbol", "length", "beginning"];
 
-/// The files next to an archive from which `cannery::include_archive!` makes it part of the program.
+/// Files next to an archive that `cannery::include_archive!` needs to embed it.
 struct Parts<'a> {
     output: &'a Path,
     name: &'a str,
 }
 
 impl Parts<'_> {
-    /// Writes the archive as a static library, writes the files that the macro includes, and makes Cargo link the library.
+    /// Writes the archive as a static library, along with the files for the macro, and makes Cargo link the library.
     fn link(&self, target: Target, digest: &str) -> Result<(), BuildError> {
-        // The same in each build of the same folder. If several packages of a program have the same archive, the linker takes one.
+        // The symbol only depends on the name and the digest. If several packages of a program have the same archive, the linker
+        // takes one of them.
         let symbol = format!("cannery_{}_{}", identifier(self.name), &digest[..32]);
         let library = self.library(&symbol);
         self.remove_last_library(&symbol);
@@ -227,13 +230,13 @@ impl Parts<'_> {
         println!("cargo:rustc-cfg=cannery_linked={:?}", self.name);
         println!("cargo:rustc-link-search=native={}", self.output.display());
         println!("cargo:rustc-link-lib=static:-bundle={symbol}");
-        // If the package has a library, Cargo links libraries to that alone, but the archive may belong to another target. The
-        // linker ignores a library that is named again.
+        // If the package has a library, then Cargo only links the archive to that, but it may be needed by another target. If the
+        // linker gets the same library twice, it ignores the second.
         println!("cargo:rustc-link-arg={}", library.display());
         Ok(())
     }
 
-    /// Removes the library of the last build, if the archive has changed.
+    /// Removes the last build's library if the archive has changed.
     fn remove_last_library(&self, symbol: &str) {
         if let Ok(last) = fs::read_to_string(self.part("symbol"))
             && last != symbol
@@ -242,7 +245,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Removes the files of an earlier build that linked the archive. The macro doesn't include them.
+    /// Removes files of an earlier build that linked the archive. This build's macro won't include them.
     fn remove(&self) {
         self.remove_last_library("");
         for part in PARTS {
@@ -264,13 +267,13 @@ impl Parts<'_> {
     }
 }
 
-/// Removes a file of an earlier build, if it exists.
+/// Removes a file that isn't needed any more, if it exists.
 fn remove_unused(path: &Path) {
-    // The file is unused, so an error costs only space.
+    // If this fails, we only waste some space.
     let _ = fs::remove_file(path);
 }
 
-/// Returns a part of an identifier that is different for each name.
+/// Converts a name to a part of an identifier. Different names have different identifiers.
 fn identifier(name: &str) -> String {
     let mut identifier = String::new();
     for byte in name.bytes() {
@@ -283,9 +286,9 @@ fn identifier(name: &str) -> String {
     identifier
 }
 
-/// Returns the target of the build, if the linker makes the archive part of the program.
+/// Returns the target of the build, unless the compiler has to include the archive.
 fn target() -> Result<Option<Target>, BuildError> {
-    // The macro tests this condition with the name of its archive. The compiler would warn about an unknown condition.
+    // The macro tests this condition with its archive's name. Without this line, the compiler would warn about it.
     println!("cargo:rustc-check-cfg=cfg(cannery_linked, values(any()))");
     Ok(Target::new(
         &variable("CARGO_CFG_TARGET_OS")?,

@@ -1,6 +1,7 @@
-//! A static library with the archive as its data, which the linker makes part of the program.
+//! Writes a static library that contains an archive, so that the linker can embed it in a program.
 //!
-//! rustc reads an included file into memory several times, and a linker copies the data once. `docs/library.md` has measurements.
+//! This is faster than including the file: rustc reads an included file into memory several times, but linkers copy the data once.
+//! For measurements, see `docs/library.md`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,19 +11,18 @@ use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, wr
 use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
-/// Alignment of the archive in memory: a page, because large contents begin at page boundaries of the archive.
+/// Alignment of the archive in memory. Large contents begin at page boundaries of the archive, so this must be a page.
 const ALIGNMENT: u64 = 4096;
 
-/// The kind of processor that a program is built for, if we write object files for it.
+/// A processor for which we can write object files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target(Architecture);
 
 impl Target {
-    /// Returns the target that these variables of a build script describe (`CARGO_CFG_TARGET_OS` and so on), or `None` where
-    /// the compiler has to include the file.
+    /// Returns the target described by these build script variables (`CARGO_CFG_TARGET_OS` and so on), or `None` if the compiler has
+    /// to include the file.
     ///
-    /// Other processors need flags in the object file that depend on their calling convention, and other systems have
-    /// other formats.
+    /// Object files for other processors need flags that depend on their calling convention, and other systems use other formats.
     pub(crate) fn new(
         system: &OsStr,
         architecture: &OsStr,
@@ -40,7 +40,7 @@ impl Target {
     }
 }
 
-/// Writes a static library with one symbol: `symbol` is the address of `archive`.
+/// Writes a static library with a single symbol, which is the address of `archive`.
 pub(crate) fn write_library(library: File, target: Target, symbol: &str, archive: Vec<u8>) -> io::Result<()> {
     let object = write_object(target, symbol, &archive)?;
     drop(archive);
@@ -49,7 +49,7 @@ pub(crate) fn write_library(library: File, target: Target, symbol: &str, archive
     write_archive_to_stream(&mut BufWriter::new(library), &[member], ArchiveKind::Gnu, false, Some(false))
 }
 
-/// Returns an object file with `archive` as read-only data.
+/// Returns an object file that contains `archive` as read-only data.
 fn write_object(target: Target, symbol: &str, archive: &[u8]) -> io::Result<Vec<u8>> {
     let mut object = Object::new(BinaryFormat::Elf, target.0, Endianness::Little);
 
@@ -65,7 +65,8 @@ fn write_object(target: Target, symbol: &str, archive: &[u8]) -> io::Result<Vec<
         section: SymbolSection::Section(data),
         flags: SymbolFlags::None,
     });
-    // Without this section, GNU linkers make the program's stack executable.
+
+    // Without this section, GNU linkers would make the program's stack executable.
     object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
 
     object.write().map_err(io::Error::other)

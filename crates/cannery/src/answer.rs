@@ -1,7 +1,7 @@
-//! Answers to requests of the `http` crate.
+//! Answers requests of the `http` crate.
 //!
-//! The head is the one that `cannery-server` sends: we write it in the syntax of HTTP/1 and then split it into fields, so that
-//! the two can't differ. Each thread keeps the fields of recent responses.
+//! We send exactly the same head as `cannery-server`. To make sure of this, we write it in HTTP/1 syntax like the server does, and
+//! then split it into fields. Each thread caches the fields of recent responses.
 
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,15 +15,15 @@ use crate::field_cache::{FieldCache, Key};
 use crate::fields;
 use crate::site::{Release, Site};
 
-/// Buffers of a thread, which all answers reuse.
+/// Per-thread buffers that are reused for all answers.
 struct Buffers {
     scratch: Scratch,
     encoder: Encoder,
 }
 
-/// Turns answers into responses.
+/// Converts answers to responses.
 struct Encoder {
-    /// The head in the syntax of HTTP/1.
+    /// Response head in HTTP/1 syntax.
     head: Output,
     field_cache: FieldCache,
     server_fields: ServerFields,
@@ -41,11 +41,11 @@ thread_local! {
 }
 
 impl Site {
-    /// Answers a request, whatever it is.
+    /// Answers any request.
     ///
-    /// The answer is that of `cannery-server` for the same archive: also to a path that the site doesn't have, to a method that
-    /// isn't allowed, to a condition or range that doesn't hold, and to an invalid or repeated `Host`, which some HTTP libraries
-    /// accept. It never fails, and doesn't look at the request's body. `Date` is left to the server.
+    /// This never fails. The answer is the same as from `cannery-server` with the same archive. For example, there's also an answer if
+    /// the site doesn't have the path or doesn't allow the method, if a condition or range isn't satisfied, or if `Host` is invalid or
+    /// repeated, which some HTTP libraries let through. The request body is ignored. `Date` is left to the server.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -66,11 +66,11 @@ impl Site {
         answer_below(&self.release(), "", request)
     }
 
-    /// Answers a request, or returns `None` if the site has no answer of its own for the path, so that another handler can answer.
+    /// Answers a request, or returns `None` if the site has nothing for this path, so that another handler can answer instead.
     ///
-    /// Methods other than `GET`, `HEAD` and `OPTIONS` are refused (405) where the site has a page, and left to others elsewhere.
-    /// A fallback page, as single-page applications have it, answers every path below its folder. An invalid or repeated `Host`
-    /// is a bad request (400) at every path.
+    /// If the site has a page at this path, then methods other than `GET`, `HEAD` and `OPTIONS` are rejected (405); otherwise, they are
+    /// left to other handlers. Note that a fallback page, as used by single-page applications, answers every path below its folder. An
+    /// invalid or repeated `Host` is a bad request (400) at every path.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -92,7 +92,7 @@ impl Site {
     }
 }
 
-/// Answers a request for a path below `prefix`.
+/// Answers a request for a site mounted at `prefix`.
 pub(crate) fn answer_below<B>(
     release: &Release,
     prefix: &str,
@@ -104,12 +104,13 @@ pub(crate) fn answer_below<B>(
     })
 }
 
-/// Answers a request for a path below `prefix`, or returns `None` if the site has no answer of its own for it.
+/// Answers a request for a site mounted at `prefix`, or returns `None` if the site has nothing for this path.
 pub(crate) fn try_answer_below<B>(
     release: &Release,
     prefix: &str,
     request: &http::Request<B>,
 ) -> Option<HttpResponse<Body>> {
+    // With other methods, the site would answer 405 for any path. Only do that where it has a page.
     if !matches!(request.method().as_str(), "GET" | "HEAD") && !has_page(release, prefix, request) {
         return None;
     }
@@ -119,7 +120,7 @@ pub(crate) fn try_answer_below<B>(
     })
 }
 
-/// Returns the site's error page.
+/// Returns the site's error page for this status.
 pub(crate) fn refuse(release: &Release, status: StatusCode) -> HttpResponse<Body> {
     BUFFERS.with_borrow_mut(|buffers| {
         let encoder = buffers.encoder.at_this_second();
@@ -127,7 +128,7 @@ pub(crate) fn refuse(release: &Release, status: StatusCode) -> HttpResponse<Body
     })
 }
 
-/// Returns `true` if the site would answer `GET` at the path of a request with another method.
+/// Returns `true` if the site would answer a `GET` request for the same path.
 fn has_page<B>(release: &Release, prefix: &str, request: &http::Request<B>) -> bool {
     let mut page = http::Request::new(());
     *page.uri_mut() = request.uri().clone();
@@ -137,7 +138,7 @@ fn has_page<B>(release: &Release, prefix: &str, request: &http::Request<B>) -> b
     BUFFERS.with_borrow_mut(|buffers| is_of_site(&buffers.answer(release, prefix, &page).0))
 }
 
-/// Returns `true` if something in the site is the reason for an answer.
+/// Returns `true` if the answer comes from something in the site.
 fn is_of_site(answer: &Answer<'_>) -> bool {
     !matches!(
         answer.reason,
@@ -146,7 +147,7 @@ fn is_of_site(answer: &Answer<'_>) -> bool {
 }
 
 impl Buffers {
-    /// Looks an answer up, and returns it with the encoder for its response.
+    /// Looks up the answer. Also returns the encoder for the response.
     fn answer<'a, B>(
         &'a mut self,
         release: &'a Release,
@@ -168,15 +169,16 @@ impl Buffers {
 }
 
 impl Encoder {
-    /// Sets the time, which validators depend on.
+    /// Updates the time, which affects validators.
     fn at_this_second(&mut self) -> &mut Encoder {
         let age = SystemTime::now().duration_since(UNIX_EPOCH);
         self.server_fields.set_time(age.map_or(0, |age| age.as_secs()));
         self
     }
 
-    /// Returns the response for an answer.
+    /// Converts an answer to a response.
     fn response(&mut self, release: &Release, prefix: &str, answer: &Answer<'_>) -> HttpResponse<Body> {
+        // On a cache miss, write the head and parse it again.
         let Encoder { head, field_cache, server_fields } = self;
         let mut make_fields = || {
             head.clear();
@@ -197,18 +199,18 @@ impl Encoder {
     }
 }
 
-/// Returns the request target in origin or asterisk form, without the prefix of the site.
+/// Returns the request target in origin or asterisk form, without the site's prefix.
 fn target<'a>(uri: &'a http::Uri, prefix: &str) -> &'a [u8] {
     let target = uri.path_and_query().map_or("", |target| target.as_str());
     match target.strip_prefix(prefix) {
-        // The path of the mount itself. A query has no effect on the methods that aren't redirected.
+        // The mount's own path. We drop the query, but it wouldn't matter to methods that aren't redirected.
         Some(rest) if !prefix.is_empty() && !rest.starts_with('/') => b"/",
         Some(rest) => rest.as_bytes(),
         None => target.as_bytes(),
     }
 }
 
-/// Returns the body of an answer. Ranges of the archive are shared, and only the text between them is copied.
+/// Returns the body of an answer. Ranges of the archive aren't copied, only the text between them is.
 fn body(release: &Release, answer: &Answer<'_>) -> Body {
     match &answer.body {
         AnswerBody::Empty => Body::empty(),

@@ -1,4 +1,4 @@
-//! The body of a response: ranges of the archive, which are never copied.
+//! Response bodies, which are ranges of the archive and never copied.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,26 +7,26 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// The body of a response.
+/// A response body.
 ///
-/// Its data are parts of the archive, which stays in memory until they are dropped. It is an [`http_body::Body`], and an
-/// iterator of its data for servers that know other bodies.
+/// The data are parts of the archive, which stays in memory until they are dropped. This type implements [`http_body::Body`]. For
+/// servers with other body types, it's also an iterator.
 #[derive(Debug, Clone, Default)]
 pub struct Body {
-    /// The rest of a body in several pieces, in reverse order: the multipart response to several ranges.
+    /// Remaining pieces in reverse order. Only multipart responses, for several ranges, have more than one piece.
     later: Vec<Bytes>,
     next: Bytes,
     length: u64,
 }
 
 impl Body {
-    /// A body without content.
+    /// Returns an empty body.
     #[must_use]
     pub fn empty() -> Body {
         Body::default()
     }
 
-    /// Returns the length of the rest in bytes.
+    /// Returns the number of bytes left.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
@@ -80,7 +80,7 @@ impl http_body::Body for Body {
 }
 
 impl From<Body> for Bytes {
-    /// Returns the whole body. A body in several pieces is copied.
+    /// Returns the whole body. If it has several pieces, they are copied.
     fn from(mut body: Body) -> Bytes {
         if body.later.is_empty() {
             return body.next;

@@ -1,27 +1,27 @@
-//! Sites that are part of the program.
+//! Sites that are embedded in the program.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::site::Site;
 
-/// A site that is part of the program, which [`include_archive!`](crate::include_archive) makes.
+/// A site embedded in the program. It's created by [`include_archive!`](crate::include_archive).
 ///
-/// It dereferences to a [`Site`], which is opened on first use.
+/// It dereferences to a [`Site`], which will be opened on first use.
 pub struct Embedded {
     archive: &'static [u8],
-    /// The folder that the archive was compiled from, with the options, as `cannery-build` wrote them.
+    /// The folder and options from which the archive was compiled, as written by `cannery-build`.
     source: Option<&'static str>,
     site: OnceLock<Site>,
 }
 
 impl Embedded {
-    /// Creates the site of an archive. The compiler can read `beginning`, its first bytes, but not data that is linked later.
+    /// Creates a site. `beginning` has the first bytes of the archive: the compiler can read these, but not data that is linked later.
     ///
     /// # Panics
     ///
-    /// Panics if the bytes aren't an archive of the version that this crate reads. In a constant or static, that is an error
-    /// of the compiler.
+    /// Panics if the bytes aren't an archive with the format version of this crate. In a constant or static, this is a compile
+    /// error.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(beginning: &[u8], archive: &'static [u8], source: Option<&'static str>) -> Embedded {
@@ -33,17 +33,17 @@ impl Embedded {
         Embedded { archive, source, site: OnceLock::new() }
     }
 
-    /// Returns the bytes of the archive that is part of the program, also in a debug build that follows the folder.
+    /// Returns the embedded archive, even if a debug build follows the folder instead.
     #[must_use]
     pub const fn archive(&self) -> &'static [u8] {
         self.archive
     }
 
-    /// Opens the site if it isn't open yet.
+    /// Opens the site on the first call.
     ///
     /// # Panics
     ///
-    /// Panics if the archive was truncated before it became part of the program.
+    /// Panics if the archive was truncated before it was embedded.
     fn open(&self) -> &Site {
         self.site.get_or_init(|| {
             #[cfg(all(feature = "follow", debug_assertions))]
@@ -55,7 +55,7 @@ impl Embedded {
     }
 }
 
-/// For `Server::embedded_site`. In debug builds with the feature `follow`, the server follows the folder.
+/// Used by `Server::embedded_site`. In debug builds with the `follow` feature, the server follows the folder.
 #[cfg(feature = "server")]
 impl From<&'static Embedded> for cannery_server::EmbeddedArchive {
     fn from(site: &'static Embedded) -> cannery_server::EmbeddedArchive {
@@ -65,7 +65,7 @@ impl From<&'static Embedded> for cannery_server::EmbeddedArchive {
             return archive.following(move || {
                 let (sender, next) = std::sync::mpsc::channel();
                 let first = crate::follow::follow_archives(source, move |archive| {
-                    // The server has stopped if this fails.
+                    // Fails once the server has stopped.
                     sender
                         .send(archive)
                         .map_or(std::ops::ControlFlow::Break(()), std::ops::ControlFlow::Continue)

@@ -1,20 +1,20 @@
-//! Field maps of recent responses.
+//! Header maps of recent responses.
 //!
-//! Nearly all responses have the fields of an earlier one. A copy of a map costs a tenth of parsing the head again.
+//! Nearly all responses have the same fields as an earlier one, and cloning a map takes a tenth of the time of parsing the head again.
 
 use cannery_archive::{Archive, Digest, ETag};
 use cannery_site::{Answer, Fields};
 use http::header::{self, HeaderMap};
 
-/// The number of maps that a thread keeps, a power of two. A map needs about 1.5 KiB.
+/// Number of maps per thread, which must be a power of two. A map needs about 1.5 KiB.
 const MAPS: usize = 64;
 
-/// Everything that the fields of a response depend on, if they don't depend on more.
+/// Everything that affects a response's fields, for responses that can be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// The digest of the archive, because another one may have another head at the same address.
+    /// Digest of the archive. Another archive may have another head at the same address.
     archive: Digest,
-    /// Address of the head in the archive.
+    /// Address of the head.
     head: usize,
     status: u16,
     etag: Option<[u8; ETag::BYTES]>,
@@ -23,7 +23,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Returns the key of an answer, or `None` if its fields also depend on the request or on rules.
+    /// Returns the key for an answer, or `None` if the fields also depend on the request or on rules.
     pub(crate) fn new(archive: &Archive, answer: &Answer<'_>, now: u64) -> Option<Key> {
         let (Fields::Canned { head, validators } | Fields::NotModified { head, validators }) = answer.fields
         else {
@@ -34,31 +34,31 @@ impl Key {
             head: head.text.as_ptr().addr(),
             status: answer.status,
             etag: validators.etag.copied(),
-            // As in the head: never later than the response.
+            // As in the head, this is never later than the response.
             modified: validators.modified.map(|modified| modified.min(now)),
             content_length: answer.content_length,
         })
     }
 
-    /// Returns the only index that the map of this key can have.
+    /// Returns the index for this key. Each key has only one, so a new map replaces the old one.
     fn index(&self) -> usize {
         let etag = self.etag.as_ref().and_then(|etag| etag.first_chunk());
         let etag = etag.map_or(0, |start| u64::from_le_bytes(*start));
-        // Fibonacci hashing: the upper half depends on all bits.
+        // Fibonacci hashing. We take the upper half, because it depends on all bits.
         let mixed = (etag ^ self.head as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize % MAPS
     }
 }
 
-/// The field maps of recent responses of a thread.
+/// A thread's header maps.
 #[derive(Debug, Default)]
 pub(crate) struct FieldCache {
-    /// Empty until the first response.
+    /// Allocated with the first response.
     maps: Vec<Option<(Key, HeaderMap)>>,
 }
 
 impl FieldCache {
-    /// Returns the fields of an earlier response with this key, or those that `make` returns.
+    /// Returns the fields of an earlier response with the same key, or else calls `make`.
     pub(crate) fn get_or_make(&mut self, key: Key, make: impl FnOnce() -> HeaderMap) -> HeaderMap {
         if self.maps.is_empty() {
             self.maps.resize_with(MAPS, || None);
@@ -69,7 +69,7 @@ impl FieldCache {
         }
 
         let fields = make();
-        // A location also depends on the path that the site is mounted at.
+        // We can't keep `Location`, because it also depends on the path at which the site is mounted.
         if !fields.contains_key(header::LOCATION) {
             *kept = Some((key, fields.clone()));
         }

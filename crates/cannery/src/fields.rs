@@ -1,24 +1,25 @@
-//! Fields of requests and responses, between the types of `http` and ours.
+//! Converts header fields between `http` types and ours.
 
 use bytes::Bytes;
 use cannery_site::{Conditions, Full, Request, Single, Values};
 use cannery_wire::{Refusal, is_host};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// Capacity of a response's field map. Nearly all heads fit into the map's first two allocations.
+/// Initial capacity of a response's header map. With this, nearly all heads fit without another allocation.
 const FIELDS_EXPECTED: usize = 12;
 
-/// Copies the fields that can change the answer into `request`, which has the host of the target already, if that has one.
+/// Copies all fields that may affect the answer to `request`. Its host must already be set if the target has one.
 ///
 /// # Errors
 ///
-/// Returns a [`Refusal`] if a host is invalid or repeated, or if a list-based field has too many field lines.
+/// Returns a [`Refusal`] if a host is invalid or repeated, or if a list field has too many lines.
 pub(crate) fn read<'a>(fields: &'a HeaderMap, request: &mut Request<'a>) -> Result<(), Refusal> {
     if request.host.is_some_and(|authority| !is_host(authority) || authority.starts_with(b":")) {
         return Err(Refusal::RequestLine);
     }
+
     let mut has_host = false;
-    // One pass over the few fields of a request costs less than a lookup for each of these names.
+    // Requests have few fields, so a single pass over them is faster than a lookup for each of these names.
     for (name, value) in fields {
         let value = value.as_bytes();
         let conditions = &mut request.conditions;
@@ -53,20 +54,22 @@ pub(crate) fn read<'a>(fields: &'a HeaderMap, request: &mut Request<'a>) -> Resu
     Ok(())
 }
 
-/// Adds a field line of a list-based field.
+/// Adds a line to a list field.
 fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
     values.push(value).map_err(|Full| Refusal::HeadTooLarge)
 }
 
-/// Returns the fields of a head in the syntax of HTTP/1, except `Date`, which servers add themselves.
+/// Parses a head in HTTP/1 syntax. We drop `Date`, because servers add that themselves.
 ///
-/// A `Location` on the same origin gets `prefix`.
+/// If `Location` is on the same origin, `prefix` is added to it.
 pub(crate) fn of_head(head: &[u8], prefix: &str) -> HeaderMap {
-    // The values share one copy of the head.
+    // Copy the head only once. All values share this copy.
     let head = Bytes::copy_from_slice(head);
     let mut fields = HeaderMap::with_capacity(FIELDS_EXPECTED);
+
     let mut end = 0;
-    // The first line is the status line.
+
+    // The first line is the status line, which has no colon.
     for line in head.split_inclusive(|byte| *byte == b'\n') {
         let start = end;
         end += line.len();
@@ -84,7 +87,7 @@ pub(crate) fn of_head(head: &[u8], prefix: &str) -> HeaderMap {
     fields
 }
 
-/// Returns a location on the same origin with the path that the site is mounted at before it.
+/// If a location is on the same origin, adds the path at which the site is mounted.
 fn below(prefix: &str, location: Bytes) -> Bytes {
     let is_path = location.starts_with(b"/") && !location.starts_with(b"//");
     if is_path && !prefix.is_empty() { [prefix.as_bytes(), &location].concat().into() } else { location }

@@ -1,9 +1,9 @@
-//! Serves a site from one immutable archive, inside a program of yours.
+//! Serves a site from a single immutable archive, inside your own program.
 //!
-//! An archive is one file that `cannery-archiver` compiles from a folder, or the crate `cannery-build` in a build script. It
-//! holds each file compressed, each rule of `_redirects` and `_headers` resolved, and each response head rendered, so that an
-//! answer is a lookup: content negotiation, entity tags, conditions, ranges, redirects, virtual hosts and error pages are
-//! those of `cannery-server`.
+//! An archive is a file that is compiled from a folder, either by `cannery-archiver` or by the `cannery-build` crate in a build
+//! script. In an archive, files are already compressed, `_redirects` and `_headers` rules are resolved, and response heads are
+//! rendered. This means that answering a request is mostly a lookup. Content negotiation, entity tags, conditional and range
+//! requests, redirects, virtual hosts and error pages work exactly like in `cannery-server`.
 //!
 //! ```no_run
 //! # #[cfg(feature = "http")] {
@@ -15,45 +15,45 @@
 //! # Ok::<(), cannery::OpenError>(())
 //! ```
 //!
-//! - [`Site`] is an open archive. It is cheap to clone, and [`Site::replace`] exchanges the archive of all clones at once.
-//! - [`include_archive!`] makes an archive part of the program, as an [`Embedded`] site.
-//! - [`Site::file`] returns a file of the site by its path, without HTTP.
+//! - [`Site`] is an open archive. Clones are cheap, and [`Site::replace`] exchanges the archive for all of them at once.
+//! - [`include_archive!`] embeds an archive into the program, as an [`Embedded`] site.
+//! - [`Site::file`] looks up a file by its path, without any HTTP.
 //!
 //! # Features
 //!
-//! None is on by default.
+//! None of them is enabled by default.
 //!
-//! - `http`: `Site::answer` and `Site::try_answer`, with the types of the [`http`](https://docs.rs/http) crate.
-//! - `tower`: `Site::service`, a `tower::Service` for axum and others.
-//! - `hyper`: the same for servers of hyper.
-//! - `server`: `Server`, the server itself as a library: a site, routes with handlers of yours, HTTP/1, HTTP/2, HTTP/3 and TLS.
-//! - `follow`: in debug builds, an embedded site is compiled from its folder, and again after each change, so that a page can
-//!   be edited without building the program. Release builds ignore it.
+//! - `http`: adds `Site::answer` and `Site::try_answer`, which use the types of the [`http`](https://docs.rs/http) crate.
+//! - `tower`: adds `Site::service`, a `tower::Service` for axum and others.
+//! - `hyper`: the same for hyper servers.
+//! - `server`: adds `Server`, the whole server as a library: a site, routes with your own handlers, HTTP/1, HTTP/2, HTTP/3 and TLS.
+//! - `follow`: in debug builds, compiles an embedded site from its folder, and again after each change, so that you can edit pages
+//!   without rebuilding the program. This has no effect on release builds.
 //!
 //! # Errors
 //!
-//! We check an archive when it is opened: another file, another version of the format and a truncated file are errors of
-//! [`Site::open`], and of the compiler for [`include_archive!`]. Afterwards an answer can't fail. If a part of the archive is
-//! corrupt, requests for that part get a response with status 500.
+//! An archive is checked when it is opened. If it's another kind of file, has another format version or was truncated, then
+//! [`Site::open`] returns an error, and [`include_archive!`] fails to compile. After that, answering can't fail. If a part of the
+//! archive turns out to be corrupt, requests for that part get a response with status 500.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 // Names the feature of each item on docs.rs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// Sites: opened from a file, or part of the program.
+// Sites, either opened from a file or embedded.
 mod embedded;
 mod include;
 mod site;
 
-// A file of a site, without HTTP.
+// Lookup of files without HTTP.
 mod file;
 
-// Debug builds: the site of a folder that is being edited.
+// In debug builds: sites that follow a folder.
 #[cfg(all(feature = "follow", debug_assertions))]
 mod follow;
 
-// Requests and responses.
+// HTTP requests and responses.
 #[cfg(feature = "http")]
 mod answer;
 #[cfg(feature = "http")]
@@ -65,7 +65,7 @@ mod fields;
 #[cfg(feature = "http")]
 mod mount;
 
-// Adapters for servers.
+// Adapters for other servers.
 #[cfg(any(feature = "tower", feature = "hyper"))]
 mod service;
 
@@ -75,7 +75,7 @@ pub use cannery_routes::{BodyWriter, Error, IntoResponse, Next, Query, Request, 
 #[cfg(feature = "server")]
 pub use cannery_server::{Addresses, EmbeddedArchive, RunningServer, Server, StartError, StopHandle};
 
-/// Settings of a [`Server`] that have no function there: see [`Server::configure`].
+/// Settings of a [`Server`] for which it has no functions. See [`Server::configure`].
 #[cfg(feature = "server")]
 pub use cannery_server::config;
 

@@ -1,4 +1,4 @@
-//! Sites below a path of the program.
+//! Mounts sites at a path.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::answer::{answer_below, refuse, try_answer_below};
 use crate::body::Body;
 use crate::site::Site;
 
-/// A site below a path, such as `/docs`. [`Site::at`] makes it.
+/// A site mounted at a path such as `/docs`. See [`Site::at`].
 #[derive(Debug, Clone)]
 pub struct Mount {
     site: Site,
-    /// Begins with a slash and doesn't end with one, or is empty.
+    /// Either empty, or begins with a slash and doesn't end with one.
     prefix: Arc<str>,
 }
 
 impl Site {
-    /// Mounts the site below a path: with `/docs`, the site's `/guide/` answers requests for `/docs/guide/`.
+    /// Mounts the site at a path. For example, if it's mounted at `/docs`, the site's `/guide/` answers requests for `/docs/guide/`.
     ///
-    /// Redirects of the site lead below the path, too. Links within its pages have to be relative, or begin with the path.
+    /// The site's redirects are adapted to the path, but links in its pages aren't: they should be relative or begin with the path.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -47,7 +47,7 @@ impl Site {
 }
 
 impl Mount {
-    /// Answers a request, whatever it is. A path outside of the mount doesn't exist (404).
+    /// Answers any request. Paths outside the mount don't exist (404).
     #[must_use]
     pub fn answer<B>(&self, request: &http::Request<B>) -> Response<Body> {
         match self.place(request) {
@@ -57,7 +57,7 @@ impl Mount {
         }
     }
 
-    /// Answers a request, or returns `None` if the path is outside of the mount or the site has no answer of its own for it. See
+    /// Answers a request, or returns `None` if the path is outside the mount or the site has nothing for it. See
     /// [`Site::try_answer`].
     #[must_use]
     pub fn try_answer<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {
@@ -71,17 +71,17 @@ impl Mount {
     fn place<B>(&self, request: &http::Request<B>) -> Place {
         let path = request.uri().path();
         match path.strip_prefix(&*self.prefix) {
-            // Of other methods, we answer requests for the path itself: a redirect would repeat them.
+            // For other methods, we answer right here instead of redirecting, because clients would send them twice.
             Some("") if self.prefix.is_empty() || !is_retrieval(request.method()) => Place::Inside,
             Some("") => Place::Root,
             Some(rest) if rest.starts_with('/') => Place::Inside,
-            // `OPTIONS *` is about the server as a whole.
+            // `OPTIONS *` is about the whole server.
             _ if path == "*" && self.prefix.is_empty() => Place::Inside,
             _ => Place::Outside,
         }
     }
 
-    /// Redirects the path of the mount to the same with a slash, so that relative links lead below it.
+    /// Redirects the mount's own path to the same path with a slash, so that relative links work.
     fn redirect<B>(&self, request: &http::Request<B>) -> Response<Body> {
         let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
         let mut response = Response::new(Body::empty());
@@ -96,14 +96,14 @@ impl Mount {
     }
 }
 
-/// Returns `true` for the methods that a redirect is for.
+/// Returns `true` for methods that we redirect.
 fn is_retrieval(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Where a path is, relative to a mount.
+/// Position of a path relative to a mount.
 enum Place {
-    /// It is the path of the mount, without a slash, and is redirected.
+    /// The path of the mount itself, without a slash, which we redirect.
     Root,
     Inside,
     Outside,

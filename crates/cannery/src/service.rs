@@ -1,4 +1,4 @@
-//! A site as a service of tower and hyper.
+//! Sites as services for tower and hyper.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -9,14 +9,14 @@ use crate::body::Body;
 use crate::mount::Mount;
 use crate::site::Site;
 
-/// A site as a service, which answers every request. Cloning it is cheap.
+/// A site as a service. It answers every request, and cloning it is cheap.
 #[derive(Debug, Clone)]
 pub struct Service {
     mount: Mount,
 }
 
 impl Site {
-    /// Returns the site as a service of tower or hyper, for example for `fallback_service` of axum's router.
+    /// Returns the site as a tower or hyper service, for example for `fallback_service` of an axum router.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -39,10 +39,10 @@ impl Site {
 }
 
 impl Mount {
-    /// Returns the mounted site as a service of tower or hyper.
+    /// Returns the mounted site as a tower or hyper service.
     ///
-    /// It expects whole paths, so pass it to `route_service` or `fallback_service` of axum's router. `nest_service` removes the
-    /// prefix, and the redirects of a site would lead outside.
+    /// The service expects whole paths, so you should pass it to `route_service` or `fallback_service` of an axum router. Don't use
+    /// `nest_service`: it removes the prefix, and then the site's redirects would lead outside.
     #[must_use]
     pub fn service(&self) -> Service {
         Service { mount: self.clone() }

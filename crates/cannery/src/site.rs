@@ -1,4 +1,4 @@
-//! A site: an open archive that several threads answer from, and that another one can replace.
+//! An open archive that several threads may use, and that can be replaced with another one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use cannery_site::{Site as Answers, VirtualHosts};
 
 /// An open archive.
 ///
-/// A clone refers to the same site: [`Site::replace`] takes effect in all of them.
+/// All clones refer to the same site, so [`Site::replace`] affects all of them.
 #[derive(Clone)]
 pub struct Site {
     current: Arc<ArcSwap<Release>>,
 }
 
-/// One archive, and its bytes for the bodies of responses.
+/// An archive along with its bytes, which become response bodies.
 pub(crate) struct Release {
     pub(crate) answers: Arc<Answers>,
-    /// The whole archive. A body is a part of it that shares the ownership, so it outlives a replacement.
+    /// The whole archive. Bodies are slices that share ownership, so they survive a replacement.
     pub(crate) bytes: Bytes,
 }
 
 impl Release {
-    /// Returns a range of the archive, or `None` if it exceeds the archive.
+    /// Returns a range of the archive, or `None` if it's out of bounds.
     pub(crate) fn slice(&self, extent: Extent) -> Option<Bytes> {
         let start = usize::try_from(extent.position).ok()?;
         let end = start.checked_add(usize::try_from(extent.length).ok()?)?;
@@ -32,7 +32,7 @@ impl Release {
     }
 }
 
-/// The owner of an archive's bytes.
+/// Owns the bytes of an archive.
 struct ArchiveBytes(Arc<Answers>);
 
 impl AsRef<[u8]> for ArchiveBytes {
@@ -44,30 +44,30 @@ impl AsRef<[u8]> for ArchiveBytes {
 impl Site {
     /// Opens the archive at `path`.
     ///
-    /// A small archive is read into memory; a larger one is mapped, so that the memory is the system's page cache. Don't write
-    /// to a file that is open: write a new one and rename it to the name of the old one, as `cannery-archiver` does.
+    /// Small archives are read into memory. Larger ones are mapped, so they only use the system's page cache. You should never write to
+    /// an open archive: write a new file and rename it to the old name instead, like `cannery-archiver` does.
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the file can't be read, or isn't an archive of the version that this crate reads.
+    /// Returns [`OpenError`] if the file can't be read, or isn't an archive with the format version of this crate.
     pub fn open(path: impl AsRef<Path>) -> Result<Site, OpenError> {
         Archive::open(path.as_ref(), Loading::Automatic).map(Site::new)
     }
 
-    /// Opens an archive from bytes in memory.
+    /// Opens an archive in memory.
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the bytes aren't an archive of the version that this crate reads.
+    /// Returns [`OpenError`] if the bytes aren't an archive with the format version of this crate.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Site, OpenError> {
         Archive::from_bytes(bytes).map(Site::new)
     }
 
-    /// Opens an archive that is part of the program, without copying it. See [`include_archive!`](crate::include_archive).
+    /// Opens an archive embedded in the program, without copying it. See [`include_archive!`](crate::include_archive).
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the bytes aren't an archive of the version that this crate reads.
+    /// Returns [`OpenError`] if the bytes aren't an archive with the format version of this crate.
     pub fn from_static(bytes: &'static [u8]) -> Result<Site, OpenError> {
         let answers = Arc::new(Answers::new(Archive::from_static(bytes)?, VirtualHosts::Enabled));
         Ok(Site::of(Release { answers, bytes: Bytes::from_static(bytes) }))
@@ -88,10 +88,10 @@ impl Site {
         Site { current: Arc::new(ArcSwap::from_pointee(release)) }
     }
 
-    /// Replaces the archive by that of `next`, for this site and all its clones.
+    /// Replaces the archive with the one of `next`, for this site and all of its clones.
     ///
-    /// Requests that follow are answered from the new archive. Bodies that are being sent end as they began: they keep the old
-    /// archive until they are dropped.
+    /// From now on, requests are answered from the new archive. Bodies that are being sent aren't affected: they keep the old archive
+    /// alive until they are dropped.
     ///
     /// ```no_run
     /// # let site = cannery::Site::open("site.cdb")?;
@@ -105,9 +105,9 @@ impl Site {
         self.current.store(next.current.load_full());
     }
 
-    /// Checks every byte of the archive against its digest, and the structure of every record.
+    /// Compares every byte of the archive with its digest, and checks the structure of all records.
     ///
-    /// [`Site::open`] doesn't do that, because it reads the whole archive: about a second for each gigabyte.
+    /// [`Site::open`] doesn't do this because it reads the whole archive, which takes about a second per gigabyte.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Site {
         self.release().answers.archive().verify(|_| {}).map(|_| ())
     }
 
-    /// Returns the digest of the archive, which names the release: equal folders and options have equal digests.
+    /// Returns the digest of the archive, which identifies the release. Equal folders and options always have the same digest.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         self.release().answers.archive().facts().digest.0

@@ -1,8 +1,8 @@
-//! File systems that report no changes by other machines.
+//! Knows which file systems don't report changes made by other machines.
 
 use std::path::Path;
 
-/// Returns the name of the file system of a path, if the system may have no events for its changes.
+/// If we can't rely on events for this path, returns the name of its file system.
 #[cfg(target_os = "linux")]
 pub(crate) fn without_events(path: &Path) -> Option<&'static str> {
     // The type of `f_type` depends on the architecture.
@@ -11,13 +11,13 @@ pub(crate) fn without_events(path: &Path) -> Option<&'static str> {
     name_without_events(magic)
 }
 
-/// Returns `None`: other systems report their network file systems by errors.
+/// Returns `None`, because other systems return an error if we try to watch a network file system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn without_events(_path: &Path) -> Option<&'static str> {
     None
 }
 
-/// Returns the name of the file system with this magic number (`statfs(2)`), if the system may have no events for its changes.
+/// If we can't rely on events for the file system with this magic number (`statfs(2)`), returns its name.
 #[cfg(target_os = "linux")]
 fn name_without_events(magic: u64) -> Option<&'static str> {
     const FILE_SYSTEMS: [(u64, &str); 8] = [
@@ -30,7 +30,7 @@ fn name_without_events(magic: u64) -> Option<&'static str> {
         (0x00c3_6400, "Ceph"),
         (0x786f_4256, "vboxsf"),
     ];
-    // Magic numbers have 32 bits, and may be sign-extended.
+    // Magic numbers have 32 bits, but they may be sign-extended.
     let magic = magic & 0xffff_ffff;
     FILE_SYSTEMS.iter().find(|(number, _)| *number == magic).map(|(_, name)| *name)
 }

@@ -1,4 +1,4 @@
-//! The thread that waits for changes of a folder and reports them.
+//! The thread that waits for changes in a folder and reports them.
 
 use std::fs;
 use std::io;
@@ -12,58 +12,58 @@ use crate::polling::{Finding, Poller};
 use crate::tree::{self, Filter, Identity};
 use crate::watches::{Limit, Signal, WatchError, Watches};
 
-/// Changes are reported after this time without another one, because programs write several files at a time.
+/// A change is reported once there hasn't been another one for this long, because programs tend to write several files at a time.
 const QUIET: Duration = Duration::from_millis(10);
 
-/// Changes are reported at the latest after this time, even if there are always more.
+/// A change is reported after this time at the latest, even if there are more and more of them.
 const DELAY_MAX: Duration = Duration::from_millis(100);
 
-/// Interval at which the folder's own identity is checked, because events may be missing while it is replaced.
+/// How often to check if the path still leads to the same folder. While it's being replaced, events may get lost.
 const IDENTITY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The settings of a follower.
+/// Settings of a follower.
 pub struct Settings {
-    /// The folder. It need not exist yet.
+    /// The folder, which may not exist yet.
     pub root: PathBuf,
-    /// How changes are found.
+    /// How to find changes.
     pub mode: Mode,
-    /// The paths that are followed.
+    /// Paths to follow.
     pub filter: Filter,
 }
 
-/// How changes are found.
+/// How to find changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// By events; by polling where they can't be relied upon.
+    /// Use events, but poll if they can't be relied upon.
     Auto,
-    /// By polling, at this interval; `None` is as often as it costs at most 2 % of a processor.
+    /// Poll at this interval. If it's `None`, poll as often as possible without using more than 2 % of a processor.
     Polling(Option<Duration>),
 }
 
 /// A report to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Every later change will be reported. Those before it aren't.
+    /// From now on, every change will be reported. Earlier changes won't.
     Started,
     /// Files may have changed.
     Changed,
-    /// From now on, the folder is polled at this interval.
+    /// From now on, the folder will be polled.
     Polling {
-        /// The interval at first.
+        /// The initial interval.
         interval: Duration,
         /// The reason.
         reason: PollingReason,
     },
 }
 
-/// Why a folder is polled.
+/// Why we have to poll a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PollingReason {
-    /// The settings request it.
+    /// The settings ask for it.
     Requested,
-    /// This file system, of the folder or of a part of it, has no events for changes by other machines.
+    /// The folder, or a part of it, is in this file system, which doesn't tell us about changes made by other machines.
     FileSystem(&'static str),
-    /// A limit of the system is reached.
+    /// We have reached a system limit.
     Limit(Limit),
     /// The system can't watch the folder.
     Unavailable(String),
@@ -77,7 +77,7 @@ pub enum StartError {
     Path {
         /// The path.
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
     /// The thread can't be started.
@@ -85,13 +85,12 @@ pub enum StartError {
     Thread(#[source] io::Error),
 }
 
-/// Follows a folder until it is dropped.
+/// Follows a folder until this value is dropped.
 #[derive(Debug)]
 pub struct Follower {
     messages: Sender<Message>,
 }
 
-/// A message to the thread.
 #[derive(Debug)]
 enum Message {
     Signal(Signal),
@@ -105,8 +104,8 @@ impl From<Signal> for Message {
 }
 
 impl Follower {
-    /// Starts to follow a folder, and returns at once: watching many directories takes a while, in which the caller can read
-    /// them. `on_event` is called from a thread of the follower, with [`Event::Started`] when it watches the folder.
+    /// Starts following a folder. Returns right away: it may take a while to watch many directories, and callers can read them in the
+    /// meantime. `on_event` is called on another thread, first with [`Event::Started`] once the folder is being watched.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -119,6 +118,7 @@ impl Follower {
         let root = absolute.map_err(|source| StartError::Path { path: root, source })?;
         let (messages, receiver) = channel();
         let sender = messages.clone();
+
         let run = move || {
             let identity = identity_of(&root);
             let mut worker = Worker { root, filter, identity, on_event: Box::new(on_event) };
@@ -126,6 +126,7 @@ impl Follower {
             (worker.on_event)(Event::Started);
             worker.run(source, &receiver);
         };
+
         thread::Builder::new().name("follow".into()).spawn(run).map_err(StartError::Thread)?;
         Ok(Follower { messages })
     }
@@ -133,47 +134,47 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        // This fails only if the thread has panicked.
+        // Fails only if the thread has panicked.
         let _ = self.messages.send(Message::Stop);
     }
 }
 
-/// The source of changes.
+/// Where we learn about changes.
 enum Source {
     Watches(Watches),
     Poller(Poller),
 }
 
-/// The state of the thread that follows the folder.
+/// State of the follower's thread.
 struct Worker {
     root: PathBuf,
     filter: Filter,
-    /// The directory that the root leads to.
+    /// The directory to which the root currently leads.
     identity: Option<Identity>,
     on_event: Box<dyn FnMut(Event) + Send>,
 }
 
-/// Why the thread stops waiting for events of the system.
+/// Why we stop waiting for system events.
 enum End {
     /// The follower was dropped.
     Dropped,
-    /// Events can't be relied upon any more.
+    /// We can no longer rely on events.
     Failed(WatchError),
 }
 
-/// The extent of a change, from the smallest to the largest.
+/// The extent of a change, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
-    /// No file or directory that is followed.
+    /// Nothing that we follow.
     None,
     /// Files.
     Files,
-    /// Directories too, which may need watches.
+    /// Directories too. New ones may need watches.
     Directories,
 }
 
 impl Worker {
-    /// Opens the source of changes.
+    /// Tries to watch the folder. If that isn't possible, starts polling.
     fn open(&mut self, mode: Mode, sender: &Sender<Message>) -> Source {
         if let Mode::Polling(interval) = mode {
             return Source::Poller(self.start_polling(interval, PollingReason::Requested));
@@ -192,7 +193,7 @@ impl Worker {
         }
     }
 
-    /// Starts to poll, and reports that.
+    /// Starts polling, and reports this.
     fn start_polling(&mut self, interval: Option<Duration>, reason: PollingReason) -> Poller {
         let poller = Poller::new(&self.root, &self.filter, interval);
         (self.on_event)(Event::Polling { interval: poller.interval(), reason });
@@ -207,6 +208,7 @@ impl Worker {
                 let End::Failed(error) = self.follow_events(&mut watches, messages) else { return };
                 drop(watches);
                 let poller = self.start_polling(None, error.into());
+                // Changes may have been lost before the first scan.
                 (self.on_event)(Event::Changed);
                 poller
             }
@@ -214,7 +216,7 @@ impl Worker {
         self.poll(poller, messages);
     }
 
-    /// Reports changes by events of the system, as long as that is possible.
+    /// Reports changes for as long as we can rely on events.
     fn follow_events(&mut self, watches: &mut Watches, messages: &Receiver<Message>) -> End {
         loop {
             if let Err(end) = self.report_next(watches, messages) {
@@ -223,7 +225,7 @@ impl Worker {
         }
     }
 
-    /// Waits for a message, and reports the change if there is one.
+    /// Waits for a message. If it's about a change, reports that.
     fn report_next(&mut self, watches: &mut Watches, messages: &Receiver<Message>) -> Result<(), End> {
         let change = match self.receive(watches, messages, IDENTITY_INTERVAL)? {
             Some(change) => change,
@@ -234,6 +236,7 @@ impl Worker {
             return Ok(());
         }
 
+        // A program that saves one file often writes several, so wait for the last of them.
         let change = self.await_quiet(change, watches, messages)?;
         if change == Change::Directories {
             self.identity = identity_of(&self.root);
@@ -243,7 +246,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for a moment without changes. Returns the extent of all changes since `change`.
+    /// Waits until there are no more changes for a moment. Returns the largest extent of `change` and all changes since then.
     fn await_quiet(
         &self,
         mut change: Change,
@@ -268,7 +271,7 @@ impl Worker {
         }
     }
 
-    /// Receives a message, and returns the change that it reports. Returns `None` after the timeout.
+    /// Receives a message and returns the extent of the change, or `None` after the timeout.
     fn receive(
         &self,
         watches: &mut Watches,
@@ -277,6 +280,7 @@ impl Worker {
     ) -> Result<Option<Change>, End> {
         match messages.recv_timeout(timeout) {
             Ok(Message::Signal(Signal::Failed(error))) => Err(End::Failed(error)),
+            // We don't know which events were lost, so check all directories.
             Ok(Message::Signal(Signal::Lost)) => Ok(Some(Change::Directories)),
             Ok(Message::Signal(Signal::Changed(path))) => {
                 let concerns = watches.concerns(&self.root, &self.filter, &path);
@@ -286,6 +290,7 @@ impl Worker {
                 if !watches.concerns(&self.root, &self.filter, &path) {
                     return Ok(Some(Change::None));
                 }
+                // The name may now stand for another directory, which needs a new watch.
                 let may_be_directory = watches.may_be_directory(&path);
                 watches.forget(&path);
                 Ok(Some(if may_be_directory { Change::Directories } else { Change::Files }))
@@ -295,12 +300,12 @@ impl Worker {
         }
     }
 
-    /// Reports changes by polling, until the follower is dropped.
+    /// Polls and reports changes until the follower is dropped.
     fn poll(&mut self, mut poller: Poller, messages: &Receiver<Message>) {
         let mut next = Instant::now() + poller.interval();
         loop {
             match messages.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                // Sent before polling began.
+                // These were sent before we began to poll.
                 Ok(Message::Signal(_)) => {}
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {

@@ -1,4 +1,4 @@
-//! Scans a folder on request, for a caller that can't wait for a report.
+//! Scans a folder on request, for callers that can't wait for a report.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::thread::available_parallelism;
 use crate::polling::{FilesState, Finding, Poller};
 use crate::tree::Filter;
 
-/// More threads would mostly wait for each other in the kernel.
+/// With more threads than this, they would mostly wait for each other in the kernel.
 const THREADS_MAX: usize = 4;
 
-/// The state of a folder at its last scan.
+/// Scans a folder on request, and remembers its state.
 pub struct Inspector {
     root: PathBuf,
     filter: Filter,
@@ -18,7 +18,7 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Scans a folder for the first time. It need not exist. `filter` is that of [`Settings`](crate::Settings).
+    /// Makes the first scan. The folder may not exist yet. `filter` should be the same as in [`Settings`](crate::Settings).
     #[must_use]
     pub fn new(root: PathBuf, filter: Filter) -> Inspector {
         let threads = available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
@@ -26,19 +26,19 @@ impl Inspector {
         Inspector { root, filter, poller }
     }
 
-    /// Returns the number of files at the last scan.
+    /// Returns the number of files found by the last scan.
     #[must_use]
     pub fn files(&self) -> usize {
         self.poller.files()
     }
 
-    /// Returns the state of the files at the last scan, or `None` if that isn't all that it has found.
+    /// Returns the state of the files at the last scan. If the scan has found anything that this doesn't cover, returns `None`.
     #[must_use]
     pub fn state(&self) -> Option<FilesState> {
         self.poller.state()
     }
 
-    /// Scans the folder again.
+    /// Scans the folder again, and tells if anything has changed since the last scan.
     pub fn inspect(&mut self) -> Finding {
         self.poller.scan(&self.root, &self.filter)
     }
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Scans until the file that has changed last can't change again within the same tick of the clock.
+    /// Scans until the last modified file can no longer change within the same clock tick.
     fn await_tick(inspector: &mut Inspector) {
         while inspector.inspect() == Finding::Changed {}
     }
@@ -80,12 +80,14 @@ mod tests {
         }
         let root = folder.path().to_owned();
         let mut inspector = Inspector::new(root.clone(), Filter::new(|_, _| true));
+
         await_tick(&mut inspector);
         let mut single = Poller::new(&root, &inspector.filter, None);
         for _ in 0..20 {
             assert_eq!((inspector.inspect(), inspector.files()), (Finding::Unchanged, 100));
         }
         assert_eq!(single.scan(&root, &inspector.filter), Finding::Unchanged);
+
         fs::write(root.join("77/file"), "changed").unwrap();
         assert_eq!(inspector.inspect(), Finding::Changed);
         assert_eq!(single.scan(&root, &inspector.filter), Finding::Changed);

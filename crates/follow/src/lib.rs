@@ -1,9 +1,8 @@
-//! Follows a folder: reports that its files have changed, by events of the system, or by polling where those cannot be
-//! relied upon.
+//! Follows a folder, and reports when files have changed. We use system events, and poll where they can't be relied upon.
 //!
-//! We don't report which files have changed, because editors, file systems and event queues disagree about that: the caller
-//! compares them itself. A report covers all changes of a moment. The folder may vanish and return, and its path may lead
-//! through symlinks that are changed.
+//! Reports don't tell which files have changed, because editors, file systems and event queues disagree about that. Callers should
+//! compare the files themselves. Changes that happen at about the same time are reported together. The folder may vanish and come
+//! back, and its path may lead through symlinks that change.
 //!
 //! The crate doesn't depend on sites, archives or HTTP.
 //!
@@ -11,7 +10,7 @@
 
 #![forbid(unsafe_code)]
 
-// The thread that waits for changes, and the reports.
+// Waits for changes and reports them.
 mod follower;
 
 // Scans on request.

@@ -1,4 +1,4 @@
-//! Polling: scans the folder, and compares the metadata of all files with those of the last scan.
+//! Polling: scans the folder and compares the metadata of all files with the last scan.
 
 use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,53 +8,53 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::tree::{Detail, Entry, Filter, Identity, Walk};
 
-/// A file can change twice within the resolution of its file system's clock, which is two seconds on the coarsest.
+/// A file may change twice within the resolution of its file system's clock, which is two seconds in the worst case.
 const RESOLUTION: Duration = Duration::from_secs(2);
 
-/// Most kernels give all changes within one tick of their clock the same time. This is the longest tick.
+/// With most kernels, all changes within one clock tick get the same time. This is the longest tick.
 const TICK_MAX: Duration = Duration::from_millis(10);
 
-/// A change time further in the future is from before the clock was set back.
+/// If a file's change time is further in the future than this, the clock has been set back since.
 const SKEW_MAX: Duration = Duration::from_secs(1);
 
-/// The interval as a multiple of the duration of a scan, if it isn't given. Polling costs at most 2 % of a processor: a part
-/// of that is for a scan that takes longer than the one before, and for what follows it.
+/// The default interval is this many times the duration of a scan. This way, polling takes at most 2 % of a processor, even if a
+/// scan takes longer than the last one or other work follows it.
 const INTERVAL_PER_SCAN: u32 = 60;
 
-/// The shortest interval, if it isn't given.
+/// Minimum of the default interval.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(250);
 
 /// The result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
-    /// No file has changed since the last scan.
+    /// No file has changed.
     Unchanged,
     /// Files may have changed.
     Changed,
 }
 
-/// A hash of the paths and metadata of files, which doesn't depend on their order.
+/// A hash of the paths and metadata of files, in any order.
 ///
-/// Two scans of a folder have the same state if nothing has changed, and a caller can compute the state of files that it has
-/// read.
+/// If nothing has changed, then two scans of a folder return the same state. Callers can also compute the state of files that they
+/// have read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FilesState(u64);
 
-/// The metadata of a file that change with its content.
+/// The part of a file's metadata that changes with its content.
 #[derive(Debug, Clone, Copy, Hash)]
 pub struct FileMetadata {
-    /// The inode.
+    /// Inode number.
     pub inode: u64,
-    /// The length in bytes.
+    /// Length in bytes.
     pub size: u64,
-    /// The modification time in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub modified_ns: i128,
-    /// The inode change time in nanoseconds since 1970.
+    /// Inode change time in nanoseconds since 1970.
     pub changed_ns: i128,
 }
 
 impl FilesState {
-    /// Adds a file. `path` is relative to the folder.
+    /// Adds a file. `path` must be relative to the folder.
     pub fn add(&mut self, path: &Path, metadata: &FileMetadata) {
         let mut hasher = DefaultHasher::new();
         path.as_os_str().hash(&mut hasher);
@@ -79,35 +79,33 @@ impl FileMetadata {
     }
 }
 
-/// The state of a folder at its last scan.
+/// State of a folder at the last scan.
 pub(crate) struct Poller {
-    /// The interval that the caller gave.
+    /// Interval requested by the caller.
     interval: Option<Duration>,
-    /// The number of threads that scan.
+    /// Number of threads to scan with.
     threads: usize,
-    /// The files.
     state: FilesState,
-    /// A hash of the paths and identities of all directories.
+    /// Hash of the paths and identities of all directories.
     directories: u64,
-    /// Whether the state of the files is all that the last scan has found.
+    /// Whether `state` covers everything that the last scan has found.
     is_about_files: bool,
-    /// The number of files.
     files: usize,
-    /// The duration of the scan.
+    /// How long the last scan took.
     took: Duration,
-    /// When a file that was just modified can no longer change without new metadata.
+    /// Set if a file was just modified: until this time, it could change again without new metadata.
     settles: Option<Instant>,
 }
 
-/// A scan, or the part of it that one thread has done.
+/// A scan, or the part of it made by one thread.
 #[derive(Default)]
 struct PartialScan {
     state: FilesState,
     directories: u64,
     files: usize,
-    /// Whether a file was just modified.
+    /// Whether a file was just modified, compared with the resolution of its file system.
     is_recent: bool,
-    /// Whether a file may have been modified in the tick of the clock in which the scan began, or later.
+    /// Whether a file may have been modified in the same clock tick in which the scan started, or later.
     is_fresh: bool,
 }
 
@@ -116,11 +114,11 @@ impl PartialScan {
         let mut hasher = DefaultHasher::new();
         path.hash(&mut hasher);
         identity.hash(&mut hasher);
-        // The order of directory entries doesn't matter.
+        // Wrapping addition makes this independent of the order of directory entries.
         self.directories = self.directories.wrapping_add(hasher.finish());
     }
 
-    /// Adds a file. `path` is relative to the folder, and `now` is the time since 1970 at which the scan began.
+    /// Adds a file. `path` must be relative to the folder, and `now` is when the scan started, as time since 1970.
     fn add_file(&mut self, path: &Path, metadata: &Metadata, now: Duration) {
         self.files += 1;
         self.state.add(path, &FileMetadata::of(metadata));
@@ -141,12 +139,12 @@ impl PartialScan {
 }
 
 impl Poller {
-    /// Scans the folder for the first time, from one thread.
+    /// Makes the first scan. All scans use a single thread.
     pub(crate) fn new(root: &Path, filter: &Filter, interval: Option<Duration>) -> Poller {
         Poller::with_threads(1, root, filter, interval)
     }
 
-    /// Scans the folder for the first time. Each scan uses up to this many threads.
+    /// Makes the first scan. All scans use up to this many threads.
     pub(crate) fn with_threads(
         threads: usize,
         root: &Path,
@@ -167,29 +165,28 @@ impl Poller {
         poller
     }
 
-    /// Returns the number of files at the last scan.
+    /// Returns the number of files found by the last scan.
     pub(crate) fn files(&self) -> usize {
         self.files
     }
 
-    /// Returns the state of the files, unless the last scan has found other directories, or a file that could have changed
-    /// without new metadata.
+    /// Returns the state of all files. If the last scan has found other directories, or a file that could change without new metadata,
+    /// then the state alone isn't meaningful, so this returns `None`.
     pub(crate) fn state(&self) -> Option<FilesState> {
         self.is_about_files.then_some(self.state)
     }
 
-    /// Returns the time until the next scan.
+    /// Returns how long to wait until the next scan.
     pub(crate) fn interval(&self) -> Duration {
         self.interval.unwrap_or_else(|| INTERVAL_MIN.max(self.took * INTERVAL_PER_SCAN))
     }
 
-    /// Scans the folder, and compares it with the last scan. A file that could have changed without new metadata counts as
-    /// changed.
+    /// Scans the folder and compares it with the last scan. If a file could have changed without new metadata, it counts as changed.
     pub(crate) fn scan(&mut self, root: &Path, filter: &Filter) -> Finding {
         self.scan_at(SystemTime::now(), root, filter)
     }
 
-    /// Scans the folder as [`scan`](Self::scan) does, at this time.
+    /// Same as [`scan`](Self::scan), but at a given time.
     fn scan_at(&mut self, now: SystemTime, root: &Path, filter: &Filter) -> Finding {
         let began = Instant::now();
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -206,7 +203,7 @@ impl Poller {
         self.compare(&parts.iter().fold(PartialScan::default(), PartialScan::merge))
     }
 
-    /// Compares a scan with the last one, and keeps it for the next one.
+    /// Compares a scan with the last one, and remembers it for the next.
     fn compare(&mut self, scan: &PartialScan) -> Finding {
         let has_other_directories = self.directories != scan.directories;
         let is_different = self.state != scan.state || has_other_directories;
@@ -214,6 +211,7 @@ impl Poller {
         self.state = scan.state;
         self.files = scan.files;
 
+        // A file that was just modified could change once more without new metadata. Report it again after that time.
         let has_settled = self.settles.take_if(|settles| *settles <= Instant::now()).is_some();
         if is_different && scan.is_recent {
             self.settles = Some(Instant::now() + RESOLUTION);
@@ -223,7 +221,7 @@ impl Poller {
     }
 }
 
-/// Returns a time since 1970; zero if it is before.
+/// Returns a time since 1970, or zero if it's earlier.
 fn time(seconds: i64, nanoseconds: i64) -> Duration {
     let seconds = u64::try_from(seconds).unwrap_or_default();
     Duration::new(seconds, u32::try_from(nanoseconds).unwrap_or_default())

@@ -1,7 +1,7 @@
-//! Walks the folder: its directories with their identities, and the metadata of its files.
+//! Walks a folder to find its directories and their identities, and the metadata of its files.
 //!
-//! Symlinks are followed, and each directory is read once, so cycles end. Errors are passed over: a file that can't be read
-//! now may be readable at the next walk.
+//! We follow symlinks, but read each directory only once, so cycles aren't a problem. Errors are ignored: if a file can't be read
+//! now, it may be readable in the next walk.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-/// Returns `true` if a path, relative to the folder, is followed; the second argument is `true` for a directory.
+/// Decides whether to follow a path (relative to the folder). The second argument is `true` for directories.
 type NameFilter = Arc<dyn Fn(&Path, bool) -> bool + Send + Sync>;
 
-/// Returns `true` if a symlink to a directory is followed. The arguments are its path and the metadata of the directory.
+/// Decides whether to follow a symlink to a directory. The arguments are the symlink's path and the directory's metadata.
 type LinkFilter = Arc<dyn Fn(&Path, &Metadata) -> bool + Send + Sync>;
 
-/// The part of a folder that is followed.
+/// Decides which part of a folder to follow.
 #[derive(Clone)]
 pub struct Filter {
     names: NameFilter,
@@ -25,14 +25,14 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Follows the names for which `names` returns `true`, and all symlinks among them. Its arguments are a path relative to the
-    /// folder, and `true` for a directory.
+    /// Follows names for which `names` returns `true`, including symlinks. The arguments are a path relative to the folder, and `true`
+    /// for directories.
     pub fn new(names: impl Fn(&Path, bool) -> bool + Send + Sync + 'static) -> Filter {
         Filter { names: Arc::new(names), links: Arc::new(|_, _| true) }
     }
 
-    /// Follows only symlinks to directories for which `links` returns `true`. Its arguments are the path of the symlink and the
-    /// metadata of the directory.
+    /// Restricts symlinks to directories: only follows those for which `links` returns `true`. The arguments are the symlink's path and
+    /// the directory's metadata.
     #[must_use]
     pub fn with_links(self, links: impl Fn(&Path, &Metadata) -> bool + Send + Sync + 'static) -> Filter {
         Filter { links: Arc::new(links), ..self }
@@ -49,39 +49,36 @@ impl std::fmt::Debug for Filter {
     }
 }
 
-/// The identity of a directory: device and inode.
+/// Identity of a directory: device and inode.
 pub(crate) type Identity = (u64, u64);
 
-/// A thread reads at least this many directories, because starting it costs as much as reading a few.
+/// Minimum number of directories per thread. Starting a thread takes as long as reading a few directories.
 const DIRECTORIES_MIN: usize = 8;
 
-/// An entry of the folder.
 pub(crate) enum Entry<'a> {
     Directory(Identity),
     File { metadata: &'a Metadata, is_link: bool },
 }
 
-/// The amount of metadata that a walk needs.
+/// Which metadata a walk needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Directories, and the targets of symlinks. Saves a system call for each other file.
+    /// Only directories and symlink targets. This saves a system call for each of the other files.
     Directories,
     /// Everything.
     Files,
 }
 
-/// Returns the identity of a directory.
 pub(crate) fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-/// A directory that a walk has found.
 struct FoundDirectory {
     path: PathBuf,
     identity: Identity,
 }
 
-/// A walk through the root and everything below it that `filter` accepts.
+/// A walk through the root and everything below that is accepted by `filter`.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk<'a> {
     pub(crate) root: &'a Path,
@@ -90,16 +87,16 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Visits everything, from one thread.
+    /// Visits everything on a single thread.
     pub(crate) fn run(&self, visit: impl FnMut(&Path, Entry<'_>) + Send) {
         let mut visit = Some(visit);
         let start = || visit.take().expect("one thread has one state");
         self.run_in_parallel(1, start, |visit, path, entry| visit(path, entry));
     }
 
-    /// Visits everything, from up to `threads` threads, each with a state of its own. Returns the states.
+    /// Visits everything on up to `threads` threads. Each of them has its own state. Returns all states.
     ///
-    /// The directories of one depth are read in parallel. The path by which a directory is visited doesn't depend on timing.
+    /// Directories of the same depth are read in parallel. Even so, timing doesn't affect the path by which a directory is visited.
     pub(crate) fn run_in_parallel<S: Send>(
         &self,
         threads: usize,
@@ -123,7 +120,7 @@ impl Walk<'_> {
             }
             let mut next = self.read_level(&level, &mut states[..parts], &visit);
 
-            // Of several paths to a directory, the first one counts.
+            // If several paths lead to the same directory, use the first.
             next.sort_unstable_by(|one, other| one.path.cmp(&other.path));
             next.retain(|found| visited.insert(found.identity));
             for found in &next {
@@ -134,8 +131,8 @@ impl Walk<'_> {
         states
     }
 
-    /// Visits the files of the directories of one depth, a part of them from a thread for each state. Returns the directories in
-    /// them.
+    /// Visits the files in all directories of the same depth. Each state gets a thread and a part of the directories. Returns the
+    /// directories found in them.
     fn read_level<S: Send>(
         &self,
         level: &[FoundDirectory],
@@ -158,14 +155,14 @@ impl Walk<'_> {
             let running =
                 states.iter_mut().zip(chunks).map(|(state, chunk)| scope.spawn(|| read(state, chunk)));
             let running: Vec<_> = running.collect();
-            // Without its directories, a part of the folder would seem to be removed.
+            // If a thread panics, so must we. Without its directories, this part of the folder would seem to have been removed.
             let found =
                 running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             found.flatten().collect()
         })
     }
 
-    /// Visits the files of a directory, and adds its directories to `found`.
+    /// Visits the files in a directory, and adds its subdirectories to `found`.
     fn read_directory(
         &self,
         directory: &Path,
@@ -183,6 +180,7 @@ impl Walk<'_> {
             let path = entry.path();
             let metadata = if kind.is_symlink() { fs::metadata(&path) } else { entry.metadata() };
             let Ok(metadata) = metadata else { continue };
+            // The filter wants to know whether it's a directory, so this comes after the system call.
             if !self.includes(&path, &metadata) {
                 continue;
             }
@@ -206,7 +204,7 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    /// A thread that panicked made a part of the folder seem to be removed.
+    /// Regression test: if a thread panicked, its part of the folder seemed to have been removed.
     #[test]
     #[should_panic(expected = "a fault of the filter")]
     fn panic_of_a_thread_is_passed_on() {
@@ -216,6 +214,7 @@ mod tests {
             fs::create_dir(&directory).unwrap();
             fs::write(directory.join("file"), "content").unwrap();
         }
+
         let filter = Filter::new(|path, _| {
             assert!(path != Path::new("1/file"), "a fault of the filter");
             true

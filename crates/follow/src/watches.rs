@@ -1,8 +1,8 @@
-//! Watches of the system: inotify on Linux, FSEvents on macOS, kqueue on the BSDs.
+//! Watches of the operating system: inotify on Linux, FSEvents on macOS, kqueue on the BSDs.
 //!
-//! We watch directories rather than files, because editors replace files. Where the system can watch a tree as a whole, one
-//! watch suffices. Elsewhere each directory has one, and those of new directories are added after the event that announces
-//! them; because files may have been created in between, the caller must scan again afterwards.
+//! We watch directories rather than files, because editors replace files. On some systems, a single watch covers a whole tree.
+//! On all others, each directory needs a watch. When a directory is created, we can only add its watch after the event, and files
+//! may have been created in it before that. This means that callers need to scan the folder again after an event.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -18,10 +18,10 @@ use notify::{Config, ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Wa
 use crate::file_system;
 use crate::tree::{Detail, Entry, Filter, Identity, Walk};
 
-/// `true` if one watch covers a whole tree at no cost for each directory.
+/// Whether one watch covers a whole tree, without a cost per directory.
 const WATCHES_TREES: bool = cfg!(target_os = "macos");
 
-/// An event of the system, reduced to what matters here.
+/// A system event, reduced to what we need.
 #[derive(Debug)]
 pub(crate) enum Signal {
     /// A file has changed.
@@ -30,16 +30,16 @@ pub(crate) enum Signal {
     Name(PathBuf),
     /// Events were lost.
     Lost,
-    /// Not all directories can be watched.
+    /// Some directories can't be watched.
     Failed(WatchError),
 }
 
-/// A limit of the system for events.
+/// A system limit that affects events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// The watched directories of a user: `fs.inotify.max_user_watches` on Linux.
+    /// Number of watched directories per user (`fs.inotify.max_user_watches` on Linux).
     Watches,
-    /// The event queues of a user (`fs.inotify.max_user_instances` on Linux), or the open files.
+    /// Number of event queues per user (`fs.inotify.max_user_instances` on Linux), or of open files.
     Instances,
 }
 
@@ -55,10 +55,10 @@ impl fmt::Display for Limit {
 /// Why directories can't be watched.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum WatchError {
-    /// A limit of the system is reached.
+    /// We have reached a system limit.
     #[error("the limit of {0} is reached")]
     Limit(Limit),
-    /// This file system, of the folder or of a part of it, has no events for changes by other machines.
+    /// The folder, or a part of it, is in this file system, which doesn't tell us about changes made by other machines.
     #[error("{0} reports no changes by other machines")]
     FileSystem(&'static str),
     #[error("{0}")]
@@ -69,51 +69,50 @@ impl From<notify::Error> for WatchError {
     fn from(error: notify::Error) -> WatchError {
         match error.kind {
             ErrorKind::MaxFilesWatch => WatchError::Limit(Limit::Watches),
-            // `EMFILE` and `ENFILE` of `inotify_init(2)`. Watching a directory opens no file.
+            // `inotify_init(2)` fails with `EMFILE` or `ENFILE`. Watching a directory doesn't open any file.
             ErrorKind::Io(source) if is_out_of_files(&source) => WatchError::Limit(Limit::Instances),
             kind => WatchError::Other(notify::Error::new(kind).to_string()),
         }
     }
 }
 
-/// Maximum number of walks of one update. A program that creates directories faster than we watch them gets events for most.
+/// Maximum number of walks per update. If a program creates directories even faster, we still get events for most of them.
 const WALKS_MAX: u32 = 20;
 
-/// Whether a walk has found directories that weren't watched.
+/// Whether a walk has found directories without a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coverage {
     Complete,
-    /// Directories may have been created in them before they were watched.
+    /// More directories may have been created inside them before they were watched, so we need another walk.
     Extended,
 }
 
-/// The outcome of watching a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchOutcome {
     Watched,
-    /// It doesn't exist any more, or may not be read.
+    /// The directory no longer exists, or we may not read it.
     Inaccessible,
 }
 
-/// Names of interest, by their directories.
+/// Names of interest, by directory.
 type NamesByDirectory = HashMap<PathBuf, HashSet<PathBuf>>;
 
-/// The watches of a folder.
+/// All watches for a folder.
 pub(crate) struct Watches {
     watcher: RecommendedWatcher,
-    /// The watched directories of the folder.
+    /// Watched directories inside the folder.
     directories: HashMap<PathBuf, Identity>,
-    /// Watched directories outside the folder, and the names in them that matter: symlinks on the way to the folder, the
-    /// folder itself, and targets of links to files.
+    /// Watched directories outside the folder, and the names in them that matter: symlinks that lead to the folder, the folder
+    /// itself, and files that are link targets.
     outside: NamesByDirectory,
 }
 
 impl Watches {
-    /// Starts the watcher, which sends signals from a thread of its own. Call [`Watches::update`] next.
+    /// Starts the watcher, which sends signals from a thread of its own. [`Watches::update`] should be called next.
     pub(crate) fn new<T: From<Signal> + Send + 'static>(sender: Sender<T>) -> Result<Watches, WatchError> {
         let handler = move |event: notify::Result<notify::Event>| {
             for signal in signals(event) {
-                // This fails only if the follower was dropped.
+                // Fails only if the follower was dropped.
                 let _ = sender.send(signal.into());
             }
         };
@@ -121,10 +120,10 @@ impl Watches {
         Ok(Watches { watcher, directories: HashMap::new(), outside: HashMap::new() })
     }
 
-    /// Returns `true` if a change of this path matters.
+    /// Returns `true` if a change to this path matters.
     pub(crate) fn concerns(&self, root: &Path, filter: &Filter, path: &Path) -> bool {
         if let Ok(inside) = path.strip_prefix(root) {
-            // A removed name may have been that of a file or of a directory.
+            // We can no longer tell if a removed name was a file or a directory.
             return inside == Path::new("")
                 || filter.includes(inside, false)
                 || filter.includes(inside, true);
@@ -132,19 +131,19 @@ impl Watches {
         WATCHES_TREES || self.outside.values().any(|names| names.contains(path))
     }
 
-    /// Returns `true` if a name that was created, renamed or removed is or was that of a directory, or leads to one.
+    /// Returns `true` if a name that was created, renamed or removed may be or have been a directory, or lead to one.
     pub(crate) fn may_be_directory(&self, path: &Path) -> bool {
         self.directories.keys().any(|directory| directory.starts_with(path))
             || fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
             || self.outside.values().any(|names| names.contains(path))
     }
 
-    /// Forgets the watches of a directory that was created, renamed or removed, and of those below it.
+    /// Forgets watches for a directory that was created, renamed or removed, and for everything below it.
     pub(crate) fn forget(&mut self, path: &Path) {
         self.directories.retain(|directory, _| !directory.starts_with(path));
     }
 
-    /// Watches the directories that exist now.
+    /// Watches all directories that exist now.
     pub(crate) fn update(&mut self, root: &Path, filter: &Filter) -> Result<(), WatchError> {
         for _ in 0..WALKS_MAX {
             if self.walk(root, filter)? == Coverage::Complete {
@@ -154,9 +153,10 @@ impl Watches {
         Ok(())
     }
 
-    /// Watches the directories that one walk finds.
+    /// Makes a single walk, and watches the directories it finds.
     fn walk(&mut self, root: &Path, filter: &Filter) -> Result<Coverage, WatchError> {
         let mut found = HashMap::new();
+
         let mut outside = names_in_path(root);
         let mut devices = Devices::default();
         let walk = Walk { root, filter, detail: Detail::Directories };
@@ -182,7 +182,7 @@ impl Watches {
             return Err(WatchError::FileSystem(name));
         }
 
-        // Stop watching directories that are gone, and those that another one has replaced.
+        // Drop watches for directories that are gone or have been replaced.
         let is_kept = |path: &Path, identity: &Identity| found.get(path) == Some(identity);
         let removed: Vec<PathBuf> = self
             .directories
@@ -194,6 +194,7 @@ impl Watches {
             self.directories.remove(&path);
             self.unwatch(&path);
         }
+
         let gone: Vec<PathBuf> =
             self.outside.keys().filter(|path| !outside.contains_key(*path)).cloned().collect();
         for path in gone.iter().filter(|path| !found.contains_key(*path)) {
@@ -207,17 +208,18 @@ impl Watches {
                 coverage = Coverage::Extended;
             }
         }
-        // Watching again is harmless, and needed if the directory was replaced.
+
+        // These may have been replaced, so watch them again. This is harmless if they haven't.
         for path in outside.keys() {
             if !self.directories.contains_key(path) {
                 self.watch(path)?;
             }
         }
+
         self.outside = outside;
         Ok(coverage)
     }
 
-    /// Watches a directory.
     fn watch(&mut self, path: &Path) -> Result<WatchOutcome, WatchError> {
         let mode = if WATCHES_TREES { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
         let Err(error) = self.watcher.watch(path, mode) else { return Ok(WatchOutcome::Watched) };
@@ -233,21 +235,21 @@ impl Watches {
     }
 
     fn unwatch(&mut self, path: &Path) {
-        // The system has removed the watch of a directory that is gone.
+        // Fails if the directory is gone, but then the system has already removed the watch.
         let _ = self.watcher.unwatch(path);
     }
 }
 
-/// The file systems that a walk has found.
+/// File systems seen during a walk.
 #[derive(Default)]
 struct Devices {
     checked: HashSet<u64>,
-    /// The name of one that has no events.
+    /// Name of a file system without events.
     without_events: Option<&'static str>,
 }
 
 impl Devices {
-    /// Checks the file system of a path, unless its device was checked.
+    /// Checks the file system of a path, unless we already know the device.
     fn check(&mut self, device: u64, path: &Path) {
         if self.without_events.is_none() && self.checked.insert(device) {
             self.without_events = file_system::without_events(path);
@@ -255,22 +257,22 @@ impl Devices {
     }
 }
 
-/// Returns `true` if the process, its user or the system can't open any more files.
+/// Returns `true` if the process, its user or the system has too many open files.
 fn is_out_of_files(error: &io::Error) -> bool {
     let errors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
     rustix::io::Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
 }
 
-/// Returns the directories, and the names in them, that decide which directory the path of the folder leads to.
+/// Returns everything that decides which directory the folder's path leads to: directories, and the names in them.
 fn names_in_path(root: &Path) -> NamesByDirectory {
-    /// Longer chains of symlinks don't resolve either.
+    /// The system doesn't resolve longer chains of symlinks either.
     const LINKS_MAX: usize = 40;
 
     let mut names = NamesByDirectory::new();
     let mut pending = vec![root.to_owned()];
     let mut links = 0;
     while let Some(path) = pending.pop() {
-        // The folder itself, and every symlink above it.
+        // This includes the folder itself and every symlink above it.
         for ancestor in path.ancestors() {
             let is_link = fs::symlink_metadata(ancestor).is_ok_and(|found| found.is_symlink());
             if !is_link && ancestor != path {
@@ -290,7 +292,7 @@ fn names_in_path(root: &Path) -> NamesByDirectory {
     names
 }
 
-/// Reduces an event of the system.
+/// Reduces a system event to signals.
 fn signals(event: notify::Result<notify::Event>) -> Vec<Signal> {
     let event = match event {
         Ok(event) => event,
@@ -303,7 +305,7 @@ fn signals(event: notify::Result<notify::Event>) -> Vec<Signal> {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Modify(ModifyKind::Data(_)) => {
             Signal::Changed
         }
-        // Walks and builds cause these.
+        // Our own walks and builds cause these.
         EventKind::Access(_) => return Vec::new(),
         _ => Signal::Name,
     };
