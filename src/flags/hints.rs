@@ -1,7 +1,7 @@
-//! Hints for command lines that are right for another program: which flag or command does here what the user wants.
+//! Hints for command lines that would be right for another program: tells users which of our flags or commands they want.
 //!
-//! Clap suggests the flag with the most similar name, which misleads (`--port` and `--production`). So we keep only suggestions
-//! for what is most likely a typing error, and answer the words of other servers and site generators from a table.
+//! Clap suggests the flag with the most similar name, which may be misleading, for example `--production` for `--port`. So we only
+//! keep suggestions that are probably typing errors. For flags and commands of other servers and site generators, we have a table.
 
 mod foreign;
 
@@ -17,7 +17,7 @@ use clap::{Command, Error};
 
 use crate::output::Failure;
 
-/// A command that has flags of its own.
+/// A command with flags of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// `cannery` itself.
@@ -30,7 +30,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Returns the scope of the last command of a command line.
+    /// Returns the scope of the last command on a command line.
     fn of(command: &Command, arguments: &[String]) -> Scope {
         match command.get_name() {
             "cannery-server" => Scope::Server,
@@ -55,7 +55,7 @@ impl Scope {
     }
 }
 
-/// Returns why a command line is wrong, and what the user may have meant. `arguments` are without the program's name.
+/// Explains what is wrong with a command line, and what the user may have meant. `arguments` don't include the program's name.
 pub(super) fn failure(command: &Command, arguments: &[OsString], mut error: Error) -> Failure {
     let arguments: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let scope = Scope::of(command, &arguments);
@@ -70,6 +70,7 @@ pub(super) fn failure(command: &Command, arguments: &[OsString], mut error: Erro
         ErrorKind::ValueValidation => not_a_number(&error),
         _ => None,
     };
+
     if let Some(failure) = explained {
         return failure;
     }
@@ -77,7 +78,7 @@ pub(super) fn failure(command: &Command, arguments: &[OsString], mut error: Erro
     error.into()
 }
 
-/// Returns the error for a server without an archive.
+/// Returns the error for a server that wasn't given an archive.
 pub(super) fn no_archive() -> Failure {
     let usage =
         "name the archive to serve: `cannery-server site.cdb`, or a folder: `cannery-server --folder DIR`";
@@ -86,13 +87,14 @@ pub(super) fn no_archive() -> Failure {
     if ["cannery-server", "cannery"].contains(&&*name) {
         return Failure::usage("no archive is named").hint(usage);
     }
-    // Executables that `cannery bundle` writes have other names.
+
+    // Any other name probably means that `cannery bundle` has written this executable.
     Failure::usage(format!("no archive is named, and `{name}` contains none")).hint(format!(
         "if `cannery bundle` wrote `{name}`, a tool such as `strip` has removed the archive from it: write it again. Otherwise, {usage}"
     ))
 }
 
-/// Returns the error for a host that has two archives, the second of which is `named`.
+/// Returns the error for a host with two archives. The second one is `named`.
 pub(super) fn two_archives(named: &NamedArchive, all: &[NamedArchive]) -> Failure {
     let Some(host) = &named.host else {
         let failure = Failure::usage("two archives are named for all other hosts");
@@ -109,10 +111,11 @@ pub(super) fn two_archives(named: &NamedArchive, all: &[NamedArchive]) -> Failur
             ),
         });
     };
+
     Failure::usage(format!("two archives are named for {host}")).hint("leave one of them out")
 }
 
-/// Returns what a path could mean where an archive or a folder is expected, if that isn't a file.
+/// The path of an archive or folder may be missing because it was meant as an address. If so, says which flag to use.
 pub(crate) fn address_hint(scope: Scope, path: &Path) -> Option<String> {
     let text = path.to_str().filter(|_| !path.exists())?;
     let flag = if text.parse::<u16>().is_ok() {
@@ -135,7 +138,7 @@ fn is_command_word(path: &Path) -> bool {
     })
 }
 
-/// Returns the error for a command that was written before the paths of `cannery-server` or `cannery-archiver`, which have none.
+/// Returns the error for a command in front of the paths of `cannery-server` or `cannery-archiver`, which don't have commands.
 /// `rest` are the words after it.
 pub(crate) fn command_of_another_program(scope: Scope, word: &Path, rest: &[&Path]) -> Option<Failure> {
     if word.exists() || !is_command_word(word) {
@@ -152,12 +155,13 @@ pub(crate) fn command_of_another_program(scope: Scope, word: &Path, rest: &[&Pat
     }))
 }
 
-/// Explains a value that isn't a number. The library's own words say neither that nor what to write.
+/// Explains that a value isn't a number. The library's message doesn't make that clear, let alone what to write.
 fn not_a_number(error: &Error) -> Option<Failure> {
     let (flag, value) = (text(error, ContextKind::InvalidArg)?, text(error, ContextKind::InvalidValue)?);
     if !error.to_string().contains("invalid digit") {
         return None;
     }
+
     let name = flag.split([' ', '=', '[']).next().unwrap_or(&flag);
     let digits: String = value.chars().filter(char::is_ascii_digit).collect();
     let unit = if flag.contains("MIB") { ", in MiB" } else { "" };
@@ -171,7 +175,7 @@ fn not_a_number(error: &Error) -> Option<Failure> {
     })
 }
 
-/// Explains a word that stands instead of a command of `cannery`: a folder, an archive, or a command of another program.
+/// Explains a word in place of a `cannery` command. It may be a folder, an archive, or a command of another program.
 fn unknown_command(command: &Command, word: &str, arguments: &[String]) -> Option<Failure> {
     let rest = || {
         let position =
@@ -179,6 +183,7 @@ fn unknown_command(command: &Command, word: &str, arguments: &[String]) -> Optio
         arguments[position.min(arguments.len())..].iter().fold(String::new(), |line, word| line + " " + word)
     };
     let following = || arguments.iter().skip_while(|argument| *argument != word).skip(1);
+
     let path = Path::new(word);
     if path.is_dir() {
         let failure = Failure::usage(format!("`{word}` is a folder, and not a command"));
@@ -194,23 +199,25 @@ fn unknown_command(command: &Command, word: &str, arguments: &[String]) -> Optio
             None => format!("`cannery serve {word}{}` serves it while you edit it", rest()),
         }));
     }
+
     if path.is_file() {
         let failure = Failure::usage(format!("`{word}` is a file, and not a command"));
         return Some(
             failure.hint(file_hint(path).unwrap_or_else(|| "`cannery serve DIR` serves a folder".into())),
         );
     }
+
     if let Some(hint) = address_hint(Scope::Serve, path) {
         return Some(Failure::usage(format!("`{word}` isn't a command")).hint(hint));
     }
     if let Some(answer) = foreign::command(word) {
         let failure = Failure::usage(format!("`{word}` isn't a command"));
-        // `start site.cdb`
+        // For example, `start site.cdb`.
         let of_file = following().find_map(|argument| file_hint(Path::new(argument)));
         return Some(failure.hint(of_file.unwrap_or_else(|| answer.to_owned())));
     }
 
-    // A typing error has a suggestion of clap's.
+    // If it looks like a typing error, clap has a suggestion for it.
     let is_near = command.get_subcommands().any(|inner| is_typing_error(word, inner.get_name()));
     (!is_near).then(|| {
         Failure::usage(format!("`{word}` isn't a command, nor the name of a folder"))
@@ -218,7 +225,7 @@ fn unknown_command(command: &Command, word: &str, arguments: &[String]) -> Optio
     })
 }
 
-/// Returns what to do with a file that isn't a folder, if that is known.
+/// Says what to do with a file where a folder is expected, if we can tell.
 pub(crate) fn file_hint(path: &Path) -> Option<String> {
     let shown = path.display();
     if Archive::open(path, Loading::Mapped).is_ok() {
@@ -229,7 +236,7 @@ pub(crate) fn file_hint(path: &Path) -> Option<String> {
     is_page.then(|| format!("name the folder of the site: `cannery serve {}`", folder.display()))
 }
 
-/// Explains a flag or a further argument that the command doesn't have.
+/// Explains an unknown flag or an unexpected argument.
 fn unknown_argument(command: &Command, scope: Scope, word: &str, arguments: &[String]) -> Option<Failure> {
     let name = word.split('=').next().unwrap_or(word);
     if name.starts_with('-') {
@@ -258,6 +265,7 @@ fn unknown_argument(command: &Command, scope: Scope, word: &str, arguments: &[St
             return Some(failure);
         }
     }
+
     let failure = Failure::usage(format!("unexpected argument `{word}`"));
     if let Some(hint) = address_hint(scope, Path::new(word)) {
         return Some(failure.hint(hint));
@@ -274,7 +282,7 @@ fn unknown_argument(command: &Command, scope: Scope, word: &str, arguments: &[St
     }))
 }
 
-/// Returns which other command has a flag with two dashes.
+/// Returns the other command that has this flag, if any. The flag must have two dashes.
 fn flag_of_another_command(command: &Command, scope: Scope, name: &str) -> Option<String> {
     let long = name.strip_prefix("--")?;
     let known = super::commands_with_flags();
@@ -287,7 +295,7 @@ fn flag_of_another_command(command: &Command, scope: Scope, name: &str) -> Optio
     Some(format!("it is a flag of `cannery {}`", inner.get_name()))
 }
 
-/// Returns `true` if a command has this flag, with its dashes.
+/// Returns `true` if a command has this flag, which includes its dashes.
 fn has_flag(command: &Command, name: &str) -> bool {
     command.get_arguments().any(|argument| match name.strip_prefix("--") {
         Some(long) => argument.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long)),
@@ -298,7 +306,7 @@ fn has_flag(command: &Command, name: &str) -> bool {
     })
 }
 
-/// Explains a command line of the archiver that names only one path.
+/// Explains an archiver command line with only one path.
 fn missing_archive(arguments: &[String]) -> Option<Failure> {
     let mut paths = arguments.iter().filter(|argument| !argument.starts_with('-') && *argument != "archiver");
     if let Some(word) = paths.clone().next()
@@ -306,6 +314,7 @@ fn missing_archive(arguments: &[String]) -> Option<Failure> {
     {
         return Some(failure);
     }
+
     let folder = paths.next().filter(|path| fs::metadata(path).is_ok_and(|found| found.is_dir()))?;
     if paths.next().is_some() || arguments.iter().any(|word| word.starts_with("--archive")) {
         return None;
@@ -316,7 +325,7 @@ fn missing_archive(arguments: &[String]) -> Option<Failure> {
     )
 }
 
-/// Returns a text of the error's context.
+/// Returns a text from the error's context.
 fn text(error: &Error, kind: ContextKind) -> Option<String> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -324,11 +333,12 @@ fn text(error: &Error, kind: ContextKind) -> Option<String> {
     }
 }
 
-/// Drops suggestions that differ in more than a typing error.
+/// Drops suggestions unless they differ by just a typing error.
 fn drop_unlikely_suggestions(error: &mut Error) {
-    // Words with dashes as values, which no command takes.
+    // Clap also suggests to pass a word with dashes as a value, but none of our commands takes such values.
     error.remove(ContextKind::Suggested);
     let mut has_dropped = false;
+
     for (wrong, suggested) in [
         (ContextKind::InvalidArg, ContextKind::SuggestedArg),
         (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
@@ -340,6 +350,7 @@ fn drop_unlikely_suggestions(error: &mut Error) {
             let name = suggestion.split([' ', '=']).next().unwrap_or_default();
             is_typing_error(word.split('=').next().unwrap_or_default(), name)
         };
+
         match error.remove(suggested) {
             Some(ContextValue::String(suggestion)) if is_likely(&suggestion) => {
                 error.insert(suggested, ContextValue::String(suggestion));
@@ -355,24 +366,26 @@ fn drop_unlikely_suggestions(error: &mut Error) {
             found => has_dropped |= found.is_some(),
         }
     }
+
     if has_dropped {
-        // It shows the suggested flag.
+        // The usage would still show the suggested flag.
         error.remove(ContextKind::Usage);
     }
 }
 
-/// Returns `true` if one of the words is most likely the other one, mistyped: a letter in four is wrong, missing, added or in the
-/// wrong order.
+/// Returns `true` if one word is probably the other one with a typing error. We accept one wrong, missing, added or swapped letter
+/// for every four letters.
 fn is_typing_error(wrong: &str, right: &str) -> bool {
     let (wrong, right) = (wrong.trim_start_matches('-'), right.trim_start_matches('-'));
     let edits_max = (wrong.chars().count() / 4).max(1);
     edits(wrong, right) <= edits_max
 }
 
-/// Returns the number of edits that turn one word into the other: optimal string alignment distance.
+/// Returns the number of edits that turn one word into the other (optimal string alignment distance).
 fn edits(one: &str, other: &str) -> usize {
     let one: Vec<char> = one.chars().collect();
     let other: Vec<char> = other.chars().collect();
+
     let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
     for (row, letter) in one.iter().enumerate() {
         let mut next = vec![row + 1];
@@ -386,6 +399,7 @@ fn edits(one: &str, other: &str) -> usize {
         }
         rows.push(next);
     }
+
     rows[one.len()][other.len()]
 }
 

@@ -1,8 +1,8 @@
-//! Converts an archive of kawipiko into one of ours: bodies byte for byte, with their paths, statuses and header fields.
+//! Converts kawipiko archives to our format. Bodies, paths, statuses and header fields stay the same.
 //!
-//! The input to the writer is the list of paths that [`kawipiko`] returns. A build starts from source files instead, so the two
-//! share only the last steps: [`Store`] for bodies, and [`Heads`] for heads. A wildcard of kawipiko answers every path of its
-//! folder that has no record, so it becomes a rule.
+//! The input is the list of paths returned by [`kawipiko`]. Ordinary builds start from source files instead, so we only share
+//! their last steps: [`Store`] for bodies and [`Heads`] for heads. In kawipiko, a wildcard answers every path in its folder that
+//! has no record of its own, so we convert it to a rule.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -24,7 +24,7 @@ use crate::settings::error::Error;
 use crate::settings::options::Options;
 use crate::sources::decode::{DecodeError, decode};
 
-/// Fields that the server makes itself, or that must not be stored with a response.
+/// Fields that the server adds itself, or that mustn't be stored with a response.
 const OWN_FIELDS: [&str; 9] = [
     "Connection",
     "Content-Length",
@@ -37,23 +37,23 @@ const OWN_FIELDS: [&str; 9] = [
     "Transfer-Encoding",
 ];
 
-/// The suffixes without which kawipiko also serves a page.
+/// kawipiko also serves pages without these suffixes.
 const STRIPPED_SUFFIXES: [&str; 5] = [".html", ".htm", ".xhtml", ".xht", ".txt"];
 
-/// Maximum length of a decoded body. Bodies in the archive have less than 4 GiB together.
+/// Maximum length of a decoded body. All bodies in a kawipiko archive are shorter than 4 GiB in total.
 const BODY_BYTES_MAX: u64 = 1 << 30;
 
-/// The length of the longest host name (RFC 1035 §2.3.4).
+/// Maximum length of a host name (RFC 1035 §2.3.4).
 const HOST_BYTES_MAX: usize = 253;
 
-/// Counts of an import, and a list of its losses.
+/// Numbers about an import, and everything that was lost.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct ImportReport {
     /// Number of paths with content.
     pub files: u64,
     /// Number of redirects.
     pub redirects: u64,
-    /// Number of wildcards, which became rules.
+    /// Number of wildcards. They are rules now.
     pub wildcards: u64,
     /// Number of distinct bodies.
     pub bodies: u64,
@@ -61,7 +61,7 @@ pub struct ImportReport {
     pub body_bytes: u64,
     /// Length of the archive in bytes.
     pub archive_bytes: u64,
-    /// The losses: each kind with the paths concerned.
+    /// Everything that was lost, by kind, with the paths.
     pub lost: BTreeMap<&'static str, Vec<String>>,
 }
 
@@ -71,10 +71,10 @@ impl ImportReport {
     }
 }
 
-/// Reads the archive of kawipiko at `input`, and writes an archive to `output`, which is replaced as a whole or not at all.
+/// Converts the kawipiko archive at `input`. `output` is replaced as a whole or not at all.
 ///
 /// # Errors
-/// The input cannot be read or is damaged, or the archive cannot be written.
+/// The input can't be read or is damaged, or the output can't be written.
 pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error> {
     let file = fs::read(input).map_err(Error::read(input.to_owned()))?;
     let paths = kawipiko::read(&file).map_err(|source| Error::Import { path: input.to_owned(), source })?;
@@ -85,17 +85,19 @@ pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error
     let mut store = Store::begin(destination, options.format, None, 0)?;
     let mut report = ImportReport::default();
 
+    // First store all bodies, because heads and paths refer to them.
     let answers = answers(input, &paths, &mut store, &mut report)?;
     let path_bytes: u64 = answers.iter().map(|answer| answer.path.len() as u64 * 2 + 512).sum();
     store.require(path_bytes, answers.len() as u64)?;
     let (mut writer, destination, _) = store.into_parts()?;
 
+    // Lines are numbered by frequency, so count all heads before writing the first.
     let mut heads = Heads::new(&options, &[]);
     answers.iter().filter_map(|answer| answer.head()).for_each(|head| heads.note_head(head.clone()));
     heads.number();
     write(&answers, &mut heads, &mut writer, &mut report).map_err(Error::write(&archive))?;
 
-    // kawipiko has a record for each redirect between a path with a slash and one without.
+    // kawipiko has its own records for redirects between paths with and without a slash.
     writer.disable_slash_redirects();
     let manifest = json!({
         "schema": SCHEMA_VERSION,
@@ -106,6 +108,7 @@ pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error
         "rules": report.wildcards,
     });
     writer.manifest(manifest.to_string().as_bytes()).map_err(Error::write(&archive))?;
+
     let (file, written) = writer.finish().map_err(Error::write(&archive))?;
     report.bodies = written.facts.bodies;
     report.body_bytes = written.facts.body_bytes;
@@ -114,10 +117,10 @@ pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error
     Ok(report)
 }
 
-/// The answer to a path, with its body in the archive already.
+/// The answer to a path. Its body is in the archive already.
 struct Answer<'a> {
     host: Option<&'a str>,
-    /// Starts with `/`. That of a wildcard is its folder.
+    /// Starts with `/`. For wildcards, this is the folder.
     path: &'a [u8],
     kind: AnswerKind<'a>,
 }
@@ -127,7 +130,7 @@ enum AnswerKind<'a> {
     Redirect { status: u16, location: &'a str },
 }
 
-/// A body, and the head that is still to be written.
+/// A stored body, and a head that is yet to be written.
 struct Content {
     coding: Coding,
     body: cannery_archive::BodyId,
@@ -144,7 +147,7 @@ impl Answer<'_> {
     }
 }
 
-/// Stores the bodies, and returns the answers that can be kept.
+/// Stores all bodies. Returns the answers that we can convert.
 fn answers<'a>(
     input: &FilePath,
     paths: &[Path<'a>],
@@ -169,7 +172,7 @@ fn answers<'a>(
 
         let is_wildcard = found.kind == Kind::File && path.ends_with(b"/*");
         let path = if is_wildcard { &path[..path.len() - 1] } else { path };
-        // A file takes precedence over a redirect from its path, which kawipiko looks up second.
+        // kawipiko looks up files first, so a redirect from the same path never applies.
         if found.kind == Kind::Redirect && files.contains_key(found.path)
             || !seen.insert((host, path, is_wildcard))
         {
@@ -180,7 +183,7 @@ fn answers<'a>(
         let kind = match found.kind {
             Kind::Redirect => redirect(found, report),
             Kind::File | Kind::Listing => {
-                // kawipiko stores a page under its path without the suffix too.
+                // If the same content also has a name with a suffix, kawipiko created this one by removing the suffix.
                 let has_suffix = |suffix: &&str| {
                     let with_suffix = [found.path, suffix.as_bytes()].concat();
                     files.get(with_suffix.as_slice()) == Some(&found.reference)
@@ -203,7 +206,7 @@ fn answers<'a>(
     Ok(answers)
 }
 
-/// Splits a path into its host, if it has one, and the rest, which starts with `/`. Returns `None` if it cannot be a key.
+/// Splits a path into host, if any, and the rest, which starts with `/`. Returns `None` if the path can't be a key.
 fn split_host(path: &[u8]) -> Option<(Option<&str>, &[u8])> {
     let (host, path) = match path.strip_prefix(b"://") {
         Some(rest) => {
@@ -216,12 +219,14 @@ fn split_host(path: &[u8]) -> Option<(Option<&str>, &[u8])> {
         }
         None => (None, path),
     };
+
     let inner = path.strip_prefix(b"/")?;
     let segments = inner.strip_suffix(b"/").unwrap_or(inner);
     let is_invalid = |segment: &[u8]| matches!(segment, b"" | b"." | b"..") || segment.contains(&0);
     if !inner.is_empty() && segments.split(|byte| *byte == b'/').any(is_invalid) {
         return None;
     }
+    // Finally, the key may still be too long.
     Key::from_file(inner, &mut KeyBuffer::new()).ok()?;
     Some((host, path))
 }
@@ -241,13 +246,13 @@ fn redirect<'a>(found: &Path<'a>, report: &mut ImportReport) -> Option<AnswerKin
     Some(AnswerKind::Redirect { status: found.status, location })
 }
 
-/// Returns the coding of a body, or `None` if it has one that we don't know.
+/// Returns the coding of a body, unless it's unknown.
 fn coding_of(found: &Path<'_>) -> Option<Coding> {
     let name = found.fields.iter().find(|(name, _)| *name == "Content-Encoding").map(|(_, value)| *value);
     Coding::ALL.into_iter().find(|coding| coding.name() == name.unwrap_or("identity"))
 }
 
-/// Checks that a body can be decoded, once per body: the format has no checksum, and clients would get the damaged bytes.
+/// Checks that a body can be decoded. The format has no checksums, so clients would get damaged bytes. Shared bodies are checked once.
 fn check_body(found: &Path<'_>, checked: &mut HashSet<(*const u8, Coding)>) -> Result<(), ReadError> {
     let Some(coding) = coding_of(found) else { return Ok(()) };
     if !checked.insert((found.body.as_ptr(), coding)) {
@@ -261,7 +266,7 @@ fn check_body(found: &Path<'_>, checked: &mut HashSet<(*const u8, Coding)>) -> R
     Err(ReadError::Reference { what, path: String::from_utf8_lossy(found.path).into_owned() })
 }
 
-/// Stores a body, and returns it with its head.
+/// Stores a body and renders its head.
 fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Result<Option<Content>, Error> {
     let Some(coding) = coding_of(found) else {
         report.lose("content in a coding other than gzip, br and zstd", found.path);
@@ -272,7 +277,7 @@ fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Re
     let mut representation = Vec::new();
     let mut resource = Vec::new();
     let mut overrides = 0;
-    // A client may reject the only coding, so the response depends on what it accepts.
+    // If the only coding isn't identity, clients may reject it, so the response depends on `Accept-Encoding`.
     let is_negotiable = coding != Coding::Identity;
     let mut vary = vec![if is_negotiable { "Accept-Encoding" } else { "" }];
 
@@ -337,7 +342,7 @@ fn write(
 ) -> Result<(), cannery_archive::WriteError> {
     let mut buffer = KeyBuffer::new();
 
-    // Of each site, the wildcards with their folders. Each host has a root scope.
+    // Wildcards by site, with their folders. This has an entry for every host, since each host needs a root scope.
     let mut sites: BTreeMap<Option<&str>, Vec<(&[u8], NewRecord<'_>)>> = BTreeMap::new();
     for answer in answers {
         let wildcards = sites.entry(answer.host).or_default();
@@ -359,7 +364,7 @@ fn write(
                 let representations =
                     vec![NewRepresentation { coding: *coding, etag: *etag, body: *body, head }];
 
-                // A wildcard has no path of its own: it becomes a rule.
+                // Wildcards don't have a path of their own, so they become rules.
                 let origin = if *is_wildcard { Origin::Rule } else { *origin };
                 let record = NewRecord::Resource { status: *status, origin, modified: None, representations };
                 if *is_wildcard {
@@ -372,13 +377,13 @@ fn write(
             }
         };
 
-        // The path was checked when the host was split off.
+        // The path has already been checked in `split_host`.
         let Ok(key) = Key::from_file(&answer.path[1..], &mut buffer) else { continue };
         writer.path(answer.host, key, &record)?;
     }
 
     for (host, mut wildcards) in sites {
-        // The first rule that matches is applied: that of the deepest folder.
+        // The first matching rule wins, so sort the deepest folders first.
         wildcards.sort_by_key(|(folder, _)| (std::cmp::Reverse(folder.len()), *folder));
         let rules = (0..).zip(wildcards).map(|(ordinal, (folder, record))| NewRule {
             ordinal,

@@ -1,16 +1,16 @@
-//! Compiles a folder into an archive, in the build script of a program that embeds it.
+//! Compiles a folder into an archive in the build script of a program that embeds it.
 //!
 //! ```no_run
 //! // build.rs, in `main`
 //! cannery_build::archive("web/dist").immutable("/assets/*").emit("site.cdb");
 //! ```
 //!
-//! The program includes the archive with `cannery::include_archive!("site.cdb")`. On Linux (x86-64 and AArch64), the linker makes
-//! it part of the program, and elsewhere the compiler.
+//! The program embeds the archive with `cannery::include_archive!("site.cdb")`. On Linux (x86-64 and AArch64), this is done by the
+//! linker, which is faster; elsewhere, by the compiler.
 //!
-//! Cargo runs the build script again when a file of the folder is added, changed or removed. Compressed contents are kept in
-//! `OUT_DIR`, so that only changed files are compressed again. In debug builds of the program, we leave out compression, so that
-//! an archive is built in milliseconds.
+//! Cargo runs the build script again when files in the folder are added, modified or removed. Compressed contents are kept in
+//! `OUT_DIR`, so only changed files are compressed again. In debug builds we don't compress anything, so that building an archive
+//! only takes milliseconds.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -30,7 +30,7 @@ use cannery_archiver::{Encoder, Error, Options, Report, library};
 
 use crate::linked::Target;
 
-/// Starts the description of an archive of the folder at `folder`, relative to the package's directory.
+/// Starts to describe an archive. `folder` is relative to the package's directory.
 #[must_use]
 pub fn archive(folder: impl Into<PathBuf>) -> Builder {
     Builder { options: Options::new(folder, ""), is_included: false }
@@ -40,18 +40,18 @@ pub fn archive(folder: impl Into<PathBuf>) -> Builder {
 #[derive(Debug, Clone)]
 pub struct Builder {
     options: Options,
-    /// Whether the compiler includes the archive even where the linker could add it.
+    /// Whether the compiler should include the archive even if the linker could embed it.
     is_included: bool,
 }
 
-/// Why no archive was built.
+/// Why an archive couldn't be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Cargo doesn't run this program as a build script: a variable of its environment is missing.
+    /// A variable that Cargo sets for build scripts is missing, so this isn't a build script.
     #[error("{variable} is not set: call cannery_build from a build script (build.rs)")]
     NoBuildScript {
-        /// The name of the variable.
+        /// Name of the variable.
         variable: &'static str,
     },
     /// The folder can't be compiled.
@@ -60,10 +60,10 @@ pub enum BuildError {
         /// The reason.
         source: Error,
     },
-    /// The archive can't be read again.
+    /// The archive can't be read back.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The path of the archive.
+        /// Path of the archive.
         path: PathBuf,
         /// The reason.
         source: io::Error,
@@ -71,7 +71,7 @@ pub enum BuildError {
     /// A file can't be written to `OUT_DIR`.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The path of the file.
+        /// Path of the file.
         path: PathBuf,
         /// The reason.
         source: io::Error,
@@ -79,37 +79,37 @@ pub enum BuildError {
 }
 
 impl Builder {
-    /// Marks files that never change under the same name, in gitignore syntax: clients may keep them for a year.
+    /// Marks files that never change under the same name. Clients may keep them for a year. `pattern` has gitignore syntax.
     ///
-    /// Names that contain a digest of their content, as bundlers make them, are recognized without this.
+    /// You don't need this if names contain a digest of the content, as with most bundlers: we recognize those.
     #[must_use]
     pub fn immutable(mut self, pattern: &str) -> Builder {
         self.options.immutable.push(pattern.to_owned());
         self
     }
 
-    /// Leaves out more files than hidden ones and backups, in gitignore syntax.
+    /// Leaves out more files, in addition to hidden files and backups. `pattern` has gitignore syntax.
     #[must_use]
     pub fn ignore(mut self, pattern: &str) -> Builder {
         self.options.ignore.push(pattern.to_owned());
         self
     }
 
-    /// Follows symbolic links that lead out of the folder, without a warning.
+    /// Follows symbolic links out of the folder without a warning.
     #[must_use]
     pub fn follow_links(mut self) -> Builder {
         self.options.links_out = LinksOut::Allowed;
         self
     }
 
-    /// Accepts sparse files whose holes have more than 256 MiB together. An archive has no holes, so it takes much more space.
+    /// Accepts sparse files even if their holes exceed 256 MiB in total. Archives don't have holes, so they take much more space.
     #[must_use]
     pub fn allow_sparse(mut self) -> Builder {
         self.options.allow_sparse = true;
         self
     }
 
-    /// Adds zstd to the codings, gzip and brotli.
+    /// Adds zstd, in addition to gzip and brotli.
     #[must_use]
     pub fn zstd(mut self) -> Builder {
         self.options.encoders.insert(Encoder::Zstd);

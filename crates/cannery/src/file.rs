@@ -43,11 +43,13 @@ impl Site {
         let mut scratch = Scratch::default();
         let answer = release.answers.answer(&request, &mut scratch);
 
+        // Anything else, for example a redirect or an error page, isn't a file.
         let (200, Fields::Canned { head, validators }, Body::Archive(extent)) =
             (answer.status, answer.fields, answer.body)
         else {
             return None;
         };
+
         let line = String::from_utf8_lossy(head.content_type());
         let media_type = line.trim_end().strip_prefix("Content-Type: ").unwrap_or_default();
         let etag = validators.etag.map(|etag| String::from_utf8_lossy(etag.as_ref()).into_owned());

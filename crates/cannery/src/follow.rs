@@ -1,4 +1,4 @@
-//! Embedded sites of debug builds: the folder is compiled when the program starts, and again after each change.
+//! Embedded sites in debug builds: compiles the folder when the program starts, and again after each change.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -13,14 +13,14 @@ use cannery_live::{BuildSink, Compression, FolderChanges, FolderEvent};
 
 use crate::site::Site;
 
-/// Compiles the folder of an embedded site and follows it for the rest of the program.
+/// Compiles the folder of an embedded site, and follows it for as long as the program runs.
 ///
-/// `source` is the text that we write next to the archive in `cannery-build`. Returns `None` with a message on standard error if the
-/// folder can't be compiled, so that the embedded archive is served.
+/// `source` is the text that `cannery-build` writes next to the archive. If the folder can't be compiled, prints a message to standard
+/// error and returns `None`, so that the embedded archive will be served instead.
 pub(crate) fn follow(source: &str) -> Option<Site> {
     let folder = PathBuf::from(source.lines().next()?);
     let (sender, first) = channel::<Site>();
-    // The thread gets the site after the first archive was compiled, and before it sends another one.
+    // The site doesn't exist until the first archive has been compiled, so the thread receives it through a channel.
     let mut followed = None;
     let archive = follow_archives(source, move |archive| {
         let Some(site) = followed.get_or_insert_with(|| first.recv().ok()) else {
@@ -31,30 +31,32 @@ pub(crate) fn follow(source: &str) -> Option<Site> {
         }
         ControlFlow::Continue(())
     })?;
+
     let site = report(Path::new(source.lines().next()?), Site::from_file(&archive))?;
-    // This fails only if the thread has ended.
+    // Fails only if the thread has exited.
     let _ = sender.send(site.clone());
     Some(site)
 }
 
-/// Compiles the folder of an embedded site and returns the archive. Then calls `on_change` with the archive after each change of the
-/// folder, from a thread, until it breaks.
+/// Compiles the folder of an embedded site and returns the archive. After each change of the folder, calls `on_change` on another
+/// thread with the new archive, until that returns `Break`.
 pub(crate) fn follow_archives(
     source: &str,
     on_change: impl FnMut(File) -> ControlFlow<()> + Send + 'static,
 ) -> Option<File> {
     let options = options(source)?;
     let folder = options.sources.clone();
-    // The folder is followed before it is compiled, so that no change is missed.
+    // Follow the folder before it's compiled, so that we don't miss changes made during the first build.
     let mut changes = FolderChanges::of(&options);
     let mut inspector = changes.inspector();
     report(&folder, changes.follow(Mode::Auto, move || inspector.inspect()))?;
 
     let compiler = Compiler::new(options);
-    // Nothing is compressed, because only this machine requests it.
+    // A quick build is enough: requests come from the same machine, so there's no point in compressing anything.
     let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
     let first = report(&folder, first.map_err(|error| library::describe_error(&error)))?;
     let archive = report(&folder, first.archive.try_clone())?;
+
     let program = EmbeddingProgram { folder, on_change };
     let mut updater = changes.into_updater(compiler, &first, Compression::Off, program);
     drop(first);
@@ -71,14 +73,14 @@ struct EmbeddingProgram<F> {
     on_change: F,
 }
 
-/// The program no longer serves the site.
+/// The program doesn't serve the site any more.
 struct Stopped;
 
 impl<F: FnMut(File) -> ControlFlow<()>> BuildSink for EmbeddingProgram<F> {
     type Error = Stopped;
 
     fn publish(&mut self, archive: &File) -> Result<(), Stopped> {
-        // Without another descriptor, the last version is served.
+        // If we can't get another descriptor, keep serving the last version.
         let Some(archive) = report(&self.folder, archive.try_clone()) else { return Ok(()) };
         match (self.on_change)(archive) {
             ControlFlow::Continue(()) => Ok(()),
@@ -94,7 +96,7 @@ impl<F: FnMut(File) -> ControlFlow<()>> BuildSink for EmbeddingProgram<F> {
     }
 }
 
-/// Reads the folder and the options of a build, which `cannery-build` wrote.
+/// Parses the folder and options that `cannery-build` has written.
 fn options(source: &str) -> Option<Options> {
     let mut lines = source.lines();
     let mut options = Options::new(PathBuf::from(lines.next()?), "");
@@ -105,14 +107,14 @@ fn options(source: &str) -> Option<Options> {
             Some(("ignore", pattern)) => options.ignore.push(pattern.to_owned()),
             Some(("follow-links", _)) => options.links_out = LinksOut::Allowed,
             Some(("allow-sparse", _)) => options.allow_sparse = true,
-            // Another release of `cannery-build` may have written it.
+            // May have been written by another release of `cannery-build`.
             _ => {}
         }
     }
     Some(options)
 }
 
-/// Reports an error on standard error: a debug build serves what it has.
+/// Prints errors to standard error. That's all we can do: a debug build should go on with what it has.
 fn report<T, E: std::fmt::Display>(folder: &Path, result: Result<T, E>) -> Option<T> {
     result.inspect_err(|error| eprintln!("cannery: {}: {error}", folder.display())).ok()
 }

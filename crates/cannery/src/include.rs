@@ -1,11 +1,11 @@
-//! `include_archive!`, which makes an archive part of the program.
+//! `include_archive!`, which embeds an archive into the program.
 //!
-//! The macro has the only `unsafe` code of the crate: a reference to data that the linker adds. It is expanded in the crate of
-//! the user, even under `#![forbid(unsafe_code)]`: rustc doesn't report `unsafe_code` in code from another crate's macro.
+//! The macro contains this crate's only `unsafe` code: a reference to data that is added by the linker. It works even if the user's
+//! crate has `#![forbid(unsafe_code)]`, because rustc doesn't report `unsafe_code` in macros from other crates.
 
-/// Makes an archive part of the program, as an [`Embedded`](crate::Embedded) site.
+/// Embeds an archive into the program, as an [`Embedded`](crate::Embedded) site.
 ///
-/// The file is `NAME` in Cargo's `OUT_DIR`, where `cannery-build` writes it from a build script:
+/// The archive is the file with this name in Cargo's `OUT_DIR`. You can write it there with `cannery-build` in a build script:
 ///
 /// ```ignore
 /// // build.rs
@@ -21,14 +21,14 @@
 /// let app = axum::Router::new().fallback_service(SITE.service());
 /// ```
 ///
-/// On Linux (x86-64 and AArch64), the linker makes the archive part of the program, which costs a fraction of the time and memory
-/// that the compiler needs for included files. `cannery_build::Builder::included` leaves it to the compiler there too, which
-/// C libraries (`staticlib`) need.
+/// On Linux (x86-64 and AArch64), the linker embeds the archive. This takes a fraction of the time and memory that the compiler would
+/// need for an included file. For C libraries (`staticlib`), you need to call `cannery_build::Builder::included`, which leaves it
+/// to the compiler there too.
 ///
-/// `include_archive!(path = "../site.cdb")` includes a file by its path relative to the source file, as `include_bytes!` does. It
-/// is meant for archives of a few megabytes.
+/// With `include_archive!(path = "../site.cdb")`, the path is relative to the source file, just like with `include_bytes!`. This
+/// should only be used for archives of up to a few megabytes.
 ///
-/// An archive of another version of the format is an error of the compiler.
+/// If the archive has another format version, the program doesn't compile.
 #[macro_export]
 macro_rules! include_archive {
     (path = $path:literal) => {{
@@ -36,8 +36,7 @@ macro_rules! include_archive {
         $crate::Embedded::new(ARCHIVE, ARCHIVE, None)
     }};
     ($name:literal) => {{
-        // `cannery-build` has decided how the archive becomes part of the program, and written the files next to it. Miri has no
-        // linker.
+        // `cannery-build` has decided who embeds the archive, and has written the files for that. Miri doesn't have a linker.
         #[cfg(all(cannery_linked = $name, not(miri)))]
         let (beginning, archive) = {
             unsafe extern "C" {

@@ -1,6 +1,7 @@
-//! Links in HTML and CSS, and policies in HTML, with their byte offsets.
+//! Extracts links from HTML and CSS, and policies from HTML, with their byte offsets.
 //!
-//! We read HTML with a tokenizer for the WHATWG standard. In CSS, we recognize comments, strings, `url()` and `@import` only.
+//! For HTML, we use a tokenizer that follows the WHATWG standard. For CSS, we only recognize comments, strings, `url()` and
+//! `@import`.
 
 use std::convert::Infallible;
 
@@ -9,7 +10,7 @@ use html5gum::Span;
 use html5gum::Tokenizer;
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 
-/// A reference to another resource, as it is in the file.
+/// A reference to another resource, exactly as in the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) reference: Vec<u8>,
@@ -17,14 +18,14 @@ pub(super) struct Link {
     pub(super) purpose: Purpose,
 }
 
-/// How a browser uses the target of a link, which decides whether a fallback page answers.
+/// How browsers use a link's target. This decides whether a fallback page may answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
-    /// It navigates there, in a window or a frame.
+    /// Navigates to it, in a window or frame.
     Page,
-    /// It loads a script, an image or another part of the page.
+    /// Loads it as a part of the page, for example a script or an image.
     Part,
-    /// It depends on what the target is.
+    /// Either of them, depending on the target.
     Any,
 }
 
@@ -41,34 +42,34 @@ impl Purpose {
     }
 }
 
-/// The links of a file.
+/// Everything found in a file.
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    /// The `href` of the first `<base>` that has one.
+    /// `href` of the first `<base>` that has one.
     pub(super) base: Option<Vec<u8>>,
     pub(super) links: Vec<Link>,
-    /// The policies of `<meta http-equiv="Content-Security-Policy">` in the head.
+    /// Policies in `<meta http-equiv="Content-Security-Policy">`, which are only allowed in the head.
     pub(super) policies: Vec<Policy>,
 }
 
-/// A policy, as it is in the file.
+/// A policy, exactly as in the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Policy {
     pub(super) text: Vec<u8>,
     pub(super) offset: usize,
 }
 
-/// Relations of `<link>` with an origin, and not a resource, as target.
+/// `<link>` relations whose target is an origin rather than a resource.
 const ORIGIN_RELATIONS: [&[u8]; 2] = [b"preconnect", b"dns-prefetch"];
 
-/// Relations of `<link>` with a part of the page as target.
+/// `<link>` relations whose target is a part of the page.
 const PART_RELATIONS: [&[u8]; 7] =
     [b"apple-touch-icon", b"icon", b"manifest", b"mask-icon", b"modulepreload", b"preload", b"stylesheet"];
-
+/// `<link>` relations whose target is another page.
 /// Relations of `<link>` with another page as target.
 const PAGE_RELATIONS: [&[u8]; 4] = [b"author", b"canonical", b"next", b"prev"];
 
-/// Finds the links of an HTML document.
+/// Extracts the links of an HTML document.
 pub(super) fn html(text: &[u8]) -> Document {
     let mut reader = Reader::default();
     let mut emitter =
@@ -76,25 +77,25 @@ pub(super) fn html(text: &[u8]) -> Document {
             reader.read(&event, span.start);
             None
         });
-    // Scripts, style sheets and text areas hold no tags.
+    // Needed because scripts, style sheets and text areas don't contain tags.
     emitter.naively_switch_states(true);
     let Ok(()) = Tokenizer::new_with_emitter(text, emitter).finish();
     reader.document
 }
 
-/// The elements of a document, one event after another.
+/// Collects links from tokenizer events.
 #[derive(Default)]
 struct Reader {
     document: Document,
-    /// Whether the body has begun, in which policies have no effect.
+    /// Whether the body has started. Policies have no effect there.
     has_body: bool,
     element: Vec<u8>,
     attribute: Vec<u8>,
-    /// The attributes of the element that may hold a link or a policy, and those that decide about it.
+    /// Relevant attributes of the current element.
     attributes: Vec<(Attribute, Link)>,
 }
 
-/// An attribute that may hold a link or a policy, or decides whether another one does.
+/// An attribute that may contain a link or a policy, or that decides if another one does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attribute {
     Url,
@@ -142,18 +143,18 @@ impl Reader {
             CallbackEvent::String { value } if self.element == b"style" => {
                 self.document.links.extend(css(value).into_iter().map(|link| link.after(offset)));
             }
-            // For browsers without scripts, its content is part of the page; the tokenizer takes it for text.
+            // Browsers without scripts treat its content as part of the page, but the tokenizer returns it as text.
             CallbackEvent::String { value } if self.element == b"noscript" => {
                 let inner = html(value);
                 self.document.links.extend(inner.links.into_iter().map(|link| link.after(offset)));
             }
-            // The content of `<style>` is one string, so whatever comes next is no style sheet.
+            // The content of `<style>` is a single string, so whatever comes next isn't part of the style sheet.
             CallbackEvent::EndTag { .. } => self.element.clear(),
             _ => {}
         }
     }
 
-    /// Returns `true` if the element has an attribute with one of these values, in any case.
+    /// Returns `true` if an attribute has one of these values. Letter case doesn't matter.
     fn has_value(&self, wanted: Attribute, values: &[&[u8]]) -> bool {
         self.attributes.iter().any(|(attribute, link)| {
             let value = link.reference.trim_ascii();
@@ -161,7 +162,7 @@ impl Reader {
         })
     }
 
-    /// Returns how a browser uses the targets of the element.
+    /// Returns how browsers use the element's links.
     fn purpose(&self) -> Purpose {
         match &*self.element {
             b"a" | b"area" | b"frame" | b"iframe" => Purpose::Page,
@@ -186,7 +187,7 @@ impl Reader {
     }
 
     fn finish_element(&mut self) {
-        // Only its script defines the attributes of a custom element.
+        // The attributes of custom elements mean whatever their script makes of them.
         if self.element.contains(&b'-') {
             return;
         }
@@ -250,7 +251,7 @@ impl Reader {
     }
 }
 
-/// Names of `<meta>` elements whose content is the URL of an image, a video or a sound.
+/// Names of `<meta>` elements whose content is the URL of an image, video or sound.
 const MEDIA_NAMES: [&[u8]; 11] = [
     b"msapplication-tileimage",
     b"og:audio",
@@ -265,7 +266,7 @@ const MEDIA_NAMES: [&[u8]; 11] = [
     b"twitter:image:src",
 ];
 
-/// Returns the URL of a refresh, such as `5; url=/next` (HTML, "shared declarative refresh steps").
+/// Returns the URL in a refresh such as `5; url=/next` (HTML, "shared declarative refresh steps").
 fn refresh_target(content: &[u8]) -> Option<&[u8]> {
     let is_time = |byte: &u8| byte.is_ascii_digit() || *byte == b'.' || byte.is_ascii_whitespace();
     let start = content.iter().position(|byte| !is_time(byte))?;

@@ -1,41 +1,41 @@
-//! Path patterns of `_redirects` and `_headers`.
+//! Path patterns in `_redirects` and `_headers`.
 //!
-//! [`Pattern::captures`] is the reference for the server's matcher.
+//! The server has a faster matcher. [`Pattern::captures`] is the reference implementation.
 
 use cannery_archive::{AFFIX_BYTES_MAX, PATTERN_SEGMENTS_MAX};
 
 use crate::ground::rule_error::RuleError;
 use crate::rulefiles::percent::percent_decode;
 
-/// A pattern of percent-decoded paths.
+/// A pattern for percent-decoded paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// At least one piece. The first is a literal that begins with `/`. At most one splat, followed by at most one literal.
+    /// At least one piece. The first is a literal that begins with `/`. There's at most one splat, which may be followed by one literal.
     pub pieces: Vec<PatternPiece>,
 }
 
-/// A piece of a pattern. Pieces that aren't literals are captures, numbered from 0.
+/// A piece of a pattern. All pieces other than literals are captures, which are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PatternPiece {
-    /// These bytes, percent-decoded.
+    /// Exactly these percent-decoded bytes.
     Literal(Vec<u8>),
-    /// One or more bytes up to the next `/` or the end.
+    /// One or more bytes, up to the next `/` or the end.
     Placeholder,
-    /// Any number of bytes up to the literal after it, or the end.
+    /// Any number of bytes, up to the literal that follows or the end.
     Splat,
 }
 
 /// Where a dialect allows `*` and `:name`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PatternSyntax {
-    /// `*` need not be the last byte.
+    /// `*` doesn't have to be the last character.
     pub(crate) splat_anywhere: bool,
-    /// `:name` need not start a segment. Otherwise `/wiki/Help:Contents` is a plain path.
+    /// `:name` doesn't have to start a segment. If this is off, `/wiki/Help:Contents` is a plain path.
     pub(crate) placeholder_anywhere: bool,
 }
 
 impl Pattern {
-    /// Parses a path with `*` and `:name`, and returns the names of its captures in order.
+    /// Parses a path with `*` and `:name`. Also returns the names of its captures in order.
     pub(crate) fn parse(text: &str, syntax: PatternSyntax) -> Result<(Pattern, Vec<String>), RuleError> {
         if text.contains(['?', '#']) {
             let message = "a source is a path; it cannot match a query or a fragment";
@@ -73,12 +73,12 @@ impl Pattern {
         Ok((Pattern { pieces }, names))
     }
 
-    /// Returns `true` if the pattern has no captures.
+    /// Returns `true` if the pattern doesn't have captures.
     pub fn is_static(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece, PatternPiece::Literal(_)))
     }
 
-    /// Returns the only path that the pattern matches, percent-decoded, if it has no captures.
+    /// If the pattern doesn't have captures, returns the only path that it matches, percent-decoded.
     pub fn static_path(&self) -> Option<Vec<u8>> {
         let mut path = Vec::new();
         for piece in &self.pieces {
@@ -93,24 +93,24 @@ impl Pattern {
         self.captures(path).is_some()
     }
 
-    /// Returns the captures of a percent-decoded path in order, or `None` if the pattern doesn't match.
+    /// Returns the captures in a percent-decoded path in order, or `None` if the pattern doesn't match.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         self.match_symbols(path, |&byte| Some(byte), |_| true)
     }
 
-    /// Returns `true` if the pattern matches every path that the pattern `symbols` matches. False negatives are possible,
-    /// false positives aren't.
+    /// Returns `true` if the pattern matches all paths of another one, given as `symbols`. There may be false negatives, but no false
+    /// positives.
     pub(super) fn covers(&self, symbols: &[Symbol]) -> bool {
         self.captures_within(symbols).is_some()
     }
 
-    /// Returns what the pattern captures of the pattern `symbols`, if it matches all of its paths.
+    /// Like [`Self::covers`], but returns the captures, which are parts of the other pattern.
     pub(crate) fn captures_within<'s>(&self, symbols: &'s [Symbol]) -> Option<Vec<&'s [Symbol]>> {
         self.match_symbols(symbols, Symbol::byte, |symbol| *symbol != Symbol::Splat)
     }
 
-    /// Matches the bytes of a path, or the symbols of another pattern. `byte_of` returns the byte of a symbol, if it is
-    /// one; `in_segment` is `true` for a symbol without `/`.
+    /// Matches either the bytes of a path or the symbols of another pattern. If a symbol is a byte, `byte_of` must return it.
+    /// `in_segment` must be `true` for symbols that can't contain `/`.
     fn match_symbols<'s, S>(
         &self,
         symbols: &'s [S],
@@ -145,6 +145,7 @@ impl Pattern {
                     captures.push(head);
                     rest = tail;
                 }
+                // A splat takes everything except for the literal after it, so we're done here.
                 PatternPiece::Splat => {
                     let literal: &[u8] = match pieces.next() {
                         Some(PatternPiece::Literal(literal)) => literal,
@@ -172,7 +173,7 @@ impl Pattern {
     }
 }
 
-/// A pattern as a sequence of bytes and captures.
+/// A byte or a capture of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Symbol {
     Byte(u8),
@@ -189,7 +190,7 @@ impl Symbol {
     }
 }
 
-/// Checks a capture against the captures before it (`names`) and the text after it (`rest`).
+/// Checks if a capture is allowed after `names`, the captures before it, and before `rest`, the remaining text.
 fn check_capture(
     piece: &PatternPiece,
     name: &str,
@@ -209,6 +210,7 @@ fn check_capture(
     if names.len() > usize::from(u8::MAX) {
         return unsupported("the source has more than 256 placeholders".to_owned());
     }
+
     match piece {
         PatternPiece::Splat if !syntax.splat_anywhere && !rest.is_empty() => {
             unsupported("`*` must be the last character here; write a literal `*` as %2A".to_owned())
@@ -223,7 +225,7 @@ fn check_capture(
     }
 }
 
-/// Returns the length of the literal at the start of `text`. Its first character is never special.
+/// Returns the length of the literal at the start of `text`. The first character is always part of it, even if it's special.
 fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     let mut previous = '\0';
     for (index, character) in text.char_indices() {
@@ -236,7 +238,7 @@ fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     text.len()
 }
 
-/// Returns the identifier at the start of `text`: letters, digits and `_`, not beginning with a digit.
+/// Returns the identifier at the start of `text`. It consists of letters, digits and `_`, but can't begin with a digit.
 pub(super) fn identifier(text: &str) -> &str {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return "";
@@ -252,7 +254,7 @@ fn extend_literal(pieces: &mut Vec<PatternPiece>, bytes: Vec<u8>) {
     }
 }
 
-/// Rejects paths with empty or dot segments, which no normalized request has.
+/// Rejects paths with empty segments or dot segments. Requests are normalized, so they never match.
 pub(super) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
@@ -269,7 +271,7 @@ pub(super) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// Rejects a pattern that exceeds the limits of the server's rule index.
+/// Rejects patterns that are too large for the server's rule index.
 pub(crate) fn check_size(pattern: &Pattern) -> Result<(), RuleError> {
     let mut slashes = 0;
     let mut is_long = false;
@@ -308,6 +310,7 @@ mod tests {
             let (Ok((wide, _)), Ok((narrow, _))) = (Pattern::parse(&wide, syntax), Pattern::parse(&narrow, syntax)) else {
                 return Ok(());
             };
+
             let mut path = Vec::new();
             for piece in &narrow.pieces {
                 match piece {
@@ -316,6 +319,7 @@ mod tests {
                     PatternPiece::Splat => path.extend(format!("{filling}/{filling}").bytes()),
                 }
             }
+
             prop_assert!(narrow.matches(&path));
             if wide.covers(&narrow.symbols()) {
                 prop_assert!(wide.matches(&path), "{wide:?} covers {narrow:?} but does not match it");

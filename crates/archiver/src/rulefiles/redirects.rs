@@ -1,7 +1,7 @@
-//! Parser of `_redirects` in three dialects.
+//! Parser for `_redirects` in three dialects.
 //!
-//! A rule that can't be honored as a whole (a condition on the query or the visitor, a proxy to another origin) is reported
-//! with its line and ignored. Which paths exist isn't known here.
+//! If we can't honor a rule as a whole, it's reported with its line and ignored. For example, it may have a condition on the query
+//! or the visitor, or proxy another origin. At this point, we don't know which paths exist.
 //!
 //! | dialect | code if none is given | beats a file | `*` | `:name` begins |
 //! |---|---|---|---|---|
@@ -9,9 +9,10 @@
 //! | Netlify | 301 | with `!` | last | a segment |
 //! | Cloudflare | 302 | always | once, anywhere | anywhere |
 //!
-//! Cannery's dialect is Netlify's with two additions: sources and targets such as `./old`, relative to the folder of the
-//! rule file, and `://host/path` for one host with either scheme. A first line `# dialect: cloudflare` selects another
-//! dialect for its file. In all dialects the first matching rule wins, so a rule that an earlier one covers is reported.
+//! Cannery's dialect is Netlify's with two additions. Sources and targets may be relative to the folder of the rule file, such as
+//! `./old`, and `://host/path` is for one host with either scheme. A file can choose a dialect with a first line such as
+//! `# dialect: cloudflare`. In all dialects, the first matching rule wins. Rules that can never apply because of an earlier one
+//! are reported.
 
 mod conflicts;
 mod destination;
@@ -35,11 +36,11 @@ use crate::ground::rule_error::{RuleError, readable_line};
 use crate::properties::classify::file_name;
 use crate::rulefiles::pattern::{Pattern, PatternPiece};
 
-/// Parses a rule file. `file` is its path for diagnostics, `folder` the folder that it is in, relative to the source root
-/// and empty for the root.
+/// Parses a rule file. `file` is its path in diagnostics, and `folder` is its folder relative to the source root, or empty for the
+/// root.
 ///
-/// Returns the rules in the order of their lines. The diagnostics contain lines without a rule, and remarks about rules
-/// that were accepted.
+/// Returns rules in file order. There are diagnostics about lines that couldn't be converted to a rule, and remarks about some
+/// of the accepted rules.
 pub fn parse(
     text: &[u8],
     file: &str,
@@ -90,15 +91,16 @@ pub fn parse(
     (accepted.rules, diagnostics)
 }
 
-/// Returns `true` for a rule that answers paths with a page that doesn't depend on their last capture, such as `/:page /app.html 200`
-/// or `/:lang/* /:lang/index.html 200`. A missing asset below the folder could be one of these paths.
+/// Returns `true` if a rule answers all paths with the same page, regardless of the last capture. Examples are
+/// `/:page /app.html 200` and `/:lang/* /:lang/index.html 200`. Such a rule might also catch requests for missing assets.
 fn answers_everything(source: &Pattern, action: &Action) -> bool {
     let Action::Rewrite { status: 200, path } = action else { return false };
     let captures = source.pieces.iter().filter(|piece| !matches!(piece, PatternPiece::Literal(_))).count();
     let Some(last) = captures.checked_sub(1) else { return false };
     let shows_capture = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Capture(number) if usize::from(*number) == last);
+
     let is_asset_itself = match source.pieces.last() {
-        // `/:version/app.js` and `/:name.js` are about scripts.
+        // For example, `/:version/app.js` and `/:name.js` are only about scripts.
         Some(PatternPiece::Literal(end)) => is_asset(suffix(file_name(end))),
         _ => false,
     };
@@ -109,14 +111,14 @@ fn answers_everything(source: &Pattern, action: &Action) -> bool {
     is_page && !is_asset_itself && !path.pieces.iter().any(shows_capture)
 }
 
-/// Returns the note about a rule that answers requests for missing assets with a page, as the host of its dialect does.
+/// Returns a note for rules that answer requests for missing assets with a page, like the dialect's provider does.
 fn answers_for_assets() -> RuleError {
     let message = "answers requests for missing scripts and images with a page and status 200 too, as this dialect requires; to \
                    exclude them, select Cannery's dialect by `# dialect: cannery` on the first line";
     RuleError { severity: Severity::Note, ..RuleError::new("rewrite-assets", message) }
 }
 
-/// Returns the dialect in the first line, if it has one.
+/// Returns the dialect stated in the first line, if any.
 fn stated_dialect(text: &[u8]) -> Option<Result<Dialect, RuleError>> {
     let line = text.split(|&byte| byte == b'\n').next()?;
     let comment = std::str::from_utf8(line).ok()?.trim().strip_prefix('#')?;

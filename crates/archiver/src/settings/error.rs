@@ -1,6 +1,6 @@
-//! Errors of a build, each with the path concerned.
+//! Build errors. Each of them names the path that caused it.
 //!
-//! After any error, the old archive is unchanged. [`Error::class`] decides the exit code.
+//! Whatever the error, the old archive is unchanged. The exit code depends on [`Error::class`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,21 @@ use crate::kawipiko::ReadError;
 use crate::tree::skip::{IgnoreFileError, PatternError};
 use crate::tree::walk::WalkError;
 
-/// Why a build wrote no archive.
+/// Why a build didn't write an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The options contradict each other or the file system.
+    /// The options contradict each other, or the file system.
     #[error("{path}: {problem}", path = path.display())]
     Usage {
         /// The path in the options.
         path: PathBuf,
-        /// The problem and its remedy.
+        /// The problem and how to solve it.
         problem: &'static str,
     },
     /// No encoder was selected.
     #[error("no encoder is selected: name at least one of identity, gzip, zopfli, brotli, zstd")]
     NoEncoder,
-    /// A `Cache-Control` value with a byte that a field value can't contain.
+    /// A `Cache-Control` value contains a byte that isn't allowed in field values.
     #[error("`--cache-control` contains a byte that a field value can't contain: {value:?}")]
     CacheControl {
         /// The value.
@@ -38,7 +38,7 @@ pub enum Error {
     /// The source folder can't be listed.
     #[error(transparent)]
     Walk(#[from] WalkError),
-    /// The source folder has no files.
+    /// The source folder is empty.
     #[error("{} contains no file that could be served", folder.display())]
     Empty {
         /// The source folder.
@@ -50,7 +50,7 @@ pub enum Error {
         /// The source folder.
         folder: PathBuf,
     },
-    /// The archive of kawipiko is damaged, or is none.
+    /// The kawipiko archive is damaged, or isn't one.
     #[error("{}: {source}", path.display())]
     Import {
         /// The archive.
@@ -69,28 +69,28 @@ pub enum Error {
         /// The operating system's error.
         source: io::Error,
     },
-    /// A source file changed each time it was read.
+    /// A source file changed every time we tried to read it.
     #[error("{} changes while it is being read: build again when no process writes to it", path.display())]
     Changing {
         /// The file.
         path: PathBuf,
     },
-    /// Files of a folder that is being edited can't be read. The next attempt is made without them.
+    /// In a folder that is being edited, some files can't be read. The next attempt leaves them out.
     #[error("{} has files that cannot be read", folder.display())]
     Unreadable {
         /// The source folder.
         folder: PathBuf,
     },
-    /// A folder that is being edited has lost its page for `/`, or most of its files: a program is probably writing it.
+    /// A folder that is being edited has lost its start page or most of its files. A program is probably writing it.
     #[error("{} is incomplete: its page for `/`, or most of its files, are gone", folder.display())]
     Unfinished {
         /// The source folder.
         folder: PathBuf,
     },
-    /// The build was canceled, because its result is no longer wanted.
+    /// The build was canceled, because its result is no longer needed.
     #[error("the build was canceled")]
     Canceled,
-    /// A compressed content didn't decompress to the original: a bug in the encoder, or a memory error.
+    /// A compressed content doesn't decompress to the original, because of a bug in the encoder or a memory error.
     #[error("{encoder} didn't reproduce the content of {}: leave this coding out and report a bug", path.display())]
     Encoder {
         /// The encoder's name.
@@ -106,7 +106,7 @@ pub enum Error {
         /// The reason.
         source: PreviousError,
     },
-    /// The requested serial isn't greater than that of an earlier release.
+    /// The requested serial isn't higher than all earlier ones.
     #[error("`--serial {serial}`: an earlier release has serial {newest}; give a greater number, or none")]
     Serial {
         /// The requested serial.
@@ -114,7 +114,7 @@ pub enum Error {
         /// The newest earlier serial.
         newest: u64,
     },
-    /// Another archive of the release directory has the same serial.
+    /// Another archive in the release directory has the same serial.
     #[error("{} is release {serial} already", path.display())]
     SerialExists {
         /// The serial.
@@ -124,7 +124,7 @@ pub enum Error {
         /// The release directory.
         directory: PathBuf,
     },
-    /// The path of a cache is in use for something else.
+    /// Something else than a cache has this path.
     #[error("cannot use the cache {}: {source}", path.display())]
     Cache {
         /// The cache.
@@ -140,7 +140,7 @@ pub enum Error {
         /// The reason.
         source: WriteError,
     },
-    /// The archive was written but can't be opened, so its links can't be checked.
+    /// The archive was written, but can't be opened to check its links.
     #[error("cannot open the new archive {}: {source}", path.display())]
     ReadBack {
         /// The archive.
@@ -156,7 +156,7 @@ pub enum Error {
         /// The reason.
         source: rayon::ThreadPoolBuildError,
     },
-    /// The site would be insecure without something that a source file requests.
+    /// A source file asks for something that we don't support, and without it the site would be insecure.
     #[error("{} error(s) in the source folder: {} was not replaced", report.errors(), path.display())]
     Sources {
         /// The archive that would have been replaced.
@@ -164,7 +164,7 @@ pub enum Error {
         /// The report up to this point, with the errors.
         report: Box<Report>,
     },
-    /// There were warnings, and `strict` is on.
+    /// There were warnings, which `strict` turns into an error.
     #[error("{} warning(s), and --strict: {} was not replaced", report.warnings(), path.display())]
     Strict {
         /// The archive that would have been replaced.
@@ -174,18 +174,18 @@ pub enum Error {
     },
 }
 
-/// The class of an [`Error`], which decides the exit code.
+/// Class of an [`Error`], which determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
     /// Wrong command line.
     Usage,
-    /// A fault in the source folder.
+    /// The source folder has a problem.
     Input,
     /// The archive or a cache can't be written.
     Output,
-    /// The build succeeded, with warnings.
+    /// The build succeeded, but with warnings.
     Strict,
-    /// A bug, or a fault of the machine.
+    /// A bug, or a problem of the machine.
     Internal,
 }
 
@@ -243,7 +243,7 @@ impl Error {
         }
     }
 
-    /// Returns `true` if a source file was changed or removed during the build, so that the next one may succeed.
+    /// Returns `true` if a source file was changed or removed during the build. Another build may succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -255,7 +255,7 @@ impl Error {
         }
     }
 
-    /// Returns `true` if the folder of a [`Compiler`](crate::Compiler) is probably still being written. Build again soon.
+    /// Returns `true` if a [`Compiler`](crate::Compiler) has found that the folder is probably still being written. Build again soon.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         matches!(self, Error::Unfinished { .. })

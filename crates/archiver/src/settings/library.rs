@@ -1,9 +1,9 @@
-//! Messages for programs that compile a folder with `cannery-build`: they name its methods, because these programs have no flags.
+//! Messages for programs that use `cannery-build`. They don't have flags, so messages must name methods instead.
 
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::settings::error::Error;
 
-/// A flag, and the method with the same effect.
+/// A flag and the method that has the same effect.
 struct Method {
     flag: &'static str,
     name: &'static str,
@@ -17,14 +17,14 @@ const METHODS: [Method; 4] = [
     Method { flag: "--immutable", name: "immutable", takes_value: true },
 ];
 
-/// Describes a diagnostic, with the file and the line.
+/// Describes a diagnostic with its file and line.
 #[must_use]
 pub fn describe(diagnostic: &Diagnostic) -> String {
     let line = diagnostic.line.map_or_else(String::new, |line| format!(":{line}"));
     format!("{}{line}: {}", diagnostic.file, with_methods(&diagnostic.message))
 }
 
-/// Describes why no archive was built, with the diagnostics that are the reason, a line each.
+/// Describes why no archive was built. If diagnostics are the reason, they follow, one per line.
 #[must_use]
 pub fn describe_error(error: &Error) -> String {
     let (report, severity, cause) = match error {
@@ -39,11 +39,11 @@ pub fn describe_error(error: &Error) -> String {
     format!("{cause}:{lines}")
 }
 
-/// Replaces each flag in backticks, such as `--ignore '*.log'`, by the call of its method.
+/// Replaces flags in backticks, such as `--ignore '*.log'`, with calls of their methods.
 fn with_methods(text: &str) -> String {
     let mut parts = text.split('`');
     let mut result = parts.next().unwrap_or_default().to_owned();
-    // Every second part is between backticks.
+    // Every second part was between backticks.
     for (index, part) in parts.enumerate() {
         result.push('`');
         match index % 2 {

@@ -1,6 +1,6 @@
-//! Options of a build, with their defaults and the reasons for them.
+//! Build options with their defaults, and the reasons for these.
 //!
-//! A plain value; a level out of range can't be represented. The command line is parsed elsewhere.
+//! This is a plain value. The command line is parsed elsewhere. Levels that are out of range can't be represented.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,99 +11,98 @@ use crate::rulefiles::redirects::Dialect;
 use crate::settings::error::Error;
 use crate::tree::boundary::LinksOut;
 
-/// The options of a build.
+/// Options of a build.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The source folder.
     pub sources: PathBuf,
-    /// Path of the archive. An existing archive is replaced as a whole or not at all.
+    /// Path of the archive. If it exists, it's replaced as a whole or not at all.
     pub archive: PathBuf,
-    /// The encoders. Default: identity, gzip and brotli, because every client accepts one of the three, and nearly all
-    /// accept brotli, the smallest.
+    /// The encoders. Default: identity, gzip and brotli. Every client accepts one of these, and nearly all accept brotli, which is
+    /// the smallest.
     ///
-    /// Without [`Encoder::Identity`], a content is stored only compressed, or uncompressed if compression doesn't pay off.
-    /// [`Encoder::Zopfli`] and [`Encoder::Gzip`] write the same format; if both are given, we use Zopfli.
+    /// Without [`Encoder::Identity`], contents are only stored compressed, unless compression doesn't pay off.
+    /// [`Encoder::Zopfli`] and [`Encoder::Gzip`] produce the same format. If both are enabled, we use Zopfli.
     pub encoders: BTreeSet<Encoder>,
     /// Compression levels.
     pub levels: Levels,
-    /// The archive's format. Default: [`FormatChoice::Auto`].
+    /// Format of the archive. Default: [`FormatChoice::Auto`].
     pub format: FormatChoice,
-    /// Directory that keeps compressed contents between builds. Several builds may share it at the same time. Default:
-    /// none, because a build should leave no files that weren't requested.
+    /// Directory for keeping compressed contents between builds. Several builds may use it at the same time. Default: none, because
+    /// a build shouldn't leave files behind unless asked to.
     pub compress_cache: Option<PathBuf>,
-    /// File that keeps digests of source files between builds, so that a build doesn't hash unchanged files. Default: none.
+    /// File for keeping digests of source files between builds, so that unchanged files aren't hashed again. Default: none.
     pub sources_cache: Option<PathBuf>,
-    /// No index pages: no file of the folder answers `/folder/`. Default: off.
+    /// Disables index pages, so that no file answers `/folder/`. Default: off.
     pub exclude_index: bool,
-    /// No names without suffix: `page.html` doesn't answer `/page`. Default: off.
+    /// Disables names without suffix, so that `page.html` doesn't answer `/page`. Default: off.
     pub exclude_strip: bool,
-    /// No redirects between `/folder` and `/folder/`, or from `/file/` to `/file`. Default: off.
+    /// Disables redirects between `/folder` and `/folder/`, and from `/file/` to `/file`. Default: off.
     pub exclude_slash_redirects: bool,
-    /// No default `Cache-Control` on any response. Default: off.
+    /// Disables the default `Cache-Control` of all responses. Default: off.
     pub exclude_cache: bool,
-    /// One `Cache-Control` value for every response except error pages, instead of the policy by kind of file. Default:
-    /// none.
+    /// Sets the same `Cache-Control` for all responses except error pages. By default, it depends on the kind of file.
     pub cache_control: Option<String>,
-    /// No entity tags. Default: off, because a client without them must download again what it has.
+    /// Disables entity tags. Default: off, because clients without entity tags have to download what they already have.
     pub exclude_etag: bool,
-    /// Which resources have a `Last-Modified` field. Default: none, because entity tags are more exact, and file times
-    /// differ between machines that build the same folder.
+    /// Which resources have a `Last-Modified` field. Default: none, because entity tags are more precise, and if several machines
+    /// build the same folder, file times differ.
     pub last_modified: LastModified,
-    /// The serial of this release, which increases from release to release. Default: one more than the newest of
-    /// [`Options::previous`], or 1.
+    /// Serial of this release, which must increase from release to release. Default: the serial of the newest archive in
+    /// [`Options::previous`] plus one, or 1.
     pub serial: Option<u64>,
-    /// Date of this release in seconds since 1970-01-01 00:00:00 UTC. The age of earlier releases is relative to it.
-    /// Default: none, because an archive doesn't depend on a clock.
+    /// Date of this release in seconds since 1970-01-01 00:00:00 UTC. It's needed for the age of earlier releases. Default: none,
+    /// because archives don't depend on a clock.
     pub released: Option<u64>,
-    /// Archives of earlier releases, or directories of them, to carry fingerprinted files forward from. Default: none.
+    /// Archives of earlier releases, or directories of them, from which to carry fingerprinted files forward. Default: none.
     pub previous: Vec<PathBuf>,
-    /// Maximum number of earlier releases to carry. Default: 3, because a page of the release before last needs two, and a
-    /// deploy is sometimes followed by a fix right away.
+    /// Maximum number of earlier releases to carry. Default: 3. Two are needed for pages of the release before last, and sometimes a
+    /// deploy is followed by a fix right away.
     pub previous_releases: usize,
-    /// How many days a release is carried after it was replaced, if the releases have dates. Default: no limit.
+    /// Maximum number of days for which to carry a release after it was replaced, if releases have dates. Default: no limit.
     pub previous_age_days: Option<u32>,
-    /// Leaves out files that aren't served under their own name, such as `_redirects`. `extract` then can't restore the
+    /// Leaves out files that aren't served under their own name, such as `_redirects`. After this, `extract` can't restore the
     /// whole folder. Default: off.
     pub exclude_file_listing: bool,
-    /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off, because
-    /// listings reveal names that no page links to.
+    /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off, because listings
+    /// reveal names even if there are no links to them.
     pub include_folder_listing: bool,
-    /// The archive is a preview of a site that is being edited: clients revalidate every copy regardless of `_headers`,
+    /// Builds a preview of a site that is being edited. Clients must revalidate every copy regardless of `_headers`,
     /// `Strict-Transport-Security` isn't sent, and listings have times and don't replace fallback pages. Default: off.
     pub preview: bool,
-    /// Warns of policies that block the script which the server of a preview adds to HTML pages. Default: off.
+    /// Warns about policies that would block the script that preview servers add to HTML pages. Default: off.
     pub page_script: bool,
-    /// Additional names to leave out, or with `!` to include, in gitignore syntax. Default: none.
+    /// More names to leave out, or with `!` to include, in gitignore syntax. Default: none.
     pub ignore: Vec<String>,
-    /// Applies the built-in rules, which leave out hidden files, backups and the like. Default: on.
+    /// Enables the built-in rules, which leave out hidden files, backups and so on. Default: on.
     pub default_ignores: bool,
     /// Media types by suffix. Default: the built-in table.
     pub media_types: MediaTypes,
-    /// Files that never change under the same name, in gitignore syntax relative to the source folder. Clients
-    /// may keep them for a year. Default: none; names that contain a digest of their content are recognized anyway.
+    /// Files that never change under the same name, in gitignore syntax relative to the source folder. Clients may keep them for a
+    /// year. Default: none. Names that contain a digest of their content are recognized anyway.
     pub immutable: Vec<String>,
-    /// Dialect of `_redirects`. Default: Cannery's, a superset of Netlify's.
+    /// Dialect of `_redirects`. Default: Cannery's, which is a superset of Netlify's.
     pub dialect: Dialect,
-    /// Reporting of broken internal links. Default: count them.
+    /// How to report broken internal links. Default: count them.
     pub check_links: LinkCheck,
-    /// Paths that the link checker passes over, such as `/api/*`: something else than the archive answers them. Default: none.
+    /// Paths that the link checker should ignore because something other than the archive answers them, for example `/api/*`.
+    /// Default: none.
     pub check_links_except: Vec<LinkException>,
-    /// Symbolic links out of the source folder. Default: they are followed, with a warning.
+    /// How to treat symbolic links out of the source folder. Default: follow them, with a warning.
     pub links_out: LinksOut,
-    /// Publishes sparse files, most of which aren't on the disk. Default: off, because an archive would contain all their zeros.
+    /// Publishes sparse files. Default: off, because most of their bytes aren't on the disk, but an archive would contain all the
+    /// zeros.
     pub allow_sparse: bool,
-    /// Publishes a folder without files, or without a page for `/`. Default: off, because it is most often the wrong
-    /// folder.
+    /// Publishes folders without files, or without a page for `/`. Default: off, because usually it's just the wrong folder.
     pub allow_empty: bool,
-    /// Turns warnings into an error, so that the old archive remains. Default: off.
+    /// Fails if there are warnings, so that the old archive stays in place. Default: off.
     pub strict: bool,
-    /// Number of threads that read and compress; 0 means one per available CPU. The archive doesn't depend on it. Default:
-    /// 0.
+    /// Number of threads for reading and compressing, or 0 for one per available CPU. The archive doesn't depend on this. Default: 0.
     pub threads: usize,
 }
 
 impl Options {
-    /// Creates the default options, from the folder `sources` to the file `archive`.
+    /// Returns the default options for compiling the folder `sources` into the file `archive`.
     #[must_use]
     pub fn new(sources: impl Into<PathBuf>, archive: impl Into<PathBuf>) -> Options {
         Options {
@@ -145,7 +144,7 @@ impl Options {
         }
     }
 
-    /// Checks that the options fit together.
+    /// Checks that the options are consistent.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.encoders.is_empty() {
             return Err(Error::NoEncoder);
@@ -158,7 +157,7 @@ impl Options {
         Ok(())
     }
 
-    /// Returns the number of threads that [`Options::threads`] means on this machine.
+    /// Returns the number of threads that [`Options::threads`] stands for on this machine.
     #[must_use]
     pub fn thread_count(&self) -> usize {
         match self.threads {
@@ -174,34 +173,34 @@ pub enum LastModified {
     /// None.
     #[default]
     None,
-    /// Each file, with the time from the file system. The archive then depends on more than contents. Listings have none:
-    /// the newest time in a folder doesn't reflect that a file was removed.
+    /// Each file has its time in the file system. The archive then depends on more than contents. Listings don't have a time, since
+    /// the newest time in a folder doesn't change when a file is removed.
     Files,
-    /// All, with the same time in seconds since 1970-01-01 00:00:00 UTC.
+    /// All of them have this time, in seconds since 1970-01-01 00:00:00 UTC.
     At(u64),
 }
 
-/// Reporting of broken internal links.
+/// How to report broken internal links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkCheck {
-    /// Don't look for them.
+    /// Don't look for broken links.
     Off,
-    /// Print one note with their number.
+    /// Print a single note with their number.
     #[default]
     Count,
-    /// Print a warning with file and line for each.
+    /// Print a warning with file and line for each of them.
     List,
 }
 
-/// A pattern of paths that the link checker passes over.
+/// A pattern for paths that the link checker should ignore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkException(Pattern);
 
 impl LinkException {
-    /// Parses a path in which `*` stands for anything, and `:name` for one segment.
+    /// Parses a path in which `*` stands for anything and `:name` for a segment.
     ///
     /// # Errors
-    /// Returns the reason if it isn't a pattern.
+    /// Returns the reason if it isn't a valid pattern.
     pub fn parse(text: &str) -> Result<LinkException, String> {
         if !text.starts_with('/') {
             return Err("a pattern begins with `/`, such as `/api/*`".to_owned());
@@ -211,32 +210,32 @@ impl LinkException {
         Ok(LinkException(pattern))
     }
 
-    /// Returns `true` if the link checker passes over this percent-decoded path.
+    /// Returns `true` if the link checker should ignore this percent-decoded path.
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
         self.0.matches(path)
     }
 }
 
-/// The archive's format.
+/// Format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FormatChoice {
-    /// 32-bit up to 4 GiB, which every CDB tool reads; 64-bit beyond.
+    /// 32-bit up to 4 GiB, because every CDB tool can read this; 64-bit beyond.
     #[default]
     Auto,
-    /// 32-bit, or an error if the archive is too large.
+    /// 32-bit. Fails if the archive is too large.
     Cdb,
     /// 64-bit.
     Cdb64,
 }
 
-/// An encoder.
+/// An encoder for contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encoder {
     /// No compression.
     Identity,
-    /// gzip by libdeflate.
+    /// gzip with libdeflate.
     Gzip,
-    /// gzip by Zopfli: about 4 % smaller, and a hundred times slower.
+    /// gzip with Zopfli, which is about 4 % smaller and a hundred times slower.
     Zopfli,
     /// Brotli.
     Brotli,
@@ -249,7 +248,7 @@ impl Encoder {
     pub const ALL: [Encoder; 5] =
         [Encoder::Identity, Encoder::Gzip, Encoder::Zopfli, Encoder::Brotli, Encoder::Zstd];
 
-    /// Returns the name on the command line.
+    /// Returns the name used on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -261,8 +260,8 @@ impl Encoder {
         }
     }
 
-    /// Returns the lowest level, the default one, and the highest. Zopfli's level is its number of iterations; more than 60
-    /// haven't gained a byte in our tests.
+    /// Returns the lowest, default and highest level. For Zopfli, levels are numbers of iterations. More than 60 haven't saved a
+    /// single byte in our tests.
     const fn range(self) -> (i32, i32, i32) {
         match self {
             Encoder::Identity => (0, 0, 0),
@@ -274,8 +273,8 @@ impl Encoder {
     }
 }
 
-/// The level of each encoder. A build runs once and its output is sent many times, so the defaults are the highest levels
-/// that need a reasonable amount of memory.
+/// The level of each encoder. The defaults are the highest levels that use a reasonable amount of memory: a build runs only once,
+/// but its output is sent many times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levels([i32; Encoder::ALL.len()]);
 
@@ -291,7 +290,7 @@ impl Levels {
     /// Selects the highest level.
     pub const EXTREME_WORD: i32 = -2;
 
-    /// Returns the level of `encoder`, which is within its range.
+    /// Returns the level of `encoder`, which is always in its range.
     #[must_use]
     pub const fn of(&self, encoder: Encoder) -> i32 {
         self.0[encoder as usize]
@@ -300,7 +299,7 @@ impl Levels {
     /// Sets the level of `encoder`, which may be [`Self::DEFAULT_WORD`] or [`Self::EXTREME_WORD`].
     ///
     /// # Errors
-    /// Returns an error if the encoder has no such level, and keeps the old one.
+    /// Returns an error if the encoder doesn't have this level. The old level is kept.
     pub fn set(&mut self, encoder: Encoder, level: i32) -> Result<(), LevelError> {
         let (lowest, default, highest) = encoder.range();
         self.0[encoder as usize] = match level {
@@ -313,15 +312,15 @@ impl Levels {
     }
 }
 
-/// A level that its encoder doesn't have.
+/// The encoder doesn't have this level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{encoder} has levels {lowest} to {highest} (or -1 for the default, -2 for the highest), not {got}")]
 pub struct LevelError {
     /// Name of the encoder.
     pub encoder: &'static str,
-    /// Its lowest level.
+    /// Lowest level of the encoder.
     pub lowest: i32,
-    /// Its highest level.
+    /// Highest level of the encoder.
     pub highest: i32,
     /// The requested level.
     pub got: i32,

@@ -1,6 +1,6 @@
-//! Conflicts between the rules of a file: rules that can never apply, and rules that always redirect to themselves.
+//! Finds conflicts in a rule file: rules that can never apply, and rules that always redirect to themselves.
 //!
-//! In all dialects the first matching rule wins. Which files exist isn't known here.
+//! In all dialects, the first matching rule wins. At this point, we don't know which files exist.
 
 use std::collections::HashMap;
 
@@ -12,29 +12,29 @@ use crate::hosts::host::starts_with_ignoring_case;
 use crate::rulefiles::pattern::{Pattern, Symbol};
 use crate::rulefiles::pattern_index::PatternIndex;
 
-/// The rules of a file that aren't rejected.
+/// Rules of a file that haven't been rejected.
 #[derive(Default)]
 pub(super) struct AcceptedRules {
     pub(super) rules: Vec<RedirectRule>,
-    /// Rules by source. Two rules may have the same source if only the second is forced.
+    /// Rules by source. If two rules have the same source, only the second can be forced.
     seen: HashMap<(Option<String>, Pattern), Vec<usize>>,
-    /// Rules with captures by host: only they can cover a pattern other than their own.
+    /// Rules with captures, by host. All others only cover exactly their own path.
     patterns: HashMap<Option<String>, PatternIndex>,
 }
 
 impl AcceptedRules {
-    /// Adds a rule unless it would never apply or always redirect to itself.
+    /// Adds a rule, unless it would never apply or would always redirect to itself.
     ///
-    /// `scheme` is that of the rule's source, which no rule depends on.
+    /// `scheme` comes from the rule's source. We ignore schemes, but it helps to explain the problem.
     pub(super) fn add(&mut self, rule: RedirectRule, scheme: Option<Scheme>) -> Result<(), RuleError> {
         refuse_self_loop(&rule, scheme)?;
 
-        // An earlier rule that isn't forced doesn't apply where a file exists, so a forced one still has an effect.
+        // If the earlier rule isn't forced, it doesn't apply to existing files. In this case, a forced rule isn't useless.
         let beats = |earlier: &RedirectRule| earlier.force || !rule.force;
         let key = (rule.host.clone(), rule.source.clone());
         let same = self.seen.get(&key).into_iter().flatten().map(|&index| &self.rules[index]);
         if let Some(earlier) = same.into_iter().find(|earlier| beats(earlier)) {
-            // `http://example.com/*` and `https://example.com/*` with the same target are usual.
+            // People often write `http://example.com/*` and `https://example.com/*` with the same target.
             if scheme.is_some() && earlier.action == rule.action {
                 return Ok(());
             }
@@ -67,14 +67,15 @@ impl AcceptedRules {
     }
 }
 
-/// Rejects a rule that matches its own target.
+/// Rejects rules that match their own target.
 fn refuse_self_loop(rule: &RedirectRule, scheme: Option<Scheme>) -> Result<(), RuleError> {
     let Some((host, symbols)) = redirect_destination(rule) else { return Ok(()) };
     if host != rule.host {
         return Ok(());
     }
-    // A rule that isn't forced may match its target if that can be a file: `/* /index.html 302`, `/:page/:language
-    // /:language/:page`. But it must not redirect each path to itself.
+
+    // If the rule isn't forced, its target may be a file that takes precedence, for example `/* /index.html 302` or
+    // `/:page/:language /:language/:page`. It just must not redirect every path to itself.
     let is_loop = if rule.force {
         rule.source.covers(&symbols)
     } else {
@@ -83,13 +84,15 @@ fn refuse_self_loop(rule: &RedirectRule, scheme: Option<Scheme>) -> Result<(), R
     if !is_loop {
         return Ok(());
     }
-    // On Netlify, such a rule is only for `http`.
+
+    // With Netlify, such a rule would only apply to `http`, so it wouldn't be a loop.
     let is_upgrade = scheme == Some(Scheme::Http) && leads_to_https(rule);
     if is_upgrade && rule.source.symbols() == symbols {
         let message = "this line only changes `http` to `https`, which the server does for all hosts if it is started with \
                        `--https-redirect`; the line itself has no effect";
         return Err(RuleError::note("redirect-scheme", message));
     }
+
     let remedy = if is_upgrade {
         "rules don't depend on the scheme: start the server with `--https-redirect`, and change the target"
     } else {
@@ -106,8 +109,8 @@ fn leads_to_https(rule: &RedirectRule) -> bool {
     matches!(target.pieces.first(), Some(TemplatePiece::Literal(first)) if starts_with_ignoring_case(first, b"https://"))
 }
 
-/// Returns the host and the decoded path of a redirect's target: `None` for a rewrite, and for an absolute target of a rule
-/// for all hosts.
+/// Returns the host and the decoded path of a redirect's target. Returns `None` for rewrites, and for absolute targets of rules
+/// without a host.
 fn redirect_destination(rule: &RedirectRule) -> Option<(Option<String>, Vec<Symbol>)> {
     let source = rule.source.symbols();
     let captures: Vec<&[Symbol]> = source.chunks(1).filter(|symbol| symbol[0].byte().is_none()).collect();

@@ -1,6 +1,6 @@
-//! Destinations of redirects, as far as they are known at build time.
+//! Computes destinations of redirects as far as possible at build time.
 //!
-//! The host of a request for a rule that applies to all hosts isn't known.
+//! If a rule applies to all hosts, we don't know the host of the request.
 
 use super::rule::{Action, RedirectRule};
 use super::template::TemplatePiece;
@@ -9,8 +9,8 @@ use crate::rulefiles::pattern::Symbol;
 use crate::rulefiles::percent::percent_decode;
 
 impl RedirectRule {
-    /// Returns the host and the decoded path of a redirect from this host with these captures: `None` for a rewrite, and
-    /// for an absolute target if the host isn't known.
+    /// Returns the host and decoded path of a redirect from this host with these captures. Returns `None` for rewrites, and for
+    /// absolute targets if the host isn't known.
     pub(crate) fn destination(
         &self,
         host: Option<&str>,
@@ -41,13 +41,13 @@ impl RedirectRule {
         Some((leads_to, requested(&expand(&pieces, captures, decode)?)))
     }
 
-    /// Returns the decoded path that a rewrite with these captures leads to, `None` for a redirect.
+    /// Returns the decoded path of a rewrite with these captures, or `None` for redirects.
     pub(crate) fn rewritten_path(&self, captures: &[&[Symbol]]) -> Option<Vec<Symbol>> {
         let Action::Rewrite { path, .. } = &self.action else { return None };
         Some(requested(&expand(&path.pieces, captures, |bytes| Some(bytes.to_vec()))?))
     }
 
-    /// Returns `true` if the target has the captures in the same order as the source.
+    /// Returns `true` if the captures have the same order in the target and in the source.
     pub(super) fn keeps_order(&self) -> bool {
         match &self.action {
             Action::Redirect { target, .. } => target.captures().is_sorted(),
