@@ -1,17 +1,17 @@
 //! HTTP dates (RFC 9110 §5.6.7) and RFC 3339 timestamps in UTC.
 //!
-//! Times are seconds since 1970-01-01 00:00:00 UTC, without leap seconds. This module never reads the clock: the obsolete
-//! date format that omits the century takes the current time as an argument.
+//! Times are in seconds since 1970-01-01 00:00:00 UTC, without leap seconds. We never read the clock. The obsolete date format that
+//! lacks the century needs the current time, so it's an argument.
 //!
-//! We parse and format dates ourselves because both happen on the request path: these functions do not allocate, and a year
-//! of two digits is interpreted as the RFC requires.
+//! We parse and format dates ourselves because both happen on the request path. These functions don't allocate, and they interpret
+//! two-digit years like the RFC requires.
 
 /// Length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const HTTP_DATE_BYTES: usize = 29;
 
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// The names of the days, starting with that of 1970-01-01.
+/// Names of the days. It starts with the day of 1970-01-01.
 const DAYS: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
 const LONG_DAYS: [&[u8]; 7] =
     [b"Thursday", b"Friday", b"Saturday", b"Sunday", b"Monday", b"Tuesday", b"Wednesday"];
@@ -53,9 +53,9 @@ pub fn format_rfc3339(seconds: u64) -> [u8; 20] {
 
 /// Parses a date in any of the three formats of RFC 9110 §5.6.7.
 ///
-/// A year of two digits means the latest such year that is at most 50 years after `now`.
+/// If the year has two digits, it's at most 50 years after `now`, and otherwise as late as possible.
 ///
-/// Returns `None` if `value` has none of the three formats, names a day that does not exist, or lies before 1970.
+/// Returns `None` if `value` doesn't have one of the three formats, if the day doesn't exist, or if it's before 1970.
 #[must_use]
 pub fn parse_http_date(value: &[u8], now: u64) -> Option<u64> {
     let comma = value.iter().position(|byte| *byte == b',');
@@ -66,9 +66,9 @@ pub fn parse_http_date(value: &[u8], now: u64) -> Option<u64> {
     }
 }
 
-/// Parses `1994-11-06T08:49:37Z`, or `1994-11-06`, which is the first second of that day (RFC 3339 §5.6, UTC only).
+/// Parses `1994-11-06T08:49:37Z`, or `1994-11-06`, which means the start of this day (RFC 3339 §5.6, UTC only).
 ///
-/// Returns `None` for any other text, a day that does not exist, and times before 1970.
+/// Returns `None` for any other text, if the day doesn't exist, or if it's before 1970.
 #[must_use]
 pub fn parse_rfc3339(value: &[u8]) -> Option<u64> {
     let (date, time) = value.split_at_checked(10)?;
@@ -125,7 +125,7 @@ fn parse_asctime(value: &[u8]) -> Option<u64> {
     Date { year, month, day }.seconds(parse_time(time)?)
 }
 
-/// Parses `08:49:37` as seconds since midnight. A leap second is read as the second before it.
+/// Parses `08:49:37`, and returns seconds since midnight. A leap second counts as the second before it.
 fn parse_time(time: &[u8]) -> Option<u64> {
     let [h1, h2, b':', m1, m2, b':', s1, s2] = time else { return None };
     let hour = number(&[*h1, *h2])?;
@@ -139,7 +139,7 @@ fn is_short_day(name: &[u8; 3]) -> bool {
     DAYS.contains(&name)
 }
 
-/// Returns the index of a month, starting at 0.
+/// Returns the index of a month, starting with 0.
 fn month(name: &[u8; 3]) -> Option<usize> {
     MONTHS.iter().position(|known| *known == name)
 }
@@ -155,10 +155,10 @@ fn two_digits(number: u64) -> [u8; 2] {
     [digit(number / 10), digit(number)]
 }
 
-/// A day of the proleptic Gregorian calendar.
+/// A day in the proleptic Gregorian calendar.
 ///
-/// The conversions follow Howard Hinnant's `days_from_civil` and `civil_from_days`: they count in eras of 400 years, which
-/// all have the same number of days, and in years that begin in March, so that the leap day is the last day of its year.
+/// To convert days, we use Howard Hinnant's `days_from_civil` and `civil_from_days`. They count in eras of 400 years, which all
+/// have the same number of days. Years begin in March, so that the leap day is the last day of the year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Date {
     year: u64,
@@ -174,7 +174,7 @@ const EPOCH_DAYS: u64 = 719_468;
 const DAYS_PER_ERA: u64 = 146_097;
 
 impl Date {
-    /// Converts from a number of days since 1970-01-01.
+    /// Converts from days since 1970-01-01.
     fn from_days(days: u64) -> Date {
         let days = days + EPOCH_DAYS;
         let era = days / DAYS_PER_ERA;
@@ -189,9 +189,9 @@ impl Date {
         Date { year, month, day }
     }
 
-    /// Returns the time that is `second` seconds after the start of the day.
+    /// Returns the time that is `second` seconds after midnight.
     ///
-    /// Returns `None` if the day does not exist or lies before 1970.
+    /// Returns `None` if the day doesn't exist or is before 1970.
     fn seconds(self, second: u64) -> Option<u64> {
         let Date { year, month, day } = self;
         if year < 1970 || !(1..=31).contains(&day) {
@@ -206,7 +206,7 @@ impl Date {
         let days = era * DAYS_PER_ERA + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
         let days = days.checked_sub(EPOCH_DAYS)?;
 
-        // A day that does not exist, such as February 30, converts back to a different date.
+        // If the day doesn't exist, like February 30, it converts back to a different date.
         (Date::from_days(days) == self).then(|| days * SECONDS_PER_DAY + second)
     }
 }

@@ -1,23 +1,23 @@
-//! Identity of a file and of its content, from metadata alone.
+//! Identifies files and their contents by metadata alone.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// Identifies a version of a file. A program that modifies the file usually changes its size or its modification time.
+/// Identifies a version of a file. If a program modifies the file, usually its size or modification time changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileVersion {
-    /// The device of `inode`.
+    /// Which device `inode` is on.
     pub device: u64,
-    /// The inode, which hard links share.
+    /// The inode. Hard links share it.
     pub inode: u64,
     /// Length in bytes.
     pub size: u64,
-    /// Modification time in nanoseconds since 1970, negative before.
+    /// Modification time in nanoseconds since 1970. May be negative.
     pub modified_ns: i128,
 }
 
 impl FileVersion {
-    /// Returns the version of the file with this metadata.
+    /// Returns the version of a file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> FileVersion {
         FileVersion {
@@ -35,20 +35,20 @@ impl FileVersion {
     }
 }
 
-/// A version of a file with the time of its last inode change.
+/// A version of a file along with the time of its last inode change.
 ///
-/// Programs can set the modification time but not this one, so equal stamps mean equal content. The reverse isn't true: a
-/// new hard link, a rename and new permissions also change the inode.
+/// Programs can set the modification time, but not this one. So if the stamps are equal, the content is too. The reverse isn't
+/// true, because the inode also changes with a new hard link, a rename, or new permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileStamp {
     /// Identity, size and modification time.
     pub version: FileVersion,
-    /// Inode change time in nanoseconds since 1970, negative before.
+    /// Inode change time in nanoseconds since 1970. May be negative.
     pub changed_ns: i128,
 }
 
 impl FileStamp {
-    /// Returns the stamp of the file with this metadata.
+    /// Returns the stamp of a file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> FileStamp {
         FileStamp {

@@ -1,6 +1,7 @@
-//! Helpers that several crates need and that know neither archives nor HTTP messages.
+//! Helpers for several crates. They don't know archives or HTTP messages.
 //!
-//! Pure functions over bytes, integers and metadata of files: no I/O, no clock, no allocation, no dependencies.
+//! All of them are pure functions of bytes, integers and file metadata. They don't do I/O, read the clock or allocate, and there
+//! are no dependencies.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 

@@ -1,47 +1,47 @@
-//! Byte search eight bytes at a time in plain integers (SWAR, "SIMD within a register").
+//! Byte search that looks at eight bytes at a time in plain integers (SWAR, "SIMD within a register").
 //!
-//! Request targets, paths and field values are short, so the call into a vectorized search would cost more than it saves. We
-//! use SWAR rather than the `memchr` crate because it inlines into the caller, also searches for classes of bytes, and costs
-//! the same on every machine.
+//! Request targets, paths and field values are short. A call to a vectorized search would cost more than it saves. So we use SWAR
+//! rather than the `memchr` crate. It can be inlined into the caller, it can also search for classes of bytes, and it costs the
+//! same on every machine.
 //!
-//! A *word* is eight bytes in their order, the first byte lowest. A *mask* has the highest bit set in each byte that
-//! matches, and no other bit. Each byte of a mask depends on its own byte alone, except in the cheaper functions with names
-//! that start with `first_`.
+//! A *word* is eight bytes in order, with the first byte lowest. A *mask* has the highest bit set in each byte that matches, and
+//! all other bits clear. Usually, each byte of the mask only depends on the same byte of the word. Functions whose names start with
+//! `first_` are less exact, but cheaper.
 
 /// Number of bytes in a word.
 pub const WORD_BYTES: usize = 8;
 
 const HIGH_BITS: u64 = repeat(0x80);
 
-/// Returns a word of eight times `byte`.
+/// Returns a word that repeats `byte` eight times.
 #[must_use]
 #[inline]
 pub const fn repeat(byte: u8) -> u64 {
     u64::from_le_bytes([byte; WORD_BYTES])
 }
 
-/// Returns the mask of the bytes that equal `byte`.
+/// Returns a mask of the bytes that equal `byte`.
 #[must_use]
 #[inline]
 pub const fn eq_mask(word: u64, byte: u8) -> u64 {
     let difference = word ^ repeat(byte);
-    // The sum sets the high bit of a byte if any of its lower bits is set, and never carries into the next byte.
+    // The addition sets the high bit of a byte if any lower bit is set. It never carries into the next byte.
     !(((difference & !HIGH_BITS) + !HIGH_BITS) | difference) & HIGH_BITS
 }
 
-/// Returns the mask of the bytes that are less than `bound`, which must be at most 128.
+/// Returns a mask of the bytes below `bound`. `bound` must be at most 128.
 #[must_use]
 #[inline]
 pub const fn lt_mask(word: u64, bound: u8) -> u64 {
     debug_assert!(bound <= 0x80);
-    // The sum sets the high bit of a byte if its lower seven bits are at least `bound`.
+    // The addition sets the high bit of a byte if its lower seven bits are at least `bound`.
     !(((word & !HIGH_BITS) + repeat(0x80 - bound)) | word) & HIGH_BITS
 }
 
-/// Returns a mask that is zero if no byte equals `byte`. Otherwise its lowest set bit is exact.
+/// Returns a mask whose lowest set bit is exact. It's zero if no byte equals `byte`.
 ///
-/// Bytes above the first match can be flagged wrongly, because the subtraction borrows from them. In return it is
-/// cheaper than [`eq_mask`].
+/// Above the first match, some bytes may be flagged by mistake, because the subtraction borrows from them. However, this is cheaper
+/// than [`eq_mask`].
 #[must_use]
 #[inline]
 pub const fn first_eq_mask(word: u64, byte: u8) -> u64 {
@@ -49,9 +49,9 @@ pub const fn first_eq_mask(word: u64, byte: u8) -> u64 {
     difference.wrapping_sub(repeat(1)) & !difference & HIGH_BITS
 }
 
-/// Returns a mask that is zero if no byte is less than `bound`. Otherwise its lowest set bit is exact.
+/// Returns a mask whose lowest set bit is exact. It's zero if no byte is below `bound`.
 ///
-/// `bound` must be at most 128. Bytes above the first match can be flagged wrongly, as in [`first_eq_mask`].
+/// `bound` must be at most 128. Above the first match, some bytes may be flagged by mistake, as in [`first_eq_mask`].
 #[must_use]
 #[inline]
 pub const fn first_lt_mask(word: u64, bound: u8) -> u64 {
@@ -59,7 +59,7 @@ pub const fn first_lt_mask(word: u64, bound: u8) -> u64 {
     word.wrapping_sub(repeat(bound)) & !word & HIGH_BITS
 }
 
-/// Returns the index in its word of the first byte that `mask` flags, or 8 if it flags none.
+/// Returns the index of the first byte flagged by `mask`. If there is none, it's 8.
 #[must_use]
 #[inline]
 pub const fn first_index(mask: u64) -> usize {
@@ -68,8 +68,8 @@ pub const fn first_index(mask: u64) -> usize {
 
 /// Returns the index of the first byte that matches.
 ///
-/// `mask_of` flags the matching bytes of a word and needs to be exact for the lowest one only; `matches` is the same
-/// condition for a single byte, for the up to seven bytes after the last whole word.
+/// `mask_of` flags the matching bytes in a word. It only needs to be exact for the lowest one. `matches` checks a single byte,
+/// because there may be up to seven bytes after the last word.
 #[inline]
 pub fn position(bytes: &[u8], mask_of: impl Fn(u64) -> u64, matches: impl Fn(u8) -> bool) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<WORD_BYTES>();

@@ -1,56 +1,56 @@
-//! A body that one thread writes while the server sends it.
+//! Response bodies that one thread writes while the server is sending.
 //!
-//! The bytes in between are bounded: a writer waits while the client is slower.
+//! We limit how many bytes there can be in between. If the client is slower than the writer, the writer has to wait.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a body that are written and not taken for sending: about as many as one call sends.
+/// How many bytes of a body may have been written but not taken for sending. This is about as much as one call sends.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Returns the two ends of a body.
+/// Creates a body, and returns its two ends.
 #[must_use]
 pub fn channel() -> (BodyWriter, BodyReader) {
     let shared = Arc::new(Shared::default());
     (BodyWriter { shared: Arc::clone(&shared) }, BodyReader { shared })
 }
 
-/// Writes a body, from any thread.
+/// Writes a body. This can be done in any thread.
 ///
-/// A writer that is dropped before [`BodyWriter::finish`] makes the response incomplete, and the client can tell.
+/// If the writer is dropped without [`BodyWriter::finish`], the response is incomplete, and the client can tell.
 #[derive(Debug)]
 pub struct BodyWriter {
     shared: Arc<Shared>,
 }
 
-/// Ends a body from another thread than the one that writes it.
+/// Ends a body. You can do this in a different thread than the one that writes.
 #[derive(Debug)]
 pub struct BodyStopper {
     shared: Arc<Shared>,
 }
 
-/// The end of a body from which the server takes the bytes.
+/// The server takes the bytes from this end of a body.
 #[derive(Debug)]
 pub struct BodyReader {
     shared: Arc<Shared>,
 }
 
-/// Whether more bytes of a body follow.
+/// Whether there will be more bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyProgress {
-    /// They may.
+    /// There may be more.
     #[default]
     Open,
     /// The body is complete.
     Complete,
-    /// The writer has given up.
+    /// The writer has given up before the body was complete.
     Broken,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Is notified when bytes are taken, and when the reader is dropped.
+    /// Notified when bytes are taken and when the reader is dropped.
     taken: Condvar,
 }
 
@@ -59,15 +59,15 @@ struct State {
     bytes: Vec<u8>,
     progress: BodyProgress,
     is_reader_dropped: bool,
-    /// Whether the server has ended it.
+    /// Whether the server has ended the body.
     is_stopped: bool,
     /// Wakes up the reader.
     waker: Option<Waker>,
-    /// Whether the reader was woken up, and has taken no bytes since.
+    /// Whether we've woken up the reader since it has last taken bytes.
     is_woken: bool,
 }
 
-/// Wakes up the server when a body has more bytes.
+/// Wakes up the server when there are more bytes.
 pub type Waker = Box<dyn Fn() + Send>;
 
 impl Shared {
@@ -77,7 +77,7 @@ impl Shared {
 }
 
 impl State {
-    /// Returns `true` if nothing can be written any more.
+    /// Returns `true` if writing doesn't make sense any more.
     fn is_over(&self) -> bool {
         self.is_reader_dropped || self.is_stopped
     }
@@ -92,23 +92,23 @@ impl State {
 }
 
 impl BodyWriter {
-    /// Returns `true` if the client wants no more of the response, or the server has ended it.
+    /// Returns `true` if the client has cancelled the request, or if the server has ended the body.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.shared.lock().is_over()
     }
 
-    /// Returns what ends the body from another thread.
+    /// Returns a handle that can end the body from another thread.
     #[must_use]
     pub fn stopper(&self) -> BodyStopper {
         BodyStopper { shared: Arc::clone(&self.shared) }
     }
 
-    /// Writes as many bytes as there is room for at the moment, and returns their number.
+    /// Writes as many bytes as there's room for right now. Returns the number of bytes written.
     ///
     /// # Errors
-    /// [`io::ErrorKind::BrokenPipe`] if the client wants no more of the response, and [`io::ErrorKind::TimedOut`] if the server has
-    /// ended it, because it occupied a thread for long while others waited for one.
+    /// [`io::ErrorKind::BrokenPipe`] if the client has cancelled the request. [`io::ErrorKind::TimedOut`] if the server has ended
+    /// the body, because it has occupied a thread for a long time while others were waiting for one.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
         if state.is_stopped {
@@ -136,7 +136,7 @@ impl BodyWriter {
 }
 
 impl io::Write for BodyWriter {
-    /// Waits until there is room.
+    /// Blocks until there is room.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
         while state.bytes.len() >= BODY_BYTES_MAX && !state.is_over() {
@@ -162,7 +162,7 @@ impl Drop for BodyWriter {
 }
 
 impl BodyStopper {
-    /// Ends the body, which is incomplete then. Its writer gets an error, also if it waits for room.
+    /// Ends the body. It'll be incomplete. The writer gets an error, even if it's waiting for room.
     pub fn stop(&self) {
         let mut state = self.shared.lock();
         if state.progress == BodyProgress::Open {
@@ -176,7 +176,7 @@ impl BodyStopper {
 }
 
 impl BodyReader {
-    /// Sets the function that wakes up the server, and calls it if there are bytes.
+    /// Sets the function that wakes up the server. If there are bytes already, calls it at once.
     pub fn set_waker(&self, waker: Waker) {
         let mut state = self.shared.lock();
         state.waker = Some(waker);
@@ -186,7 +186,7 @@ impl BodyReader {
         }
     }
 
-    /// Appends the bytes that were written to `bytes`.
+    /// Moves everything that was written to the end of `bytes`.
     pub fn take(&self, bytes: &mut Vec<u8>) -> BodyProgress {
         let mut state = self.shared.lock();
         state.is_woken = false;

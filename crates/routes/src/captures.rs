@@ -1,17 +1,18 @@
-//! The parts of a path that a pattern has captured.
+//! The captured parts of a path.
 
 use std::borrow::Cow;
 
 use crate::pattern::{Pattern, Segment};
 use crate::percent::Decoded;
 
-/// The parts of a path that a pattern has captured.
+/// The captured parts of a path.
 ///
-/// They are located when they are requested, so that a match doesn't allocate and a pattern may have any number of them.
+/// We only look for them on request. So a match doesn't need to allocate, and there's no limit on how many captures a pattern
+/// may have.
 #[derive(Debug, Clone, Copy)]
 pub struct Captures<'r, 'p> {
     pattern: &'r Pattern,
-    /// A path that the pattern matches.
+    /// A path that matches the pattern.
     path: &'p [u8],
 }
 
@@ -20,26 +21,26 @@ impl<'r, 'p> Captures<'r, 'p> {
         Captures { pattern, path }
     }
 
-    /// Returns a capture, percent-decoded. Bytes that aren't UTF-8 are replaced by U+FFFD.
+    /// Returns a capture, percent-decoded. If it isn't UTF-8, invalid bytes are replaced by U+FFFD.
     ///
-    /// Returns `None` if the pattern has no capture of this name, which doesn't depend on the request.
+    /// Returns `None` if the pattern doesn't have this capture. This doesn't depend on the request.
     ///
-    /// The text may contain anything that can be percent-encoded, such as `/`, NUL and, between slashes, `..`: don't use it as
-    /// the path of a file.
+    /// Note that the text can contain anything that can be percent-encoded, for example `/`, NUL or `..` between slashes. Don't use
+    /// it as a file path.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Cow<'p, str>> {
         self.raw(name).map(decode)
     }
 
-    /// Returns a capture as the request has it, percent-encoded.
+    /// Returns a capture the way it is in the request, percent-encoded.
     ///
-    /// Returns `None` if the pattern has no capture of this name.
+    /// Returns `None` if the pattern doesn't have this capture.
     #[must_use]
     pub fn raw(&self, name: &str) -> Option<&'p [u8]> {
         self.raw_iter().find_map(|(capture, bytes)| (capture == name).then_some(bytes))
     }
 
-    /// Returns names and captures in the order of the pattern, percent-decoded as by [`Captures::get`].
+    /// Returns names and captures in the order of the pattern. They are percent-decoded like by [`Captures::get`].
     pub fn iter(&self) -> impl Iterator<Item = (&'r str, Cow<'p, str>)> + use<'r, 'p> {
         self.raw_iter().map(|(name, bytes)| (name, decode(bytes)))
     }
@@ -47,7 +48,7 @@ impl<'r, 'p> Captures<'r, 'p> {
     fn raw_iter(&self) -> impl Iterator<Item = (&'r str, &'p [u8])> + use<'r, 'p> {
         let mut rest = self.path;
         self.pattern.segments.iter().filter_map(move |segment| {
-            // The pattern matches, so each of its segments has a `/` in the path.
+            // We know that the pattern matches, so there's a `/` for each segment.
             let tail = rest.get(1..).unwrap_or_default();
             let bytes = match segment {
                 Segment::Rest(_) => tail.len(),

@@ -1,16 +1,16 @@
-//! Which of two patterns is more specific, and conflicts between patterns.
+//! Decides which of two patterns is more specific, and finds conflicts.
 
 use std::fmt;
 
 use crate::pattern::{Pattern, Segment};
 use crate::percent;
 
-/// Two patterns match the same request, and neither is more specific.
+/// Some request matches two patterns, and neither is more specific.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     new: String,
     old: String,
-    /// The method and path of a request that both match.
+    /// Method and path of a request that matches both.
     example: (String, String),
     /// Why neither is more specific.
     cause: Cause,
@@ -18,17 +18,17 @@ pub struct Conflict {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// They match the same requests.
+    /// Both match the same requests.
     Same,
-    /// Each matches paths that the other doesn't.
+    /// Each of them matches paths that the other one doesn't.
     Paths,
-    /// The new one matches fewer methods and more paths.
+    /// The new pattern matches fewer methods but more paths.
     NewHasFewerMethods,
-    /// The old one matches fewer methods and more paths.
+    /// The old pattern matches fewer methods but more paths.
     OldHasFewerMethods,
 }
 
-/// Which of two patterns matches anything that the other doesn't.
+/// Whether each of two patterns matches something that the other one doesn't.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Excess {
     left: bool,
@@ -40,19 +40,20 @@ impl Excess {
     const RIGHT: Excess = Excess { left: false, right: true };
     const NEITHER: Excess = Excess { left: false, right: false };
 
-    /// Combines the excesses in two parts of the patterns, such as the method and the path.
+    /// Combines two parts of the patterns, for example method and path.
     fn and(self, other: Excess) -> Excess {
         Excess { left: self.left || other.left, right: self.right || other.right }
     }
 }
 
 impl Conflict {
-    /// Returns the conflict between two patterns, if there is one.
+    /// Returns the conflict between two patterns, if any.
     pub(crate) fn between(new: &Pattern, old: &Pattern) -> Option<Conflict> {
-        // A pattern with a host takes precedence, and two hosts have no requests in common.
+        // A pattern with a host takes precedence over one without. And two hosts can't have a request in common.
         if new.host != old.host {
             return None;
         }
+
         let methods = method_excess(new.method.as_deref(), old.method.as_deref())?;
         let paths = path_excess(&new.segments, &old.segments)?;
         let cause = match (methods.and(paths), paths) {
@@ -62,6 +63,7 @@ impl Conflict {
             (_, Excess { left: true, .. }) => Cause::NewHasFewerMethods,
             _ => Cause::OldHasFewerMethods,
         };
+
         let method = common_method(new.method.as_deref(), old.method.as_deref());
         Some(Conflict {
             new: new.text.clone(),
@@ -71,7 +73,7 @@ impl Conflict {
         })
     }
 
-    /// Returns the method and the path of a request that both patterns match.
+    /// Returns method and path of a request that matches both patterns.
     #[must_use]
     pub fn example(&self) -> (&str, &str) {
         (&self.example.0, &self.example.1)
@@ -82,6 +84,7 @@ impl fmt::Display for Conflict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Conflict { new, old, example: (method, path), cause } = self;
         write!(formatter, "route `{new}` conflicts with `{old}`: both match {method} {path}, and ")?;
+
         match cause {
             Cause::Same => write!(formatter, "all requests that either matches; remove one of them"),
             Cause::Paths => {
@@ -105,7 +108,7 @@ impl fmt::Display for Conflict {
 
 impl std::error::Error for Conflict {}
 
-/// Compares methods. Returns `None` if they have no method in common.
+/// Compares methods. Returns `None` if there's no method that matches both.
 fn method_excess(left: Option<&str>, right: Option<&str>) -> Option<Excess> {
     match (left, right) {
         _ if left == right => Some(Excess::NEITHER),
@@ -115,13 +118,13 @@ fn method_excess(left: Option<&str>, right: Option<&str>) -> Option<Excess> {
     }
 }
 
-/// Compares paths. Returns `None` if they have no path in common.
+/// Compares paths. Returns `None` if there's no path that matches both.
 fn path_excess(left: &[Segment], right: &[Segment]) -> Option<Excess> {
     let mut total = Excess::NEITHER;
     for (left_segment, right_segment) in left.iter().zip(right) {
         let excess = match (left_segment, right_segment) {
             (Segment::Rest(_), Segment::Rest(_)) => Excess::NEITHER,
-            // Anything that follows in the other pattern is more specific too.
+            // Whatever follows in the other pattern is more specific too.
             (Segment::Rest(_), _) => return Some(total.and(Excess::LEFT)),
             (_, Segment::Rest(_)) => return Some(total.and(Excess::RIGHT)),
             (Segment::Slash, Segment::Slash) | (Segment::Capture(_), Segment::Capture(_)) => Excess::NEITHER,
@@ -136,7 +139,7 @@ fn path_excess(left: &[Segment], right: &[Segment]) -> Option<Excess> {
     (left.len() == right.len()).then_some(total)
 }
 
-/// Returns a method that two methods with a common one match.
+/// Returns a method that matches both. There must be one.
 fn common_method<'a>(left: Option<&'a str>, right: Option<&'a str>) -> &'a str {
     match (left, right) {
         (Some("GET"), Some(method)) | (Some(method), _) | (None, Some(method)) => method,
@@ -144,7 +147,7 @@ fn common_method<'a>(left: Option<&'a str>, right: Option<&'a str>) -> &'a str {
     }
 }
 
-/// Returns a path that two patterns with a common one match.
+/// Returns a path that matches both. There must be one.
 fn common_path(left: &[Segment], right: &[Segment]) -> String {
     let mut path = String::new();
     for at in 0..left.len().max(right.len()) {
@@ -154,6 +157,7 @@ fn common_path(left: &[Segment], right: &[Segment]) -> String {
             (Some(segment), _) => segment,
             (None, None) => break,
         };
+
         path.push('/');
         match segment {
             Segment::Literal(literal) => percent::encode_segment(literal, &mut path),

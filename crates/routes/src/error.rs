@@ -1,12 +1,12 @@
-//! The error of a handler: a status, a message for the client, and a cause for the operator.
+//! Errors of handlers. They have a status, a message for the client, and a cause for the operator.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a handler has no response.
+/// Why a handler doesn't have a response.
 ///
-/// Every error of the standard library and of other crates becomes one by `?`, with the status 500. Its text is for the operator
-/// only: clients get a text without the cause.
+/// With `?`, any error from the standard library or other crates becomes such an error with status 500. Its text is only for the
+/// operator. Clients get a text that doesn't mention the cause.
 pub struct Error {
     status: u16,
     message: Cow<'static, str>,
@@ -14,13 +14,13 @@ pub struct Error {
 }
 
 impl Error {
-    /// Returns an error with a status and a message, which the client gets as text.
+    /// Creates an error. The client will get `message` as plain text.
     #[must_use]
     pub fn new(status: u16, message: impl Into<Cow<'static, str>>) -> Error {
         Error { status, message: message.into(), cause: None }
     }
 
-    /// Returns the error of a handler that has panicked.
+    /// Creates the error for a handler that has panicked.
     #[must_use]
     pub fn panicked() -> Error {
         Error { cause: Some("the handler has panicked".into()), ..Error::new(500, "") }
@@ -32,13 +32,13 @@ impl Error {
         self.status
     }
 
-    /// Returns the message for the client, which is empty if the client must not learn more than the status.
+    /// Returns the message for the client. It's empty if the client shouldn't learn more than the status.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns the cause for the operator, if there is one.
+    /// Returns the cause for the operator, if any.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.cause.as_deref()

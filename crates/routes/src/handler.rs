@@ -1,4 +1,4 @@
-//! Handlers: the routes that have them, and the consequences of an error or a panic.
+//! Handlers: running them, and dealing with errors and panics.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,54 +8,54 @@ use crate::request::{Parts, Request};
 use crate::response::{IntoResponse, Response};
 use crate::router::{Lookup, Match, RouteError, Router};
 
-/// Makes the response to a request.
+/// Computes the response to a request.
 pub type Handler = Box<dyn Fn(&Request<'_>) -> Result<Response, Error> + Send + Sync>;
 
-/// Makes the response for an error.
+/// Computes the response for an error.
 pub type ErrorHandler = Box<dyn Fn(&Request<'_>, &Error) -> Response + Send + Sync>;
 
-/// Makes the response to a request, and may have the handler make it.
+/// Wraps a handler. It may compute the response itself, or call [`Next`] to get the handler's response.
 pub type Middleware = Box<dyn Fn(&Request<'_>, &Next<'_>) -> Result<Response, Error> + Send + Sync>;
 
-/// Makes the response instead of the middleware: the next middleware, or the handler after the last one.
+/// Calls the next middleware. After the last one, calls the handler.
 pub type Next<'n> = dyn Fn(&Request<'_>) -> Result<Response, Error> + 'n;
 
-/// The routes of a server.
+/// All routes of a server.
 #[derive(Default)]
 pub struct Routes {
     router: Router<Route>,
-    /// In the order in which they run.
+    /// In the order they run.
     middleware: Vec<Middleware>,
     on_error: Option<ErrorHandler>,
 }
 
-/// A route: a handler and its properties.
+/// A handler and its properties.
 pub struct Route {
     handler: Handler,
     thread: HandlerThread,
     content_bytes_max: u32,
 }
 
-/// The thread on which a handler runs.
+/// Which thread a handler runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandlerThread {
-    /// The worker that serves the connection, and many others meanwhile: the handler must not wait for anything.
+    /// The worker that serves this connection. It serves many others too, so the handler must not block.
     Worker,
-    /// A thread of the pool. The handler may wait.
+    /// A thread from the pool. The handler may block.
     Pool,
 }
 
-/// The response to a request, from its handler or for an error.
+/// A response, either from a handler or for an error.
 #[derive(Debug)]
 pub struct HandlerResponse {
     /// The response.
     pub response: Response,
-    /// Why it is not the one that the handler should have made, for the operator.
+    /// If something went wrong, this tells the operator why.
     pub fault: Option<String>,
 }
 
 impl Route {
-    /// Returns a route that accepts at most this many bytes of content.
+    /// Creates a route. It'll accept up to `content_bytes_max` bytes of content.
     pub fn new<R: IntoResponse>(
         handler: impl Fn(&Request<'_>) -> R + Send + Sync + 'static,
         thread: HandlerThread,
@@ -65,13 +65,13 @@ impl Route {
         Route { handler, thread, content_bytes_max }
     }
 
-    /// Returns the thread on which the handler runs.
+    /// Returns which thread the handler runs on.
     #[must_use]
     pub fn thread(&self) -> HandlerThread {
         self.thread
     }
 
-    /// Returns the limit of a request's content, in bytes.
+    /// Returns how much content a request may have, in bytes.
     #[must_use]
     pub fn content_bytes_max(&self) -> u32 {
         self.content_bytes_max
@@ -87,29 +87,29 @@ impl Routes {
         self.router.add(pattern, route)
     }
 
-    /// Adds a middleware, which runs for all routes, after those that were added before.
+    /// Adds a middleware. It applies to all routes. Middleware that was added earlier runs first.
     pub fn wrap(&mut self, middleware: Middleware) {
         self.middleware.push(middleware);
     }
 
-    /// Sets the function that makes the responses for errors.
+    /// Sets the function that computes responses for errors.
     pub fn set_error_handler(&mut self, on_error: ErrorHandler) {
         self.on_error = Some(on_error);
     }
 
-    /// Returns `true` if there is no route.
+    /// Returns `true` if there are no routes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.router.is_empty()
     }
 
-    /// Returns `true` if a handler runs on a thread of the pool.
+    /// Returns `true` if there are handlers that need the thread pool.
     #[must_use]
     pub fn needs_pool(&self) -> bool {
         self.router.patterns().any(|(_, route)| route.thread == HandlerThread::Pool)
     }
 
-    /// Finds the route of a request.
+    /// Finds the route for a request.
     #[must_use]
     pub fn find<'r, 'p>(
         &'r self,
@@ -120,7 +120,7 @@ impl Routes {
         self.router.find(method, host, path)
     }
 
-    /// Finds the route of a request, and runs its handler. A request without a route gets a 404.
+    /// Finds the route for a request and runs its handler. If there's no route, returns a 404.
     pub fn answer(&self, parts: Parts<'_>) -> HandlerResponse {
         match self.find(parts.method, parts.host, parts.path) {
             Lookup::Found(found) => self.run(&found, parts),
@@ -130,10 +130,10 @@ impl Routes {
         }
     }
 
-    /// Runs the handler of a request after its route was found.
+    /// Runs the handler of a route that was found before.
     pub fn run(&self, found: &Match<'_, '_, Route>, parts: Parts<'_>) -> HandlerResponse {
         let request = Request::new(parts, Some(found.captures));
-        // We pass no data of ours that a panic could leave inconsistent.
+        // If the handler panics, it can't leave any data of ours in an inconsistent state.
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let response = self.call(&request, &found.value.handler, &self.middleware)?;
             response.check()?;
@@ -145,8 +145,7 @@ impl Routes {
         }
     }
 
-    /// Returns the response for an error that the server has found in a request, or in its own work, such as a 413. No handler runs,
-    /// and no middleware.
+    /// Returns a response for an error that didn't come from a handler, for example a 413. Middleware isn't run either.
     pub fn refuse(&self, parts: Parts<'_>, error: &Error) -> Response {
         let captures = match self.find(parts.method, parts.host, parts.path) {
             Lookup::Found(found) => Some(found.captures),
@@ -155,13 +154,13 @@ impl Routes {
         self.fail(&Request::new(parts, captures), "", error).response
     }
 
-    /// Returns the pattern with this number, in the order in which patterns were added.
+    /// Returns the pattern with this number. They are numbered in the order they were added.
     #[must_use]
     pub fn pattern(&self, number: usize) -> Option<&str> {
         self.router.patterns().nth(number).map(|(pattern, _)| pattern)
     }
 
-    /// Runs the next middleware, or the handler after the last one.
+    /// Runs the next middleware. After the last one, runs the handler.
     fn call(
         &self,
         request: &Request<'_>,
@@ -174,7 +173,6 @@ impl Routes {
         }
     }
 
-    /// Returns the response for an error.
     #[cold]
     fn fail(&self, request: &Request<'_>, pattern: &str, error: &Error) -> HandlerResponse {
         let fault = (error.status() >= 500).then(|| format!("{pattern}: {error}"));
@@ -187,9 +185,9 @@ impl Routes {
     }
 }
 
-/// Returns the response for an error without an error handler.
+/// Returns the response for an error if there's no error handler.
 fn default_response(error: &Error) -> Response {
-    // The status of an error is the program's, so it may be any number.
+    // The program has chosen this status, so it may be any number.
     let status = if (400..=599).contains(&error.status()) { error.status() } else { 500 };
     let message = match error.message() {
         "" => "The server has failed to make this page.",

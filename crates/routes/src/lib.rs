@@ -1,7 +1,7 @@
-//! Patterns of routes, and the requests and responses of handlers.
+//! Route patterns, and the requests and responses of handlers.
 //!
-//! A [`Router`] finds the value of the route for a request. Its patterns have the syntax and the precedence of Go's `ServeMux`
-//! since version 1.22:
+//! A [`Router`] finds the route for a request. Patterns have the syntax and precedence that Go's `ServeMux` has had since
+//! version 1.22:
 //!
 //! ```
 //! use cannery_routes::{Lookup, Router};
@@ -22,32 +22,31 @@
 //!
 //! A pattern is `[METHOD ][HOST]/[PATH]`.
 //!
-//! - **Method.** Without one, the pattern matches every method. `GET` also matches `HEAD`.
-//! - **Host.** Without one, the pattern matches every host. A host has no port and ignores case.
+//! - **Method.** If there isn't one, the pattern matches all methods. `GET` also matches `HEAD`.
+//! - **Host.** If there isn't one, the pattern matches all hosts. Hosts are case-insensitive, and can't have a port.
 //! - **Path.** It consists of segments, each preceded by `/`:
-//!   - Text matches a segment that is equal after percent-decoding: `/caf%C3%A9` and `/café` are the same pattern. `%2F` is
-//!     part of a segment and separates none.
-//!   - `{name}` captures one segment, which isn't empty.
-//!   - `{name...}`, at the end, captures the rest of the path after the preceding `/`. The rest may be empty.
-//!   - `{$}`, at the end, matches nothing more: `/posts/{$}` matches only `/posts/`.
-//!   - A `/` at the end matches every path that continues in any way: `/posts/` matches `/posts/` and `/posts/1/edit`, but not
-//!     `/posts`.
+//!   - Text matches a segment if both are the same after percent-decoding. For example, `/caf%C3%A9` and `/café` are the same
+//!     pattern. `%2F` is part of a segment, and not a separator.
+//!   - `{name}` captures one non-empty segment.
+//!   - `{name...}` can only be at the end. It captures the rest of the path after the preceding `/`, which may be empty.
+//!   - `{$}` can only be at the end, and makes sure that nothing follows: `/posts/{$}` only matches `/posts/`.
+//!   - A `/` at the end matches whatever may follow: `/posts/` matches `/posts/` and `/posts/1/edit`, but not `/posts`.
 //!
 //! # Precedence
 //!
-//! If several patterns match a request, the most specific one takes precedence: the other ones match
-//! all of its requests too. The order in which patterns are added doesn't matter. A pattern with a host takes precedence over all patterns without
-//! one.
+//! If several patterns match a request, the most specific one takes precedence. A pattern is more specific than another if the
+//! other one matches all of its requests too. It doesn't matter in which order you add patterns. If a pattern has a host, it
+//! takes precedence over all patterns without a host.
 //!
-//! Two patterns conflict if there are requests that both match, and neither is more specific. [`Router::add`] returns an error
-//! then, so that conflicts show when a program starts. `/{user}/edit` and `/admin/{page}` conflict, because both match
-//! `/admin/edit`.
+//! Two patterns conflict if some request matches both, but neither is more specific. In this case [`Router::add`] returns an
+//! error, so you'll see conflicts when the program starts. For example, `/{user}/edit` and `/admin/{page}` conflict because both
+//! match `/admin/edit`.
 //!
 //! # Paths without a route
 //!
-//! No pattern matches a path that isn't clean: one with an empty segment before its end, with a segment that decodes to `.` or
-//! `..`, or with a `%` that isn't followed by two hexadecimal digits. Go redirects to the clean path instead, and so may the
-//! caller. Unlike Go, a router doesn't redirect `/posts` to `/posts/` either.
+//! Some paths never match. They have an empty segment before the end, a segment that decodes to `.` or `..`, or a `%` that isn't
+//! followed by two hexadecimal digits. Go would redirect to a clean path instead, and callers may do this too. In contrast to Go,
+//! a router doesn't redirect `/posts` to `/posts/` either.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -63,7 +62,7 @@ mod query;
 mod request;
 mod response;
 
-// Paths that a route matches, and the parts of them that it captures.
+// Which paths a route matches, and what it captures.
 mod captures;
 mod conflict; // Which of two patterns is more specific.
 mod pattern;

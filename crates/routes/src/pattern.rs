@@ -1,35 +1,35 @@
-//! Patterns: their syntax, and the errors of a text with another one.
+//! Patterns: their syntax, and helpful errors for text that isn't a pattern.
 
 use std::net::Ipv6Addr;
 
 use crate::percent::{self, Decoded};
 
-/// The largest number of segments in a pattern. It bounds the depth of the router's recursion.
+/// Maximum number of segments in a pattern. This limits how deep the router has to recurse.
 pub const SEGMENTS_MAX: usize = 64;
 
-/// A pattern that is correct.
+/// A valid pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    /// The text that was parsed.
+    /// The text that we've parsed.
     pub(crate) text: String,
-    /// The method, or `None` for every method.
+    /// The method. `None` means all methods.
     pub(crate) method: Option<Box<str>>,
-    /// The host in lower case, or `None` for every host.
+    /// The host in lower case. `None` means all hosts.
     pub(crate) host: Option<Box<str>>,
-    /// At least one segment. Only the last is [`Segment::Slash`] or [`Segment::Rest`].
+    /// There's at least one segment. Only the last one can be [`Segment::Slash`] or [`Segment::Rest`].
     pub(crate) segments: Vec<Segment>,
 }
 
-/// A segment of a pattern, after its `/`.
+/// A segment of a pattern. It comes after a `/`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
-    /// A segment of these percent-decoded bytes, at least one.
+    /// A segment with exactly these bytes, percent-decoded. Not empty.
     Literal(Box<[u8]>),
-    /// A segment that isn't empty, captured by this name.
+    /// A non-empty segment, captured under this name.
     Capture(Box<str>),
-    /// The end of the path, which therefore ends with `/`.
+    /// The end of the path. So the path has to end with `/`.
     Slash,
-    /// Anything, captured if there is a name.
+    /// Anything. Captured if there's a name.
     Rest(Option<Box<str>>),
 }
 
@@ -44,19 +44,19 @@ impl Segment {
     }
 }
 
-/// A pattern can't be parsed.
+/// Why a text isn't a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("route `{pattern}`, column {column}: {problem}")]
 pub struct SyntaxError {
-    /// The text that was to be a pattern.
+    /// The text.
     pattern: String,
-    /// The character with the problem, counted from 1.
+    /// Which character is the problem, counted from 1.
     column: usize,
-    /// The problem and its remedy.
+    /// The problem, and how to fix it.
     problem: &'static str,
 }
 
-/// A problem, and its offset in the pattern.
+/// A problem and its offset in the text.
 struct Flaw(usize, &'static str);
 
 impl Pattern {
@@ -70,7 +70,7 @@ impl Pattern {
     }
 }
 
-/// A parser. Offsets refer to the whole text.
+/// Pattern parser. All offsets are relative to the whole text.
 struct Parser<'a> {
     text: &'a str,
 }
@@ -78,6 +78,7 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn pattern(&self) -> Result<Pattern, Flaw> {
         let text = self.text;
+        // If there's white space, it comes after the method.
         let (method, host_start) = match text.find([' ', '\t']) {
             Some(end) => {
                 let rest = text[end..].trim_start_matches([' ', '\t']);
@@ -88,6 +89,7 @@ impl Parser<'_> {
         let Some(host_bytes) = text[host_start..].find('/') else {
             return Err(Flaw(host_start, "there is no path; `/` matches every path"));
         };
+
         let path_start = host_start + host_bytes;
         let host = if host_bytes == 0 { None } else { Some(self.host(host_start, path_start)?) };
         let segments = self.segments(path_start)?;
@@ -106,7 +108,7 @@ impl Parser<'_> {
         if let Some(at) = method.bytes().position(|byte| !is_token(byte)) {
             return Err(Flaw(at, "a method can't contain this character"));
         }
-        // Methods are case-sensitive (RFC 9110 §9.1), and no registered one has lower case.
+        // Methods are case-sensitive (RFC 9110 §9.1), and all registered ones are in upper case.
         if let Some(at) = method.bytes().position(|byte| byte.is_ascii_lowercase()) {
             return Err(Flaw(at, "methods are case-sensitive; use upper case, such as `GET`"));
         }
@@ -118,6 +120,7 @@ impl Parser<'_> {
         if host.contains('{') {
             return Err(Flaw(start, "a host can't contain captures; a path starts with `/`"));
         }
+
         let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let is_address = address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
         let is_in_name = |character: char| character.is_ascii_alphanumeric() || "-._".contains(character);
@@ -130,7 +133,7 @@ impl Parser<'_> {
             };
             return Err(Flaw(start + at, problem));
         }
-        // As in requests, the dot at the end of a name that is fully qualified doesn't count.
+        // A name may be fully qualified, with a dot at the end. We ignore this dot, like in requests.
         let host = host.strip_suffix('.').unwrap_or(host);
         if host.is_empty() {
             return Err(Flaw(start, "the host is empty; without a host, start with `/`"));
@@ -160,7 +163,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses the segment that starts here, up to the `/` at `end` or the end of the text.
+    /// Parses the segment from `start` to `end`, or to the end of the text.
     fn segment(&self, start: usize, end: Option<usize>) -> Result<Segment, Flaw> {
         let segment = &self.text[start..end.unwrap_or(self.text.len())];
         let is_last = end.is_none();
@@ -171,9 +174,11 @@ impl Parser<'_> {
                 Err(Flaw(start, "a segment is empty; only the last can be"))
             };
         }
+
         if segment.contains('{') {
             return self.capture(start, segment, is_last);
         }
+
         let refused = [
             ('}', "`{` is missing; write `%7D` if the path contains this character"),
             ('?', "a pattern can't match the query; write `%3F` if the path contains this character"),
@@ -190,6 +195,7 @@ impl Parser<'_> {
                 "two hexadecimal digits must follow `%`; write `%25` for the character",
             ));
         }
+
         let literal: Box<[u8]> = Decoded::new(segment.as_bytes()).collect();
         if matches!(&*literal, b"." | b"..") {
             return Err(Flaw(
@@ -209,10 +215,12 @@ impl Parser<'_> {
         let Some(inner) = inner.strip_suffix('}') else {
             return Err(Flaw(start, "a capture is a whole segment and ends with `}`"));
         };
+
         if inner == "$" {
             let misplaced = Flaw(start, "`{$}` is the end of the path; nothing can follow");
             return if is_last { Ok(Segment::Slash) } else { Err(misplaced) };
         }
+
         let (name, is_rest) = match inner.strip_suffix("...") {
             Some(name) => (name, true),
             None => (inner, false),
@@ -229,6 +237,7 @@ impl Parser<'_> {
                 "a name consists of letters, digits and `_`, and starts with no digit",
             ));
         }
+
         match (is_rest, is_last) {
             (false, _) => Ok(Segment::Capture(name.into())),
             (true, true) => Ok(Segment::Rest(Some(name.into()))),

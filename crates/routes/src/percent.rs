@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The percent-decoded bytes of a path. An invalid escape stays as it is.
+/// The percent-decoded bytes of a path. Invalid escapes are kept as they are.
 pub(crate) struct Decoded<'a> {
     rest: &'a [u8],
 }
@@ -27,7 +27,7 @@ impl Iterator for Decoded<'_> {
     }
 }
 
-/// Returns `true` if a percent-encoded path decodes to UTF-8, so that no part of it loses bytes as text.
+/// Returns `true` if a percent-encoded path decodes to UTF-8. If so, no part of it loses bytes when it's converted to text.
 #[must_use]
 pub fn is_utf8_path(path: &[u8]) -> bool {
     if !path.contains(&b'%') {
@@ -37,25 +37,25 @@ pub fn is_utf8_path(path: &[u8]) -> bool {
     str::from_utf8(&decoded).is_ok()
 }
 
-/// Returns the byte of the escape that `encoded` starts with, if it does.
+/// If `encoded` starts with an escape, returns its byte.
 fn escaped_byte(encoded: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = *encoded else { return None };
     let digit = |byte| char::from(byte).to_digit(16);
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-/// Returns the offset of the first `%` that two hexadecimal digits don't follow.
+/// Returns the offset of the first `%` that isn't followed by two hexadecimal digits.
 pub(crate) fn invalid_escape(encoded: &[u8]) -> Option<usize> {
     (0..encoded.len()).find(|&at| encoded[at] == b'%' && escaped_byte(&encoded[at..]).is_none())
 }
 
-/// Appends bytes to a path, percent-encoded where a segment can't contain them (RFC 3986 §3.3).
+/// Appends bytes to a path. Those that aren't allowed in segments are percent-encoded (RFC 3986 §3.3).
 pub(crate) fn encode_segment(bytes: &[u8], path: &mut String) {
     for &byte in bytes {
         if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
             path.push(char::from(byte));
         } else {
-            // Writing to a String cannot fail.
+            // Writing to a string can't fail.
             let _ = write!(path, "%{byte:02X}");
         }
     }

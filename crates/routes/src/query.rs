@@ -1,27 +1,27 @@
-//! The parameters of a query, as forms encode them (`application/x-www-form-urlencoded` of the URL standard).
+//! Query parameters in the encoding that forms use (`application/x-www-form-urlencoded` in the URL standard).
 
 use std::borrow::Cow;
 
-/// The parameters of a query, or of a form.
+/// The parameters of a query or form.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Query<'a> {
-    /// Returns the parameters in these bytes, such as `a=1&b=%20`. No bytes are invalid.
+    /// Parses parameters, for example `a=1&b=%20`. This can't fail, because any bytes are valid.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Query<'a> {
         Query { bytes }
     }
 
-    /// Returns the value of the first parameter with this name.
+    /// Returns the first value of a parameter.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Cow<'a, str>> {
         self.iter().find_map(|(key, value)| (key == name).then_some(value))
     }
 
-    /// Returns all names and values, in order. Bytes that are not UTF-8 are replaced by U+FFFD.
+    /// Returns names and values in order. If they aren't UTF-8, invalid bytes are replaced by U+FFFD.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> + use<'a> {
         self.bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
             let equals = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
@@ -30,11 +30,12 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Decodes percent-encoding, and plus signs to spaces.
+/// Decodes percent-encoding, and converts plus signs to spaces.
 fn decode(bytes: &[u8]) -> Cow<'_, str> {
     if !bytes.iter().any(|byte| matches!(byte, b'%' | b'+')) {
         return String::from_utf8_lossy(bytes);
     }
+
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let [first, after @ ..] = rest {
@@ -51,6 +52,7 @@ fn decode(bytes: &[u8]) -> Cow<'_, str> {
             (byte, _) => *byte,
         });
     }
+
     Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
 }
 

@@ -1,4 +1,4 @@
-//! A request, as its handler sees it.
+//! Requests as seen by handlers.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -9,30 +9,30 @@ use crate::captures::Captures;
 use crate::error::Error;
 use crate::query::Query;
 
-/// The parts of a request that the server provides. It has checked their grammar.
+/// The parts of a request, as provided by the server. Their grammar has been checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<'a> {
-    /// The method, as sent.
+    /// The method as sent.
     pub method: &'a [u8],
-    /// The path of the target, as sent.
+    /// The target's path as sent.
     pub path: &'a [u8],
-    /// The query of the target, without its question mark.
+    /// The target's query, without the question mark.
     pub query: Option<&'a [u8]>,
-    /// The host, without its port.
+    /// The host, without the port.
     pub host: Option<&'a [u8]>,
-    /// The version of HTTP, such as `1.1`.
+    /// The HTTP version, for example `1.1`.
     pub version: &'static str,
-    /// The header fields in the syntax of HTTP/1, one line each.
+    /// All header fields in HTTP/1 syntax, one line each.
     pub field_lines: &'a [u8],
-    /// The content, which is empty for GET and HEAD.
+    /// The content. It's empty for GET and HEAD.
     pub content: &'a [u8],
-    /// The other end of the connection, if the server has asked the kernel for it.
+    /// The peer's address, if the server has asked the kernel for it.
     pub peer: Option<SocketAddr>,
     /// Whether the connection is encrypted.
     pub is_secured: bool,
 }
 
-/// A request, as its handler sees it.
+/// A request as seen by its handler.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     parts: Parts<'a>,
@@ -40,26 +40,25 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Returns a request with the captures of its route's pattern, if it has a route.
+    /// Creates a request. If it has a route, `captures` are those of the route's pattern.
     #[must_use]
     pub fn new(parts: Parts<'a>, captures: Option<Captures<'a, 'a>>) -> Request<'a> {
         Request { parts, captures }
     }
 
-    /// Returns the method, which is case-sensitive (RFC 9110 §9.1).
+    /// Returns the method. Methods are case-sensitive (RFC 9110 §9.1).
     #[must_use]
     pub fn method(&self) -> &'a str {
         text(self.parts.method)
     }
 
-    /// Returns the path as sent, with its percent-encoding.
+    /// Returns the path as sent, including percent-encoding.
     #[must_use]
     pub fn path(&self) -> &'a str {
         text(self.parts.path)
     }
 
-    /// Returns the part of the path that a wildcard of the pattern matches, decoded. For a name that the pattern does not have,
-    /// it is empty.
+    /// Returns what a wildcard in the pattern has captured, decoded. If the pattern doesn't have this wildcard, it's empty.
     ///
     /// ```
     /// # use cannery_routes::{Request, Response};
@@ -79,15 +78,15 @@ impl<'a> Request<'a> {
         Query::new(self.parts.query.unwrap_or_default())
     }
 
-    /// Returns the value of the first header field with this name, in any letter case. Values that are not UTF-8 are ignored:
-    /// see [`Request::headers`].
+    /// Returns the first value of a header field. The name is case-insensitive. Values that aren't UTF-8 are skipped. To get them,
+    /// use [`Request::headers`].
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&'a str> {
         let named = |(field, _): &(&str, &[u8])| field.eq_ignore_ascii_case(name);
         self.headers().filter(named).find_map(|(_, value)| std::str::from_utf8(value).ok())
     }
 
-    /// Returns the names and values of all header fields, in the order in which they were sent.
+    /// Returns names and values of all header fields in the order they were sent.
     pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         self.parts.field_lines.split(|byte| *byte == b'\n').filter_map(|line| {
             let colon = line.iter().position(|byte| *byte == b':')?;
@@ -105,7 +104,7 @@ impl<'a> Request<'a> {
             .find_map(|(key, value)| (key == name).then(|| value.trim_matches('"')))
     }
 
-    /// Returns the content. It is empty for GET and HEAD, because the content of these has no meaning (RFC 9110 §9.3.1).
+    /// Returns the content. It's always empty for GET and HEAD, where content doesn't have a meaning (RFC 9110 §9.3.1).
     #[must_use]
     pub fn content(&self) -> &'a [u8] {
         self.parts.content
@@ -114,7 +113,7 @@ impl<'a> Request<'a> {
     /// Returns the content as text.
     ///
     /// # Errors
-    /// It is not UTF-8: an error with the status 400.
+    /// Returns an error with status 400 if the content isn't UTF-8.
     pub fn text(&self) -> Result<&'a str, Error> {
         std::str::from_utf8(self.parts.content)
             .map_err(|error| Error::new(400, format!("The content is not UTF-8: {error}.")))
@@ -123,26 +122,26 @@ impl<'a> Request<'a> {
     /// Parses the content as JSON.
     ///
     /// # Errors
-    /// It is not JSON, or not of this type: an error with the status 400, which names line and column.
+    /// Returns an error with status 400 if the content isn't JSON, or isn't of this type. The message has the line and column.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(self.parts.content)
             .map_err(|error| Error::new(400, format!("The content is not the expected JSON: {error}.")))
     }
 
-    /// Returns the host of the request, without its port.
+    /// Returns the host, without the port.
     #[must_use]
     pub fn host(&self) -> Option<&'a str> {
         self.parts.host.map(text)
     }
 
-    /// Returns the version of HTTP, such as `1.1`, `2.0` or `3.0`.
+    /// Returns the HTTP version: `1.0`, `1.1`, `2.0` or `3.0`.
     #[must_use]
     pub fn version(&self) -> &'static str {
         self.parts.version
     }
 
-    /// Returns the other end of the connection. For a Unix socket, it is unknown. Over HTTP/3, it is the last address at which the client
-    /// has answered: a request from a forged address has the client's earlier one.
+    /// Returns the peer's address. For Unix sockets it's unknown. With HTTP/3, it's the last address where the client has answered.
+    /// So if a request comes from a forged address, you'll get the client's earlier one.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.parts.peer
@@ -155,8 +154,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns text with a grammar that the server has checked. Only a path may have other bytes than ASCII. We return an empty text
-/// for those.
+/// Converts text whose grammar the server has checked. Only paths may contain non-ASCII bytes. If they aren't UTF-8, we return an
+/// empty string.
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }

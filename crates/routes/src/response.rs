@@ -1,4 +1,4 @@
-//! The response of a handler.
+//! Responses of handlers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,27 +8,28 @@ use serde::Serialize;
 use crate::body::{self, BodyReader, BodyWriter};
 use crate::error::Error;
 
-/// The response of a handler.
+/// A handler's response.
 ///
-/// The server adds `Content-Length` or the framing of the version of HTTP, `Date`, and the fields of every response.
+/// The server will add `Content-Length` (or whatever framing the HTTP version needs), `Date`, and the fields that all responses
+/// have.
 #[derive(Debug)]
 pub struct Response {
     /// The status code.
     pub(crate) status: u16,
     /// The value of `Content-Type`.
     pub(crate) media_type: Option<Cow<'static, str>>,
-    /// Names and values of further fields.
+    /// Names and values of other fields.
     pub(crate) fields: Vec<(Cow<'static, str>, Cow<'static, str>)>,
     pub(crate) body: Body,
 }
 
 /// The body of a response.
 pub enum Body {
-    /// These bytes.
+    /// A complete body.
     Bytes(Cow<'static, [u8]>),
-    /// Bytes that are written while they are sent.
+    /// A body that is written while we're sending it.
     Stream(BodyReader),
-    /// Bytes that this function writes while they are sent, on a thread of the pool.
+    /// A body that this function will write while we're sending it. It runs on a thread from the pool.
     Producer(Producer),
 }
 
@@ -36,13 +37,13 @@ pub enum Body {
 pub type Producer = Box<dyn FnOnce(&mut BodyWriter) -> Result<(), Error> + Send>;
 
 impl Response {
-    /// Returns a response without content.
+    /// Creates a response without content.
     #[must_use]
     pub fn new(status: u16) -> Response {
         Response { status, media_type: None, fields: Vec::new(), body: Body::Bytes(Cow::Borrowed(b"")) }
     }
 
-    /// Returns a 200 with these bytes.
+    /// Creates a 200 with these bytes.
     #[must_use]
     pub fn bytes(media_type: impl Into<Cow<'static, str>>, bytes: impl Into<Cow<'static, [u8]>>) -> Response {
         Response {
@@ -52,36 +53,36 @@ impl Response {
         }
     }
 
-    /// Returns a 200 with plain text.
+    /// Creates a 200 with plain text.
     #[must_use]
     pub fn text(text: impl Into<Cow<'static, str>>) -> Response {
         Response::bytes("text/plain; charset=utf-8", into_bytes(text.into()))
     }
 
-    /// Returns a 200 with an HTML document.
+    /// Creates a 200 with an HTML document.
     #[must_use]
     pub fn html(html: impl Into<Cow<'static, str>>) -> Response {
         Response::bytes("text/html; charset=utf-8", into_bytes(html.into()))
     }
 
-    /// Returns a 200 with a value as JSON.
+    /// Creates a 200 with a value as JSON.
     ///
     /// # Errors
-    /// The value cannot be represented, for example a map with keys that are not strings.
+    /// JSON can't represent the value. For example, it's a map whose keys aren't strings.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response, Error> {
         let mut bytes = Vec::with_capacity(JSON_BYTES);
         serde_json::to_writer(&mut bytes, value)?;
         Ok(Response::bytes("application/json", bytes))
     }
 
-    /// Returns a redirect: 301, 302, 303, 307 or 308 (RFC 9110 §15.4).
+    /// Creates a redirect. The status should be 301, 302, 303, 307 or 308 (RFC 9110 §15.4).
     #[must_use]
     pub fn redirect(status: u16, location: impl Into<Cow<'static, str>>) -> Response {
         Response::new(status).with_header("Location", location)
     }
 
-    /// Returns a 200 with a body that a function writes while we send it. The function runs on a thread of the pool, and may
-    /// take as long as it needs. If it fails, the client sees an incomplete response.
+    /// Creates a 200 with a body that is written by `produce` while we're sending it. The function runs on a thread from the pool,
+    /// and may take as long as it needs. If it fails, the client can tell that the response is incomplete.
     ///
     /// ```
     /// # use cannery_routes::{Request, Response};
@@ -108,7 +109,8 @@ impl Response {
         }
     }
 
-    /// Returns a 200, and a writer of its body for a thread or a task of the program, such as a source of events.
+    /// Creates a 200 and a writer for its body. You may write from any thread or task. This is useful for server-sent events, for
+    /// example.
     #[must_use]
     pub fn channel(media_type: impl Into<Cow<'static, str>>) -> (BodyWriter, Response) {
         let (writer, reader) = body::channel();
@@ -126,8 +128,8 @@ impl Response {
         Response { status, ..self }
     }
 
-    /// Adds a header field. A name or value that RFC 9110 §5 does not allow, or a field that only the server sets, such as
-    /// `Content-Length`, makes the response a 500, which the server reports.
+    /// Adds a header field. If RFC 9110 §5 doesn't allow this name or value, or if only the server may set this field (for example
+    /// `Content-Length`), the response becomes a 500, and the server reports why.
     #[must_use]
     pub fn with_header(
         mut self,
@@ -144,13 +146,13 @@ impl Response {
         self.status
     }
 
-    /// Returns the names and values of all fields that the handler has set, `Content-Type` first.
+    /// Returns names and values of all fields set by the handler, `Content-Type` first.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
         let media_type = self.media_type.iter().map(|value| ("Content-Type", &**value));
         media_type.chain(self.fields.iter().map(|(name, value)| (&**name, &**value)))
     }
 
-    /// Takes the body, and leaves an empty one.
+    /// Takes the body, leaving an empty one.
     #[must_use]
     pub fn take_body(&mut self) -> Body {
         std::mem::replace(&mut self.body, Body::Bytes(Cow::Borrowed(b"")))
@@ -159,7 +161,7 @@ impl Response {
     /// Checks the status code and the fields.
     ///
     /// # Errors
-    /// One of them is not allowed.
+    /// One of them isn't allowed.
     pub fn check(&self) -> Result<(), Error> {
         let fault = |what: String| Err(Error::from(std::io::Error::other(what)));
         if !(200..=599).contains(&self.status) {
@@ -182,14 +184,14 @@ impl Response {
     }
 }
 
-/// Memory for a JSON document that most responses fit, in bytes.
+/// Enough memory for the JSON of most responses, in bytes.
 const JSON_BYTES: usize = 512;
 
-/// Fields that depend on the connection.
+/// These fields depend on the connection, so handlers can't set them.
 const SERVER_FIELDS: [&str; 7] =
     ["Connection", "Content-Length", "Date", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"];
 
-/// Returns `true` for the bytes of a token (RFC 9110 §5.6.2).
+/// Returns `true` for bytes that tokens may contain (RFC 9110 §5.6.2).
 const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
@@ -212,7 +214,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// A value that a handler can return.
+/// Something that a handler can return.
 pub trait IntoResponse {
     /// Returns the response.
     ///
@@ -245,7 +247,7 @@ impl IntoResponse for String {
     }
 }
 
-/// A 204.
+/// Responds with a 204.
 impl IntoResponse for () {
     fn into_response(self) -> Result<Response, Error> {
         Ok(Response::new(204))

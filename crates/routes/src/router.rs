@@ -1,10 +1,10 @@
-//! A router: a tree of path segments for each host.
+//! A router: one tree of path segments per host.
 //!
-//! A lookup descends by segment, and tries text before captures and captures before the rest of a path. Since conflicts are
-//! errors, the first route found is the most specific one. If a branch ends without a route, the lookup backtracks. It visits
-//! each node at most once, whatever the path is, and no deeper than the longest pattern.
+//! A lookup descends segment by segment. It tries text before captures, and captures before the rest of the path. Since conflicts
+//! are errors, the first route that it finds is the most specific one. If a branch ends without a route, the lookup backtracks. It
+//! visits each node at most once, no matter what the path is, and never goes deeper than the longest pattern.
 //!
-//! Methods are in the leaves. A lookup thus learns in one descent whether a path has routes for other methods only.
+//! Methods are in the leaves. This way, one descent is enough to find out that a path only has routes for other methods.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use crate::conflict::Conflict;
 use crate::pattern::{Pattern, Segment, SyntaxError};
 use crate::percent::{self, Decoded};
 
-/// Finds the value of the most specific pattern that matches a request.
+/// Finds the most specific pattern for a request.
 #[derive(Debug)]
 pub struct Router<T> {
     routes: Vec<Route<T>>,
-    /// The routes without a host.
+    /// Routes without a host.
     any_host: Node,
-    /// The routes of each host, sorted by its name.
+    /// Routes for each host, sorted by name.
     hosts: Vec<(Box<str>, Node)>,
 }
 
@@ -29,33 +29,33 @@ struct Route<T> {
     value: T,
 }
 
-/// The routes below a sequence of segments.
+/// The routes below some sequence of segments.
 #[derive(Debug, Default)]
 struct Node {
-    /// The nodes below text, sorted by it.
+    /// Child nodes for text, sorted.
     literals: Vec<(Box<[u8]>, Node)>,
-    /// The node below a capture.
+    /// The child node for a capture.
     capture: Option<Box<Node>>,
-    /// The routes with a path that ends here.
+    /// Routes whose path ends here.
     end: Leaf,
-    /// The routes with a path that ends here with a `/`.
+    /// Routes whose path ends here with a `/`.
     slash: Leaf,
-    /// The routes that match the rest of the path after a `/`.
+    /// Routes that match the rest of the path after a `/`.
     rest: Leaf,
 }
 
-/// The routes of one path: pairs of a method and the index of the route.
+/// The routes for a path. Each has a method and the route's index.
 #[derive(Debug, Default)]
 struct Leaf(Vec<(Option<Box<str>>, usize)>);
 
-/// A pattern can't be added to a router.
+/// Why a pattern can't be added to a router.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// It isn't a pattern.
+    /// The text isn't a valid pattern.
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
-    /// It conflicts with one of the other patterns.
+    /// It conflicts with another pattern.
     #[error(transparent)]
     Conflict(#[from] Conflict),
 }
@@ -65,26 +65,26 @@ pub enum RouteError {
 pub enum Lookup<'r, 'p, T> {
     /// A pattern matches.
     Found(Match<'r, 'p, T>),
-    /// Patterns match the path, but not the method.
+    /// There are patterns for this path, but not for this method.
     OtherMethods(Methods<'r>),
-    /// No pattern matches the path.
+    /// There's no pattern for this path.
     Missing,
 }
 
 /// The most specific pattern that matches a request.
 #[derive(Debug)]
 pub struct Match<'r, 'p, T> {
-    /// The number of the pattern, in the order in which patterns were added, from 0 on.
+    /// Number of the pattern. They are numbered in the order they were added, from 0.
     pub number: usize,
-    /// The value of the pattern.
+    /// Value of the pattern.
     pub value: &'r T,
     /// The pattern as it was added.
     pub pattern: &'r str,
-    /// The parts of the path that it captures.
+    /// The captured parts of the path.
     pub captures: Captures<'r, 'p>,
 }
 
-/// The methods of a path, sorted. [`Display`](fmt::Display) writes them as the value of `Allow`, such as `GET, HEAD`.
+/// The methods that a path has routes for, sorted. [`Display`](fmt::Display) formats them for `Allow`, for example `GET, HEAD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Methods<'r>(Vec<&'r str>);
 
@@ -95,12 +95,12 @@ impl<T> Default for Router<T> {
 }
 
 impl<T> Router<T> {
-    /// Adds a pattern with its value.
+    /// Adds a pattern and its value.
     ///
     /// # Errors
     ///
-    /// Returns [`RouteError`] if the pattern can't be parsed, or if it conflicts with a pattern that was added before. The
-    /// router is then unchanged.
+    /// Returns [`RouteError`] if the pattern can't be parsed or conflicts with a pattern that was added before. The router stays
+    /// unchanged then.
     pub fn add(&mut self, pattern: &str, value: T) -> Result<(), RouteError> {
         let pattern = Pattern::parse(pattern)?;
         if let Some(conflict) =
@@ -118,10 +118,10 @@ impl<T> Router<T> {
         Ok(())
     }
 
-    /// Finds the most specific pattern that matches a request.
+    /// Finds the most specific pattern for a request.
     ///
-    /// `host` is the value of `Host` or the authority of the target; a port doesn't count. `path` is percent-encoded and has no
-    /// query. Doesn't allocate, unless the result is [`Lookup::OtherMethods`].
+    /// `host` is the value of `Host` or the authority of the target. If it has a port, the port is ignored. `path` is
+    /// percent-encoded and doesn't include the query. Unless the result is [`Lookup::OtherMethods`], this doesn't allocate.
     pub fn find<'r, 'p>(&'r self, method: &[u8], host: Option<&[u8]>, path: &'p [u8]) -> Lookup<'r, 'p, T> {
         let mut is_known = false;
         let found = self.trees(host).find_map(|tree| {
@@ -131,7 +131,7 @@ impl<T> Router<T> {
             })
         });
 
-        // Most requests that no pattern matches end at the first segment, so the rest of the path is checked last.
+        // If a request doesn't match, this usually turns out at its first segment. So checking the whole path comes last.
         if !(found.is_some() || is_known) || !is_clean(path) {
             return Lookup::Missing;
         }
@@ -151,12 +151,12 @@ impl<T> Router<T> {
         self.routes.is_empty()
     }
 
-    /// Returns the patterns and their values in the order in which they were added.
+    /// Returns all patterns and their values in the order they were added.
     pub fn patterns(&self) -> impl Iterator<Item = (&str, &T)> {
         self.routes.iter().map(|route| (route.pattern.text.as_str(), &route.value))
     }
 
-    /// Returns the trees for a host, by precedence.
+    /// Returns the trees to search for a host, by precedence.
     fn trees(&self, host: Option<&[u8]>) -> impl Iterator<Item = &Node> {
         let name = host.filter(|_| !self.hosts.is_empty()).and_then(host_name);
         let of_host = name.and_then(|name| {
@@ -167,11 +167,11 @@ impl<T> Router<T> {
         of_host.into_iter().chain([&self.any_host])
     }
 
-    /// Returns the methods that have a route for this path.
+    /// Returns the methods that this path has routes for.
     fn methods(&self, host: Option<&[u8]>, path: &[u8]) -> Methods<'_> {
         let mut methods = Vec::new();
         for tree in self.trees(host) {
-            // We accept no leaf, so that it visits every one that matches the path.
+            // Never accept a leaf, so that we'll see all that match.
             let _: Option<usize> = tree.visit(path, &mut |leaf| {
                 methods.extend(leaf.0.iter().filter_map(|(method, _)| method.as_deref()));
                 None
@@ -187,7 +187,7 @@ impl<T> Router<T> {
 }
 
 impl Node {
-    /// Returns the leaf of a pattern, and adds the nodes that lead to it.
+    /// Returns the leaf for a pattern. Adds nodes on the way if necessary.
     fn leaf(&mut self, segments: &[Segment]) -> &mut Leaf {
         match segments {
             [] => &mut self.end,
@@ -198,7 +198,7 @@ impl Node {
         }
     }
 
-    /// Calls `visit` with each leaf that matches the path, the most specific first, until it returns a route.
+    /// Calls `visit` with matching leaves, most specific first, until it returns a route.
     fn visit<'r>(&'r self, path: &[u8], visit: &mut impl FnMut(&'r Leaf) -> Option<usize>) -> Option<usize> {
         let Some((slash, path)) = path.split_first() else { return visit(&self.end) };
         if *slash != b'/' {
@@ -226,7 +226,7 @@ impl Node {
         visit(&self.rest)
     }
 
-    /// Returns the node below a percent-encoded segment.
+    /// Returns the child node for a percent-encoded segment.
     fn literal(&self, segment: &[u8]) -> Option<&Node> {
         let place = if segment.contains(&b'%') {
             self.literals.binary_search_by(|(literal, _)| literal.iter().copied().cmp(Decoded::new(segment)))
@@ -238,7 +238,8 @@ impl Node {
 }
 
 impl Leaf {
-    /// Returns the route for a method: its own, or that for `GET` if it is `HEAD`, or that for every method.
+    /// Returns the route for a method. If there isn't one, it may be the route for `GET` (if the method is `HEAD`), or else the
+    /// route for all methods.
     fn route(&self, method: &[u8]) -> Option<usize> {
         let find = |wanted: Option<&[u8]>| {
             let mut routes = self.0.iter();
@@ -267,7 +268,7 @@ impl fmt::Display for Methods<'_> {
     }
 }
 
-/// Returns the node of a key in a sorted list, and adds it if it isn't there.
+/// Returns the node for a key in a sorted list. Adds it if it isn't there.
 fn child<'n, K>(nodes: &'n mut Vec<(Box<K>, Node)>, key: &K) -> &'n mut Node
 where
     K: Ord + ?Sized,
@@ -283,7 +284,7 @@ where
     &mut nodes[place].1
 }
 
-/// Returns the host of an authority, without its port and without a final dot.
+/// Returns the host in an authority, without port and final dot.
 fn host_name(authority: &[u8]) -> Option<&[u8]> {
     let host = match authority {
         [b'[', ..] => &authority[..=authority.iter().position(|byte| *byte == b']')?],
@@ -292,7 +293,7 @@ fn host_name(authority: &[u8]) -> Option<&[u8]> {
     Some(host.strip_suffix(b".").unwrap_or(host))
 }
 
-/// Returns `true` if a path has no empty segment before its end, no `.` or `..`, and only valid escapes.
+/// Returns `true` if a path doesn't have empty segments before its end, dot segments or invalid escapes.
 fn is_clean(path: &[u8]) -> bool {
     let Some(path) = path.strip_prefix(b"/") else { return false };
     let mut segments = path.split(|byte| *byte == b'/').peekable();

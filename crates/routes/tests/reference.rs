@@ -75,6 +75,7 @@ impl Model {
             Some("GET") => ["GET", "HEAD"].contains(&request.method),
             Some(method) => method == request.method,
         };
+
         let length = self.parts.len();
         let end_matches = match self.end {
             End::Segment => request.segments.len() == length && !request.ends_with_slash,
@@ -85,6 +86,7 @@ impl Model {
             Part::Text(literal) => literal == segment,
             Part::Capture => true,
         };
+
         method_matches
             && self.host.is_none_or(|host| host == request.host)
             && request.segments.len() >= length

@@ -78,6 +78,7 @@ fn days_of_400_years_follow_each_other() {
     let mut year = 1970;
     let mut month = 0;
     let mut day = 1;
+
     for days in 0..400 * 366 {
         assert_eq!(Date::from_days(days), Date { year, month, day });
         let length = match month {
@@ -102,6 +103,7 @@ fn rfc3339_is_parsed_and_formatted_in_utc() {
     assert_eq!(parse_rfc3339(b"2000-02-29"), Some(951_782_400));
     assert_eq!(format_rfc3339(784_111_777), *b"1994-11-06T08:49:37Z");
     assert_eq!(format_rfc3339(4_102_444_799), *b"2099-12-31T23:59:59Z");
+
     for text in [
         "",
         "1994",

@@ -15,12 +15,14 @@ fn masks_equal_the_reference_for_all_neighbours() {
                 let mut bytes = [neighbour; WORD_BYTES];
                 bytes[index] = byte;
                 let word = u64::from_le_bytes(bytes);
+
                 for wanted in [0, 1, b'/', 0x7f, 0x80, 0xff] {
                     let expected = reference_mask(word, |byte| byte == wanted);
                     assert_eq!(eq_mask(word, wanted), expected, "{word:#x} {wanted}");
                     let first = first_index(first_eq_mask(word, wanted));
                     assert_eq!(first, first_index(expected), "{word:#x} {wanted}");
                 }
+
                 for bound in [0, 1, b' ', 0x7f, 0x80] {
                     let expected = reference_mask(word, |byte| byte < bound);
                     assert_eq!(lt_mask(word, bound), expected, "{word:#x} {bound}");

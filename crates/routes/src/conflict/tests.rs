@@ -27,6 +27,7 @@ fn conflicting_patterns_have_an_example() {
         ("a.example/", "A.EXAMPLE./", "GET", "/"),
     ] {
         let conflict = between(new, old).unwrap_or_else(|| panic!("{new} and {old} don't conflict"));
+
         assert_eq!(conflict.example(), (method, path), "{conflict}");
     }
 }
@@ -83,6 +84,7 @@ fn messages_name_both_patterns_and_the_cause() {
         ),
     ] {
         let conflict = between(new, old).unwrap();
+
         assert_eq!(conflict.to_string(), format!("route `{new}` conflicts with `{old}`: {message}"));
     }
 }

@@ -86,6 +86,7 @@ fn errors_have_column_and_problem() {
         assert_eq!(error.column, column, "{error}");
         assert!(error.problem.contains(problem), "{error}");
     }
+
     let error = Pattern::parse("GET /a/{b").unwrap_err();
     assert_eq!(
         error.to_string(),
