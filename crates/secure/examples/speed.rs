@@ -39,6 +39,7 @@ fn main() {
             );
         }
     }
+
     println!("handshakes: microseconds, the server's half");
     for kind in support::KINDS {
         for version in support::VERSIONS {
@@ -47,6 +48,7 @@ fn main() {
             println!("  {kind:?} {version:?}: full {full:.0}, resumed {resumed:.0}");
         }
     }
+
     for version in support::VERSIONS {
         println!(
             "memory of an idle session, {version:?}: {} bytes (and {} in its struct)",
@@ -117,6 +119,7 @@ fn unbuffered(suite: CipherSuite, body: &[u8]) -> f64 {
     let mut server = UnbufferedServerConnection::new(server_config()).unwrap();
     let mut client =
         ClientConnection::new(client_config(suite), ServerName::try_from("localhost").unwrap()).unwrap();
+
     for _ in 0..4 {
         let mut sent = Vec::new();
         while client.wants_write() {
@@ -126,10 +129,12 @@ fn unbuffered(suite: CipherSuite, body: &[u8]) -> f64 {
         client.read_tls(&mut sealed.as_slice()).unwrap();
         client.process_new_packets().unwrap();
     }
+
     let mut requests = requests(&mut client);
     let head = [b'h'; 200];
     let mut response = Vec::new();
     let mut sealed = vec![0; body.len() + 20_000];
+
     let start = Instant::now();
     for request in &mut requests {
         let (plain, _) = process(&mut server, request);
@@ -142,6 +147,7 @@ fn unbuffered(suite: CipherSuite, body: &[u8]) -> f64 {
             traffic.encrypt(&response, &mut sealed).unwrap();
         }
     }
+
     microseconds(start, REQUESTS)
 }
 
@@ -150,9 +156,11 @@ fn process(server: &mut UnbufferedServerConnection, input: &mut [u8]) -> (usize,
     let mut consumed = 0;
     let mut plain = 0;
     let mut sealed = Vec::new();
+
     loop {
         let UnbufferedStatus { discard, state } = server.process_tls_records(&mut input[consumed..]);
         consumed += discard;
+
         match state.unwrap() {
             ConnectionState::ReadTraffic(mut traffic) => {
                 while let Some(record) = traffic.next_record() {
@@ -176,6 +184,7 @@ fn buffered(suite: CipherSuite, body: &[u8]) -> f64 {
     server.set_buffer_limit(None);
     let mut client =
         ClientConnection::new(client_config(suite), ServerName::try_from("localhost").unwrap()).unwrap();
+
     for _ in 0..4 {
         let mut sent = Vec::new();
         let mut sealed = Vec::new();
@@ -190,10 +199,12 @@ fn buffered(suite: CipherSuite, body: &[u8]) -> f64 {
         client.read_tls(&mut sealed.as_slice()).unwrap();
         client.process_new_packets().unwrap();
     }
+
     let requests = requests(&mut client);
     let head = [b'h'; 200];
     let mut plain = [0; 200];
     let mut sealed = Vec::new();
+
     let start = Instant::now();
     for request in &requests {
         server.read_tls(&mut request.as_slice()).unwrap();
@@ -206,6 +217,7 @@ fn buffered(suite: CipherSuite, body: &[u8]) -> f64 {
             server.write_tls(&mut sealed).unwrap();
         }
     }
+
     microseconds(start, REQUESTS)
 }
 
@@ -217,8 +229,10 @@ fn handshakes(kind: SelfSigned, version: Version, is_resumed: bool) -> f64 {
             .unwrap();
     let sessions = if is_resumed { 8 } else { 0 };
     let config = Arc::new(support::client_options(version, &["h2"]).resumption(sessions).build());
+
     // The first connection fills the client's ticket store.
     support::Pair::connected(&context, &config);
+
     let count = 20;
     let mut spent = 0.0;
     for _ in 0..count {
@@ -232,6 +246,7 @@ fn handshakes(kind: SelfSigned, version: Version, is_resumed: bool) -> f64 {
         }
         assert_eq!(pair.session.handshake_kind() == HandshakeKind::Resumed, is_resumed);
     }
+
     spent / f64::from(count)
 }
 

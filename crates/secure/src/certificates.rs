@@ -1,6 +1,7 @@
-//! Certificate chains with their keys: loaded, checked, and selected by what a client offers.
+//! Certificate chains and their keys. Loads and checks them, and selects one that suits the client.
 //!
-//! A set of certificates is immutable and replaced as a whole. Its debug output contains no key.
+//! A set of certificates is immutable, and can only be replaced as a whole. Its debug output doesn't contain
+//! any keys.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -21,18 +22,19 @@ use crate::ocsp::{self, CertStatus};
 use crate::validity::{Validity, unix_seconds};
 use crate::{Error, SelfSigned, Warning};
 
-/// The files of a certificate chain and its key.
+/// Files of a certificate chain and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The chain in PEM, the site's certificate first.
+    /// The chain in PEM. The site's certificate comes first.
     pub chain: PathBuf,
-    /// The private key in PEM; `None` if it is in the file of the chain.
+    /// The private key in PEM. `None` if it's in the same file as the chain.
     pub key: Option<PathBuf>,
-    /// An OCSP response in DER to be stapled for clients that request one (RFC 6066 §8).
+    /// An OCSP response in DER. It's stapled if a client requests one (RFC 6066 §8).
     pub staple: Option<PathBuf>,
 }
 
-/// All certificates of a server. The first is the default: clients get it that send no server name or an unknown one.
+/// All certificates of a server. The first one is the default, which is used if a client doesn't send a known
+/// server name.
 pub struct Certificates {
     /// Never empty once loaded.
     all: Vec<Certificate>,
@@ -47,29 +49,30 @@ struct Certificate {
     path: PathBuf,
 }
 
-/// The same certificate and key with an OCSP response, which is valid for a limited time.
+/// The same certificate and key with an OCSP response, which is only valid for a limited time.
 struct Stapled {
     certified: Arc<CertifiedKey>,
     validity: Validity,
     path: PathBuf,
 }
 
-/// A certificate as the operator's interfaces show it.
+/// Summary of a certificate, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The file of its chain.
+    /// File that contains the chain.
     pub path: PathBuf,
-    /// Its first DNS name; empty if it has none.
+    /// First DNS name. Empty if there isn't one.
     pub name: String,
-    /// When it expires, in seconds since 1970.
+    /// Expiry as Unix time in seconds.
     pub not_after: i64,
 }
 
 impl Certificates {
-    /// Reads and checks all of `sources`. Certificates that are not valid at `now` are loaded with a warning.
+    /// Reads and checks all `sources`. If a certificate isn't valid at `now`, it's still loaded, with a
+    /// warning.
     ///
     /// # Errors
-    /// There is no source, or a file of one cannot be used.
+    /// Returns an error if there aren't any sources, or if a file can't be used.
     pub fn load(sources: &[Source], now: SystemTime) -> Result<Self, Error> {
         if sources.is_empty() {
             return Err(Error::NoSource);
@@ -91,10 +94,10 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// Generates a key and a self-signed certificate for `names` in memory.
+    /// Generates a key and a self-signed certificate for `names`. They are kept in memory.
     ///
     /// # Errors
-    /// One of `names` is no DNS name or address, or key generation fails.
+    /// Returns an error if key generation fails, or if one of `names` is neither a DNS name nor an address.
     pub fn self_signed(kind: SelfSigned, names: &[String], now: SystemTime) -> Result<Self, Error> {
         let (certificate, key) = kind.generate(names, now)?;
         let in_memory = Path::new("(made in memory)");
@@ -123,7 +126,7 @@ impl Certificates {
         self.all.iter().map(summary).collect()
     }
 
-    /// Returns the defects that don't prevent the use of a certificate.
+    /// Returns any defects that don't prevent a certificate from being used.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -176,7 +179,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// Reads the OCSP response for a certificate. Returns `None`, with a warning, if clients could not use it.
+    /// Reads the OCSP response for a certificate. If clients couldn't use it, adds a warning and returns
+    /// `None`.
     fn load_staple(
         &mut self,
         path: &Path,
@@ -209,8 +213,8 @@ impl Certificates {
         Ok(Some(Stapled { certified, validity, path }))
     }
 
-    /// Returns a warning for each OCSP response that was valid at `before` and has expired at `now`, both in seconds since
-    /// 1970.
+    /// Returns a warning for each OCSP response that has expired between `before` and `now`, which are Unix
+    /// times in seconds.
     pub(crate) fn staples_expired_between(&self, before: i64, now: i64) -> Vec<Warning> {
         let stapled = self.all.iter().filter_map(|certificate| certificate.stapled.as_ref());
         stapled
@@ -219,10 +223,10 @@ impl Certificates {
             .collect()
     }
 
-    /// Checks that these certificates may replace `old` ones.
+    /// Checks that these certificates may replace `old`.
     ///
     /// # Errors
-    /// A certificate is not valid now, and the old one in the same file is.
+    /// Returns an error if a certificate isn't valid now, but the old one in the same file is.
     pub(crate) fn check_replaces(&self, old: &Self, now: SystemTime) -> Result<(), Error> {
         let now = unix_seconds(now);
         let is_regression = |new: &Certificate| {
@@ -236,11 +240,11 @@ impl Certificates {
         }
     }
 
-    /// Selects the certificate for a client at `now`, in seconds since 1970.
+    /// Selects a certificate for a client. `now` is the Unix time in seconds.
     ///
-    /// Among the certificates for the server name it is the first that the client can verify. Keys that sign fast come
-    /// before RSA. If the client can verify none, it gets the first, so that the handshake fails for that reason and not
-    /// for lack of a certificate.
+    /// Among the certificates for the server name, we select the first that the client can verify. We prefer
+    /// keys that sign faster than RSA. If the client can't verify any of them, it gets the first. The handshake
+    /// then fails for that reason, rather than for lack of a certificate.
     pub(crate) fn select(&self, hello: &ClientHello<'_>, now: i64) -> Option<Arc<CertifiedKey>> {
         let positions = hello.server_name().map_or(&[][..], |name| self.names.find(name));
         let mut named = positions.iter().filter_map(|&position| self.all.get(position));
@@ -257,7 +261,7 @@ impl Certificates {
 }
 
 impl Certificate {
-    /// Returns the first DNS name; empty if there is none.
+    /// Returns the first DNS name, or an empty string if there isn't one.
     fn first_name(&self) -> String {
         let first = self.certified.end_entity_cert().ok().and_then(|der| EndEntityCert::try_from(der).ok());
         first.and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned)).unwrap_or_default()
@@ -274,13 +278,13 @@ fn is_rsa(certified: &CertifiedKey) -> bool {
     certified.key.algorithm() == SignatureAlgorithm::RSA
 }
 
-/// Returns `true` if each certificate of a chain is issued by the next one.
+/// Returns `true` if each certificate of a chain was issued by the next one.
 fn is_in_order(chain: &[CertificateDer<'_>]) -> bool {
     let parsed: Vec<_> = chain.iter().filter_map(|der| EndEntityCert::try_from(der).ok()).collect();
     parsed.len() == chain.len() && parsed.windows(2).all(|pair| pair[0].issuer() == pair[1].subject())
 }
 
-/// Returns `true` if a client supports a signature scheme of this key, and a cipher suite for it.
+/// Returns `true` if a client supports a signature scheme for this key, and a cipher suite for it.
 fn can_verify(hello: &ClientHello<'_>, certified: &CertifiedKey) -> bool {
     let is_rsa = is_rsa(certified);
     let supports_key = |suite: &CipherSuite| match suite {
@@ -299,7 +303,7 @@ fn can_verify(hello: &ClientHello<'_>, certified: &CertifiedKey) -> bool {
         && hello.cipher_suites().iter().any(supports_key)
 }
 
-/// Returns the key of a file that must hold exactly one.
+/// Returns the key in a file, which must contain exactly one.
 fn only_key(path: &Path, sections: &mut files::PemSections) -> Result<Key, Error> {
     let path = path.to_owned();
     match (sections.keys.len(), sections.has_encrypted_key) {

@@ -1,8 +1,8 @@
-//! TLS context: certificates, ticket keys, versions and protocols that all sessions of a server share.
+//! TLS context: certificates, ticket keys, versions and protocols. All sessions of a server share it.
 //!
-//! A context is built once and cloned for every worker; clones share their state. Only certificates and ticket keys change.
-//! A session reads them once, during its handshake. The [context of QUIC](crate::quic::Context) is made from it, and shares
-//! its certificates and its clock.
+//! A context is created once, and then cloned for each worker. Clones share their state. Only certificates and
+//! ticket keys may change, and sessions read them once, during the handshake. The [QUIC
+//! context](crate::quic::Context) is created from a context, and shares its certificates and clock.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,22 +20,23 @@ use crate::tickets::{Tickets, Transport};
 use crate::validity::unix_seconds;
 use crate::{Certificates, Error, Failure, Protocol, Session, Summary, Version, Warning};
 
-/// The settings of a [`Context`].
+/// Settings of a [`Context`].
 pub struct Settings {
-    /// The server's certificates and keys.
+    /// Certificates and keys of the server.
     pub certificates: Certificates,
-    /// The seed of the ticket keys. Processes with the same seed resume each other's sessions; without a seed, sessions
-    /// are not resumed.
+    /// Seed of the ticket keys. Processes with the same seed can resume each other's sessions. If there isn't
+    /// any seed, sessions aren't resumed.
     pub seed: Option<Seed>,
-    /// The enabled versions.
+    /// Enabled versions.
     pub versions: Vec<Version>,
-    /// The protocols that ALPN offers, in order of preference. The caller treats a client without ALPN as HTTP/1.1.
+    /// Protocols to be offered by ALPN, in order of preference. If a client doesn't use ALPN, callers should
+    /// assume HTTP/1.1.
     pub protocols: Vec<Protocol>,
-    /// The current time, for ticket keys and OCSP responses.
+    /// Current time, for ticket keys and OCSP responses.
     pub now: SystemTime,
 }
 
-/// Creates sessions. Cheap to clone.
+/// Creates sessions. It's cheap to clone.
 #[derive(Clone)]
 pub struct Context {
     config: Arc<ServerConfig>,
@@ -46,10 +47,11 @@ pub struct Context {
 }
 
 impl Context {
-    /// Builds a context.
+    /// Creates a context.
     ///
     /// # Errors
-    /// No version or no protocol is enabled, or the system's random number generator fails.
+    /// Returns an error if no version or no protocol is enabled, or if the system's random number generator
+    /// fails.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         if settings.protocols.is_empty() {
             return Err(Error::NoneEnabled("protocol"));
@@ -63,8 +65,9 @@ impl Context {
             return Err(Error::NoneEnabled("version of TLS"));
         }
 
-        // On first use the library opens the kernel's counter of restored virtual machines (`/dev/sysgenid`), which keeps it
-        // from repeating random numbers after a restore. The sandbox, which is entered later, would prevent that.
+        // When it's first used, the library opens the kernel's counter of restored virtual machines
+        // (`/dev/sysgenid`). This keeps it from repeating random numbers after a restore. We need to do it now,
+        // because the sandbox will not allow it later.
         aws_lc_rs::rand::fill(&mut [0]).map_err(|_| Error::NoRandomness)?;
 
         let resolver = Arc::new(CertificateResolver {
@@ -84,15 +87,16 @@ impl Context {
         let mut config = server_config(default_provider(), &versions, resolver.clone(), tickets.clone())?;
         config.alpn_protocols =
             settings.protocols.iter().flat_map(|protocol| protocol.alpn_names()).collect();
-        // We protect the records after the handshake.
+        // After the handshake, we protect the records ourselves.
         config.enable_secret_extraction = true;
         Ok(Self { config: Arc::new(config), resolver, tickets, quic_tickets, static_secret })
     }
 
-    /// Returns the configuration for QUIC with the same certificates, its own ticket keys and this cryptography (RFC 9001 §4).
+    /// Returns the configuration for QUIC. It has the same certificates, but its own ticket keys, and this
+    /// cryptography (RFC 9001 §4).
     ///
     /// # Errors
-    /// `rustls` refuses it.
+    /// Returns an error if `rustls` refuses it.
     pub(crate) fn quic_config(&self, provider: CryptoProvider) -> Result<ServerConfig, Error> {
         let mut config = server_config(
             provider,
@@ -104,10 +108,10 @@ impl Context {
         Ok(config)
     }
 
-    /// Returns the same configuration for a server that accepts early data. It stores its sessions.
+    /// Like `quic_config`, but accepts early data. To do that, it needs to store sessions.
     ///
     /// # Errors
-    /// `rustls` refuses it.
+    /// Returns an error if `rustls` refuses it.
     pub(crate) fn quic_config_with_early_data(
         &self,
         provider: CryptoProvider,
@@ -116,19 +120,19 @@ impl Context {
         let mut config = server_config(provider, &[&rustls::version::TLS13], self.resolver.clone(), None)?;
         config.alpn_protocols = vec![b"h3".to_vec()];
         config.session_storage = sessions;
-        // A session is resumed once, and browsers open two connections at times.
+        // A session can only be resumed once, and browsers sometimes open two connections.
         config.send_tls13_tickets = 2;
-        // In QUIC this means "any": its windows limit early data too (RFC 9001 §4.6.1).
+        // In QUIC, this means "any". Early data is limited by QUIC's windows instead (RFC 9001 §4.6.1).
         config.max_early_data_size = u32::MAX;
         Ok(config)
     }
 
-    /// Returns the secret that all processes with the same seed have.
+    /// Returns the secret that is shared by all processes with the same seed.
     pub(crate) fn static_secret(&self) -> &StaticSecret {
         &self.static_secret
     }
 
-    /// Returns the clock that [`advance`](Self::advance) sets.
+    /// Returns the clock that is set by [`advance`](Self::advance).
     pub(crate) fn clock(&self) -> &Clock {
         &self.resolver.clock
     }
@@ -138,19 +142,20 @@ impl Context {
         self.resolver.certificates().summaries()
     }
 
-    /// Creates the session of a new connection.
+    /// Creates a session for a new connection.
     ///
     /// # Errors
-    /// `rustls` refuses the settings.
+    /// Returns an error if `rustls` refuses the settings.
     pub fn session(&self) -> Result<Session, Failure> {
         Session::new(self.config.clone())
     }
 
-    /// Replaces the certificates for all handshakes that begin from now on. Handshakes in progress and established sessions
-    /// are not affected.
+    /// Replaces the certificates for all future handshakes. Established sessions and handshakes in progress
+    /// aren't affected.
     ///
     /// # Errors
-    /// A new certificate is not valid at `now`, and the one it replaces, in the same file, is.
+    /// Returns an error if a new certificate isn't valid at `now`, but the one that it replaces (from the same
+    /// file) is.
     pub fn replace_certificates(&self, certificates: Certificates, now: SystemTime) -> Result<(), Error> {
         certificates.check_replaces(&self.resolver.certificates(), now)?;
         let mut current = self.resolver.certificates.write().unwrap_or_else(PoisonError::into_inner);
@@ -158,8 +163,8 @@ impl Context {
         Ok(())
     }
 
-    /// Rotates ticket keys at the end of their period, and stops sending OCSP responses that have expired. Returns a warning
-    /// for each of those, once. Any thread may call this; one should, every few seconds.
+    /// Rotates ticket keys at the end of their period, and stops sending OCSP responses that have expired.
+    /// Returns a warning for each of these, once. This should be called every few seconds, from any thread.
     pub fn advance(&self, now: SystemTime) -> Vec<Warning> {
         for tickets in [&self.tickets, &self.quic_tickets].into_iter().flatten() {
             tickets.advance(now);
@@ -187,9 +192,9 @@ fn server_config(
         .with_protocol_versions(versions)
         .map_err(|error| Error::Setup(error.to_string()))?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
-    // A session cache would need a lock, and memory for each session; tickets need neither.
+    // A session cache would need a lock, and memory for each session. Tickets don't.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    // One ticket serves all the connections that a client opens, so a second one would only add bytes.
+    // One ticket is enough for all connections of a client, so another one would only add bytes.
     config.send_tls13_tickets = usize::from(tickets.is_some());
     config.max_early_data_size = 0;
     if let Some(tickets) = tickets {
@@ -198,7 +203,7 @@ fn server_config(
     Ok(config)
 }
 
-/// The time of the last [`Context::advance`].
+/// Time of the last [`Context::advance`].
 #[derive(Clone, Debug)]
 pub(crate) struct Clock(Arc<AtomicI64>);
 
@@ -207,13 +212,13 @@ impl Clock {
         Self(Arc::new(AtomicI64::new(unix_seconds(now))))
     }
 
-    /// Returns the time in seconds since 1970.
+    /// Returns the Unix time in seconds.
     pub(crate) fn unix_seconds(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Selects the certificate for each client, on behalf of `rustls`.
+/// Selects certificates for `rustls`.
 #[derive(Debug)]
 struct CertificateResolver {
     certificates: RwLock<Arc<Certificates>>,

@@ -140,6 +140,7 @@ impl Model {
         let number = usize::from(u16::from_be_bytes([high, low]));
         // Short lengths are more frequent than long ones.
         let length = number >> (operation >> 4);
+
         match operation & 15 {
             0..=2 => self.send_from_client(length),
             3 | 4 => self.send_from_session(&[length]),
@@ -213,10 +214,12 @@ fn records_interoperate_with_rustls_for_random_operations() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     };
+
     let mut received = 0;
     let mut key_updates = 0;
     let mut failures = 0;
     let mut closes = 0;
+
     for round in 0..240 {
         let operations: Vec<[u8; 3]> = (0..60).map(|_| [random(), random(), random()]).collect();
         let model = run(round, &operations);
@@ -225,6 +228,7 @@ fn records_interoperate_with_rustls_for_random_operations() {
         failures += usize::from(model.failure.is_some());
         closes += usize::from(model.has_client_closed) + usize::from(model.has_session_closed);
     }
+
     // Checks that each kind of operation occurred often enough.
     assert!(
         received > 10_000_000 && key_updates > 300 && failures > 5 && closes > 20,

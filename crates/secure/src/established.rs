@@ -1,8 +1,8 @@
-//! A session after its handshake: application data in both directions, and TLS's own messages.
+//! A session after its handshake: application data in both directions, and messages of TLS itself.
 //!
-//! Apart from application data a peer may send alerts, in TLS 1.3 key updates (RFC 8446 §4.6.3), and in TLS 1.2 a hello to
-//! renegotiate, which we refuse (RFC 5246 §7.2.2). Anything else ends the session. The number of consecutive records
-//! without application data is limited.
+//! Apart from application data, a peer may send alerts. In TLS 1.3, it may also send key updates (RFC 8446
+//! §4.6.3). In TLS 1.2, it may send a hello to renegotiate, which we refuse (RFC 5246 §7.2.2). Anything else
+//! ends the session. There's also a limit for consecutive records without application data.
 
 use std::io::IoSlice;
 
@@ -18,24 +18,25 @@ use crate::{Failure, OpenOutcome, Version, limits};
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
 
-/// A KeyUpdate up to its last byte: type 24, length 1. The byte that follows requests a KeyUpdate in return, or not.
+/// A KeyUpdate without the last byte: type 24, length 1. The last byte tells if we should also send a
+/// KeyUpdate.
 const KEY_UPDATE: [u8; 4] = [24, 0, 0, 1];
 
-/// The handshake type of a hello, by which a TLS 1.2 client starts to renegotiate.
+/// Handshake type of a hello. A TLS 1.2 client sends one to renegotiate.
 const CLIENT_HELLO: u8 = 1;
 
-/// An established session: the keys of both directions, and the state of TLS's own messages.
+/// An established session: the keys for both directions, and the state of TLS messages.
 pub(crate) struct Established {
     opening: RecordProtection,
     sealing: RecordProtection,
-    /// Derives the next keys; `None` in TLS 1.2, which has no key update.
+    /// Derives the next keys. `None` in TLS 1.2, which doesn't have key updates.
     keys: Option<Box<KernelConnection<ServerConnectionData>>>,
     sizing: RecordSizing,
-    /// Bytes received of a KeyUpdate that is split across records.
+    /// How many bytes we've received of a KeyUpdate that is split across records.
     key_update_bytes: u8,
-    /// Records since the last one with application data.
+    /// How many records we've received since the last one with application data.
     empty_records: u8,
-    /// A close_notify or a fatal alert was sent or received: no further record is sent.
+    /// `true` if a close_notify or a fatal alert was sent or received. We mustn't send any more records then.
     write_closed: bool,
 }
 
@@ -56,13 +57,14 @@ impl Established {
         }
     }
 
-    /// Limits the key that seals to `records` more records.
+    /// Limits the sealing key to `records` more records.
     #[cfg(test)]
     pub(crate) fn limit_key(&mut self, records: u64) {
         self.sealing.limit(records);
     }
 
-    /// Opens the records in `input`, which begin at `outcome.consumed`. On failure it appends the alert to `sealed`.
+    /// Opens the records in `input`, starting at `outcome.consumed`. If there's an error, appends the alert to
+    /// `sealed`.
     pub(crate) fn open(
         &mut self,
         input: &mut [u8],
@@ -80,7 +82,7 @@ impl Established {
             outcome.consumed += length;
             self.open_record(record, outcome, plain, sealed)?;
         }
-        // Input after the close_notify is ignored (RFC 8446 §6.1).
+        // Anything after the close_notify is ignored (RFC 8446 §6.1).
         outcome.consumed = input.len();
         Ok(())
     }
@@ -110,6 +112,7 @@ impl Established {
                 sealed,
             ));
         }
+
         match (kind, self.opening.format()) {
             (APPLICATION_DATA, _) if self.key_update_bytes == 0 => Ok(()),
             (ALERT, _) if self.key_update_bytes == 0 && !content.is_empty() => {
@@ -127,7 +130,8 @@ impl Established {
         }
     }
 
-    /// Processes an alert (RFC 8446 §6): the end, a warning without effect, or the peer's failure.
+    /// Processes an alert (RFC 8446 §6), which is either the end, a warning that doesn't have any effect, or a
+    /// failure of the peer.
     fn on_alert(
         &mut self,
         content: &[u8],
@@ -141,7 +145,7 @@ impl Established {
         match (level, AlertDescription::from(description)) {
             (_, AlertDescription::CloseNotify) => outcome.peer_has_closed = true,
             (WARNING, _) if !is_tls13 => {}
-            // TLS 1.3 ignores the level, and a close_notify follows.
+            // TLS 1.3 ignores the level. A close_notify will follow.
             (_, AlertDescription::UserCanceled) if is_tls13 => {}
             (WARNING | FATAL, alert) => {
                 self.write_closed = true;
@@ -152,7 +156,7 @@ impl Established {
         Ok(())
     }
 
-    /// Processes a KeyUpdate or a part of one. It must be the last message of its record (RFC 8446 §5.1).
+    /// Processes a KeyUpdate, or a part of one. It must be the last message of its record (RFC 8446 §5.1).
     fn on_key_update(&mut self, content: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if content.is_empty() {
             return Err(self.fail(
@@ -214,7 +218,7 @@ impl Established {
         Ok(())
     }
 
-    /// Announces a new key to the peer, and seals with it from then on.
+    /// Tells the peer about a new key, and uses it to seal from now on.
     fn update_sealing_key(&mut self, sealed: &mut Vec<u8>) -> Result<(), Failure> {
         let keys = self.keys.as_mut().ok_or(Failure::KeyExhausted)?;
         let (sequence, secrets) = keys.update_tx_secret()?;
@@ -227,16 +231,18 @@ impl Established {
         Ok(())
     }
 
-    /// Seals `runs` into records of application data. Fails after a close_notify or a fatal alert.
+    /// Seals `runs` into application data records. Fails after a close_notify or a fatal alert.
     pub(crate) fn seal(&mut self, runs: &[IoSlice<'_>], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if self.write_closed {
             return Err(Failure::Internal("nothing can be sealed after the session was closed".to_owned()));
         }
+
         let mut runs = Runs::new(runs);
         while runs.remaining() > 0 {
             if self.sealing.is_exhausted() {
                 self.update_sealing_key(sealed)?;
             }
+
             let length = runs.next_length(self.sizing.content_bytes_max(runs.remaining()));
             let start = sealed.len();
             sealed.resize(start + length + self.sealing.format().overhead(), 0);
@@ -251,24 +257,24 @@ impl Established {
         Ok(())
     }
 
-    /// Returns `true` if the key that seals is close to its limit and there is no key update.
+    /// Returns `true` if the sealing key is close to its limit and there aren't any key updates.
     pub(crate) fn is_near_key_limit(&self) -> bool {
         self.keys.is_none() && self.sealing.records_left() <= limits::KEY_RECORDS_LEFT
     }
 
-    /// Starts over with small records.
+    /// Goes back to small records.
     pub(crate) fn reset_record_size(&mut self) {
         self.sizing = RecordSizing::default();
     }
 
-    /// Seals a close_notify, once.
+    /// Seals a close_notify, unless that was done before.
     pub(crate) fn close(&mut self, sealed: &mut Vec<u8>) {
-        // With an exhausted key, closing the connection is the only way to notify the peer.
+        // If the key is exhausted, the peer can only see that the connection is closed.
         let _ = self.seal_record(ALERT, &[WARNING, AlertDescription::CloseNotify.into()], sealed);
         self.write_closed = true;
     }
 
-    /// Seals the alert for a record that could not be opened.
+    /// Seals the alert for a record that couldn't be opened.
     fn refuse(&mut self, error: OpenError, sealed: &mut Vec<u8>) -> Failure {
         match error {
             OpenError::BadMac => {
@@ -284,25 +290,26 @@ impl Established {
         }
     }
 
-    /// Seals the alert for a handshake fragment after the handshake, which would be opened with another key.
+    /// Seals the alert for a handshake fragment after the handshake. It would have to be opened with another
+    /// key.
     pub(crate) fn refuse_fragment(&mut self, sealed: &mut Vec<u8>) -> Failure {
         self.fail(AlertDescription::UnexpectedMessage, "data after the end of the handshake", sealed)
     }
 
-    /// Seals a fatal alert. Returns the failure of a peer that violated the protocol.
+    /// Seals a fatal alert. Returns the error for a peer that has violated the protocol.
     fn fail(&mut self, alert: AlertDescription, why: &str, sealed: &mut Vec<u8>) -> Failure {
         self.seal_fatal_alert(alert, sealed);
         Failure::Misbehaved(why.to_owned())
     }
 
-    /// Seals a fatal alert, the last record to be sent.
+    /// Seals a fatal alert. This is the last record that we send.
     fn seal_fatal_alert(&mut self, alert: AlertDescription, sealed: &mut Vec<u8>) {
-        // With an exhausted key, closing the connection is the only way to notify the peer.
+        // If the key is exhausted, the peer can only see that the connection is closed.
         let _ = self.seal_record(ALERT, &[FATAL, alert.into()], sealed);
         self.write_closed = true;
     }
 
-    /// Seals a record other than application data. Has no effect after a close_notify or a fatal alert.
+    /// Seals a record that isn't application data. Does nothing after a close_notify or a fatal alert.
     fn seal_record(&mut self, kind: u8, content: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if self.write_closed {
             return Ok(());

@@ -1,7 +1,7 @@
-//! A session during its handshake, which `rustls` performs one record at a time before it hands over its keys.
+//! A session during its handshake. We pass `rustls` one record at a time, and take over its keys at the end.
 //!
-//! We pass `rustls` whole records only, and none beyond those that it needs. So it never opens a record that follows the
-//! handshake, and no buffered input is lost when it is replaced.
+//! `rustls` only gets whole records, and none after the last one that it needs. So it never opens a record that
+//! follows the handshake, and we don't lose any buffered input when we replace it.
 
 use std::sync::Arc;
 
@@ -16,23 +16,24 @@ use crate::{Failure, HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome,
 /// A handshake in progress.
 pub(crate) struct Handshake {
     connection: UnbufferedServerConnection,
-    /// Handshake bytes that `rustls` has consumed.
+    /// How many handshake bytes `rustls` has consumed.
     consumed_bytes: usize,
-    /// Bytes at the start of the input that `rustls` has seen but not consumed: parts of a message.
+    /// How many bytes at the start of the input `rustls` has seen but not consumed, because they are parts of a
+    /// message.
     pending_bytes: usize,
-    /// Whether our records are encrypted by now, so that only `rustls` can send an alert.
+    /// `true` if our records are already encrypted. Only `rustls` can send an alert then.
     is_encrypting: bool,
 }
 
 /// How far a handshake has come.
 pub(crate) enum Progress {
-    /// It needs more input, or the permission to take an expensive step.
+    /// It needs more input, or permission to take an expensive step.
     Pending,
-    /// Its keys can be taken over by [`Handshake::finish`].
+    /// Its keys can be taken over with [`Handshake::finish`].
     Done,
 }
 
-/// The result of a handshake.
+/// Result of a handshake.
 pub(crate) struct HandshakeResult {
     pub(crate) established: Established,
     pub(crate) protocol: Option<Protocol>,
@@ -50,7 +51,7 @@ impl Handshake {
         })
     }
 
-    /// Processes the handshake records in `input`, which begin at `outcome.consumed`.
+    /// Processes handshake records in `input`, starting at `outcome.consumed`.
     pub(crate) fn advance(
         &mut self,
         input: &mut [u8],
@@ -64,13 +65,15 @@ impl Handshake {
             let unseen = &rest[self.pending_bytes..];
             let Some(length) = record::length(unseen) else { break };
 
-            // Encrypted records may be longer. `rustls` would accept that length in plaintext too.
+            // Encrypted records may be longer. `rustls` would also accept this length in plaintext, so we have
+            // to check it here.
             if length > HEADER_BYTES + limits::CONTENT_BYTES_MAX && !self.is_encrypting {
                 self.alert(AlertDescription::RecordOverflow, sealed);
                 return Err(Failure::Misbehaved("a record is too long".to_owned()));
             }
 
             let kind = unseen[0];
+            // Don't wait for the rest of a record that will be refused.
             let is_too_long = length > limits::RECORD_BYTES_MAX;
             if unseen.len() < length && !is_too_long {
                 break;
@@ -80,7 +83,7 @@ impl Handshake {
                 return Ok(Progress::Pending);
             }
 
-            // `rustls` refuses a record that is too long when it sees the header.
+            // If the record is too long, the header is enough for `rustls` to refuse it.
             let end = self.pending_bytes + if is_too_long { HEADER_BYTES } else { length };
             let consumed = self.feed(&mut rest[..end], outcome, sealed)?;
             if kind == HANDSHAKE && consumed > 0 {
@@ -101,14 +104,14 @@ impl Handshake {
         Ok(Progress::Pending)
     }
 
-    /// Refuses input that cannot be the start of a handshake, before `rustls` sees it.
+    /// Refuses input that can't be the start of a handshake, before `rustls` sees it.
     fn check_start(&self, input: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if self.consumed_bytes > 0 || self.pending_bytes > 0 {
             return Ok(());
         }
         match input {
             [] | [_] | [CHANGE_CIPHER_SPEC..=HANDSHAKE, 3, ..] => Ok(()),
-            // A record of a type that must not come first (RFC 8446 §5).
+            // This record type must not come first (RFC 8446 §5).
             [_, 3, ..] => {
                 self.alert(AlertDescription::UnexpectedMessage, sealed);
                 Err(Failure::Misbehaved("a record of a kind that cannot come first".to_owned()))
@@ -126,7 +129,8 @@ impl Handshake {
         Err(Failure::HandshakeTooLong)
     }
 
-    /// Passes whole records to `rustls` and appends its output to `sealed`. Returns the number of consumed bytes.
+    /// Passes whole records to `rustls`, and appends its output to `sealed`. Returns how many bytes were
+    /// consumed.
     fn feed(
         &mut self,
         records: &mut [u8],
@@ -164,8 +168,8 @@ impl Handshake {
         }
     }
 
-    /// Notes whether the records to send are the last ones in plaintext: in TLS 1.3 the first flight, in TLS 1.2 the flight
-    /// that ends with ChangeCipherSpec.
+    /// Checks if these are our last records in plaintext. In TLS 1.3, this is the first flight. In TLS 1.2,
+    /// it's the flight that ends with ChangeCipherSpec.
     fn note_encryption(&mut self, mut records: &[u8]) {
         self.is_encrypting |= self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         while let Some(rest) = record::length(records).and_then(|length| records.get(length..)) {
@@ -174,14 +178,14 @@ impl Handshake {
         }
     }
 
-    /// Appends a fatal alert that `rustls` leaves to us, unless it would have to be encrypted.
+    /// Appends a fatal alert if `rustls` didn't send one. Does nothing if it would have to be encrypted.
     fn alert(&self, alert: AlertDescription, sealed: &mut Vec<u8>) {
         if !self.is_encrypting {
             sealed.extend_from_slice(&[ALERT, 3, 3, 0, 2, 2, alert.into()]);
         }
     }
 
-    /// Appends the alert with which `rustls` follows an error. Stops before it would process the records again.
+    /// Appends the alert that `rustls` sends after an error. Stops before it would process the records again.
     fn take_alert(&mut self, records: &mut [u8], sealed: &mut Vec<u8>) {
         while self.connection.wants_write() {
             match self.connection.process_tls_records(records).state {
@@ -206,7 +210,7 @@ impl Handshake {
         let unknown = || Failure::Internal("an unknown cipher".to_owned());
         let opening = protection(secrets.rx).ok_or_else(unknown)?;
         let sealing = protection(secrets.tx).ok_or_else(unknown)?;
-        // TLS 1.2 has no key update.
+        // TLS 1.2 doesn't have key updates.
         let keys = (version == Version::Tls13).then(|| Box::new(keys));
         let mut established = Established::new(opening, sealing, keys);
 
@@ -217,7 +221,7 @@ impl Handshake {
     }
 }
 
-/// Appends a record of `rustls`, which reports the size that it needs if it gets an empty buffer.
+/// Appends a record from `rustls`. If it gets an empty buffer, it tells us the size that it needs.
 fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u8>) {
     let start = sealed.len();
     if let Err(EncodeError::InsufficientSize(short)) = data.encode(&mut []) {
@@ -226,7 +230,7 @@ fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u
     }
 }
 
-/// Returns the alert for an error for which `rustls` sends none.
+/// Returns the alert for an error, if `rustls` doesn't send one.
 fn alert_for(error: &rustls::Error) -> AlertDescription {
     match error {
         rustls::Error::InvalidMessage(_) => AlertDescription::DecodeError,

@@ -1,23 +1,24 @@
-//! TLS and QUIC without I/O: decrypts what a client sends and encrypts what the server sends, in the caller's buffers.
+//! TLS and QUIC without I/O. Decrypts data from a client and encrypts data for it, using the caller's buffers.
 //!
-//! A [`Context`] holds what all connections share: [`Certificates`] by name, the keys of session tickets, versions and
-//! protocols. A [`Session`] belongs to one connection and opens and seals its records. Files are read in one place, when
-//! [`Certificates`] are loaded; a session touches no file, makes no system call and reads no clock.
+//! A [`Context`] contains everything that connections share: [`Certificates`], the keys of session tickets,
+//! versions and protocols. A [`Session`] belongs to one connection, and opens and seals its records. Files are
+//! only read when [`Certificates`] are loaded. A session doesn't access any files, doesn't make any system
+//! calls, and doesn't read the clock.
 //!
-//! `rustls` does the handshake, the signatures and the key schedule. Its types don't appear in this crate's interface, so
-//! that its next version changes this crate alone. We protect the records after the handshake ourselves; [`record`]
-//! explains why.
+//! We use `rustls` for the handshake, signatures and the key schedule. However, its types aren't part of our
+//! interface, so a new version of `rustls` only affects this crate. After the handshake, we protect records
+//! ourselves; see [`record`] for the reasons.
 //!
-//! [`quic`] has the transport of HTTP/3, with the same certificates.
+//! [`quic`] implements the transport for HTTP/3, using the same certificates.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![forbid(unsafe_code)]
 
-// Limits on work and memory that a peer can cause.
+// Limits for work and memory that a peer can cause.
 pub mod limits;
 
-// Certificates: loading, checking, and selection by server name.
+// Certificates: loads, checks and selects them by server name.
 mod asn1;
 mod certificates;
 mod error;
@@ -32,23 +33,23 @@ mod warning;
 mod seed;
 mod tickets;
 
-// The context that all sessions share, and one connection's session.
+// The context that all sessions share, and the session of one connection.
 mod context;
 mod failure;
 mod outcome;
 mod protocol;
 mod session;
 
-// The stages of a session: the handshake, and records after it.
+// Stages of a session: the handshake, and the records after it.
 mod established;
 mod handshake;
 mod record;
 mod record_split;
 
-// QUIC, with the certificates and secrets of a context.
+// QUIC, using the certificates and secrets of a context.
 pub mod quic;
 
-// The client that the tests share refers to this crate by its name.
+// Tests share a client, and it refers to this crate by name.
 #[cfg(test)]
 extern crate self as cannery_secure;
 #[cfg(test)]

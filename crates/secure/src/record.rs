@@ -1,11 +1,11 @@
-//! Record protection after the handshake: the nonces, additional data and padding of RFC 8446 §5.2 and RFC 5246 §6.2.3.3,
-//! around the library's AEAD.
+//! Protects records after the handshake. This module implements the nonces, additional data and padding of
+//! RFC 8446 §5.2 and RFC 5246 §6.2.3.3; the AEAD is the library's.
 //!
-//! We protect records ourselves to avoid copies. `rustls` copies content into a buffer of its own before encryption, and
-//! the record again afterwards; here content is encrypted directly into the bytes that are sent. `rustls` performs the
-//! handshake and then hands over its keys, as it does for kernel TLS.
+//! We do this ourselves to avoid copies. `rustls` copies content to its own buffer before it's encrypted, and
+//! copies the record again afterwards. We encrypt content directly into the bytes that are sent. `rustls`
+//! performs the handshake and then hands over its keys, as it does for kernel TLS.
 //!
-//! This module knows keys and records, and does not interpret their content.
+//! This module doesn't interpret the content of records.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
@@ -15,24 +15,25 @@ use rustls::ConnectionTrafficSecrets;
 use crate::Version;
 use crate::limits::CONTENT_BYTES_MAX;
 
-// The content types of records (RFC 8446 §5.1).
+// Content types of records (RFC 8446 §5.1).
 pub(crate) const CHANGE_CIPHER_SPEC: u8 = 20;
 pub(crate) const ALERT: u8 = 21;
 pub(crate) const HANDSHAKE: u8 = 22;
 pub(crate) const APPLICATION_DATA: u8 = 23;
 
-/// Type, version, and a length of two bytes.
+/// The header consists of a type, a version, and a length of two bytes.
 pub(crate) const HEADER_BYTES: usize = 5;
 
 const TAG_BYTES: usize = 16;
 
-/// The explicit part of the nonce, which AES-GCM in TLS 1.2 writes before the content (RFC 5288 §3).
+/// Length of the explicit part of the nonce. With TLS 1.2 and AES-GCM, it's written before the content
+/// (RFC 5288 §3).
 const EXPLICIT_NONCE_BYTES: usize = 8;
 
-/// The layout of protected records.
+/// Layout of protected records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordFormat {
-    /// TLS 1.3: the content type is encrypted with the content, and the nonce is implicit.
+    /// TLS 1.3: the content type is encrypted together with the content. The nonce is implicit.
     Tls13,
     /// TLS 1.2 with AES-GCM: a part of the nonce precedes the content.
     Tls12ExplicitNonce,
@@ -41,54 +42,55 @@ pub(crate) enum RecordFormat {
 }
 
 impl RecordFormat {
-    /// Bytes between the record header and the content.
+    /// Number of bytes between the record header and the content.
     fn nonce_bytes(self) -> usize {
         if self == Self::Tls12ExplicitNonce { EXPLICIT_NONCE_BYTES } else { 0 }
     }
 
-    /// Bytes of the encrypted content type.
+    /// Length of the encrypted content type.
     fn type_bytes(self) -> usize {
         usize::from(self == Self::Tls13)
     }
 
-    /// Returns the length of the longest record that a peer may send, in bytes including its header. RFC 8446 §5.2 lets
-    /// protection add 256 bytes to the content, RFC 5246 §6.2.3 adds 2 KiB.
+    /// Returns the maximum length of a record from a peer, including its header. Protection may add 256 bytes
+    /// to the content in RFC 8446 §5.2, and 2 KiB in RFC 5246 §6.2.3.
     pub(crate) fn record_bytes_max(self) -> usize {
         HEADER_BYTES + CONTENT_BYTES_MAX + if self == Self::Tls13 { 256 } else { 2048 }
     }
 
-    /// Returns the bytes of a record that we send in addition to its content.
+    /// Returns how much longer a record of ours is than its content.
     pub(crate) fn overhead(self) -> usize {
         HEADER_BYTES + self.nonce_bytes() + self.type_bytes() + TAG_BYTES
     }
 }
 
-/// Why a record cannot be opened.
+/// Why a record can't be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
-    /// Authentication failed: the record was changed, reordered, or not sealed with the key.
+    /// Authentication has failed. The record was changed or reordered, or wasn't sealed with this key.
     BadMac,
-    /// The content is longer than a record may hold.
+    /// The content is longer than a record may contain.
     Overflow,
-    /// The record has an impossible content type or none.
+    /// The content type is impossible or missing.
     NoType,
 }
 
-/// The protection of records in one direction: a key, and the number of records it has protected.
+/// Protects records in one direction. Consists of a key, and the number of records it has protected.
 pub(crate) struct RecordProtection {
     format: RecordFormat,
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
     sequence: u64,
-    /// The number of records that the key may seal.
+    /// How many records the key may seal.
     sequence_max: u64,
 }
 
 impl RecordProtection {
-    /// Takes over a direction in which `sequence` records have been protected. Returns `None` for an unknown cipher.
+    /// Takes over a direction in which `sequence` records have been protected. Returns `None` if the cipher is
+    /// unknown.
     pub(crate) fn new(version: Version, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
         let (algorithm, key, iv, sequence_max) = match secrets {
-            // RFC 8446 §5.5: 2^24.5 records of full length.
+            // The limit is 2^24.5 records of full length (RFC 8446 §5.5).
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, 1 << 24),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv, 1 << 24),
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv, u64::MAX),
@@ -112,12 +114,12 @@ impl RecordProtection {
         self.format
     }
 
-    /// Returns `true` if the key may seal only one more record: a KeyUpdate or an alert.
+    /// Returns `true` if the key may only seal one more record, which should be a KeyUpdate or an alert.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.sequence + 1 >= self.sequence_max
     }
 
-    /// Returns the number of records that the key may still seal.
+    /// Returns how many more records the key may seal.
     pub(crate) fn records_left(&self) -> u64 {
         self.sequence_max.saturating_sub(self.sequence)
     }
@@ -128,7 +130,8 @@ impl RecordProtection {
         self.sequence_max = self.sequence + records;
     }
 
-    /// Opens a whole record of at most [`RecordFormat::record_bytes_max`] in place. Returns its content type and content.
+    /// Opens a whole record in place. Its length must not exceed [`RecordFormat::record_bytes_max`]. Returns
+    /// the content type and the content.
     pub(crate) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<(u8, &'a [u8]), OpenError> {
         let (header, sealed) = record.split_first_chunk_mut::<HEADER_BYTES>().ok_or(OpenError::BadMac)?;
         if self.format == RecordFormat::Tls13 && header[0] != APPLICATION_DATA {
@@ -138,7 +141,8 @@ impl RecordProtection {
         let nonce_bytes = self.format.nonce_bytes();
         let length = sealed.len().checked_sub(nonce_bytes + TAG_BYTES).ok_or(OpenError::BadMac)?;
         let (explicit, sealed) = sealed.split_at_mut(nonce_bytes);
-        // In TLS 1.3 this includes the type and padding. Their length is known only after decryption.
+        // In TLS 1.3, this includes the type and padding, and we don't know how long they are before
+        // decryption.
         if length > CONTENT_BYTES_MAX && self.format != RecordFormat::Tls13 {
             return Err(OpenError::Overflow);
         }
@@ -153,18 +157,19 @@ impl RecordProtection {
         let content = &*opened.map_err(|_| OpenError::BadMac)?;
         self.sequence += 1;
 
+        // The rest is TLS 1.3, where the type comes after the content.
         if self.format != RecordFormat::Tls13 {
             return Ok((header[0], content));
         }
         if content.len() > CONTENT_BYTES_MAX + 1 {
             return Err(OpenError::Overflow);
         }
-        // Zeros after the type are padding.
+        // Any zeros after the type are padding.
         let end = content.iter().rposition(|&byte| byte != 0).ok_or(OpenError::NoType)?;
         Ok((content[end], &content[..end]))
     }
 
-    /// Seals `content` into `record`, which must have the record's length. Returns `None` if the key is exhausted.
+    /// Seals `content` into `record`, which must have the right length. Returns `None` if the key is exhausted.
     pub(crate) fn seal(&mut self, kind: u8, content: &[u8], record: &mut [u8]) -> Option<()> {
         let (header, sealed, tag) = self.lay_out(kind, record, content.len())?;
         let nonce = Nonce::assume_unique_for_key(self.nonce());
@@ -184,8 +189,8 @@ impl RecordProtection {
         Some(())
     }
 
-    /// Seals the content that `fill` writes into its place in `record`. The length of `record` determines that of the
-    /// content. Returns `None` if the key is exhausted.
+    /// Seals content that `fill` writes to its place in `record`. The length of the content follows from the
+    /// length of `record`. Returns `None` if the key is exhausted.
     pub(crate) fn seal_with(
         &mut self,
         kind: u8,
@@ -213,8 +218,8 @@ impl RecordProtection {
         Some(())
     }
 
-    /// Writes the header and the explicit nonce of a record. Returns the header, the place of the content, and the rest.
-    /// Returns `None` if the key is exhausted, so that no nonce is used twice.
+    /// Writes the header and the explicit nonce. Returns the header, the place for the content, and the rest.
+    /// Returns `None` if the key is exhausted, because we mustn't use a nonce twice.
     fn lay_out<'a>(
         &self,
         kind: u8,
@@ -233,7 +238,7 @@ impl RecordProtection {
         Some((*header, content, tag))
     }
 
-    /// Returns the nonce of the next record: its sequence number XORed with the IV (RFC 8446 §5.3).
+    /// Returns the nonce of the next record. It's the sequence number XORed with the IV (RFC 8446 §5.3).
     fn nonce(&self) -> [u8; NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, digit) in nonce[NONCE_LEN - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -242,7 +247,8 @@ impl RecordProtection {
         nonce
     }
 
-    /// Returns the additional data of TLS 1.2: sequence number, type, version and content length (RFC 5246 §6.2.3.3).
+    /// Returns the additional data for TLS 1.2, which consists of the sequence number, type, version and
+    /// content length (RFC 5246 §6.2.3.3).
     fn tls12_data(&self, header: [u8; HEADER_BYTES], length: usize) -> [u8; 13] {
         let length = u16::try_from(length).expect("a record's length field has 16 bits");
         let mut data = [0; 13];
@@ -253,7 +259,8 @@ impl RecordProtection {
     }
 }
 
-/// Returns the length of the record at the start of `input`, including its header; `None` if the header is incomplete.
+/// Returns the length of the record at the start of `input`, including its header. Returns `None` if the header
+/// is incomplete.
 pub(crate) fn length(input: &[u8]) -> Option<usize> {
     match input {
         [_, _, _, high, low, ..] => Some(HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low]))),

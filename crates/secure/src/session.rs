@@ -1,7 +1,8 @@
-//! The TLS session of one connection: opens the records that it receives, and seals those that it sends.
+//! The TLS session of a connection. Opens records that were received, and seals records to be sent.
 //!
-//! A session has no buffers: an incomplete record stays with the caller, and sealed records go into the caller's buffer.
-//! Once the handshake is done, it does not allocate. It makes no system call.
+//! A session doesn't have any buffers. Incomplete records remain with the caller, and sealed records are
+//! written to the caller's buffer. After the handshake, it doesn't allocate any memory. It never makes any
+//! system calls.
 
 use std::fmt;
 use std::io::IoSlice;
@@ -13,13 +14,13 @@ use crate::established::Established;
 use crate::handshake::{Handshake, HandshakeResult, Progress};
 use crate::{Failure, HandshakeKind, HandshakePermit, OpenOutcome, Protocol, Version};
 
-/// The server's side of one session.
+/// The server's side of a session.
 pub struct Session {
     stage: Stage,
     protocol: Option<Protocol>,
     version: Option<Version>,
     handshake_kind: HandshakeKind,
-    /// The peer sent its close_notify, or the session failed: later input is discarded.
+    /// `true` if the peer has sent close_notify or the session has failed. Any further input is discarded.
     read_closed: bool,
 }
 
@@ -41,27 +42,28 @@ impl Session {
         })
     }
 
-    /// Returns `true` until the handshake is done, or if it failed. Sealing fails in this state.
+    /// Returns `true` until the handshake is complete, and also if it failed. Sealing fails in that state.
     pub fn is_handshaking(&self) -> bool {
         !matches!(self.stage, Stage::Established(_))
     }
 
-    /// Returns the protocol that ALPN selected; `None` if the client offers none, or before the handshake is done.
+    /// Returns the protocol selected by ALPN. `None` if the client doesn't offer any, or if the handshake isn't
+    /// complete.
     pub fn protocol(&self) -> Option<Protocol> {
         self.protocol
     }
 
-    /// Returns the version of TLS; `None` before the handshake is done.
+    /// Returns the TLS version. `None` if the handshake isn't complete.
     pub fn version(&self) -> Option<Version> {
         self.version
     }
 
-    /// Returns the kind of the handshake; `Full` before it is done.
+    /// Returns the kind of the handshake. This is `Full` until it's complete.
     pub fn handshake_kind(&self) -> HandshakeKind {
         self.handshake_kind
     }
 
-    /// Limits the key that seals to `records` more records, in place of millions.
+    /// Limits the sealing key to `records` more records, instead of millions.
     #[cfg(test)]
     pub(crate) fn limit_key(&mut self, records: u64) {
         if let Stage::Established(established) = &mut self.stage {
@@ -69,13 +71,15 @@ impl Session {
         }
     }
 
-    /// Opens the records at the start of `input`, which it overwrites.
+    /// Opens the records at the start of `input`, which is overwritten.
     ///
-    /// Appends their content to `plain`. Appends the records to send (handshake, ticket or alert) to `sealed`, on failure
-    /// too. Without a `permit` it stops before it processes a handshake message, because that is expensive.
+    /// Appends the content to `plain`. Appends records to be sent (handshake, ticket or alert) to `sealed`,
+    /// even if there's an error. Without a `permit`, it stops before processing a handshake message, because
+    /// that is expensive.
     ///
     /// # Errors
-    /// The peer violated the protocol or sent a fatal alert. Later calls discard their input.
+    /// Returns an error if the peer has violated the protocol or sent a fatal alert. Later calls will discard
+    /// their input.
     pub fn open(
         &mut self,
         input: &mut [u8],
@@ -120,13 +124,14 @@ impl Session {
         }
     }
 
-    /// Seals the concatenation of `runs` into records, which it appends to `sealed`.
+    /// Seals all of `runs` into records, and appends them to `sealed`.
     ///
-    /// Short runs share a record. Records are small at the start of a long response, so that the peer can open the first
-    /// ones early (dynamic record sizing).
+    /// Short runs share a record. At the start of a long response, records are small, so that the peer can open
+    /// the first ones early (dynamic record sizing).
     ///
     /// # Errors
-    /// The handshake is not done, the session is closed, or the key has reached its limit.
+    /// Returns an error if the handshake isn't complete, the session is closed, or the key has reached its
+    /// limit.
     pub fn seal(&mut self, runs: &[IoSlice<'_>], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         match &mut self.stage {
             Stage::Established(established) => established.seal(runs, sealed),
@@ -136,22 +141,23 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the connection should end soon, because its key is close to its limit and its TLS version has no
-    /// key update (TLS 1.2). Beyond the limit, [`seal`](Self::seal) fails with [`Failure::KeyExhausted`];
-    /// [`close`](Self::close) still works.
+    /// Returns `true` if the connection should end soon, because its key is close to the limit and its TLS
+    /// version (TLS 1.2) doesn't have key updates. Beyond the limit, [`seal`](Self::seal) fails with
+    /// [`Failure::KeyExhausted`], but [`close`](Self::close) still works.
     pub fn is_near_key_limit(&self) -> bool {
         matches!(&self.stage, Stage::Established(established) if established.is_near_key_limit())
     }
 
-    /// Starts over with small records. To be called after a pause in which everything sent was acknowledged, because the
-    /// connection's congestion window may be small again.
+    /// Goes back to small records. This should be called after a pause, if everything we've sent was
+    /// acknowledged, because the congestion window may then be small again.
     pub fn reset_record_size(&mut self) {
         if let Stage::Established(established) = &mut self.stage {
             established.reset_record_size();
         }
     }
 
-    /// Seals a close_notify, once. Has no effect before the handshake is done, or after an alert ended the session.
+    /// Seals a close_notify, unless that was done before. Does nothing if the handshake isn't complete, or
+    /// after an alert has ended the session.
     pub fn close(&mut self, sealed: &mut Vec<u8>) {
         if let Stage::Established(established) = &mut self.stage {
             established.close(sealed);

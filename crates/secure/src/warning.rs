@@ -37,6 +37,7 @@ impl fmt::Display for Warning {
                 "a certificate of the chain is not issued by the one that follows it; put that of the site first, \
                  and after each the one of its issuer",
             ),
+
             Self::StapleExpired(path) => {
                 (path, "the OCSP response has expired and is not sent to clients; fetch it again")
             }
@@ -53,6 +54,7 @@ impl fmt::Display for Warning {
                  have another certificate issued",
             ),
         };
+
         write!(formatter, "{}: {text}", path.display())
     }
 }

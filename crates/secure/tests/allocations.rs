@@ -23,11 +23,13 @@ fn requests_and_responses_allocate_nothing() {
             pair.client.write_tls(&mut request).unwrap();
             requests.push(request);
         }
+
         let head = [b'h'; 200];
         let small = [b's'; 500];
         let large = vec![b'l'; 89_700];
         let mut plain = Vec::with_capacity(1024);
         let mut sealed = Vec::with_capacity(128 * 1024);
+
         let counted = allocation_counter::measure(|| {
             for (number, request) in requests.iter_mut().enumerate() {
                 plain.clear();
@@ -37,6 +39,7 @@ fn requests_and_responses_allocate_nothing() {
                 pair.session.seal(&[IoSlice::new(&head), IoSlice::new(body)], &mut sealed).unwrap();
             }
         });
+
         assert_eq!(counted.count_total, 0, "{version:?}");
         assert!(plain.starts_with(b"GET / ") && sealed.len() > large.len(), "{version:?}");
     }

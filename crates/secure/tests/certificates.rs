@@ -55,9 +55,11 @@ fn server_name_selects_its_certificate_or_the_first() {
         generate(&["*.example.com"]),
         generate(&["www.example.com", "Second.Example"]),
     ];
+
     let sources: Vec<_> =
         (0..).zip(&all).map(|(number, made)| bundle(&directory, &format!("{number}.pem"), made)).collect();
     let context = context(load(&sources).unwrap());
+
     for (name, expected) in [
         ("first.example", 0),
         ("a.example.com", 1),
@@ -82,6 +84,7 @@ fn client_receives_a_certificate_that_it_can_verify() {
     let all = [made(&PKCS_RSA_SHA256), made(&PKCS_ECDSA_P256_SHA256)];
     let sources = [bundle(&directory, "rsa.pem", &all[0]), bundle(&directory, "ecdsa.pem", &all[1])];
     let context = context(load(&sources).unwrap());
+
     for version in VERSIONS {
         for (schemes, expected) in [
             (&[SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::RSA_PSS_SHA256][..], 1),
@@ -96,6 +99,7 @@ fn client_receives_a_certificate_that_it_can_verify() {
             );
         }
     }
+
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites.retain(|suite| format!("{suite:?}").contains("ECDHE_RSA"));
     let config = client_options(Version::Tls12, &[]).provider(provider).build();
@@ -129,15 +133,18 @@ fn invalid_certificate_does_not_replace_a_valid_one() {
     let made = |from, to| generate_with(&PKCS_ECDSA_P256_SHA256, &["localhost"], from, to);
     let good = made(now - hour, now + hour);
     let context = context(load(&[bundle(&directory, "one.pem", &good)]).unwrap());
+
     let replace = |file: &str, made: &TestCert, now| {
         context.replace_certificates(load(&[bundle(&directory, file, made)]).unwrap(), now)
     };
+
     let (expired, early) = (made(now - 2 * hour, now - hour), made(now + hour, now + 3 * hour));
     for bad in [&expired, &early] {
         let error = replace("one.pem", bad, now).unwrap_err().to_string();
         assert!(error.contains("one.pem: the new certificate has expired or is not valid yet"), "{error}");
         assert_eq!(selected(&context, "localhost"), good.der);
     }
+
     // If the previous one is invalid too, or comes from another file, no valid one is lost.
     replace("one.pem", &expired, now + 2 * hour).unwrap();
     assert_eq!(selected(&context, "localhost"), expired.der);
@@ -170,6 +177,7 @@ fn defects_are_reported_as_warnings() {
         key: issued.key.clone(),
         der: Vec::new(),
     };
+
     let sources = [
         bundle(&directory, "old.pem", &made(&["a.example"], now - 2 * hour, now - hour)),
         bundle(&directory, "early.pem", &made(&["b.example"], now + hour, now + 2 * hour)),
@@ -178,6 +186,7 @@ fn defects_are_reported_as_warnings() {
         bundle(&directory, "chain.pem", &chain(&issued, &issuer)),
         bundle(&directory, "stranger.pem", &chain(&issued, &generate(&["e.example"]))),
     ];
+
     let certificates = load(&sources).unwrap();
     let path = |source: &Source| source.chain.clone();
     assert_eq!(
@@ -202,9 +211,11 @@ fn errors_name_the_file() {
         let key = Some(write(&directory, &format!("key-{name}"), key));
         Source { chain: write(&directory, name, chain), key, staple: None }
     };
+
     let cut = &made.certificate[..200];
     let encrypted = pem("ENCRYPTED PRIVATE KEY", b"sealed");
     let garbage = pem("PRIVATE KEY", b"no key at all");
+
     for (source, expected) in [
         (alone("empty.pem", ""), "empty.pem: holds no certificate"),
         (alone("no-key.pem", &made.certificate), "no-key.pem: holds no private key"),
@@ -233,6 +244,7 @@ fn errors_name_the_file() {
         let error = load(&[source]).unwrap_err().to_string();
         assert!(error.contains(expected), "{error:?} lacks {expected:?}");
     }
+
     assert!(matches!(load(&[]), Err(Error::NoSource)));
     let large = write(&directory, "large.pem", vec![b'x'; 1024 * 1024 + 1]);
     assert!(matches!(load(&[Source { chain: large, key: None, staple: None }]), Err(Error::TooLarge { .. })));
@@ -245,9 +257,11 @@ fn debug_output_and_errors_contain_no_key() {
     let secret: Vec<&str> = made.key.lines().filter(|line| !line.starts_with("--")).collect();
     let certificates = load(&[bundle(&directory, "made.pem", &made)]).unwrap();
     let mut printed = format!("{certificates:?}");
+
     let context = context(certificates);
     let pair = Pair::connected(&context, &Arc::new(client_config(Version::Tls13, &[])));
     printed += &format!("{context:?} {:?}", pair.session);
+
     // An error about damaged PEM might quote a line of the key.
     for damage in ["*", "-----BEGIN", "="] {
         let damaged = made.key.replacen(&secret[1][10..12], damage, 1);
@@ -259,12 +273,14 @@ fn debug_output_and_errors_contain_no_key() {
         .unwrap_err();
         printed += &format!("{error} {error:?}");
     }
+
     for line in &secret {
         for part in line.as_bytes().chunks(8).filter(|part| part.len() == 8) {
             let part = std::str::from_utf8(part).unwrap();
             assert!(!printed.contains(part), "a part of the key is in {printed}");
         }
     }
+
     assert!(printed.contains("Certificates") && Path::new(directory.path()).exists());
 }
 

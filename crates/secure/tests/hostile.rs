@@ -50,13 +50,16 @@ fn damaged_second_flight_ends_the_handshake() {
             pair.open_in_session().unwrap();
             pair.read_in_client().unwrap();
             pair.flush_client();
+
             length = pair.to_session.len();
             let starts = record_lengths(&pair.to_session).into_iter().scan(0, |end, length| {
                 *end += length;
                 Some(*end - length)
             });
+
             // The version field of a plaintext record is ignored.
             let is_version = starts.into_iter().any(|start| (start + 1..start + 3).contains(&position));
+
             pair.to_session[position] ^= 0x55;
             let result = pair.open_in_session();
             if is_version && result.is_ok() {
@@ -67,6 +70,7 @@ fn damaged_second_flight_ends_the_handshake() {
             assert!(pair.plain.is_empty());
             position += 1;
         }
+
         assert!(length > 40, "{version:?}: the flight has {length} bytes");
     }
 }
@@ -99,12 +103,14 @@ fn endless_hello_is_refused_at_the_limit() {
     let context = context(settings(SelfSigned::Ecdsa));
     for part in [1, 100, 16384] {
         let mut session = context.session().unwrap();
+
         // The start of a hello with a length field of 64 KiB, in records with `part` bytes of content.
         let mut input = Vec::new();
         let mut plain = Vec::new();
         let mut sealed = Vec::new();
         let mut content = vec![1, 0, 0xff, 0xff];
         let mut buffered = 0;
+
         let failure = loop {
             content.resize(part.max(4), 0);
             let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
@@ -117,6 +123,7 @@ fn endless_hello_is_refused_at_the_limit() {
             buffered = input.len();
             assert!(buffered <= limits::HANDSHAKE_BYTES_MAX);
         };
+
         assert!(matches!(failure, Failure::HandshakeTooLong), "{failure}");
         assert_eq!(sealed, [21, 3, 3, 0, 2, 2, 50], "after {buffered} bytes");
     }
@@ -241,24 +248,29 @@ fn random_bytes_never_panic() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     };
+
     let mut failures = 0;
     for round in 0..2000 {
         let mut input: Vec<u8> = (0..random()).map(|_| random()).collect();
+
         // Most begin with a plausible header, so that they are parsed further.
         let kind = 20 + random() % 5;
         for (byte, start) in input.iter_mut().zip([kind, 3, 3, 0]) {
             *byte = start;
         }
+
         let mut session = if round % 100 == 0 {
             Pair::connected(&context, &config).session
         } else {
             context.session().unwrap()
         };
+
         let mut plain = Vec::new();
         let mut sealed = Vec::new();
         failures +=
             usize::from(session.open(&mut input, &mut plain, &mut sealed, HandshakePermit::Granted).is_err());
         assert!(plain.is_empty());
     }
+
     assert!(failures > 500, "only {failures} were refused");
 }

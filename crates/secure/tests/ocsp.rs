@@ -152,11 +152,13 @@ fn useless_response_is_not_stapled_but_warned_of() {
     let path = || directory.path().join("staple.der");
     let (made, other, now) = (generate(&["localhost"]), generate(&["localhost"]), SystemTime::now());
     let (from, to, day) = (now - HOUR, Some(now + HOUR), 24 * HOUR);
+
     let with_status = |status| single_response(&made, (SHA_1, &SHA1_FOR_LEGACY_USE_ONLY), status, from, to);
     // The same certificate by an unknown hash algorithm, and by another algorithm's hash of the issuer.
     let unknown_hash =
         single_response(&made, (&[0x2b, 14, 3, 2, 0x1b], &SHA1_FOR_LEGACY_USE_ONLY), GOOD, from, to);
     let wrong_hash = single_response(&made, (SHA_256, &SHA1_FOR_LEGACY_USE_ONLY), GOOD, from, to);
+
     for (single, expected) in [
         (good(&made, now - 2 * HOUR, Some(now - HOUR)), Warning::StapleExpired(path())),
         (good(&made, now - day - HOUR, None), Warning::StapleExpired(path())),
@@ -171,6 +173,7 @@ fn useless_response_is_not_stapled_but_warned_of() {
         assert_eq!(certificates.warnings(), [expected]);
         assert_eq!(stapled(&context(certificates, now)), b"");
     }
+
     let without_next_update = load(&directory, &made, &response(&[&good(&made, from, None)]), now).unwrap();
     assert_eq!(without_next_update.warnings(), [], "without nextUpdate, valid for a day");
     let nothing = load(&directory, &made, &response(&[]), now).unwrap();

@@ -53,12 +53,14 @@ fn respond(context: &Context, mut stream: TcpStream) {
     let mut plain = Vec::new();
     let mut sealed = Vec::new();
     let mut buffer = [0; 4096];
+
     loop {
         let Ok(received @ 1..) = stream.read(&mut buffer) else { return };
         input.extend_from_slice(&buffer[..received]);
         let opened = session.open(&mut input, &mut plain, &mut sealed, HandshakePermit::Granted);
         let has_closed = opened.as_ref().map_or(true, |opened| opened.peer_has_closed);
         input.drain(..opened.map_or(0, |opened| opened.consumed));
+
         // A request ends with an empty line.
         let is_complete = plain.windows(2).any(|two| two == b"\n\n" || two == b"\n\r");
         if is_complete {
@@ -67,6 +69,7 @@ fn respond(context: &Context, mut stream: TcpStream) {
         if is_complete || has_closed {
             session.close(&mut sealed);
         }
+
         if stream.write_all(&sealed).is_err() || is_complete || has_closed {
             return;
         }
@@ -185,11 +188,13 @@ fn openssl_accepts_the_response_of_its_responder() {
     let source = bundle(&directory, "made.pem", &made);
     let ca = write(&directory, "ca.pem", issuer.certificate);
     let key = write(&directory, "ca.key", issuer.key);
+
     let der = made.der.as_slice().into();
     let serial = webpki::EndEntityCert::try_from(&der).unwrap().serial().to_vec();
     let serial: String = serial.iter().map(|byte| format!("{byte:02X}")).collect();
     let index =
         write(&directory, "index.txt", format!("V\t491231235959Z\t\t{serial}\tunknown\t/CN=localhost\n"));
+
     let staple = directory.path().join("staple.der");
     let responder = Command::new("openssl")
         .args(["ocsp", "-index"])
@@ -208,13 +213,16 @@ fn openssl_accepts_the_response_of_its_responder() {
         .arg(&staple)
         .output()
         .unwrap();
+
     assert!(responder.status.success(), "{}", String::from_utf8_lossy(&responder.stderr));
     let source = Source { staple: Some(staple), ..source };
     let certificates = Certificates::load(&[source], SystemTime::now()).unwrap();
     assert_eq!(certificates.warnings(), []);
+
     let context = support::context(Settings { certificates, ..settings(KINDS[1]) });
     let (port, server) = serve(context, 1);
     let (_, text) = s_client(port, &["-status", "-CAfile", ca.to_str().unwrap()], "GET / HTTP/1.0\n\n");
+
     server.join().unwrap();
     assert!(
         text.contains("OCSP Response Status: successful") && text.contains("Cert Status: good"),

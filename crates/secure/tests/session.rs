@@ -20,13 +20,16 @@ fn every_version_and_key_carries_data() {
         for version in VERSIONS {
             let config = Arc::new(client_config(version, &["h2", "http/1.1"]));
             let mut pair = Pair::connected(&context, &config);
+
             let expected = match version {
                 Version::Tls12 => ProtocolVersion::TLSv1_2,
                 Version::Tls13 => ProtocolVersion::TLSv1_3,
             };
+
             assert_eq!(pair.client.protocol_version(), Some(expected), "{kind:?}");
             assert_eq!(pair.session.protocol(), Some(Protocol::Http2), "{kind:?} {version:?}");
             assert_eq!(pair.client.alpn_protocol(), Some(&b"h2"[..]));
+
             pair.send_from_client(b"a request").unwrap();
             assert_eq!(pair.plain, b"a request", "{kind:?} {version:?}");
             assert_eq!(
@@ -65,12 +68,14 @@ fn records_open_for_any_split() {
                 std::io::Write::write_all(&mut pair.client.writer(), text).unwrap();
                 pair.flush_client();
             }
+
             let sent = std::mem::take(&mut pair.to_session);
             let cut = round % sent.len();
             for part in [&sent[..cut], &sent[cut..]] {
                 pair.to_session.extend_from_slice(part);
                 pair.open_in_session().unwrap();
             }
+
             assert_eq!(std::mem::take(&mut pair.plain), b"onetwo and three", "{version:?} cut at {cut}");
             assert!(pair.to_session.is_empty());
         }
@@ -206,6 +211,7 @@ fn plain_http_and_other_protocols_are_recognized() {
             HandshakePermit::Granted,
         )
     };
+
     assert!(matches!(open(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Err(Failure::PlainHttp)));
     assert!(matches!(open(b"SSH-2.0-client\r\n"), Err(Failure::NotTls)));
     assert!(matches!(open(&[0; 64]), Err(Failure::NotTls)));

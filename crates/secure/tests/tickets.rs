@@ -132,9 +132,11 @@ fn early_data_for_a_previous_server_is_skipped() {
             .with_single_cert(vec![certificate.cert.der().clone()], key)
             .unwrap();
     before.max_early_data_size = 16384;
+
     let mut config = client_options(Version::Tls13, &[]).resumption(SESSIONS).build();
     config.enable_early_data = true;
     let config = Arc::new(config);
+
     let mut server = rustls::ServerConnection::new(Arc::new(before)).unwrap();
     let mut client = rustls::ClientConnection::new(config.clone(), "localhost".try_into().unwrap()).unwrap();
     for _ in 0..4 {
@@ -151,6 +153,7 @@ fn early_data_for_a_previous_server_is_skipped() {
         client.read_tls(&mut sent.as_slice()).unwrap();
         client.process_new_packets().unwrap();
     }
+
     // Our server can decrypt neither that ticket nor the early data.
     let context = context(Some(&Seed::generate(SystemTime::now()).unwrap()));
     let mut pair = Pair::new(&context, &config, "localhost");
@@ -159,6 +162,7 @@ fn early_data_for_a_previous_server_is_skipped() {
         pair.client.early_data().expect("the ticket allows some").write_all(&[b'x'; 500]).unwrap();
         pair.flush_client();
     }
+
     pair.handshake().unwrap();
     assert!(!pair.client.is_early_data_accepted());
     assert_eq!(pair.session.handshake_kind(), HandshakeKind::Full);

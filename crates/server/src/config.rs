@@ -505,8 +505,8 @@ pub struct SecurityHeaders {
 }
 
 impl SecurityHeaders {
-    /// Returns the fields for connections without TLS, if the server also has TLS listeners. In that case, RFC
-    /// 6797 §7.2 forbids `Strict-Transport-Security`. A server without TLS listeners still sends it, because a
+    /// Returns the fields for connections without TLS, if the server also has TLS listeners. In that case,
+    /// RFC 6797 §7.2 forbids `Strict-Transport-Security`. A server without TLS listeners still sends it, because a
     /// proxy may add TLS.
     #[must_use]
     pub fn without_tls(self) -> SecurityHeaders {

@@ -1,8 +1,8 @@
-//! Validated and unvalidated peer addresses, and the send allowance of each.
+//! Keeps track of the peer's addresses, and how much may be sent to each of them.
 //!
-//! A peer proves that it has an address by the answer to a PATH_CHALLENGE frame that was sent there (RFC 9000 §8.2). Before that, it is
-//! sent at most three times as much as has come from there (§8.1, §9.3). `quinn-proto` validates paths too, but doesn't
-//! expose the result, and may exceed this limit.
+//! A peer proves an address by responding to a PATH_CHALLENGE frame that was sent there (RFC 9000 §8.2). Before
+//! that, we may send it at most three times as much as we've received from there (§8.1, §9.3). `quinn-proto`
+//! also validates paths, but it doesn't tell us the result and may exceed the limit.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use crate::limits::{
     QUIC_UNVALIDATED_ADDRESSES_MAX,
 };
 
-/// PATH_CHALLENGE frames to an address that may be answered.
+/// How many PATH_CHALLENGE frames to an address may still be answered.
 const CHALLENGES_REMEMBERED: usize = 4;
 
-/// The addresses of a peer.
+/// Addresses of a peer.
 #[derive(Default)]
 pub(super) struct Addresses {
-    /// The address that was validated last, and the one before.
+    /// The address that was validated last, and the one before that.
     validated: [Option<SocketAddr>; 2],
     unvalidated: Vec<Unvalidated>,
 }
@@ -28,9 +28,9 @@ struct Unvalidated {
     address: SocketAddr,
     received: u64,
     sent: u64,
-    /// The data of PATH_CHALLENGE frames that were sent there. `quinn-proto` repeats one until it gives up.
+    /// Data of the PATH_CHALLENGE frames that were sent there. `quinn-proto` repeats a frame until it gives up.
     challenges: Vec<[u8; 8]>,
-    /// How often the last one was sent.
+    /// How often the last frame was sent.
     challenge_count: usize,
     last_received: Instant,
 }
@@ -45,13 +45,13 @@ impl Addresses {
         self.validated.contains(&Some(address))
     }
 
-    /// Returns `true` if datagrams to all addresses are unlimited.
+    /// Returns `true` if there isn't any limit for any address.
     #[inline]
     pub(super) fn are_validated(&self) -> bool {
         self.unvalidated.is_empty()
     }
 
-    /// Records that the peer has this address.
+    /// Records that the peer has proved this address.
     pub(super) fn validate(&mut self, address: SocketAddr) {
         self.unvalidated.retain(|unvalidated| unvalidated.address != address);
         if self.validated[0] != Some(address) {
@@ -59,23 +59,27 @@ impl Addresses {
         }
     }
 
-    /// Counts a datagram from an address that isn't validated, while the connection uses the address `current`.
+    /// Counts a datagram from an address that isn't validated. `current` is the address that the connection is
+    /// using.
     pub(super) fn receive(&mut self, now: Instant, address: SocketAddr, bytes: usize, current: SocketAddr) {
         let lifetime = Duration::from_millis(QUIC_UNVALIDATED_ADDRESS_MS);
         let is_recent = |last: Instant| now.saturating_duration_since(last) < lifetime;
         self.unvalidated.retain(|known| {
             known.address == address || known.address == current || is_recent(known.last_received)
         });
+
         if let Some(known) = self.find(address) {
             known.received += bytes as u64;
             known.last_received = now;
             return;
         }
+        // Replace the oldest address, but keep the current one.
         if self.unvalidated.len() >= QUIC_UNVALIDATED_ADDRESSES_MAX {
             let others = self.unvalidated.iter().enumerate().filter(|(_, known)| known.address != current);
             let oldest = others.min_by_key(|(_, known)| known.last_received).map(|(index, _)| index);
             self.unvalidated.swap_remove(oldest.unwrap_or(0));
         }
+
         let received = bytes as u64;
         self.unvalidated.push(Unvalidated {
             address,
@@ -87,7 +91,7 @@ impl Addresses {
         });
     }
 
-    /// Returns how many bytes may be sent to an address, or `None` if there is no limit.
+    /// Returns how many bytes may be sent to an address, or `None` if there isn't any limit.
     pub(super) fn allowance(&self, address: SocketAddr) -> Option<u64> {
         if self.is_validated(address) {
             return None;
@@ -96,13 +100,13 @@ impl Addresses {
         Some(known.map_or(0, Unvalidated::allowance))
     }
 
-    /// Returns the smallest nonzero allowance of any other address.
+    /// Returns the smallest nonzero allowance of the other addresses.
     pub(super) fn least_allowance_of_others(&self, address: SocketAddr) -> Option<u64> {
         let others = self.unvalidated.iter().filter(|known| known.address != address);
         others.map(Unvalidated::allowance).filter(|allowance| *allowance > 0).min()
     }
 
-    /// Counts a datagram to an address. Returns `false` if it may not be sent.
+    /// Counts a datagram to an address. Returns `false` if it must not be sent.
     pub(super) fn send(&mut self, address: SocketAddr, bytes: usize, challenge: Option<[u8; 8]>) -> bool {
         if self.is_validated(address) {
             return true;
@@ -125,13 +129,14 @@ impl Addresses {
         true
     }
 
-    /// Returns `true` if an address may be sent another PATH_CHALLENGE frame on its own: the last one may be lost.
+    /// Returns `true` if we may send another PATH_CHALLENGE frame to an address, because the last one may be
+    /// lost.
     pub(super) fn may_challenge(&self, address: SocketAddr) -> bool {
         let known = self.unvalidated.iter().find(|known| known.address == address);
         known.is_some_and(|known| known.challenge_count < QUIC_PATH_CHALLENGES_MAX)
     }
 
-    /// Validates the address to which a PATH_CHALLENGE frame with this data was sent.
+    /// Validates the address that we've sent a PATH_CHALLENGE frame with this data to.
     pub(super) fn answer(&mut self, response: [u8; 8]) {
         let asked = self.unvalidated.iter().find(|known| known.challenges.contains(&response));
         if let Some(address) = asked.map(|known| known.address) {

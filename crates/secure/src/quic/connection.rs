@@ -1,4 +1,4 @@
-//! One connection: takes datagrams and timeouts, and returns events, stream data and datagrams to send.
+//! A QUIC connection. Takes datagrams and timeouts, and returns events, stream data, and datagrams to be sent.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -26,74 +26,78 @@ use crate::limits::{
     QUIC_HANDSHAKE_GAP_BYTES_MAX, QUIC_RECEIVED_DATAGRAM_BYTES_MAX,
 };
 
-/// A connection that an endpoint accepted.
+/// A connection accepted by an endpoint.
 ///
-/// After each call that changes it, the caller takes its [events](Self::next_event), calls
-/// [`Endpoint::maintain`](super::Endpoint::maintain), sends its [datagrams](Self::poll_transmit), and sets a timer for its
-/// [timeout](Self::timeout). It is dropped once it [is drained](Self::is_drained), or passed to
-/// [`Endpoint::remove`](super::Endpoint::remove) before.
+/// After each call that changes the connection, callers should take its [events](Self::next_event), call
+/// [`Endpoint::maintain`](super::Endpoint::maintain), send its [datagrams](Self::poll_transmit), and set a
+/// timer for its [timeout](Self::timeout). Once it [is drained](Self::is_drained), it can be dropped. To drop
+/// it earlier, pass it to [`Endpoint::remove`](super::Endpoint::remove).
 pub struct Connection {
     pub(super) quinn: Box<quinn_proto::Connection>,
     pub(super) key: ConnectionKey,
-    /// Whether the endpoint still routes to this connection. Its key may be reused once it doesn't.
+    /// `true` while the endpoint routes datagrams to this connection. After that, the key may be reused.
     pub(super) is_registered: bool,
-    /// The records of the session.
+    /// Records of the session.
     records: Arc<Records>,
-    /// The length of the datagram that started the connection, or `None` once the peer's address is validated.
+    /// Length of the datagram that started the connection. `None` once the peer's address is validated.
     ///
-    /// An address that may be forged is sent at most three times as much as it has sent (RFC 9000 §8.1). `quinn-proto` has
-    /// this limit too, but exceeds it by up to a datagram.
+    /// If an address may be forged, we must not send it more than three times as much as it has sent to us
+    /// (RFC 9000 §8.1). `quinn-proto` also has this limit, but may exceed it by up to one datagram.
     unvalidated_first_bytes: Option<u64>,
     addresses: Addresses,
-    /// For datagrams from addresses that the peer hasn't proved to have. Such a datagram may be the first after a migration, or a
-    /// probe of a new path (RFC 9000 §8.2, §9.3).
+    /// Limits datagrams from addresses that the peer hasn't proved. Such a datagram may be the first after a
+    /// migration, or it may probe a new path (RFC 9000 §8.2, §9.3).
     foreign: TokenBucket,
     budget: Budget,
     unread: Unread,
-    /// Reads of streams that have returned data, or their end. Each [`READ_BYTES`] count as another one.
+    /// How many reads have returned some data or the end of a stream. Every [`READ_BYTES`] count as another
+    /// one.
     reads: u64,
     migrations: u32,
-    /// How many bidirectional streams the peer may have open at once.
+    /// How many bidirectional streams the peer may have open at the same time.
     streams_permitted: u32,
-    /// How many unidirectional streams we have opened. They stay open.
+    /// How many unidirectional streams we've opened. We don't close them.
     own_streams: usize,
-    /// How many bidirectional streams were accepted.
+    /// How many bidirectional streams we've accepted.
     streams_accepted: u64,
-    /// Whether the peer's address has changed since the last transmission.
+    /// `true` if the peer's address has changed since we last sent something.
     has_moved: bool,
-    /// Whether to send a short PATH_CHALLENGE, because the address has less than a full datagram of allowance.
+    /// `true` if we should send a short PATH_CHALLENGE, because the address's allowance is less than a full
+    /// datagram.
     needs_challenge: bool,
-    /// Whether the connection is dropped without waiting for late datagrams once its last one was sent.
+    /// `true` if the connection should be dropped as soon as its last datagram is sent, without waiting for
+    /// late ones.
     pub(super) is_abandoned: bool,
-    /// Whether the peer has closed the connection, and the event for it was returned.
+    /// `true` if the peer has closed the connection, and we've returned an event for that.
     pub(super) is_closed_by_peer: bool,
 }
 
-/// Content in one packet, about.
+/// Approximate amount of content in a packet.
 const READ_BYTES: usize = 1024;
 
-/// Datagrams to addresses that may be forged that are lost in one call.
+/// How many datagrams to addresses that may be forged we let `quinn-proto` lose per call.
 const LOST_DATAGRAMS_MAX: usize = 8;
 
-/// Memory of handshake messages that wait for earlier ones, in bytes: at three levels, and what `quinn-proto` keeps before it copies them
-/// together.
+/// Upper bound for the memory of handshake messages that are waiting for earlier ones, in bytes. There are
+/// three levels, and `quinn-proto` also keeps some before it copies them together.
 const HANDSHAKE_MEMORY_MAX: u64 = 3 * (QUIC_HANDSHAKE_GAP_BYTES_MAX as u64 + 32 * 1024);
 
-/// Memory of a sent packet until it is acknowledged, in bytes.
+/// Memory that a packet takes until it's acknowledged, in bytes.
 const SENT_PACKET_BYTES: u64 = 200;
 
-/// Memory of a range of stream data that the peer has acknowledged before earlier data, in bytes, with the gap before it.
+/// Memory of a range of stream data that was acknowledged before earlier data, in bytes. Includes the gap
+/// before it.
 const ACKNOWLEDGED_RANGE_BYTES: u64 = 40;
 
-/// Packets that an idle connection has sent after the last one that was acknowledged.
+/// How many packets an idle connection may have sent since the last one that was acknowledged.
 const SENT_PACKETS_WHEN_IDLE: u64 = 16;
 
-/// Returns the memory of a received datagram, in bytes.
+/// Returns the memory that a received datagram takes, in bytes.
 fn datagram_memory(bytes: usize) -> usize {
     if bytes < BUFFERED_BYTES_MIN { bytes } else { usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) }
 }
 
-/// Refers to a connection of an endpoint while it is registered there. The endpoint reuses it after that.
+/// Identifies a connection while it's registered with its endpoint. The endpoint will reuse the key after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionKey(pub(super) usize);
 
@@ -103,12 +107,12 @@ pub struct ConnectionEvent {
     pub(super) quinn: quinn_proto::ConnectionEvent,
     pub(super) source: SocketAddr,
     pub(super) now: Instant,
-    /// The length of the datagram.
+    /// Length of the datagram.
     pub(super) bytes: usize,
 }
 
 impl ConnectionKey {
-    /// Returns the key as an index: those of an endpoint are dense.
+    /// Returns the key as an index. The indexes of an endpoint are dense.
     pub const fn index(self) -> usize {
         self.0
     }
@@ -118,54 +122,57 @@ impl ConnectionKey {
     }
 }
 
-/// Something that the caller must react to.
+/// Something that callers need to react to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The handshake is done.
+    /// The handshake is complete.
     Established,
-    /// The peer opened streams. Each is to be accepted and read: data on it causes no event before.
+    /// The peer has opened streams. Callers should accept and read them, because there won't be any events for
+    /// data that has already arrived.
     StreamsOpened(Direction),
-    /// Data on a stream has arrived, or its end.
+    /// Data has arrived on a stream, or its end.
     Readable(StreamId),
-    /// A write that was blocked can continue.
+    /// A blocked write can continue.
     Writable(StreamId),
-    /// The peer wants no more data on a stream, and gave this code.
+    /// The peer doesn't want any more data on a stream, and gave us this code.
     Stopped(StreamId, u64),
-    /// The peer has acknowledged all of a stream.
+    /// The peer has acknowledged everything on a stream.
     Finished(StreamId),
-    /// More streams may be opened.
+    /// More streams can be opened.
     StreamsAvailable(Direction),
-    /// The peer has sent too many packets without effect. The caller closes the connection, which ignores further datagrams.
+    /// The peer has sent too many packets that didn't have any effect. Callers should close the connection,
+    /// which ignores any further datagrams.
     BudgetExceeded,
-    /// The connection has ended. Not reported after [`Connection::close`].
+    /// The connection has ended. There isn't such an event after [`Connection::close`].
     Closed(CloseReason),
 }
 
-/// Why a connection ended.
+/// Why a connection has ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloseReason {
     /// The peer was silent for longer than the idle timeout.
     #[error("the peer was silent for too long")]
     TimedOut,
-    /// The peer's application closed the connection with this code.
+    /// The peer's application has closed the connection with this code.
     #[error("the peer closed the connection with application code {0:#x}")]
     ByApplication(u64),
-    /// The peer's transport closed the connection with this code (RFC 9000 §20.1).
+    /// The peer's transport has closed the connection with this code (RFC 9000 §20.1).
     #[error("the peer closed the connection with transport code {0:#x}")]
     ByTransport(u64),
-    /// The peer has lost the connection's state.
+    /// The peer has lost its state.
     #[error("the peer reset the connection")]
     Reset,
-    /// The peer violated the protocol or shares no cryptography with us, and was sent this code.
+    /// The peer has violated the protocol, or we don't have any cryptography in common. We've sent it this
+    /// code.
     #[error("the peer violated the QUIC protocol: {reason} ({code:#x})")]
     Violation {
-        /// The error code of the transport.
+        /// The transport error code.
         code: u64,
-        /// The violation, in words of the library.
+        /// Describes the violation, in words of the library.
         reason: String,
     },
-    /// The connection could not be created.
+    /// We couldn't create the connection.
     #[error("internal QUIC error: {0}")]
     Internal(String),
 }
@@ -173,39 +180,41 @@ pub enum CloseReason {
 /// Measurements of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// The smoothed round trip time.
+    /// Smoothed round trip time.
     pub round_trip: Duration,
     /// Packets sent.
     pub sent_packets: u64,
-    /// Packets declared lost.
+    /// Packets that were declared lost.
     pub lost_packets: u64,
-    /// Bytes of datagrams sent.
+    /// Bytes sent, in datagrams.
     pub sent_bytes: u64,
-    /// Bytes of datagrams received.
+    /// Bytes received, in datagrams.
     pub received_bytes: u64,
     /// Datagrams received.
     pub received_datagrams: u64,
-    /// STREAM frames received. Datagrams without any cost the peer little and us more.
+    /// STREAM frames received. If there aren't any, datagrams are cheap for the peer but expensive for us.
     pub received_stream_frames: u64,
-    /// The congestion window in bytes.
+    /// Congestion window in bytes.
     pub congestion_window_bytes: u64,
-    /// The longest datagram that the path carries, in bytes.
+    /// Maximum datagram size of the path, in bytes.
     pub path_bytes_max: u16,
     /// How often the peer's address has changed.
     pub migrations: u32,
 }
 
-/// Stream data in the packets of a connection. The end of a stream counts as a byte.
+/// Stream data in a connection's packets. The end of a stream counts as a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Bytes that the peer has acknowledged. They count twice if they were sent twice, and both packets have arrived.
+    /// Bytes that the peer has acknowledged. If some were sent twice and both packets arrived, they count
+    /// twice.
     pub acknowledged_bytes: u64,
     /// Bytes in packets that are neither acknowledged nor lost.
     pub unacknowledged_bytes: u64,
 }
 
 impl Connection {
-    /// Creates a connection. Its peer has sent `first_bytes` bytes, or has a validated address.
+    /// Creates a connection. `first_bytes` is how much the peer has sent, or `None` if its address is already
+    /// validated.
     pub(super) fn new(
         key: ConnectionKey,
         quinn: quinn_proto::Connection,
@@ -217,6 +226,7 @@ impl Connection {
         if first_bytes.is_none() {
             addresses.validate(quinn.remote_address());
         }
+
         Self {
             quinn,
             key,
@@ -239,7 +249,7 @@ impl Connection {
         }
     }
 
-    /// Returns the key by which the endpoint refers to this connection.
+    /// Returns the key that the endpoint uses for this connection.
     pub fn key(&self) -> ConnectionKey {
         self.key
     }
@@ -253,8 +263,9 @@ impl Connection {
         self.note_validation();
         let address = self.remote_address();
         if source != address {
-            // A client may not move before the handshake is done (RFC 9000 §9). `quinn-proto` would drop the packets, but count
-            // their bytes as if they came from the client, and send it more before its address is validated.
+            // Clients must not migrate before the handshake is complete (RFC 9000 §9). `quinn-proto` would drop
+            // these packets, but it would also count their bytes as if the client had sent them. It could then
+            // send too much before the address is validated.
             if self.is_handshaking() {
                 return;
             }
@@ -265,7 +276,8 @@ impl Connection {
                 }
             }
         }
-        // The address in the handshake has a limit of its own.
+
+        // The address used for the handshake has its own limit.
         if self.unvalidated_first_bytes.is_none() && !self.addresses.is_validated(source) {
             self.addresses.receive(now, source, bytes, address);
         }
@@ -273,6 +285,7 @@ impl Connection {
         self.records.lock().datagram_bytes = datagram_memory(bytes);
         self.quinn.handle_event(quinn);
         self.look_at_packets();
+
         if self.remote_address() != address {
             self.migrations += 1;
             self.has_moved = true;
@@ -280,13 +293,14 @@ impl Connection {
         } else if source == address && !self.addresses.are_validated() {
             self.needs_challenge |= self.addresses.may_challenge(source);
         }
+
         self.budget.count_datagram();
         if self.budget.needs_settlement() {
             self.budget.settle(now, self.work());
         }
     }
 
-    /// Looks at what the packets of a datagram contained.
+    /// Looks at the contents of a datagram's packets.
     fn look_at_packets(&mut self) {
         let mut packets = self.records.lock();
         let mut is_excessive = false;
@@ -301,7 +315,7 @@ impl Connection {
         }
     }
 
-    /// Remembers the client's address once the handshake shows that the client has it.
+    /// Remembers the client's address once the handshake has proved it.
     fn note_validation(&mut self) {
         if self.unvalidated_first_bytes.is_some() {
             let is_established = !self.is_handshaking() && !self.is_closed();
@@ -312,17 +326,21 @@ impl Connection {
         }
     }
 
-    /// Returns the memory that the peer's packets take, in bytes: data that was not read, handshake messages that wait for earlier ones,
-    /// packets of ours that were not acknowledged, and ranges of our data between which some is not. An idle connection has none.
+    /// Returns the memory that the peer's packets take, in bytes.
+    ///
+    /// This includes data that hasn't been read, handshake messages that are waiting for earlier ones, packets
+    /// of ours that haven't been acknowledged, and ranges of our data with gaps in between. It's zero for an
+    /// idle connection.
     pub fn kept_bytes(&mut self) -> u64 {
         let quinn = &mut self.quinn;
         let unread = self.unread.bytes(|id| {
             let id = StreamId::new(id);
             id.is_readable() && quinn.recv_stream(id.to_quinn()).read(true).is_ok()
         });
+
         let (pieces, bytes) = self.records.waiting_handshake();
         let handshake = u64::from(bytes).min(HANDSHAKE_MEMORY_MAX) + table_bytes(pieces);
-        // Of the packets in the handshake, few are acknowledged.
+        // During the handshake, few packets are acknowledged.
         let in_handshake = if self.is_handshaking() { self.quinn.stats().path.sent_packets } else { 0 };
         let sent =
             self.records.unacknowledged_packets().saturating_sub(SENT_PACKETS_WHEN_IDLE) + in_handshake;
@@ -330,8 +348,8 @@ impl Connection {
         unread + handshake + sent * SENT_PACKET_BYTES + ranges * ACKNOWLEDGED_RANGE_BYTES
     }
 
-    /// Returns an upper bound of the ranges of our data that the peer has acknowledged before earlier data. A peer can leave out each
-    /// second packet of all responses.
+    /// Returns an upper bound for the number of ranges of our data that the peer has acknowledged before
+    /// earlier data. For example, a peer may leave out every second packet.
     fn acknowledged_ranges_max(&mut self) -> u64 {
         let mut delivery = self.records.delivery();
         if delivery.lost() > 0 && self.quinn.streams().send_streams() <= self.own_streams {
@@ -340,7 +358,7 @@ impl Connection {
         delivery.lost()
     }
 
-    /// Returns the activity of the connection and its peer.
+    /// Returns the work that the connection and its peer have done so far.
     fn work(&self) -> Work {
         let stats = self.quinn.stats();
         Work {
@@ -353,29 +371,33 @@ impl Connection {
         }
     }
 
-    /// Processes the timers that have expired. Has no effect if none has, or if datagrams must be sent before.
+    /// Processes expired timers. Does nothing if there aren't any, or if some datagrams must be sent first.
     pub fn handle_timeout(&mut self, now: Instant) {
-        // The timer of lost packets still belongs to the peer's previous address. When it expires, `quinn-proto` expects a packet in
-        // flight to the new one, a debug assertion. There is one after the next transmission.
+        // The timer for lost packets still belongs to the peer's previous address. When it expires,
+        // `quinn-proto` has a debug assertion that there's a packet in flight to the new address. This will be
+        // true after we've sent something.
         if self.has_moved {
             return;
         }
         let address = self.remote_address();
         self.quinn.handle_timeout(now);
         if self.remote_address() != address {
-            // The new address hasn't answered, so that the old one is used again. The same timer belongs to the new address now.
+            // The new address hasn't answered, so we're using the old one again. For the same reason as above,
+            // the timer now belongs to a different address.
             self.has_moved = true;
             self.quinn.ping();
         }
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called next. It may change with every other call.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) next. Any other call may change this.
     pub fn timeout(&mut self) -> Option<Instant> {
         self.quinn.poll_timeout()
     }
 
-    /// Writes up to `segments_max` datagrams of the same length into `buffer`, which is cleared before. To be called until
-    /// it returns `None`; then the connection waits for a datagram, a timeout or the caller.
+    /// Clears `buffer`, and writes up to `segments_max` datagrams of the same length to it.
+    ///
+    /// Callers should repeat this until it returns `None`. The connection is then waiting for a datagram, a
+    /// timeout, or another call.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -383,11 +405,12 @@ impl Connection {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         buffer.clear();
-        // `quinn-proto` would answer with CONNECTION_CLOSE, which is optional (RFC 9000 §10.2.2). Clients that have closed their socket
-        // would answer that with ICMP.
+        // `quinn-proto` would respond with CONNECTION_CLOSE, which is optional (RFC 9000 §10.2.2). If a client
+        // has closed its socket, it would respond to that with ICMP.
         if self.is_closed_by_peer {
             return None;
         }
+
         let segments_max = segments_max.min(self.segments_allowed()?);
         if self.addresses.are_validated() && !self.has_moved {
             return self.quinn.poll_transmit(now, segments_max.get(), buffer).map(Transmit::from);
@@ -395,7 +418,8 @@ impl Connection {
         self.poll_limited_transmit(now, segments_max, buffer)
     }
 
-    /// Writes datagrams while the peer has addresses that may be forged. Each datagram that may not be sent counts as lost.
+    /// Like `poll_transmit`, while the peer has addresses that may be forged. Datagrams that we must not send
+    /// are treated as lost.
     #[cold]
     fn poll_limited_transmit(
         &mut self,
@@ -413,7 +437,8 @@ impl Connection {
                     (bytes.map_or(SealLimit::None, SealLimit::OtherAddress), segments_max.get())
                 }
                 Some(allowance) => {
-                    // `quinn-proto` is asked at least once after each move: its timers expect a packet on the new path.
+                    // After each move, ask `quinn-proto` at least once, because its timers expect a packet on
+                    // the new path.
                     let is_enough = allowance >= u64::from(self.quinn.current_mtu());
                     if !is_enough && !self.has_moved && !self.needs_challenge {
                         return None;
@@ -436,6 +461,7 @@ impl Connection {
             let mut transmit = Transmit::from(transmit);
             let mut challenge = None;
             let mut is_mtu_probe = false;
+            // We may have shortened the packet while it was sealed.
             if let Some(sealed) = sealed
                 && transmit.segment_bytes.is_none()
                 && transmit.bytes == sealed.assumed_bytes
@@ -445,6 +471,7 @@ impl Connection {
                 challenge = sealed.challenge;
                 is_mtu_probe = sealed.is_mtu_probe;
             }
+
             let is_validated = self.addresses.is_validated(transmit.destination);
             if challenge.is_some() && !is_validated {
                 self.needs_challenge = false;
@@ -452,6 +479,7 @@ impl Connection {
             if is_mtu_probe && !is_validated {
                 continue;
             }
+
             if self.addresses.send(transmit.destination, transmit.bytes, challenge) {
                 return Some(transmit);
             }
@@ -461,17 +489,19 @@ impl Connection {
         None
     }
 
-    /// Returns the last address that the peer has proved to have: it has received something there, or has shown a token. Returns
-    /// `None` before that.
+    /// Returns the last address that the peer has proved, either by receiving something there or with a token.
+    /// Returns `None` if there isn't one yet.
     pub fn validated_address(&mut self) -> Option<SocketAddr> {
         self.note_validation();
         self.addresses.last_validated()
     }
 
-    /// Returns how many datagrams may be sent to the peer's address in the handshake, or `None` if it must send more first.
+    /// Returns how many datagrams we may send to the peer's address during the handshake. Returns `None` if the
+    /// peer must send more first.
     fn segments_allowed(&mut self) -> Option<NonZeroUsize> {
         self.note_validation();
         let Some(first_bytes) = self.unvalidated_first_bytes else { return Some(NonZeroUsize::MAX) };
+
         let stats = self.quinn.stats();
         let received = first_bytes + stats.udp_rx.bytes;
         let allowed = (QUIC_AMPLIFICATION_MAX * received).saturating_sub(stats.udp_tx.bytes);
@@ -484,6 +514,7 @@ impl Connection {
         if self.budget.take_report().is_some() && !self.is_closed() {
             return Some(Event::BudgetExceeded);
         }
+
         loop {
             let event = match self.quinn.poll()? {
                 quinn_proto::Event::Connected => Event::Established,
@@ -494,7 +525,7 @@ impl Connection {
                     Event::Closed(reason)
                 }
                 quinn_proto::Event::Stream(event) => event.into(),
-                // Handshake data is available on request, and datagrams are disabled.
+                // Handshake data is available on request, and we've disabled datagrams.
                 quinn_proto::Event::HandshakeDataReady
                 | quinn_proto::Event::DatagramReceived
                 | quinn_proto::Event::DatagramsUnblocked => continue,
@@ -503,11 +534,13 @@ impl Connection {
         }
     }
 
-    /// Accepts the next stream that the peer has opened. The caller reads it at once, since data may have arrived before.
+    /// Accepts the next stream opened by the peer. Callers should read it immediately, because there may
+    /// already be some data.
     pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
         let mut streams = self.quinn.streams();
         let stream = StreamId::from(streams.accept(direction.to_quinn())?);
         self.streams_accepted += u64::from(direction == Direction::Bidirectional);
+
         let permitted = self.streams_permitted;
         if direction == Direction::Bidirectional
             && permitted < QUIC_BIDIRECTIONAL_STREAMS_MAX
@@ -519,28 +552,30 @@ impl Connection {
         Some(stream)
     }
 
-    /// Returns how many bidirectional streams the peer may open in all, those that are closed included. All that it has opened were
-    /// accepted.
+    /// Returns how many bidirectional streams the peer may open in total, including those that are closed.
+    /// Callers should first accept all streams that it has opened.
     pub fn stream_limit(&mut self) -> u64 {
         let open = self.quinn.streams().remote_open_streams(Dir::Bi);
         let permitted = self.quinn.max_concurrent_streams(Dir::Bi);
         self.streams_accepted.saturating_sub(open) + permitted
     }
 
-    /// Opens a stream. Returns `None` if the peer permits no more, or the connection has ended.
+    /// Opens a stream. Returns `None` if the peer doesn't allow any more, or if the connection has ended.
     pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
         let stream = self.quinn.streams().open(direction.to_quinn()).map(StreamId::from);
         self.own_streams += usize::from(stream.is_some() && direction == Direction::Unidirectional);
         stream
     }
 
-    /// Reads the data that has arrived on a stream in order, in pieces as the peer's packets had it. The peer may then send more.
+    /// Reads data that has arrived on a stream, in order. The pieces are those of the peer's packets. Reading
+    /// allows the peer to send more.
     pub fn read(&mut self, id: StreamId, mut consume: impl FnMut(&[u8])) -> ReadOutcome {
         if !id.is_readable() {
             return ReadOutcome::Closed;
         }
         let mut stream = self.quinn.recv_stream(id.to_quinn());
         let Ok(mut chunks) = stream.read(true) else { return ReadOutcome::Closed };
+
         let mut unread = self.unread.stream(id.number());
         let mut bytes = 0;
         let outcome = loop {
@@ -557,7 +592,7 @@ impl Connection {
                 Err(ReadError::Reset(code)) => break ReadOutcome::Reset(code.into_inner()),
             }
         };
-        // The caller asks for datagrams after every call, so it learns of a new window there.
+        // Callers ask for datagrams after each call, so we don't need to tell them about a new window here.
         let _ = chunks.finalize();
         if matches!(outcome, ReadOutcome::Finished | ReadOutcome::Reset(_)) {
             self.unread.end(id.number());
@@ -568,8 +603,8 @@ impl Connection {
         outcome
     }
 
-    /// Takes as much of `data` as the peer's windows permit, without a copy, and removes it from the start. Pieces that were
-    /// taken entirely are empty then.
+    /// Takes as much of `data` as the peer's windows allow, without copying it. Removes the taken bytes from the
+    /// start, so some pieces may then be empty.
     pub fn write(&mut self, id: StreamId, data: &mut [Bytes]) -> WriteOutcome {
         if !id.is_writable() {
             return WriteOutcome::Closed;
@@ -577,7 +612,7 @@ impl Connection {
         let mut stream = self.quinn.send_stream(id.to_quinn());
         let mut rest = data;
         while !rest.is_empty() {
-            // After a partial write, only another one registers the stream for an event.
+            // Even after a partial write we need another one, because that registers the stream for an event.
             match stream.write_chunks(rest) {
                 Ok(written) => rest = &mut rest[written.chunks..],
                 Err(WriteError::Blocked) => return WriteOutcome::Blocked,
@@ -588,15 +623,16 @@ impl Connection {
         WriteOutcome::Complete
     }
 
-    /// Limits the bytes that are written and not acknowledged. Without a limit, the client's windows alone bound them.
+    /// Limits how many bytes may be written without being acknowledged. By default, they are only bounded by
+    /// the client's windows.
     pub fn set_send_window(&mut self, bytes: u64) {
         self.quinn.set_send_window(bytes);
     }
 
-    /// Ends a stream after all that was written to it.
+    /// Ends a stream, after everything that was written to it.
     ///
     /// # Errors
-    /// The stream was finished, reset, or stopped by the peer before.
+    /// Returns an error if the stream was already finished or reset, or if the peer has stopped it.
     pub fn finish(&mut self, id: StreamId) -> Result<(), StreamClosed> {
         if !id.is_writable() {
             return Err(StreamClosed);
@@ -604,10 +640,10 @@ impl Connection {
         self.quinn.send_stream(id.to_quinn()).finish().map_err(|_| StreamClosed)
     }
 
-    /// Abandons sending on a stream, with an error code of the application (RESET_STREAM).
+    /// Stops sending on a stream, with an application error code (RESET_STREAM).
     ///
     /// # Errors
-    /// The stream was reset or acknowledged entirely before.
+    /// Returns an error if the stream was already reset, or if all of it was acknowledged.
     pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), StreamClosed> {
         if !id.is_writable() {
             return Err(StreamClosed);
@@ -615,11 +651,11 @@ impl Connection {
         self.quinn.send_stream(id.to_quinn()).reset(error_code(code)).map_err(|_| StreamClosed)
     }
 
-    /// Discards the data that the peer sends on a stream, and requests that it stops, with an error code of the application
+    /// Discards any data that the peer sends on a stream, and asks it to stop, with an application error code
     /// (STOP_SENDING).
     ///
     /// # Errors
-    /// The stream was read to its end or stopped before.
+    /// Returns an error if the stream was already stopped, or if all of it was read.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), StreamClosed> {
         if !id.is_readable() {
             return Err(StreamClosed);
@@ -628,10 +664,11 @@ impl Connection {
         self.quinn.recv_stream(id.to_quinn()).stop(error_code(code)).map_err(|_| StreamClosed)
     }
 
-    /// Sends data of streams with a higher priority before that of others; streams of the same priority take turns.
+    /// Sets the priority of a stream. Data with a higher priority is sent first, and streams with the same
+    /// priority take turns.
     ///
     /// # Errors
-    /// The stream was reset or acknowledged entirely before.
+    /// Returns an error if the stream was already reset, or if all of it was acknowledged.
     pub fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), StreamClosed> {
         if !id.is_writable() {
             return Err(StreamClosed);
@@ -639,7 +676,8 @@ impl Connection {
         self.quinn.send_stream(id.to_quinn()).set_priority(priority).map_err(|_| StreamClosed)
     }
 
-    /// Returns the priority of a stream, or `None` if it was reset or acknowledged entirely.
+    /// Returns the priority of a stream. Returns `None` if the stream was reset, or if all of it was
+    /// acknowledged.
     pub fn priority(&mut self, id: StreamId) -> Option<i32> {
         if !id.is_writable() {
             return None;
@@ -647,12 +685,12 @@ impl Connection {
         self.quinn.send_stream(id.to_quinn()).priority().ok()
     }
 
-    /// Returns the number of streams on which data is not acknowledged.
+    /// Returns how many streams have unacknowledged data.
     pub fn unacknowledged_streams(&mut self) -> usize {
         self.quinn.streams().send_streams()
     }
 
-    /// Returns how much stream data the peer has acknowledged, and how much is in packets that are neither acknowledged nor lost.
+    /// Returns how much stream data is acknowledged, and how much is in flight.
     pub fn delivery(&self) -> Delivery {
         let delivery = self.records.delivery();
         Delivery {
@@ -661,57 +699,59 @@ impl Connection {
         }
     }
 
-    /// Requests that the peer acknowledges a packet (PING). To be followed by a call of
+    /// Asks the peer to acknowledge a packet (PING). Callers should then call
     /// [`poll_transmit`](Self::poll_transmit).
     pub fn ping(&mut self) {
         self.quinn.ping();
     }
 
-    /// Ends the connection with an error code of the application. It is drained after three probe timeouts.
+    /// Ends the connection with an application error code. It will be drained after three probe timeouts.
     pub fn close(&mut self, now: Instant, code: u64, reason: &'static [u8]) {
         self.quinn.close(now, error_code(code), Bytes::from_static(reason));
     }
 
-    /// Ends the connection like [`close`](Self::close), and frees its memory as soon as its last datagram was sent. Late datagrams of the
-    /// peer get a stateless reset.
+    /// Like [`close`](Self::close), but frees the connection's memory as soon as the last datagram is sent. If
+    /// the peer sends any late datagrams, it will get a stateless reset.
     pub fn abandon(&mut self, now: Instant, code: u64) {
         self.close(now, code, b"");
         self.is_abandoned = true;
     }
 
-    /// Returns the address that the peer's datagrams come from. It may be forged after a migration.
+    /// Returns the address that the peer's datagrams come from. After a migration, it may be forged.
     pub fn remote_address(&self) -> SocketAddr {
         self.quinn.remote_address()
     }
 
-    /// Returns `true` until the handshake is done or the connection has ended.
+    /// Returns `true` until the handshake is complete or the connection has ended.
     pub fn is_handshaking(&self) -> bool {
         self.quinn.is_handshaking()
     }
 
-    /// Returns `true` once either side has ended the connection. Nothing can be read or written then.
+    /// Returns `true` if either side has ended the connection. It can't be read or written any more.
     pub fn is_closed(&self) -> bool {
         self.quinn.is_closed()
     }
 
-    /// Returns `true` if the connection needs no more datagrams or timeouts, and can be dropped after a call of
-    /// [`Endpoint::maintain`](super::Endpoint::maintain): three probe timeouts after this side has closed it, at once after the peer has, or after it was
-    /// [abandoned](Self::abandon) and its last datagram was sent.
+    /// Returns `true` if the connection doesn't need any more datagrams or timeouts. It can then be dropped,
+    /// after a call of [`Endpoint::maintain`](super::Endpoint::maintain).
+    ///
+    /// This takes three probe timeouts if we've closed the connection. It's the case immediately if the peer
+    /// has closed it, or if it was [abandoned](Self::abandon) and its last datagram was sent.
     pub fn is_drained(&self) -> bool {
         self.is_closed_by_peer || self.is_abandoned || self.quinn.is_drained()
     }
 
-    /// Returns the server name that the client requested (SNI).
+    /// Returns the server name requested by the client (SNI).
     pub fn server_name(&self) -> Option<String> {
         session_state(&self.quinn)?.server_name
     }
 
-    /// Returns the kind of the handshake; `Full` before it is done.
+    /// Returns the kind of the handshake. This is `Full` until it's complete.
     pub fn handshake_kind(&self) -> HandshakeKind {
         session_state(&self.quinn).map(|state| state.handshake_kind).unwrap_or_default()
     }
 
-    /// Returns measurements.
+    /// Returns measurements of the connection.
     pub fn stats(&self) -> Stats {
         let stats = self.quinn.stats();
         Stats {
@@ -729,7 +769,7 @@ impl Connection {
     }
 }
 
-/// Returns the number of frames that have arrived, except PADDING, which is not counted.
+/// Returns the number of frames received. PADDING isn't counted.
 fn received_frames(stats: &ConnectionStats) -> u64 {
     let frames = &stats.frame_rx;
     let on_streams = [

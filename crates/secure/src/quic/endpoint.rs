@@ -1,8 +1,9 @@
-//! An endpoint: routes datagrams to connections, admits new ones, and replies to other datagrams.
+//! An endpoint routes datagrams to connections, admits new connections, and replies to other datagrams.
 //!
-//! The endpoint counts half-open connections: their handshake is not done, including those that the caller has not accepted yet.
-//! From [`QUIC_HALF_OPEN_BEFORE_RETRY`] on, clients prove their address by a Retry packet first, so that a flood of forged
-//! addresses keeps no state. From [`QUIC_HALF_OPEN_MAX`] on, Initial packets are dropped before any cryptography.
+//! We count half-open connections, which includes those that the caller hasn't accepted yet. If there are
+//! [`QUIC_HALF_OPEN_BEFORE_RETRY`] or more, clients first have to prove their address with a Retry packet. This
+//! way, a flood of forged addresses doesn't take any state. If there are [`QUIC_HALF_OPEN_MAX`], Initial
+//! packets are dropped before any cryptography is done.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,84 +29,86 @@ use crate::limits::{
 };
 use crate::seed::derive;
 
-/// Routes the datagrams of one worker. It is never locked.
+/// Routes the datagrams of a worker. Since each worker has its own, it doesn't need a lock.
 pub struct Endpoint {
     quinn: quinn_proto::Endpoint,
     ids: Arc<ConnectionIds>,
     configs: Configs,
     buffers: DatagramBuffers,
-    /// Whether the configuration is the one that drops Initial packets.
+    /// `true` if we're currently using the configuration that drops Initial packets.
     drops_attempts: bool,
-    /// The state of each connection by its key.
+    /// State of each connection, indexed by key.
     states: Vec<State>,
-    /// The half-open connections, by the destination connection IDs of the clients' first packets.
+    /// Half-open connections. The key is the destination connection ID of the client's first packet.
     half_open: HashMap<ConnectionId, HalfOpen>,
     recently_closed: RecentlyClosed,
     last_version_negotiation: Option<Instant>,
     resets: TokenBucket,
 }
 
-/// The configurations for new connections, of which `quinn-proto` uses one.
+/// Configurations for new connections. `quinn-proto` uses one of them.
 struct Configs {
     open: Arc<ServerConfig>,
-    /// Drops all Initial packets that belong to no connection.
+    /// Drops all Initial packets that don't belong to a connection.
     saturated: Arc<ServerConfig>,
 }
 
-/// The state of a key.
+/// State of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Vacant,
-    /// With the destination connection ID of the client's first packet.
+    /// Contains the destination connection ID of the client's first packet.
     Handshaking(ConnectionId),
-    /// The handshake is done, or has failed. With the same ID.
+    /// The handshake is complete or has failed. Contains the same ID.
     Established(ConnectionId),
 }
 
 /// A half-open connection.
 #[derive(Clone, Copy, Debug)]
 enum HalfOpen {
-    /// The caller hasn't accepted it. The endpoint keeps further datagrams, of which each takes memory in addition to its bytes.
+    /// The caller hasn't accepted it yet. The endpoint keeps further datagrams, and each of them takes
+    /// additional memory.
     Waiting {
         datagrams: usize,
     },
     Accepted,
 }
 
-/// A connection attempt. The caller passes it to [`Endpoint::accept`] or another method of the endpoint: if it is dropped,
-/// the endpoint keeps its state.
+/// A connection attempt. Callers must pass it to [`Endpoint::accept`] or another method of the endpoint. If
+/// they drop it, the endpoint will keep its state.
 #[must_use]
 #[derive(Debug)]
 pub struct Incoming {
     quinn: quinn_proto::Incoming,
-    /// The destination connection ID of its first packet.
+    /// Destination connection ID of the first packet.
     id: ConnectionId,
-    /// The length of its first datagram.
+    /// Length of the first datagram.
     first_bytes: usize,
 }
 
-/// The effect of a datagram.
+/// Result of receiving a datagram.
 #[derive(Debug)]
 pub enum Received {
     /// It belongs to this connection.
     Connection(ConnectionKey, ConnectionEvent),
     /// A client wants to connect.
     Incoming(Incoming),
-    /// The endpoint has written a reply to the buffer: version negotiation, Retry, a stateless reset or a refusal.
+    /// The endpoint has written a reply to the buffer. This may be a version negotiation, Retry, a stateless
+    /// reset, or a refusal.
     Reply(Transmit),
-    /// It was dropped, or kept for an [`Incoming`].
+    /// It was dropped, or it's kept for an [`Incoming`].
     Dropped,
-    /// It only seemed to begin a connection, and was dropped, usually after keys were derived for it.
+    /// It only seemed to start a connection, and was dropped. In most cases, we've derived keys for it.
     Invalid,
 }
 
-/// A connection that could not be accepted.
+/// A connection that couldn't be accepted.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct AcceptError {
-    /// The datagram that closes the connection, in the buffer.
+    /// The datagram in the buffer, which closes the connection.
     pub reply: Option<Transmit>,
-    /// The reason.
+    /// Why the connection couldn't be accepted.
     pub reason: CloseReason,
 }
 
@@ -115,14 +118,14 @@ impl Incoming {
         self.quinn.remote_address()
     }
 
-    /// Returns `true` if the client has proved by a token that it receives datagrams at its address.
+    /// Returns `true` if the client has proved with a token that it receives datagrams at its address.
     pub fn is_validated(&self) -> bool {
         self.quinn.remote_address_validated()
     }
 }
 
 impl Endpoint {
-    /// Creates the endpoint of a worker. `seed` must be random and used only once.
+    /// Creates the endpoint of a worker. `seed` must be random, and must not be used for anything else.
     pub fn new(context: &Context, worker: u8, generation: Generation, seed: [u8; 32]) -> Self {
         let [mut quinn_seed, mut id_key] = [[0; 32]; 2];
         derive(&seed, b"cannery quic: state machine", &mut quinn_seed);
@@ -136,6 +139,7 @@ impl Endpoint {
         let mut config = context.endpoint_config(Issuer { worker, generation }, id_key);
         config.rng_seed(Some(quinn_seed));
         let quinn = quinn_proto::Endpoint::new(Arc::new(config), Some(configs.open.clone()), true, None);
+
         Self {
             quinn,
             ids: context.ids(),
@@ -150,7 +154,7 @@ impl Endpoint {
         }
     }
 
-    /// Processes a datagram. A reply is written to `reply`, which is cleared before.
+    /// Processes a datagram. Clears `reply`, and possibly writes a reply to it.
     pub fn receive(&mut self, now: Instant, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Received {
         reply.clear();
         if Self::has_wrong_length(arrival.bytes)
@@ -160,6 +164,7 @@ impl Endpoint {
         {
             return Received::Dropped;
         }
+
         let event = self.quinn.handle(
             now,
             arrival.source,
@@ -168,6 +173,7 @@ impl Endpoint {
             self.buffers.copy(arrival.bytes),
             reply,
         );
+
         match event {
             None if self.may_have_needed_keys(arrival.bytes) => Received::Invalid,
             None => Received::Dropped,
@@ -188,42 +194,46 @@ impl Endpoint {
         }
     }
 
-    /// Returns `true` if a datagram is longer than we have announced, or has an Initial packet and is shorter than RFC 9000 §14.1
-    /// requires.
+    /// Returns `true` if a datagram is longer than we've announced. Also returns `true` if it contains an
+    /// Initial packet and is shorter than RFC 9000 §14.1 requires.
     fn has_wrong_length(datagram: &[u8]) -> bool {
         datagram.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
             || datagram.len() < usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
                 && PacketType::of(datagram) == Some(PacketType::Initial)
     }
 
-    /// Returns `true` if enough datagrams are kept for a connection that isn't accepted yet.
+    /// Returns `true` if we're already keeping enough datagrams for a connection that isn't accepted yet.
     fn exceeds_early_datagrams(&mut self, datagram: &[u8]) -> bool {
         if self.half_open.is_empty() {
             return false;
         }
+
         let half_open = long_header_destination(datagram).and_then(|id| self.half_open.get_mut(&id));
         let Some(HalfOpen::Waiting { datagrams }) = half_open else { return false };
         *datagrams += 1;
         *datagrams > QUIC_EARLY_DATAGRAMS_MAX
     }
 
-    /// Returns `true` for a late first datagram of a connection that its peer has closed.
+    /// Returns `true` for a late first datagram of a connection that was closed by its peer.
     fn is_of_recently_closed(&mut self, now: Instant, datagram: &[u8]) -> bool {
         PacketType::of(datagram) == Some(PacketType::Initial)
             && long_header_destination(datagram)
                 .is_some_and(|id| self.recently_closed.has_begun_with(now, &id))
     }
 
-    /// Returns `true` for a late datagram of a connection that its peer has closed: it seems to begin another one. The client has the ID
-    /// of its destination from us. If it has one because it answers a Retry packet, it shows a token, as it does in late datagrams of a
-    /// connection that began so, which are not recognized.
+    /// Returns `true` for a late datagram of a connection that was closed by its peer. Such a datagram seems to
+    /// start another connection.
+    ///
+    /// We can tell because the destination ID was issued by us. This is also the case if the client responds to
+    /// a Retry packet, but then there's a token. Late datagrams of a connection that was started in that way
+    /// have a token as well, so we don't recognize them.
     fn is_late(&mut self, now: Instant, arrival: &Arrival<'_>, incoming: &quinn_proto::Incoming) -> bool {
         !incoming.remote_address_validated()
             && self.recently_closed.had_peer(now, &arrival.source)
             && self.ids.issuer_of(arrival.bytes).is_some()
     }
 
-    /// Returns `true` if keys were derived for a dropped datagram, unless its header is malformed.
+    /// Returns `true` if we've derived keys for a dropped datagram, unless its header is malformed.
     fn may_have_needed_keys(&self, datagram: &[u8]) -> bool {
         PacketType::of(datagram) == Some(PacketType::Initial)
             && datagram.len() >= usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
@@ -231,8 +241,8 @@ impl Endpoint {
             && !self.is_of_half_open(datagram)
     }
 
-    /// Drops a reply that is a version negotiation too soon after the last one (RFC 9000 §17.2.1), a stateless reset after too many
-    /// others (§10.3.3), or one to a peer that has closed its connection.
+    /// Drops some replies: a version negotiation that follows too soon after another one (RFC 9000 §17.2.1), a
+    /// stateless reset if there have been too many (§10.3.3), or one to a peer that has closed its connection.
     fn limit_reply(&mut self, now: Instant, transmit: Transmit, reply: &[u8]) -> Received {
         let is_permitted = match PacketType::of(reply) {
             Some(PacketType::VersionNegotiation) => {
@@ -266,11 +276,12 @@ impl Endpoint {
         Received::Incoming(incoming)
     }
 
-    /// Accepts a connection: processes its first packet, which starts the TLS handshake. That takes most of the CPU time of
-    /// a connection. A reply to a failure is written to `reply`, which is cleared before.
+    /// Accepts a connection. This processes its first packet and starts the TLS handshake, which takes most of
+    /// a connection's CPU time. Clears `reply`, and writes a reply to it if there's an error.
     ///
     /// # Errors
-    /// The client's first packet is damaged or violates the protocol, or it shares no cryptography with us.
+    /// Returns an error if the client's first packet is damaged or violates the protocol, or if we don't have
+    /// any cryptography in common.
     pub fn accept(
         &mut self,
         now: Instant,
@@ -281,6 +292,7 @@ impl Endpoint {
         let id = incoming.id;
         self.half_open.remove(&id);
         let first_bytes = (!incoming.is_validated()).then_some(incoming.first_bytes);
+
         let accepted = self.quinn.accept(incoming.quinn, now, reply, None);
         let result = match accepted {
             Ok((handle, connection)) => {
@@ -292,11 +304,12 @@ impl Endpoint {
                 Err(AcceptError { reply: error.response.map(Transmit::from), reason: error.cause.into() })
             }
         };
+
         self.update_admission();
         result
     }
 
-    /// Refuses a connection with CONNECTION_REFUSED. The reply is written to `reply`, which is cleared before.
+    /// Refuses a connection with CONNECTION_REFUSED. Clears `reply`, and writes the reply to it.
     pub fn refuse(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Transmit {
         reply.clear();
         let transmit = self.quinn.refuse(incoming.quinn, reply);
@@ -304,11 +317,11 @@ impl Endpoint {
         transmit.into()
     }
 
-    /// Requests that a client proves its address by a Retry packet (RFC 9000 §8.1.2). It is written to `reply`, which is
-    /// cleared before.
+    /// Asks a client to prove its address, with a Retry packet (RFC 9000 §8.1.2). Clears `reply`, and writes
+    /// the packet to it.
     ///
     /// # Errors
-    /// The client has answered a Retry packet already; the attempt is returned.
+    /// Returns the attempt if the client has already responded to a Retry packet.
     pub fn retry(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Result<Transmit, Box<Incoming>> {
         reply.clear();
         let Incoming { quinn, id, first_bytes } = incoming;
@@ -320,7 +333,7 @@ impl Endpoint {
         Ok(transmit.into())
     }
 
-    /// Drops a connection attempt. The client will repeat it.
+    /// Drops a connection attempt. The client will try again.
     pub fn ignore(&mut self, incoming: Incoming) {
         self.quinn.ignore(incoming.quinn);
         self.forget_incoming(incoming.id);
@@ -331,17 +344,20 @@ impl Endpoint {
         self.update_admission();
     }
 
-    /// Exchanges the notices of endpoint and connection for each other, such as new connection IDs, and removes a connection that
-    /// its peer has closed. To be called each time after the connection was changed, before its datagrams are sent.
+    /// Exchanges events between the endpoint and a connection, for example new connection IDs. Also removes the
+    /// connection if its peer has closed it. This must be called whenever the connection has changed, before
+    /// its datagrams are sent.
     pub fn maintain(&mut self, now: Instant, connection: &mut Connection) {
         if !connection.is_registered {
             return;
         }
+
         if let State::Handshaking(id) = self.state(connection.key.0)
             && !connection.is_handshaking()
         {
             self.set_state(connection.key, State::Established(id));
         }
+
         if connection.is_abandoned {
             self.deregister(connection);
         }
@@ -363,8 +379,8 @@ impl Endpoint {
         }
     }
 
-    /// Drops a connection in any state, without a datagram to the peer. To be called if a method of the connection has
-    /// panicked.
+    /// Drops a connection in any state, without sending anything to the peer. This should be called if a method
+    /// of the connection has panicked.
     pub fn remove(&mut self, mut connection: Connection) {
         if connection.is_registered {
             self.deregister(&mut connection);
@@ -377,10 +393,10 @@ impl Endpoint {
         self.set_state(connection.key, State::Vacant);
     }
 
-    /// Removes the endpoint's state of connections that the caller doesn't have, because [`accept`](Self::accept) has
-    /// panicked.
+    /// Removes state of connections that the caller doesn't have. This should be called if
+    /// [`accept`](Self::accept) has panicked.
     pub fn recover(&mut self) {
-        // The connection that was not returned has a vacant key or the next one.
+        // The missing connection has either a vacant key or the next one.
         for key in 0..=self.states.len() {
             if self.state(key) == State::Vacant {
                 self.quinn.handle_event(ConnectionHandle(key), EndpointEvent::drained());
@@ -388,29 +404,31 @@ impl Endpoint {
         }
     }
 
-    /// Frees memory that is no longer needed. To be called about every second.
+    /// Frees memory that isn't needed any more. This should be called about once a second.
     pub fn free_unused(&mut self, now: Instant) {
         self.recently_closed.expire(now);
     }
 
-    /// Returns the number of half-open connections, including those that are not accepted yet.
+    /// Returns the number of half-open connections, including those that aren't accepted yet.
     pub fn half_open(&self) -> usize {
         self.half_open.len()
     }
 
-    /// Returns `true` if a datagram has the destination connection ID with which a client began a half-open connection. A client
-    /// uses it until it has received our first packet, so for all datagrams of a long ClientHello.
+    /// Returns `true` if a datagram has the destination connection ID that a client used to start a half-open
+    /// connection. Clients use this ID until they receive our first packet. So if a ClientHello is long, all of
+    /// its datagrams have it.
     pub fn is_of_half_open(&self, datagram: &[u8]) -> bool {
         !self.half_open.is_empty()
             && long_header_destination(datagram).is_some_and(|id| self.half_open.contains_key(&id))
     }
 
-    /// Returns `true` if the limit of half-open connections is reached, so that Initial packets of others are dropped.
+    /// Returns `true` if there are as many half-open connections as we allow. In this state, we drop Initial
+    /// packets of any others.
     pub fn is_saturated(&self) -> bool {
         self.half_open() >= QUIC_HALF_OPEN_MAX
     }
 
-    /// Returns the number of accepted connections that are not drained.
+    /// Returns how many accepted connections aren't drained yet.
     pub fn connections(&self) -> usize {
         self.quinn.open_connections()
     }

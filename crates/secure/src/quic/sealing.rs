@@ -1,16 +1,18 @@
-//! Packets to addresses that may be forged: shortens them to what the address may be sent (RFC 9000 §8.1, §8.2.1).
+//! Shortens packets to addresses that may be forged, so that they fit into the address's allowance (RFC 9000
+//! §8.1, §8.2.1).
 //!
-//! `quinn-proto` sends a datagram of full length to a new address at once. We learn its frames when it seals them. A packet with a
-//! short header ends where its datagram does, so padding can still be left out. If stream data leaves no room, we send the
-//! PATH_CHALLENGE frame without it, under the number of the packet; then `quinn-proto` must take the packet for lost, so that
-//! acknowledgments of it are hidden ([`contents`](super::contents)).
+//! `quinn-proto` immediately sends a datagram of full length to a new address. We get to see its frames when it
+//! seals them. Since a packet with a short header ends where its datagram ends, we can still omit padding. If
+//! there's stream data and therefore not enough room, we send the PATH_CHALLENGE frame without it, using the
+//! same packet number. `quinn-proto` must then believe that the packet is lost, so we have to hide
+//! acknowledgments for it ([`contents`](super::contents)).
 
 use super::frames::{Frame, Frames};
 use super::keys::TAG_BYTES;
 use super::records::{Packets, SealLimit, Sealed};
 use crate::limits::{QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_HIDDEN_PACKETS_MAX};
 
-/// The least payload that has a sample for header protection after a packet number of one byte.
+/// Minimum payload. After a packet number of one byte, this is enough to take a sample for header protection.
 const PAYLOAD_BYTES_MIN: usize = 3;
 
 const PADDING: u8 = 0x00;
@@ -18,7 +20,7 @@ const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
 
 impl Packets {
-    /// Prepares a packet with this number and space for its tag. Returns the length that is to be sealed.
+    /// Prepares a packet, which has space for its tag. Returns the length to be sealed.
     #[cold]
     pub(super) fn limit(&mut self, number: u64, packet: &mut [u8], header_bytes: usize) -> usize {
         let assumed_bytes = packet.len();
@@ -32,8 +34,10 @@ impl Packets {
             SealLimit::OtherAddress(_) => usize::MAX,
             SealLimit::Bytes(limit) => limit,
         };
+
         let frame_bytes_max = limit.saturating_sub(header_bytes + TAG_BYTES);
         if assumed_bytes > limit && !contents.is_mtu_probe {
+            // It's sufficient to omit some padding.
             if contents.frame_bytes.max(PAYLOAD_BYTES_MIN) <= frame_bytes_max {
                 bytes = limit;
             } else if let Some(challenge) = contents.challenge
@@ -51,6 +55,7 @@ impl Packets {
                 bytes = limit;
             }
         }
+
         let challenge = contents.challenge;
         self.sealed = Some(Sealed { bytes, assumed_bytes, is_mtu_probe: contents.is_mtu_probe, challenge });
         bytes
@@ -62,14 +67,14 @@ fn put_token(frame_type: u8, token: [u8; 8], payload: &mut [u8]) {
     payload[1..=token.len()].copy_from_slice(&token);
 }
 
-/// The frames of a payload, as far as they decide its length.
+/// Properties of a payload that decide how long it must be.
 #[derive(Default)]
 struct SealedContents {
-    /// The length of all frames before the padding at the end.
+    /// Length of all frames before the padding at the end.
     frame_bytes: usize,
     challenge: Option<[u8; 8]>,
     response: Option<[u8; 8]>,
-    /// Whether it has a PATH_RESPONSE frame, and otherwise only padding.
+    /// `true` if there's a PATH_RESPONSE frame, and only padding apart from that.
     is_lone_response: bool,
     is_mtu_probe: bool,
 }
@@ -78,6 +83,7 @@ impl SealedContents {
     fn of(payload: &[u8], packet_bytes: usize) -> Self {
         let mut contents = Self::default();
         let [mut is_lone_response, mut has_only_pings] = [true; 2];
+
         let mut end = 0;
         for (position, frame) in Frames::new(payload) {
             end = position.end;
@@ -94,10 +100,12 @@ impl SealedContents {
                 _ => {}
             }
         }
+
         if end < payload.len() {
-            // We send no such frame.
+            // We don't send any frames like this.
             contents.frame_bytes = payload.len();
         }
+
         contents.is_lone_response = is_lone_response && contents.response.is_some();
         contents.is_mtu_probe = has_only_pings && packet_bytes > usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES);
         contents

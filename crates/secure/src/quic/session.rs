@@ -1,6 +1,8 @@
-//! The TLS 1.3 session of a connection, which `rustls` performs on messages without records (RFC 9001 §4).
+//! The TLS 1.3 session of a QUIC connection. `rustls` implements it based on messages instead of records
+//! (RFC 9001 §4).
 //!
-//! After the handshake a client has nothing to send in it, and only the secrets of the next keys remain.
+//! After the handshake, clients don't have anything to send in the session, so we only keep the secrets for
+//! future keys.
 
 use std::any::Any;
 use std::io::Cursor;
@@ -23,9 +25,9 @@ use crate::limits::HANDSHAKE_BYTES_MAX;
 pub(super) struct Session {
     stage: Stage,
     initial_keys: Arc<InitialKeys>,
-    /// The keys of later key phases; `None` before the first one.
+    /// Keys of later key phases. `None` before the first one.
     later_keys: Option<LaterKeys>,
-    /// Bytes of handshake messages that the peer has sent.
+    /// How many bytes of handshake messages the peer has sent.
     received_bytes: usize,
     hello: HelloCheck,
     records: Arc<Records>,
@@ -36,7 +38,7 @@ enum Stage {
     Established { server_name: Option<Box<str>>, handshake_kind: HandshakeKind },
 }
 
-/// The properties of a session, which `quinn-proto` passes on without knowing them.
+/// Properties of a session. `quinn-proto` passes these on without knowing them.
 pub(super) struct SessionState {
     pub(super) server_name: Option<String>,
     pub(super) handshake_kind: HandshakeKind,
@@ -44,10 +46,10 @@ pub(super) struct SessionState {
 }
 
 impl Session {
-    /// Creates a session that sends these encoded transport parameters.
+    /// Creates a session that sends the given transport parameters, which must be encoded.
     ///
     /// # Errors
-    /// The configuration doesn't permit QUIC.
+    /// Returns an error if the configuration doesn't allow QUIC.
     pub(super) fn new(
         config: Arc<ServerConfig>,
         parameters: Vec<u8>,
@@ -95,7 +97,7 @@ impl crypto::Session for Session {
         None
     }
 
-    /// Returns the keys of early data (0-RTT), if it was accepted.
+    /// Returns the keys for early data (0-RTT), if it was accepted.
     fn early_crypto(&self) -> Option<(Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>)> {
         let Stage::Handshake(tls) = &self.stage else { return None };
         Some(EarlyKeys::new(tls.zero_rtt_keys()?, self.records.clone()).into())
@@ -109,7 +111,7 @@ impl crypto::Session for Session {
         matches!(&self.stage, Stage::Handshake(tls) if tls.is_handshaking())
     }
 
-    /// Returns `false`, because nothing waits for an event about handshake data.
+    /// Returns `false`, because we don't use an event for handshake data.
     fn read_handshake(&mut self, messages: &[u8]) -> Result<bool, TransportError> {
         self.received_bytes = self.received_bytes.saturating_add(messages.len());
         if self.received_bytes > HANDSHAKE_BYTES_MAX {
@@ -140,6 +142,7 @@ impl crypto::Session for Session {
     fn write_handshake(&mut self, messages: &mut Vec<u8>) -> Option<Keys> {
         let Stage::Handshake(tls) = &mut self.stage else { return None };
         let written = messages.len();
+
         match tls.write_hs(messages) {
             Some(KeyChange::Handshake { keys }) => {
                 Some(HandshakeKeys::new(keys, self.records.clone()).into())
@@ -166,7 +169,7 @@ impl crypto::Session for Session {
         Some(keys)
     }
 
-    /// Returns `false`: only clients receive Retry packets.
+    /// Always returns `false`, because only clients receive Retry packets.
     fn is_valid_retry(&self, _original_id: &ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
         false
     }

@@ -414,6 +414,7 @@ fn stateless_resets_are_shorter_than_their_cause_and_rare() {
     let seed = random_seed();
     let (mut network, id) = connection_id(&context(&seed));
     network.server = Server::with_endpoint(Endpoint::new(&context(&seed), 0, Generation::new(0), [8; 32]));
+
     let mut reply = Vec::new();
     for length in 1 + id.len()..200 {
         network.now += 10 * SECOND;
@@ -424,12 +425,14 @@ fn stateless_resets_are_shorter_than_their_cause_and_rare() {
             received => assert!(matches!(received, Received::Dropped) && length < 25, "{length}"),
         }
     }
+
     let datagram = [&[0x40], &id[..], &[0x55; 100]].concat();
     let mut replies = 0;
     for _ in 0..1000 {
         network.now += Duration::from_millis(1);
         replies += usize::from(matches!(receive(&mut network, &datagram, &mut reply), Received::Reply(_)));
     }
+
     assert_eq!(replies, 32, "a burst");
     for _ in 0..3 {
         let mut replies = 0;
@@ -625,11 +628,13 @@ fn two_generations_serve_side_by_side() {
         network.run(SECOND);
         (network, first)
     };
+
     // The new process receives everything, and forwards datagrams of the old generation.
     let mut old = std::mem::replace(
         &mut network.server,
         Server::with_endpoint(Endpoint::new(&context, 0, Generation::new(1), [8; 32])),
     );
+
     let second = network.connect(client_config(&tls_client(&["h3"])));
     network.remote(first).connection.ping();
     for _ in 0..200 {
@@ -643,6 +648,7 @@ fn two_generations_serve_side_by_side() {
             }
             is_old
         });
+
         let mut sent = Vec::new();
         for packet in &forwarded {
             old.receive(network.now, packet, &mut sent);
@@ -651,6 +657,7 @@ fn two_generations_serve_side_by_side() {
         sent.into_iter().for_each(|packet| network.send(packet));
         network.run(Duration::from_millis(5));
     }
+
     assert!(network.remote(second).is_established());
     assert!(network.remote(first).loss().is_none());
     assert_eq!((old.connections.len(), network.server.connections.len()), (1, 1));

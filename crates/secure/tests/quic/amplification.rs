@@ -394,9 +394,11 @@ fn lost_connection(meter: &Meter) {
     let mut network = Network::new(Server::new(&context));
     let handle = network.connect(client_config(&tls_client(&["h3"])));
     network.run(SECOND);
+
     network.remote(handle).connection.ping();
     network.run(SECOND);
     let last = network.sent.iter().rfind(|packet| packet.is_for_server()).unwrap().bytes.clone();
+
     network.server = Server::with_endpoint(Endpoint::new(&context, 0, Generation::new(0), [8; 32]));
     for length in 11..1472 {
         let mut datagram = last.clone();
@@ -409,6 +411,7 @@ fn lost_connection(meter: &Meter) {
             false
         });
     }
+
     let arrival = Arrival { source: VICTIM, destination: None, ecn: 0, bytes: &last };
     network.now += SECOND;
     let mut reply = Vec::new();

@@ -92,6 +92,7 @@ fn hello_in_two_datagrams_may_arrive_in_reverse() {
         for acceptance in [Acceptance::Immediate, Acceptance::Held] {
             let mut network = Network::new(Server::new(&context(&random_seed())));
             network.server.acceptance = acceptance;
+
             let mut count = 0;
             network.path = Box::new(move |packet| {
                 let index = count;
@@ -103,10 +104,12 @@ fn hello_in_two_datagrams_may_arrive_in_reverse() {
                     _ => Fate::Deliver,
                 }
             });
+
             let handle = network.connect(client_config(&tls_client(&["h3"])));
             network.run(Duration::from_millis(60));
             let initials = network.sent.iter().filter(|packet| is_client_initial(packet)).count();
             assert!(initials >= 2, "a post-quantum key share takes two datagrams");
+
             network.accept_held();
             network.run(Duration::from_secs(1));
             assert!(network.remote(handle).is_established(), "{delayed:?}");
@@ -119,6 +122,7 @@ fn unvalidated_handshake_sends_at_most_three_times_what_it_received() {
     let mut network = Network::new(Server::new(&context(&random_seed())));
     let mut received = 0;
     let mut sent = 0;
+
     network.path = Box::new(move |packet| {
         if !packet.is_for_server() {
             sent += packet.bytes.len();
@@ -132,6 +136,7 @@ fn unvalidated_handshake_sends_at_most_three_times_what_it_received() {
         }
         Fate::Drop
     });
+
     network.connect(client_config(&tls_client(&["h3"])));
     network.run(Duration::from_secs(60));
     assert!(network.sent.iter().any(|packet| !packet.is_for_server()));

@@ -245,10 +245,12 @@ fn refusal(level: Level, frames: &[&[u8]]) -> Option<u64> {
     let forgery = Forgery::default();
     let tls = ClientOptions::default().tls13().protocols(&["h3"]).resumption(8).early_data().build();
     let tls = QuicClientConfig::try_from(Arc::new(tls)).unwrap();
+
     let seed = random_seed();
     let context = Context::new(&tls_context(&seed), None, EarlyData::Accepted).unwrap();
     let mut network = Network::new(Server::new(&context));
     let config = quinn_proto::ClientConfig::new(forgery.wrap(Arc::new(tls)));
+
     if level == Level::Early {
         network.connect(config.clone());
         network.run(SECOND);
@@ -256,6 +258,7 @@ fn refusal(level: Level, frames: &[&[u8]]) -> Option<u64> {
     if level != Level::Application {
         frames.iter().for_each(|frames| forgery.push(level, frames.to_vec()));
     }
+
     let handle = network.connect(config);
     if level == Level::Early {
         let connection = &mut network.remote(handle).connection;
@@ -263,6 +266,7 @@ fn refusal(level: Level, frames: &[&[u8]]) -> Option<u64> {
         let id = connection.streams().open(quinn_proto::Dir::Bi).unwrap();
         connection.send_stream(id).write(b"a long early request that leaves room for frames").unwrap();
     }
+
     network.run(SECOND);
     if level == Level::Application {
         for frames in frames {
@@ -276,6 +280,7 @@ fn refusal(level: Level, frames: &[&[u8]]) -> Option<u64> {
             network.run(SECOND);
         }
     }
+
     assert_eq!(forgery.waiting(), 0, "the frames were sent");
     let lost = network.remote(handle).loss()?;
     match lost {
@@ -603,11 +608,13 @@ proptest! {
         rate in 2_u64..20,
     ) {
         let (mut network, handle) = Network::connected();
+
         let mut state = seed;
         let mut random = move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             state >> 33
         };
+
         network.path = Box::new(move |packet| {
             if random() % rate == 0 {
                 let position = usize::try_from(random()).unwrap() % packet.bytes.len();
@@ -619,6 +626,7 @@ proptest! {
             }
             Fate::Deliver
         });
+
         for _ in 0..20 {
             let connection = &mut network.remote(handle).connection;
             if let Some(id) = connection.streams().open(quinn_proto::Dir::Bi) {
@@ -626,6 +634,7 @@ proptest! {
             }
             network.run(Duration::from_millis(300));
         }
+
         prop_assert_eq!(network.server.connections.len(), 1);
         network.connect(client_config(&tls_client(&["h3"])));
         network.run(5 * SECOND);

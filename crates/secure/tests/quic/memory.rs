@@ -48,6 +48,7 @@ impl Forged {
         let forgery = Forgery::default();
         let tls = QuicClientConfig::try_from(tls_client(&["h3"])).unwrap();
         let mut config = quinn_proto::ClientConfig::new(forgery.wrap(Arc::new(tls)));
+
         let mut transport = TransportConfig::default();
         let mut congestion = CubicConfig::default();
         congestion.initial_window(1 << 30);
@@ -57,15 +58,18 @@ impl Forged {
             .initial_mtu(1452)
             .congestion_controller_factory(Arc::new(congestion));
         config.transport_config(Arc::new(transport));
+
         let mut network = Network::new(Server::new(&context(&random_seed())));
         let handle = network.connect(config);
         network.run(Duration::from_secs(1));
         assert!(network.remote(handle).is_established());
+
         // Afterwards, all buffers for datagrams are in use.
         for _ in 0..40 {
             network.remote(handle).connection.ping();
             network.run(50 * MILLISECOND);
         }
+
         Self { network, handle, forgery }
     }
 

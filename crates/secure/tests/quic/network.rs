@@ -284,6 +284,7 @@ impl Client {
             if remote.connection.poll_timeout().is_some_and(|timeout| timeout <= now) {
                 remote.connection.handle_timeout(now);
             }
+
             while let Some(event) = remote.connection.poll() {
                 remote.events.push(event);
             }
@@ -292,6 +293,7 @@ impl Client {
                     remote.connection.handle_event(event);
                 }
             }
+
             while remote.connection.poll_transmit(now, 1, &mut buffer).is_some() {
                 sent.push(Packet {
                     source: self.address,

@@ -73,11 +73,13 @@ impl Echo {
         while let Some(id) = connection.accept(Direction::Bidirectional) {
             self.pending.insert(id, Vec::new());
         }
+
         for (id, pending) in &mut self.pending {
             let outcome = connection.read(*id, |chunk| pending.push(Bytes::copy_from_slice(chunk)));
             if outcome == ReadOutcome::Finished {
                 self.finished.push(*id);
             }
+
             match connection.write(*id, pending) {
                 WriteOutcome::Complete => {
                     pending.clear();
@@ -341,12 +343,14 @@ fn higher_priority_is_sent_first() {
     let low = write_in_client(&mut network, handle, Dir::Bi, b"low");
     let high = write_in_client(&mut network, handle, Dir::Bi, b"high");
     network.run(SECOND);
+
     let connection = &mut network.server.only().connection;
     for priority in [0, 5] {
         let stream = connection.accept(Direction::Bidirectional).unwrap();
         connection.set_priority(stream, priority).unwrap();
         connection.write(stream, &mut [Bytes::from(content(200_000))]);
     }
+
     let mut received = [0, 0];
     network.run_with(SECOND, |network| {
         for (index, id) in [low, high].into_iter().enumerate() {
@@ -358,6 +362,7 @@ fn higher_priority_is_sent_first() {
             assert!(received[0] < 5_000, "{received:?}");
         }
     });
+
     assert_eq!(received, [200_000, 200_000]);
 }
 

@@ -100,9 +100,11 @@ fn worker_rule_equals_that_of_the_kernel() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     };
+
     for server_id in [None, Some(SERVER_ID)] {
         let ids = ids(server_id);
         let layout = ids.layout();
+
         let mut accepted = 0;
         for _ in 0..20_000 {
             let length = usize::from(random() % 40);
@@ -110,6 +112,7 @@ fn worker_rule_equals_that_of_the_kernel() {
             if let Some(id_bytes) = datagram.get_mut(5) {
                 *id_bytes %= 24;
             }
+
             let expected = bpf(&datagram, layout.worker_offset()).unwrap_or(0);
             assert_eq!(layout.worker_of(&datagram), expected, "{datagram:?}");
             accepted += usize::from(ids.issuer_of(&datagram).is_some());

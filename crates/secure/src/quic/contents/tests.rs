@@ -50,6 +50,7 @@ fn hidden_packets_are_not_acknowledged() {
     let records = Records::default();
     records.lock().hidden = vec![5, 9];
     let ack = |largest, rest: &[u8]| [&[2, largest, 3][..], rest].concat();
+
     for (frame, expected) in [
         // Ranges that have one in the middle, at the end, and at the start.
         (ack(8, &[0, 8]), ack(8, &[1, 2, 0, 4])),
@@ -64,8 +65,10 @@ fn hidden_packets_are_not_acknowledged() {
         assert_eq!(opened(Level::Application, &following, Some(&records)), expected);
         records.lock().acknowledged_max = 0;
     }
+
     // Nothing else is acknowledged, so no frame is left.
     assert_eq!(opened(Level::Application, &ack(9, &[0, 0]), Some(&records)), [0]);
+
     // ECN counts stay.
     let ecn = [3, 9, 3, 0, 1, 7, 8, 9];
     assert_eq!(opened(Level::Application, &ecn, Some(&records)), [3, 8, 3, 0, 0, 7, 8, 9]);

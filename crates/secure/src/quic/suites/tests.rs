@@ -85,6 +85,7 @@ fn suites_protect_packets_as_those_of_rustls_do() {
     let ours = provider().cipher_suites;
     assert_eq!(ours, all.clone().collect::<Vec<_>>());
     assert_eq!(ours.len(), 3);
+
     for suite in all {
         let [server, client] = handshake(suite);
         for number in 0..6 {
@@ -96,6 +97,7 @@ fn suites_protect_packets_as_those_of_rustls_do() {
                 drop_unused_keys();
             }
         }
+
         for (ours, theirs) in [(&server.local, &client.remote), (&server.remote, &client.local)] {
             assert_eq!(ours.packet.tag_len(), theirs.packet.tag_len());
             assert_eq!(ours.packet.confidentiality_limit(), theirs.packet.confidentiality_limit());

@@ -4,8 +4,8 @@
 //! Receiving ──▶ Running ──▶ Finished ──▶ Streaming ──▶ HTTP/1 again
 //! ```
 //!
-//! Some stages may be skipped. If the client sends further requests in the meantime, they have to wait (RFC
-//! 9112 §9.3.2).
+//! Some stages may be skipped. If the client sends further requests in the meantime, they have to wait
+//! (RFC 9112 §9.3.2).
 
 use std::time::Instant;
 
