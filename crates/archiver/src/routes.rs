@@ -1,6 +1,6 @@
-//! Routes: which source answers which path, and which fallback pages and rules apply below each folder.
+//! Routes: decides which source answers each path, and which fallback pages and rules apply below each folder.
 //!
-//! Decided by names only. [`rules`](crate::routes::rules) adds the rules of `_redirects`.
+//! At this point, only names matter. [`rules`](crate::routes::rules) adds the rules in `_redirects`.
 
 pub(crate) mod access_control; // Access control of other servers: an error.
 pub(crate) mod content_encoding; // Files that are compressed already, by rules.
@@ -29,51 +29,51 @@ use crate::rulefiles::redirects::RedirectRule;
 use crate::settings::options::Options;
 use crate::sources::source::{SourceId, Sources};
 
-/// A host as an index into [`Routes::hosts`]; `None` for the default site.
+/// Index into [`Routes::hosts`], or `None` for the default site.
 pub(crate) type HostId = Option<u32>;
 
 /// A host with rules or a site.
 #[derive(Debug)]
 pub(crate) struct Host {
-    /// The name in lower case; `*.example.com` means all hosts below `example.com`.
+    /// Name in lower case. `*.example.com` stands for all hosts below `example.com`.
     pub(crate) name: String,
-    /// `true` if the host has a site of its own, so that the default site isn't searched for it.
+    /// Whether the host has a site of its own. If so, the default site isn't searched.
     pub(crate) has_site: bool,
 }
 
-/// Returns the index of a host in a list by site, in which the default site comes first.
+/// Returns a host's index into lists with an entry for each site. The default site comes first.
 pub(crate) fn site_index(host: HostId) -> usize {
     host.map_or(0, |host| host as usize + 1)
 }
 
-/// The response to a path.
+/// What answers a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A source, with this status.
+    /// A source with this status.
     Source { id: SourceId, status: u16 },
     /// A rule, as an index into [`Routes::rules`].
     Rule(u32),
 }
 
-/// The response to a path, and its origin.
+/// What answers a path, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) target: Target,
     pub(crate) origin: Origin,
 }
 
-/// Everything that applies below a folder.
+/// Everything that applies to a folder and below.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
     /// Fallback pages by suffix.
     pub(crate) fallbacks: Vec<(Box<[u8]>, SourceId)>,
     /// Error pages by status.
     pub(crate) error_pages: BTreeMap<u16, SourceId>,
-    /// Rules with a pattern in their order, as indices into [`Routes::rules`].
+    /// Ordered rules with patterns, as indices into [`Routes::rules`].
     pub(crate) rules: Vec<u32>,
 }
 
-/// The line of a rule.
+/// Where a rule comes from.
 #[derive(Debug)]
 pub(crate) struct RuleLine {
     pub(crate) file: Arc<str>,
@@ -81,10 +81,10 @@ pub(crate) struct RuleLine {
     pub(crate) rule: RuleName,
 }
 
-/// A rule as identified in an archive.
+/// Identifies a rule in an archive.
 #[derive(Debug)]
 pub(crate) enum RuleName {
-    /// A rule with a pattern: an index into [`Routes::rules`].
+    /// A rule with a pattern, as an index into [`Routes::rules`].
     Ordinal(u32),
     /// A rule for exactly this path.
     Path(HostId, Box<[u8]>),
@@ -95,7 +95,7 @@ pub(crate) enum RuleName {
 pub(crate) struct RuleFile {
     pub(crate) id: SourceId,
     pub(crate) host: HostId,
-    /// Its folder relative to the root of its site: empty, or with a trailing `/`.
+    /// Folder relative to the root of its site. Either empty or with a trailing `/`.
     pub(crate) folder: Box<[u8]>,
 }
 
@@ -107,37 +107,37 @@ pub(crate) struct Routes {
     /// Index of each name in `hosts`.
     host_ids: HashMap<String, u32>,
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
-    /// Scopes by the key of their folder.
+    /// Scopes by folder key.
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
-    /// Number of rules with overlapping ends in their pattern, which the server's index can't exclude.
+    /// Number of rules with overlapping ends in their pattern. The server's index can't exclude these.
     pub(crate) overlapping_rules: usize,
-    /// Generated texts for rules with an error status whose page is missing, by status.
+    /// Generated texts by status, for rules with an error status whose page doesn't exist.
     pub(crate) status_texts: BTreeMap<u16, SourceId>,
     /// All rules, in order of precedence.
     pub(crate) rules: Vec<RedirectRule>,
-    /// The line of each effective rule, for the manifest.
+    /// Origin of each effective rule, for the manifest.
     pub(crate) rule_lines: Vec<RuleLine>,
-    /// Sources that aren't served under their own name.
+    /// Sources that aren't served under their own names.
     pub(crate) hidden: Vec<SourceId>,
-    /// Hidden sources that answer no path at all, sorted.
+    /// Hidden sources that don't answer any path, sorted.
     pub(crate) control: Vec<SourceId>,
     pub(crate) redirect_files: Vec<RuleFile>,
     pub(crate) header_files: Vec<RuleFile>,
-    /// Paths without the suffix of a file that isn't a page, such as `/security` for `security.txt`. Rules take precedence.
+    /// Names without suffix of files that aren't pages, for example `/security` for `security.txt`. Rules take precedence.
     pub(crate) weak_aliases: BTreeSet<(HostId, Box<[u8]>)>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// Pages with a status as their name, in a series of numbered pages.
+/// Pages that are named like a status, but belong to a series of numbered pages.
 #[derive(Default)]
 struct NumberedPages {
     count: usize,
-    /// The first of them, and another page of its series.
+    /// The first of these, and another page in its series.
     first: Option<(SourceId, String)>,
 }
 
 impl NumberedPages {
-    /// Returns one note about all of them.
+    /// Returns a single note about all of them.
     fn note(self, sources: &Sources) -> Option<Diagnostic> {
         let (id, sibling) = self.first?;
         let others = match self.count {
@@ -150,21 +150,22 @@ impl NumberedPages {
     }
 }
 
-/// A file that answers a path such as `/folder/` or `/page` unless another file has exactly that name. The file with the
-/// lowest rank is chosen.
+/// A file that answers a path such as `/folder/` or `/page`, unless there's a file with exactly that name. If there are several,
+/// the lowest rank wins.
 struct Alias {
     rank: usize,
     id: SourceId,
     status: u16,
-    /// Folders, rules and fallback pages take precedence.
+    /// Whether folders, rules and fallback pages take precedence.
     is_weak: bool,
 }
 
-/// Removes the files that no request can reach, and returns a warning about each.
+/// Removes files that no request can reach, and returns warnings about them.
 pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
     let mut buffer = KeyBuffer::new();
     let mut diagnostics = Vec::new();
     let mut invalid_hosts: BTreeMap<Box<[u8]>, (u64, &'static str)> = BTreeMap::new();
+
     sources.files.retain(|file| {
         let reason = match site_of(&file.path) {
             Site::Invalid(reason) => {
@@ -179,7 +180,8 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
         diagnostics.push(Diagnostic::warning(&file.path, reason.0, reason.1));
         false
     });
-    // One warning per folder.
+
+    // A folder for an invalid host may have thousands of files, so only warn once per folder.
     for (folder, (files, reason)) in invalid_hosts {
         let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
         let mut message = format!("{reason} ({files})");
@@ -188,10 +190,11 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
         }
         diagnostics.push(Diagnostic::warning(&folder, "host-invalid", message));
     }
+
     diagnostics
 }
 
-/// Plans the routes of files.
+/// Plans the routes of all files.
 pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
     let mut planner = Planner {
         sources,
@@ -213,7 +216,7 @@ pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
     planner.finish()
 }
 
-/// The state of [`plan`].
+/// State of [`plan`].
 struct Planner<'a> {
     sources: &'a Sources,
     options: &'a Options,
@@ -223,11 +226,13 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Adds the routes of a file, as its name requires.
+    /// Adds the routes that follow from a file's name.
     fn add_file(&mut self, id: SourceId, host: HostId, key: &[u8]) {
         let slash = key.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let (folder, name) = key.split_at(slash + 1);
+
         let mut role = special::role(name);
+        // `404.html` next to `403.html` and `405.html` may just be page 404 of a series.
         if let Role::Fallback { hidden: false, .. } | Role::ErrorPage { hidden: false, .. } = role
             && let Some(sibling) = numbered_sibling(self.sources, id)
         {
@@ -297,10 +302,11 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns the routes, with the aliases that no file has as its name.
+    /// Finishes the routes. Aliases are added unless a file has exactly the same name.
     fn finish(self) -> Routes {
         let Planner { sources, mut routes, aliases, numbered, .. } = self;
         let folders = folder_keys(sources, &routes);
+
         let mut hiding = Vec::new();
         for (path, Alias { id, status, is_weak, .. }) in aliases {
             let is_folder = folders.contains(&path);
@@ -320,6 +326,7 @@ impl Planner<'_> {
         hiding.sort_unstable();
         routes.diagnostics.extend(hiding_note(sources, &hiding));
         routes.diagnostics.extend(numbered.note(sources));
+
         let hiding: Vec<_> = routes.scopes.values().filter_map(Scope::fallback_that_hides_errors).collect();
         for (fallback, error_page) in hiding {
             let message = format!(
@@ -333,7 +340,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the keys of all folders, without a slash at the end.
+/// Returns the keys of all folders, without a trailing slash.
 fn folder_keys(sources: &Sources, routes: &Routes) -> HashSet<(HostId, Box<[u8]>)> {
     let mut buffer = KeyBuffer::new();
     let mut keys = HashSet::new();
@@ -351,7 +358,7 @@ fn folder_keys(sources: &Sources, routes: &Routes) -> HashSet<(HostId, Box<[u8]>
     keys
 }
 
-/// Returns one note about the pages whose short names are also those of folders with an index page.
+/// Returns a single note about pages whose short name is also the name of a folder with an index page.
 fn hiding_note(sources: &Sources, hiding: &[(SourceId, HostId, Box<[u8]>)]) -> Option<Diagnostic> {
     let (id, _, folder) = hiding.first()?;
     let folder = String::from_utf8_lossy(folder);
@@ -368,8 +375,8 @@ fn hiding_note(sources: &Sources, hiding: &[(SourceId, HostId, Box<[u8]>)]) -> O
 }
 
 impl Scope {
-    /// Returns a fallback page that answers for missing pages although it is an asset, such as `_wildcard.png`, and the page
-    /// for 404 in its folder.
+    /// If the folder has only asset fallbacks, such as `_wildcard.png`, and a page for 404, returns both: the fallback also answers
+    /// missing pages, which is probably a mistake.
     fn fallback_that_hides_errors(&self) -> Option<(SourceId, SourceId)> {
         let error_page = *self.error_pages.get(&404)?;
         let (_, first) = self.fallbacks.first()?;
@@ -379,39 +386,40 @@ impl Scope {
 }
 
 impl Routes {
-    /// Returns the index of a host, which is added if it is new.
+    /// Returns the index of a host, and adds the host if it's new.
     pub(crate) fn add_host(&mut self, name: &str) -> u32 {
         let id = self.host_ids.get(name).copied().unwrap_or_else(|| {
-            // Each host takes a line or a file, of which there are fewer than 2^32.
+            // Each host takes at least a line or a file, and there are fewer than 2^32 of these.
             let id = u32::try_from(self.hosts.len()).expect("hosts are counted by 32 bits");
             self.hosts.push(Host { name: name.to_owned(), has_site: false });
             self.host_ids.insert(name.to_owned(), id);
             id
         });
-        // An archive knows a host by the scope of its root.
+
+        // In an archive, every host must have a scope for its root.
         self.scopes.entry((Some(id), b"/".as_slice().into())).or_default();
         id
     }
 
-    /// Returns the index of a host with a site of its own, which is added if it is new.
+    /// Returns the index of a host that has a site of its own, and adds the host if it's new.
     fn add_site(&mut self, name: &str) -> u32 {
         let id = self.add_host(name);
         self.hosts[id as usize].has_site = true;
         id
     }
 
-    /// Returns the default site, then all hosts.
+    /// Returns the default site, followed by all hosts.
     pub(crate) fn all_sites(&self) -> impl Iterator<Item = HostId> {
         std::iter::once(None).chain((0..).take(self.hosts.len()).map(Some))
     }
 
-    /// Returns the sites in which the server looks up a path of this host, in order: the host's own, those of matching
-    /// wildcards, and the default one, up to the first host with a site of its own.
+    /// Returns the sites in which the server looks up this host's paths. These are the host itself, matching wildcards, and the default
+    /// site, in this order. The first host with a site of its own is always the last.
     pub(crate) fn sites_of(&self, host: HostId) -> Vec<HostId> {
         self.host_name(host).map_or_else(|| vec![None], |name| self.sites_of_name(name))
     }
 
-    /// Returns the sites in which the server looks up a path of any host, including unknown ones.
+    /// Same as [`Self::sites_of`], but for any host name, even if it's unknown.
     pub(crate) fn sites_of_name(&self, name: &str) -> Vec<HostId> {
         let known = |name: &str| self.host_ids.get(name).copied();
         let wildcards = wildcards_of(name).filter_map(|name| known(&name));
@@ -423,7 +431,7 @@ impl Routes {
         sites
     }
 
-    /// Returns `true` if a page, a rule or a fallback page answers `/` of some site.
+    /// Returns `true` if a page, rule or fallback page answers `/` on any site.
     pub(crate) fn has_start_page(&self) -> bool {
         self.all_sites().any(|host| {
             let root: (HostId, Box<[u8]>) = (host, b"/".as_slice().into());
@@ -435,17 +443,17 @@ impl Routes {
         })
     }
 
-    /// Returns `true` if a fallback page answers a path that has no file.
+    /// Returns `true` if a fallback page would answer this path if it had no file.
     pub(crate) fn has_fallback_for(&self, host: HostId, path: &[u8]) -> bool {
         let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         folders.map(|(slash, _)| &path[..=slash]).any(|folder| {
             let scope = self.scopes.get(&(host, folder.into()));
-            // The path has no suffix, so pages and assets alike answer.
+            // The path has no suffix, so it doesn't matter if fallbacks are for pages or assets.
             scope.is_some_and(|scope| !scope.fallbacks.is_empty())
         })
     }
 
-    /// Returns the page for a status that is nearest to a path, from its folder up to the root of each site of the host.
+    /// Returns the nearest page for this status: searches the path's folder and its parents, on each of the host's sites.
     pub(crate) fn nearest_error_page(&self, host: HostId, path: &[u8], status: u16) -> Option<SourceId> {
         self.sites_of(host).into_iter().find_map(|site| {
             let slashes = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
@@ -457,7 +465,7 @@ impl Routes {
         })
     }
 
-    /// Removes the paths without a suffix that a rule with a pattern answers.
+    /// Removes paths without suffix if a rule with a pattern answers them.
     pub(crate) fn drop_ruled_aliases(&mut self) {
         let aliases = std::mem::take(&mut self.weak_aliases);
         for (host, path) in &aliases {
@@ -474,7 +482,7 @@ impl Routes {
         self.weak_aliases = aliases;
     }
 
-    /// Returns the index of a host with rules or a site.
+    /// Returns the index of a host, unless it has neither rules nor a site.
     pub(crate) fn host_id(&self, name: &str) -> Option<HostId> {
         self.host_ids.get(name).copied().map(Some)
     }
@@ -483,13 +491,12 @@ impl Routes {
         host.map(|host| self.hosts[host as usize].name.as_str())
     }
 
-    /// Returns `true` if a host has a site of its own. The default site is none.
+    /// Returns `true` if the host has a site of its own. For the default site, this is `false`.
     pub(crate) fn has_site(&self, host: HostId) -> bool {
         host.is_some_and(|host| self.hosts[host as usize].has_site)
     }
 
-    /// Returns the source that answers a percent-decoded path of a host: `None` if there is no such path, or if a redirect
-    /// answers it.
+    /// Returns the source that answers a percent-decoded path on a host. Returns `None` if there's no such path, or if it's redirected.
     pub(crate) fn source_at(&self, host: HostId, path: &[u8]) -> Option<SourceId> {
         let mut buffer = KeyBuffer::new();
         let key = Key::from_parts([path.strip_prefix(b"/").unwrap_or(path)], &mut buffer).ok()?;
@@ -501,7 +508,7 @@ impl Routes {
         }
     }
 
-    /// Returns the index in `rules` of the next rule that is added.
+    /// Returns the index that the next rule in `rules` will have.
     pub(crate) fn next_rule(&self) -> u32 {
         u32::try_from(self.rules.len()).expect("each rule takes a line, of which there are fewer than 2^32")
     }
@@ -515,7 +522,7 @@ impl Routes {
     }
 }
 
-/// Returns a file of the same folder and suffix with a number as its name that is no status.
+/// If another file with the same folder and suffix has a number as its name that isn't a status, returns its name.
 fn numbered_sibling(sources: &Sources, id: SourceId) -> Option<String> {
     let path = sources.path(id);
     let folder = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];

@@ -1,10 +1,10 @@
-//! Access control of other servers and hosts in the source folder.
+//! Finds access control for other servers and hosting providers in the source folder.
 //!
-//! We check no passwords and no roles. A line that restricts access elsewhere is therefore an error: ignoring it with a
-//! warning would expose the protected pages, and perhaps publish the password.
+//! We don't check passwords or roles. A line that restricts access elsewhere is therefore an error. If we just ignored it with a
+//! warning, the protected pages would be exposed, and perhaps even the password.
 //!
-//! [`FILES`] says which files are searched, and how. Names that are left out count, too: `.htaccess` protects the files beside
-//! it.
+//! For the files to search, see [`FILES`]. This includes names that are left out, since `.htaccess`, for example, protects the files
+//! next to it.
 
 mod hosts;
 mod servers;
@@ -21,14 +21,14 @@ use crate::hosts::site_path::{Site, is_host_folder, site_of};
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
-/// Searches the text of a file. Returns the first line that is access control, and what it is, without any part of the line:
-/// that could be a password.
+/// Searches the text of a file. Returns the first line with access control and a description. The description must not contain any
+/// part of the line, because that could be a password.
 type Search = fn(&str) -> Option<Found>;
 
 type Found = (u32, String);
 
-/// Name patterns in lower case, and how files with such names are searched. A pattern with a slash is for the path within a
-/// site, another one for the name in any folder; `*` stands for any text. The first row that matches counts.
+/// Lower-case name patterns, and how to search matching files. Patterns with a slash are for the path within a site, all others for
+/// the name in any folder. `*` stands for any text. The first match counts.
 const FILES: &[(&[&str], Search)] = &[
     (&[".htaccess", "apache2.conf", "httpd.conf"], servers::apache),
     (&["nginx.conf"], servers::nginx),
@@ -108,11 +108,11 @@ const FILES: &[(&[&str], Search)] = &[
     ),
 ];
 
-/// Maximum number of bytes of a file that are searched.
+/// Maximum number of bytes to search in a file.
 const SEARCHED_BYTES_MAX: u64 = 1 << 20;
 
-/// Reports access control in files that this server doesn't read: configuration of other servers, and rule files in the wrong
-/// place or with the wrong name.
+/// Reports access control in files that our server doesn't read: configuration of other servers, and rule files with the wrong name
+/// or in the wrong place.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
     let published = sources.files.par_iter().map(|file| &*file.path);
     let left_out =
@@ -126,7 +126,7 @@ pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// Returns how a file is searched, if its name is that of a configuration file.
+/// If the name is typical of a configuration file, returns how to search it.
 fn search_of(path: &[u8]) -> Option<Search> {
     if is_rule_file(path) {
         return None;
@@ -135,9 +135,10 @@ fn search_of(path: &[u8]) -> Option<Search> {
         Site::Default(path) | Site::Host(_, path) => path,
         Site::Invalid(_) => path,
     };
+
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let is_match = |pattern: &&str| match pattern.strip_prefix('/') {
-        // `/*.conf` is for the root alone.
+        // Patterns such as `/*.conf` are only for the root.
         Some(pattern) if !pattern.contains('/') => {
             !path_in_site.contains(&b'/') && matches(pattern.as_bytes(), name)
         }
@@ -147,18 +148,18 @@ fn search_of(path: &[u8]) -> Option<Search> {
     FILES.iter().find(|(patterns, _)| patterns.iter().any(is_match)).map(|(_, search)| *search)
 }
 
-/// Returns `true` for a file that the server reads as rules, whose lines are checked there.
+/// Returns `true` if the server reads the file's rules. Its lines are checked elsewhere.
 fn is_rule_file(path: &[u8]) -> bool {
     let (folder, name) = match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
         None => (&b""[..], path),
     };
-    // `_headers` has an effect only in the root of a site.
+    // `_headers` only has an effect in the root of a site.
     matches!(name, b"_redirects" | b"_redirects.txt")
         || name == b"_headers" && (folder.is_empty() || is_host_folder(folder))
 }
 
-/// Returns `true` if a pattern with `*` matches a whole text in any letter case.
+/// Matches a pattern with `*` against a whole text. Letter case doesn't matter.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let Some(star) = pattern.iter().position(|byte| *byte == b'*') else {
         return pattern.eq_ignore_ascii_case(text);
@@ -174,14 +175,16 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
     (0..=rest.len()).any(|start| matches(after, &rest[start..]))
 }
 
-/// Reports the first line of a file that is access control, if it has one. Read errors are reported elsewhere.
+/// Reports the first line with access control, if any. Read errors are reported elsewhere.
 fn first_line(root: &Path, path: &[u8], search: Search) -> Option<Diagnostic> {
     let mut bytes = Vec::new();
     folder_file::open(&folder_file::full_path(root, path))
         .and_then(|file| file.take(SEARCHED_BYTES_MAX).read_to_end(&mut bytes))
         .ok()?;
+
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+
     let (line, subject) = search(text)?;
     let message = format!(
         "{subject} is access control, which this server doesn't have, and it doesn't read this file: the pages that it protects \

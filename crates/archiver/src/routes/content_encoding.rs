@@ -1,4 +1,4 @@
-//! `Content-Encoding` in `_headers`: finds the files that are compressed already.
+//! Handles `Content-Encoding` in `_headers`, which says that files are already compressed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::settings::error::Error;
 use crate::sources::decode::{DecodeError, decode};
 use crate::sources::source::{Source, SourceId, Sources};
 
-/// Decodes each file that a rule says is compressed, once, to learn its length. Removes `Content-Encoding` from the rules.
+/// Decodes each file that is compressed according to a rule, to learn its length. Removes `Content-Encoding` from the rules.
 ///
 /// # Errors
-/// Returns an error if a file can't be read. A file that can't be decoded is a diagnostic.
+/// Returns an error if a file can't be read. If it can't be decoded, that's a diagnostic.
 pub(crate) fn find(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -24,6 +24,7 @@ pub(crate) fn find(
 ) -> Result<(), Error> {
     let mut found: BTreeMap<SourceId, (Coding, Arc<str>, u32)> = BTreeMap::new();
     let mentions = |rule: &&HeaderRule| rule.fields.iter().any(|field| field.name() == CONTENT_ENCODING);
+
     for ((host, path), route) in &routes.paths {
         let Target::Source { id, .. } = route.target else { continue };
         let host_name = routes.host_name(*host);
@@ -42,14 +43,14 @@ pub(crate) fn find(
         }
     }
 
-    // One after the other: each may decode to hundreds of megabytes.
+    // Decode one file after another, because each of them may take hundreds of megabytes.
     for (id, (coding, file, line)) in found {
         let reason = match examine(sources, id, coding)? {
             Examined::Decoded(precompressed) => {
                 sources.precompressed.insert(id, precompressed);
                 continue;
             }
-            // The next attempt is made without the file.
+            // The next attempt will leave this file out.
             Examined::SetAside => continue,
             Examined::Refused(DecodeError::Damaged) => format!("is not compressed with {}", coding.name()),
             Examined::Refused(DecodeError::OutOfMemory) => "decodes to more than fits into memory".to_owned(),

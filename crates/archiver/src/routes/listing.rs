@@ -1,7 +1,7 @@
-//! Folder listings: an HTML page for people and JSON for programs.
+//! Folder listings, as HTML pages for people and JSON for programs.
 //!
-//! Both depend on names, sizes and, if the build stores them, modification times only, so they are the same on every
-//! machine. The page loads no other resource. A short inline script sorts the rows; without it they are sorted by name.
+//! They only depend on names, sizes and, if the build stores them, modification times, so they are the same on every machine. The page
+//! doesn't load anything else. A short inline script lets people sort the rows. Without it, they are sorted by name.
 
 mod add;
 mod rendered;
@@ -16,21 +16,21 @@ use serde::Serialize;
 
 use crate::rulefiles::percent::{is_unreserved, percent_encode};
 
-/// An entry of a folder.
+/// An entry in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name, without `/`.
+    /// Name without `/`.
     pub name: Vec<u8>,
-    /// The kind of entry.
+    /// Folder or file.
     pub kind: EntryKind,
-    /// Modification time in seconds since 1970, or `None` for folders, and in listings without times.
+    /// Modification time in seconds since 1970. `None` for folders, and in listings without times.
     pub modified: Option<u64>,
 }
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A folder. Its link ends with `/`.
+    /// A folder. Links to it end with `/`.
     Folder,
     /// A file.
     File {
@@ -39,17 +39,17 @@ pub enum EntryKind {
     },
 }
 
-/// The listing of a folder: folders first, then files, each sorted by the bytes of the name.
+/// A folder listing. Folders come first, then files; both are sorted by name, byte by byte.
 #[derive(Clone, Debug)]
 pub struct Listing {
     path: Vec<u8>,
     entries: Vec<Entry>,
-    /// `true` if any entry has a modification time, so that the page has a column for it.
+    /// Whether any entry has a modification time, which means that we need a column for it.
     is_dated: bool,
 }
 
 impl Listing {
-    /// Creates the listing of the folder at `path`, relative to the site's root, without `/` at either end, and empty for
+    /// Creates the listing for the folder at `path`, relative to the site's root. The path has no `/` at either end, and is empty for
     /// the root.
     pub fn new(path: &[u8], mut entries: Vec<Entry>) -> Listing {
         entries.sort_by(|a, b| (!a.is_folder(), &a.name).cmp(&(!b.is_folder(), &b.name)));
@@ -57,7 +57,7 @@ impl Listing {
         Listing { path: path.to_vec(), entries, is_dated }
     }
 
-    /// Returns the page, for `text/html; charset=utf-8`. Its links require a URL that ends with `/`.
+    /// Returns the page as `text/html; charset=utf-8`. Its links only work if its URL ends with `/`.
     pub fn html(&self) -> String {
         let mut html =
             String::with_capacity(HEAD.len() + STYLE.len() + SCRIPT.len() + 500 + self.entries.len() * 200);
@@ -76,6 +76,7 @@ impl Listing {
             let link = "<a href=\"../\" aria-label=\"Parent folder\">..</a>";
             push(&mut html, format_args!("<tbody><tr><td>{link}</td>{empty}</tr></tbody>\n"));
         }
+
         html.push_str("<tbody>\n");
         for entry in &self.entries {
             push_row(&mut html, entry, self.is_dated);
@@ -88,9 +89,9 @@ impl Listing {
         html
     }
 
-    /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`,
-    /// with `size` in bytes for files only, and `modified` in UTC (RFC 3339) if known. Bytes of a name that aren't UTF-8
-    /// are U+FFFD in `name`; `href` always leads to the entry.
+    /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`. Only
+    /// files have `size`, in bytes. `modified` is in UTC (RFC 3339), if known. If a name isn't UTF-8, `name` contains U+FFFD, but
+    /// `href` always works.
     pub fn json(&self) -> String {
         let below = if self.path.is_empty() { "" } else { "/" };
         let entries = self.entries.iter().map(|entry| JsonEntry {
@@ -109,18 +110,20 @@ impl Listing {
             path: format!("/{}{below}", String::from_utf8_lossy(&self.path)),
             entries: entries.collect(),
         };
+
         // Serializing strings and numbers can't fail.
         serde_json::to_string(&listing).unwrap_or_default() + "\n"
     }
 
-    /// Appends the path as a heading, with links to the folders above.
+    /// Appends the path as a heading with links to all parent folders.
     fn push_heading(&self, html: &mut String) {
         let segments: Vec<&[u8]> =
             self.path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty()).collect();
         let Some((own, above)) = segments.split_last() else {
             return html.push_str("<h1>Index of /</h1>\n");
         };
-        // Links are relative, so that they work behind a proxy that serves the site below a path.
+
+        // Use relative links, because a proxy may serve the site below some path.
         push(html, format_args!("<h1>Index of <a href=\"{}\">/</a>", "../".repeat(segments.len())));
         for (depth, segment) in (1..).zip(above) {
             let climb = "../".repeat(segments.len() - depth);
@@ -129,7 +132,7 @@ impl Listing {
         push(html, format_args!("<bdi>{}</bdi>/</h1>\n", escaped(&shown(own))));
     }
 
-    /// Returns the number of folders and files, and the total size.
+    /// Returns the number of folders and files, and their total size.
     fn totals(&self) -> String {
         if self.entries.is_empty() {
             return "This folder is empty.".to_owned();
@@ -140,11 +143,13 @@ impl Listing {
             EntryKind::Folder => 0,
             EntryKind::File { size } => size,
         });
+
         let counted = |number: usize, noun: &str| match number {
             0 => None,
             1 => Some(format!("1 {noun}")),
             number => Some(format!("{number} {noun}s")),
         };
+
         let size = (files > 0).then(|| human_size(bytes.sum()));
         let parts = [counted(folders, "folder"), counted(files, "file"), size];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -156,7 +161,7 @@ impl Entry {
         self.kind == EntryKind::Folder
     }
 
-    /// Returns a relative link. `./` prevents that a name such as `a:b` is read as a scheme.
+    /// Returns a relative link. Without `./`, a name such as `a:b` would be mistaken for a scheme.
     fn href(&self) -> String {
         let slash = if self.is_folder() { "/" } else { "" };
         format!("./{}{slash}", percent_encode(&self.name, is_unreserved))
@@ -186,9 +191,10 @@ fn push_row(html: &mut String, entry: &Entry, is_dated: bool) {
         EntryKind::Folder => ("/", String::new()),
         EntryKind::File { size } => ("", format!("<data value=\"{size}\">{}</data>", human_size(size))),
     };
-    // `bdi` isolates names in right-to-left scripts, or with direction marks, from their surroundings.
+    // `bdi` keeps names in right-to-left scripts, or with direction marks, from affecting the text around them.
     let link = format!("<a href=\"{}\"><bdi>{name}</bdi>{slash}</a>", entry.href());
     push(html, format_args!("<tr><td>{link}</td><td>{size}</td>"));
+
     if is_dated {
         let time = entry.modified.map_or(String::new(), |seconds| {
             let timestamp = format_rfc3339(seconds);
@@ -198,15 +204,16 @@ fn push_row(html: &mut String, entry: &Entry, is_dated: bool) {
         });
         push(html, format_args!("<td>{time}</td>"));
     }
+
     html.push_str("</tr>\n");
 }
 
-/// Appends to a string, which can't fail.
+/// Appends to a string, which never fails.
 fn push(html: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = html.write_fmt(text);
 }
 
-/// Returns a name for display: U+FFFD replaces bytes that aren't UTF-8, and control characters, which HTML doesn't allow.
+/// Converts a name for display. U+FFFD replaces invalid UTF-8, and also control characters, because HTML doesn't allow them.
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name)
         .chars()
@@ -214,7 +221,7 @@ fn shown(name: &[u8]) -> String {
         .collect()
 }
 
-/// Escapes text for an element, or for an attribute in double quotes.
+/// Escapes text for use in an element or a double-quoted attribute.
 fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {
@@ -230,17 +237,18 @@ fn escaped(text: &str) -> String {
     html
 }
 
-/// Formats a number of bytes with three or four digits, in units of 1,000 as everywhere in Cannery's output: `999 B`, `1.50
-/// kB`, `67.2 MB`. We use integers, so that every machine rounds the same way.
+/// Formats a number of bytes with three or four digits and decimal units like everywhere in Cannery: `999 B`, `1.50 kB`, `67.2 MB`.
+/// We use integers, so that the result is rounded in the same way on every machine.
 #[must_use]
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 1000 {
         return format!("{bytes} B");
     }
+
     let mut scale = 1000_u128;
     for unit in UNITS {
-        // Two decimals up to 9.99, one up to 99.9, none above. A size that rounds up to 1,000 uses the next unit.
+        // Two decimals up to 9.99, one up to 99.9, none above. If it would round up to 1,000, the next unit is used.
         for (decimals, steps) in [(2, 100), (1, 10), (0, 1)] {
             let rounded = (u128::from(bytes) * steps * 2 + scale) / (scale * 2);
             if rounded < 1000 {
@@ -253,7 +261,8 @@ pub fn human_size(bytes: u64) -> String {
         }
         scale *= 1000;
     }
-    // 2^64 bytes are less than 1,000 EB.
+
+    // Unreachable, because 2^64 bytes are less than 1,000 EB.
     format!("{bytes} B")
 }
 
@@ -266,7 +275,7 @@ const HEAD: &str = "<!doctype html>
 <meta name=\"robots\" content=\"noindex\">
 ";
 
-/// System colors follow the light or dark setting without extra rules.
+/// System colors adapt to the light or dark setting without extra rules.
 const STYLE: &str = "<style>
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -288,7 +297,7 @@ button:focus-visible { outline: 2px solid }
 </style>
 ";
 
-/// Turns the column headings into buttons that sort; folders are always first.
+/// Turns the column headings into sort buttons. Folders always come first.
 const SCRIPT: &str = "<script>
 {
   const table = document.querySelector('table'), rows = [...table.tBodies].at(-1)

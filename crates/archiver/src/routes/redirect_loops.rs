@@ -1,12 +1,16 @@
-//! Redirects that never end: `/* /en/:splat` for a page that doesn't exist, `/a /b` and `/b /a`, `/docs/* /docs 301!` for a folder,
-//! or `://*.example.com/* https://www.example.com/:splat` if `www.example.com` has no site.
+//! Finds redirects that never end, for example:
 //!
-//! From each redirect, we follow the rules and the slash redirects as the server applies them, with captures as symbols that stand
-//! for any text. A path without captures may have a file, which ends the walk; a path with captures doesn't always have one, so we
-//! also walk from the files that rules with captures override. The rules are kept, because they may be useful for paths and hosts
-//! outside the loop.
+//! - `/* /en/:splat` for a page that doesn't exist,
+//! - `/a /b` and `/b /a`,
+//! - `/docs/* /docs 301!` for a folder,
+//! - `://*.example.com/* https://www.example.com/:splat` if `www.example.com` doesn't have a site.
 //!
-//! The answer to a URL depends on the URL alone, so each is followed once.
+//! From each redirect, we follow rules and slash redirects exactly like the server would. Captures are symbols that stand for any
+//! text. A path without captures may have a file, which ends the walk. If a path has captures, we can't rely on that, so we also walk
+//! from files that are overridden by rules with captures. Rules in a loop are kept, because they may still be useful for paths and
+//! hosts outside of it.
+//!
+//! The answer to a URL only depends on the URL, so we follow each of them just once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,22 +28,22 @@ use crate::sources::source::Sources;
 /// Browsers follow at most 20 redirects.
 const REDIRECTS_MAX: usize = 20;
 
-/// We don't follow a path without captures that has grown by this much: rules that let it grow forever are found by their captures.
+/// If a path without captures has grown by this much, we don't follow it. Rules that let it grow forever are found by captures.
 const GROWTH_MAX: usize = 512;
 
-/// Maximum total length of the paths of one walk, and of all.
+/// Maximum total length of paths, for a single walk and for all walks.
 const WALK_SYMBOLS_MAX: usize = 1 << 21;
 const SYMBOLS_MAX: usize = 1 << 27;
 
-/// Maximum number of walks from files, for each of which we try all hosts without a site.
+/// Maximum number of walks that start from files. For each file, we try all hosts without a site.
 const FILE_WALKS_MAX: usize = 1 << 20;
 
 /// A URL without scheme and query.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Url {
-    /// `None` if the rule is for all hosts. A wildcard stands for a host below it.
+    /// `None` if the rule is for all hosts. A wildcard stands for any host below it.
     host: Option<String>,
-    /// The path. A capture in it represents every text that it can match.
+    /// The path. A capture in it stands for every text that it can match.
     path: Vec<Symbol>,
 }
 
@@ -53,7 +57,7 @@ impl Url {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     Rule(usize),
-    /// The path exists with a slash at its end, or without one.
+    /// The path exists with a trailing slash, or without it.
     Slash,
 }
 
@@ -66,7 +70,7 @@ impl Cause {
     }
 }
 
-/// A redirect that was followed, and the URL that it leads to.
+/// A redirect that we followed, and where it leads.
 struct Step {
     cause: Cause,
     to: Url,
@@ -74,16 +78,16 @@ struct Step {
 
 /// A redirect loop.
 struct Loop {
-    /// The rules, sorted.
+    /// Rules in the loop, sorted.
     along: Vec<usize>,
-    /// Where the walk began.
+    /// Where the walk started.
     from: Url,
-    /// The first steps.
+    /// Steps of the walk.
     steps: Vec<Step>,
 }
 
 impl Loop {
-    /// Returns the loop of the last steps, from this one on.
+    /// Returns the loop that consists of all steps from the given one on.
     fn new(from: Url, steps: Vec<Step>, first: usize) -> Loop {
         let mut along: Vec<usize> = steps[first..].iter().filter_map(|step| step.cause.rule()).collect();
         along.sort_unstable();
@@ -95,13 +99,13 @@ impl Loop {
 /// The result of a walk.
 enum Walk {
     Loop(Loop),
-    /// A loop that was found before.
+    /// A loop that we have reported before.
     KnownLoop,
-    /// The URLs after this number of redirects are known to end, or we can't know.
+    /// After this number of redirects, the walk ends, or we can't tell.
     Ends(usize),
 }
 
-/// Returns a diagnostic for each redirect loop, and for each chain that is too long for browsers. Each rule comes with its site.
+/// Returns a diagnostic for each redirect loop, and for each chain that is too long for browsers. Rules are passed with their sites.
 pub(super) fn find(
     routes: &Routes,
     rules: &[(HostId, RedirectRule)],
@@ -113,7 +117,7 @@ pub(super) fn find(
         Search { map: &map, ahead: HashMap::new(), growing: HashSet::new(), symbols_left: SYMBOLS_MAX };
     let mut known: HashSet<Vec<usize>> = HashSet::new();
     let mut diagnostics = Vec::new();
-    // The first rules of long chains, by the URL that they lead to.
+    // First rules of long chains, with the URLs that they lead to.
     let mut chains: Vec<(usize, usize, Url)> = Vec::new();
 
     for (place, (host, rule)) in rules.iter().enumerate() {
@@ -128,6 +132,7 @@ pub(super) fn find(
             _ => {}
         }
     }
+
     for from in map.further_starts() {
         if let Walk::Loop(found) = search.walk(from, None)
             && known.insert(found.along.clone())
@@ -137,7 +142,7 @@ pub(super) fn find(
     }
 
     let looping: HashSet<usize> = known.iter().flatten().copied().collect();
-    // Of a chain, only the beginning is reported.
+    // Only report the beginning of a chain, not every rule in it.
     let inner: HashSet<Option<usize>> =
         chains.iter().map(|(_, _, to)| map.next(to).and_then(|step| step.cause.rule())).collect();
     for (place, count, _) in chains {
@@ -145,6 +150,7 @@ pub(super) fn find(
             diagnostics.push(map.chain(place, count));
         }
     }
+
     for (place, host) in map.absolute_targets() {
         let from = Url { host: Some(host.clone()), path: rules[place].1.source.symbols() };
         let Some(first) = map.follow(place, &from) else { continue };
@@ -158,30 +164,31 @@ pub(super) fn find(
     diagnostics
 }
 
-/// Walks along redirects.
+/// Follows redirects.
 struct Search<'m> {
     map: &'m RuleMap<'m>,
-    /// The number of redirects that follow each URL; `None` if they never end.
+    /// For each URL, the number of redirects that follow, or `None` if they never end.
     ahead: HashMap<Url, Option<usize>>,
-    /// Rules along loops in which the path grows, so that no URL is seen twice.
+    /// Rules in loops that make the path longer each time. No URL occurs twice in such a loop.
     growing: HashSet<usize>,
-    /// The rest of [`SYMBOLS_MAX`].
+    /// What is left of [`SYMBOLS_MAX`].
     symbols_left: usize,
 }
 
 impl Search<'_> {
-    /// Follows the redirects from a URL, beginning with `first` if the answer to that URL is known.
+    /// Follows redirects from a URL. If the first one is already known, it's passed as `first`.
     fn walk(&mut self, from: Url, first: Option<Step>) -> Walk {
         let steps_max = 4 * self.map.rules.len() + 64;
         let mut steps: Vec<Step> = Vec::new();
-        // How many steps lead to each URL.
+        // Number of steps to each URL.
         let mut visited = HashMap::new();
-        // The number of applications of each rule, and the last one.
+        // For each rule, how many times it has been applied, and the last step that did.
         let mut applied: HashMap<usize, (usize, usize)> = HashMap::new();
         let is_first_known = first.is_some();
         if !is_first_known {
             visited.insert(from.clone(), 0);
         }
+
         let mut next = first.or_else(|| self.map.next(&from));
 
         let mut tail = Some(0);
@@ -189,8 +196,8 @@ impl Search<'_> {
         let mut symbols = 0;
         let mut is_cut = false;
         while let Some(step) = next {
-            // All paths that the URL stands for come back to it. If the same rule applies again and again without shortening the
-            // path, it grows forever.
+            // If we have seen this URL before, we're in a loop. It's also a loop if the same rule applies again and again without making
+            // the path shorter, because then the path grows forever.
             let returned = visited.get(&step.to).copied();
             let mut grown = None;
             if let Some(rule) = step.cause.rule() {
@@ -205,10 +212,13 @@ impl Search<'_> {
                 }
                 (*count, *last) = (*count + 1, steps.len());
             }
+
+            // Give up if this takes too long. We don't report anything we aren't sure of.
             symbols += step.to.path.len();
             is_cut = symbols > WALK_SYMBOLS_MAX.min(self.symbols_left)
                 || steps.len() >= steps_max
                 || step.to.is_constant() && step.to.path.len() > from.path.len() + GROWTH_MAX;
+
             visited.insert(step.to.clone(), steps.len() + 1);
             steps.push(step);
             if let Some(first) = returned.or(grown) {
@@ -219,6 +229,7 @@ impl Search<'_> {
             if is_cut {
                 break;
             }
+
             let at = &steps[steps.len() - 1].to;
             if let Some(known) = self.ahead.get(at) {
                 tail = *known;
@@ -228,14 +239,17 @@ impl Search<'_> {
         }
 
         self.symbols_left = self.symbols_left.saturating_sub(symbols);
+
         let count = steps.len();
         if is_cut && found.is_none() {
             return Walk::Ends(count);
         }
+        // Remember the result for all URLs along the way.
         let states = steps.iter().enumerate().map(|(place, step)| (&step.to, count - place - 1));
         for (url, left) in states.chain((!is_first_known).then_some((&from, count))) {
             self.ahead.insert(url.clone(), tail.map(|tail| tail + left));
         }
+
         match (found, tail) {
             (Some((first, is_grown)), _) => {
                 let found = Loop::new(from, steps, first);
@@ -250,22 +264,22 @@ impl Search<'_> {
     }
 }
 
-/// The rules, indexed by source.
+/// All rules, indexed by source.
 struct RuleMap<'r> {
     routes: &'r Routes,
     rules: &'r [(HostId, RedirectRule)],
-    /// The first rule without captures for each path, by whether it is forced.
+    /// For each path, the first rule without captures, separately for forced rules.
     statics: HashMap<(HostId, Box<[u8]>, bool), usize>,
-    /// The rules with captures, by whether they are forced.
+    /// Rules with captures, separately for forced rules.
     patterns: HashMap<(HostId, bool), PatternIndex>,
-    /// The paths of folders that get a listing.
+    /// Paths of folders that will have a listing.
     listed: HashSet<Vec<u8>>,
     has_slash_redirects: bool,
 }
 
-/// The record of a path.
+/// What answers a path exactly.
 enum Record {
-    /// A file, or a rewrite.
+    /// A file or a rewrite.
     Page,
     /// A redirect.
     Redirect(usize),
@@ -286,34 +300,40 @@ impl<'r> RuleMap<'r> {
             listed: HashSet::new(),
             has_slash_redirects: !options.exclude_slash_redirects,
         };
+
+        // A listing answers a folder's path just like a file would.
         if options.include_folder_listing {
             let folders = sources.folders.iter().filter(|folder| !folder.starts_with(b"_hosts"));
             map.listed = folders.map(|folder| [b"/", &**folder, b"/"].concat()).collect();
             map.listed.insert(b"/".to_vec());
         }
+
         for (place, (host, rule)) in rules.iter().enumerate() {
-            // A rewrite to a page that doesn't exist is ignored.
+            // Rewrites to missing pages are ignored.
             if let Action::Rewrite { status: 200, path } = &rule.action
                 && path.constant().is_some_and(|path| routes.source_at(*host, &path).is_none())
             {
                 continue;
             }
+
             let Some(path) = rule.source.static_path() else {
                 map.patterns.entry((*host, rule.force)).or_default().add(&rule.source.symbols(), place);
                 continue;
             };
-            // A rule that isn't forced has no effect where a file exists.
+
+            // Unless it's forced, a rule has no effect where a file exists.
             let is_shadowed =
                 !rule.force && routes.sites_of(*host).into_iter().any(|site| map.has_file(site, &path));
             if let Some(key) = key_of(&path).filter(|_| !is_shadowed) {
                 map.statics.entry((*host, key, rule.force)).or_insert(place);
             }
         }
+
         map
     }
 
-    /// Returns URLs to start from in addition to the sources of rules: those with a short text for `*`, and those of files that a
-    /// rule with captures overrides.
+    /// Returns additional URLs to start from, other than the sources of rules: URLs with a short text in place of `*`, and URLs of files
+    /// that are overridden by a rule with captures.
     fn further_starts(&self) -> Vec<Url> {
         let mut starts = Vec::new();
         for (host, rule) in self.rules.iter().filter(|(_, rule)| is_redirect(rule)) {
@@ -339,12 +359,13 @@ impl<'r> RuleMap<'r> {
         if overriding.is_empty() {
             return starts;
         }
-        // The default site's files answer hosts without a site too.
+        // If a host doesn't have a site, the default site's files answer for it too.
         let without_site: Vec<HostId> = overriding
             .iter()
             .copied()
             .filter(|host| host.is_some() && !self.routes.has_site(*host))
             .collect();
+
         let mut walks = 0;
         for (host, path) in self.routes.paths.keys() {
             let hosts = without_site.iter().filter(|_| host.is_none()).chain([host]);
@@ -366,7 +387,7 @@ impl<'r> RuleMap<'r> {
         self.routes.sites_of(host).iter().any(|site| overriding.contains(site))
     }
 
-    /// Returns the redirects for all hosts that lead to one host, which has no site.
+    /// Returns redirects for all hosts that lead to a single host without a site.
     fn absolute_targets(&self) -> Vec<(usize, String)> {
         let rules = self.rules.iter().enumerate().filter(|(_, (host, _))| host.is_none());
         let captures = vec![&[Symbol::Placeholder][..]; usize::from(u8::MAX) + 1];
@@ -378,13 +399,13 @@ impl<'r> RuleMap<'r> {
         targets.filter(|(_, host)| self.routes.sites_of_name(host) == [None]).collect()
     }
 
-    /// Returns the step that a rule causes at a URL that it answers.
+    /// Returns the step that a rule takes from a URL.
     fn follow(&self, rule: usize, url: &Url) -> Option<Step> {
         let found = &self.rules[rule].1;
-        // The server uses a redirect without captures for its path with or without a final slash.
+        // A redirect without captures applies to its path with and without a trailing slash.
         let captures = if found.source.is_static() { Vec::new() } else { captures(found, &url.path)? };
         if let Some(path) = found.rewritten_path(&captures) {
-            // A rewrite with captures may lead to the path of a redirect.
+            // A rewrite with captures may lead to a path that is redirected.
             if captures.is_empty() {
                 return None;
             }
@@ -394,6 +415,7 @@ impl<'r> RuleMap<'r> {
             let (host, path) = self.rules[rule].1.destination(url.host.as_deref(), &[])?;
             return Some(Step { cause: Cause::Rule(rule), to: Url { host, path } });
         }
+
         let (host, path) = found.destination(url.host.as_deref(), &captures)?;
         Some(Step { cause: Cause::Rule(rule), to: Url { host, path } })
     }
@@ -402,7 +424,7 @@ impl<'r> RuleMap<'r> {
         url.host.as_deref().map_or_else(|| vec![None], |host| self.routes.sites_of_name(host))
     }
 
-    /// Returns the redirect that answers a URL, in the server's order: `None` if a page answers, an error, or another host.
+    /// Returns the redirect that answers a URL. Searches in the same order as the server. Returns `None` if something else answers.
     fn next(&self, url: &Url) -> Option<Step> {
         let sites = self.sites(url);
         let bytes: Option<Vec<u8>> = url.path.iter().map(Symbol::byte).collect();
@@ -426,7 +448,7 @@ impl<'r> RuleMap<'r> {
                     let path = path.iter().copied().map(Symbol::Byte).collect();
                     return Some(Step { cause: Cause::Slash, to: Url { host: url.host.clone(), path } });
                 }
-                // The server saves the client a redirect.
+                // The server follows this redirect right away, which saves the client a round trip.
                 Some(Record::Redirect(rule)) => return self.follow(rule, url),
                 None => {}
             }
@@ -440,7 +462,7 @@ impl<'r> RuleMap<'r> {
         self.statics.get(&(site, path.into(), force)).copied()
     }
 
-    /// Returns the first rule with captures that matches a path, with or without its final slash.
+    /// Returns the first rule with captures that matches a path, with or without its trailing slash.
     fn pattern(&self, site: HostId, path: &[Symbol], force: bool) -> Option<usize> {
         let index = self.patterns.get(&(site, force))?;
         let covers = |place: usize| captures(&self.rules[place].1, path).is_some();
@@ -448,7 +470,7 @@ impl<'r> RuleMap<'r> {
         index.first(path, covers).into_iter().chain(shorter).min()
     }
 
-    /// Returns what answers exactly this path, except for rules with captures.
+    /// Returns what answers exactly this path. Rules with captures don't count.
     fn record(&self, site: HostId, path: &[u8]) -> Option<Record> {
         let of_rule = |rule: usize| match self.rules[rule].1.action {
             Action::Redirect { .. } => Record::Redirect(rule),
@@ -466,7 +488,7 @@ impl<'r> RuleMap<'r> {
         (site.is_none() && self.listed.contains(path)).then_some(Record::Page)
     }
 
-    /// Returns `true` if a file answers exactly this path, and yields to no rule.
+    /// Returns `true` if a file answers exactly this path and takes precedence over rules.
     fn has_file(&self, site: HostId, path: &[u8]) -> bool {
         let Some(key) = key_of(path) else { return false };
         let path = (site, key);
@@ -475,10 +497,12 @@ impl<'r> RuleMap<'r> {
             && !self.routes.weak_aliases.contains(&path)
     }
 
+    /// Returns a warning about a loop. The advice depends on its cause.
     fn diagnostic(&self, found: &Loop) -> Diagnostic {
         let rules: Vec<_> = found.along.iter().map(|place| &self.rules[*place].1).collect();
         let last = &found.steps[found.steps.len() - 1].to;
         let slash = found.steps.iter().find(|step| step.cause == Cause::Slash);
+
         let message = match (&rules[..], &last.host) {
             ([_], _) if slash.is_some() => {
                 let page = slash.map_or_else(String::new, |step| example(&step.to.path));
@@ -522,11 +546,12 @@ impl<'r> RuleMap<'r> {
                 )
             }
         };
+
         let last = rules[rules.len() - 1];
         RuleError::new("redirect-loop", message).at(&last.file, last.line)
     }
 
-    /// Returns the warning about a chain of redirects that begins with this rule.
+    /// Returns a warning about a chain of redirects that begins with this rule.
     fn chain(&self, rule: usize, count: usize) -> Diagnostic {
         let rule = &self.rules[rule].1;
         let message = format!(
@@ -536,7 +561,7 @@ impl<'r> RuleMap<'r> {
         RuleError::new("redirect-chain", message).at(&rule.file, rule.line)
     }
 
-    /// Returns the note about a rule for all hosts that would apply on its target's host too.
+    /// Returns a note about a rule for all hosts that would also apply on its target's host.
     fn note_of_host(&self, rule: usize, host: &str) -> Diagnostic {
         let rule = &self.rules[rule].1;
         let message = format!(
@@ -551,14 +576,14 @@ fn is_redirect(rule: &RedirectRule) -> bool {
     matches!(rule.action, Action::Redirect { .. })
 }
 
-/// Returns the key of a percent-decoded path.
+/// Converts a percent-decoded path to a key.
 fn key_of(path: &[u8]) -> Option<Box<[u8]>> {
     let mut buffer = KeyBuffer::new();
     let key = Key::from_parts([path.strip_prefix(b"/").unwrap_or(path)], &mut buffer).ok()?;
     Some(key.bytes().into())
 }
 
-/// Returns a path with a slash at its end that it lacks, or without the one that it has: `None` for the root.
+/// Adds a trailing slash to a path, or removes it. Returns `None` for the root.
 fn other_slash(path: &[u8]) -> Option<Vec<u8>> {
     match path.strip_suffix(b"/") {
         Some([]) => None,
@@ -567,7 +592,7 @@ fn other_slash(path: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the captures of a path, which the server also matches without its final slash.
+/// Returns the captures in a path. Like the server, also tries the path without its trailing slash.
 fn captures<'p>(rule: &RedirectRule, path: &'p [Symbol]) -> Option<Vec<&'p [Symbol]>> {
     let exactly = rule.source.captures_within(path);
     exactly.or_else(|| rule.source.captures_within(without_slash(path)?))
@@ -577,7 +602,7 @@ fn without_slash(path: &[Symbol]) -> Option<&[Symbol]> {
     path.strip_suffix(&[Symbol::Byte(b'/')]).filter(|path| !path.is_empty())
 }
 
-/// Returns a path that a pattern stands for.
+/// Returns an example of a path that a pattern stands for.
 fn example(path: &[Symbol]) -> String {
     let bytes: Vec<u8> = path.iter().map(|symbol| symbol.byte().unwrap_or(b'x')).collect();
     String::from_utf8_lossy(&bytes).into_owned()

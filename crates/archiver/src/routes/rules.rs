@@ -1,7 +1,7 @@
-//! Adds the rules of `_redirects` to the routes: a rule for one path becomes a route, one with a pattern belongs to the
-//! scope of its site's root.
+//! Adds the rules in `_redirects` to the routes. If a rule is for a single path, it becomes a route. Rules with patterns belong to the
+//! scope of their site's root.
 //!
-//! Each rule that can't be honored is reported with its file and line.
+//! Rules that we can't honor are reported with their file and line.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::settings::error::Error;
 use crate::settings::options::Options;
 use crate::sources::source::{Generated, GeneratedPage, SourceId, Sources};
 
-/// The server keeps at most this many captures of a rule.
+/// Maximum number of captures per rule. The server has no room for more.
 const CAPTURES_MAX: usize = 16;
 
-/// Maximum number of rules of a site with a pattern like `/aa*aa`: its ends can overlap in a short path. The server's
-/// index can't exclude such a rule without matching it.
+/// Maximum number of rules per site with a pattern such as `/aa*aa`. In a short path, both ends may overlap, so the server's index
+/// can't exclude such a rule without matching it.
 const OVERLAPPING_MAX: usize = 64;
 
-/// Reads all rule files, and adds their rules to the routes.
+/// Reads all rule files and adds their rules to the routes.
 pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options) -> Result<(), Error> {
     let mut files = std::mem::take(&mut routes.redirect_files);
 
-    // The deepest file first, as for pages: a rule closer to the path takes precedence.
+    // Rules closer to the path take precedence, just like pages do, so start with the deepest files.
     let depth = |folder: &[u8]| folder.iter().filter(|byte| **byte == b'/').count();
     files.sort_by_key(|file| std::cmp::Reverse(depth(&file.folder)));
 
@@ -60,24 +60,27 @@ pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options)
     Ok(())
 }
 
-/// Adds one rule. If `is_ordered`, a rule for one path also takes its place among those with a pattern.
+/// Adds a rule. Rules for a single path may have to keep their place among rules with patterns, which is the case if `is_ordered`.
 fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: RedirectRule, is_ordered: bool) {
     if captures_count(&rule) > CAPTURES_MAX {
         warn(routes, &rule, "redirect-captures", format!("has more than {CAPTURES_MAX} captures: ignored"));
         return;
     }
+
     let Some(path) = rule.source.static_path() else {
         add_pattern(routes, sources, host, rule);
         return;
     };
+
     let mut buffer = KeyBuffer::new();
     let Ok(key) = Key::from_parts([path.strip_prefix(b"/").unwrap_or(&path)], &mut buffer) else {
         let message = "has a source that is longer than any request: ignored".to_owned();
         warn(routes, &rule, "redirect-source", message);
         return;
     };
+
     let target = match &rule.action {
-        // The rule is added below.
+        // This will be the rule's index, since it's added below.
         Action::Redirect { .. } => Some(Target::Rule(routes.next_rule())),
         Action::Rewrite { status, path } => path.constant().and_then(|path| {
             let id = rewritten_source(routes, sources, host, &rule, &path)?;
@@ -86,7 +89,7 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
     };
     let Some(target) = target else { return };
 
-    // A file of the same path takes precedence over a rule that isn't forced.
+    // Unless the rule is forced, a file with the same path takes precedence.
     let key: Box<[u8]> = key.bytes().into();
     let is_taken = routes.sites_of(host).into_iter().any(|site| {
         let path = (site, key.clone());
@@ -109,9 +112,10 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
     });
     let hidden = routes.paths.insert((host, key), Route { target, origin: Origin::Rule });
     if let Some(Route { target: Target::Source { id, .. }, origin: Origin::File }) = hidden {
-        // No longer served, but still a file of the folder.
+        // The file is no longer served, but it's still part of the folder, so `extract` should restore it.
         routes.hidden.push(id);
     }
+
     match rule.action {
         Action::Redirect { .. } if is_ordered => {
             routes.rules.push(rule.clone());
@@ -123,9 +127,10 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
     }
 }
 
-/// Returns the source at the constant path that a rule rewrites to, or reports that there is none.
+/// Returns the source at the constant path that a rule rewrites to. If there's none, reports this.
 ///
-/// A rule with an error status withdraws what it matches. It does so without its page too, with a line of text.
+/// Rules with an error status withdraw whatever they match. They must work even without an error page, so in this case we use a line
+/// of text.
 fn rewritten_source(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -141,10 +146,10 @@ fn rewritten_source(
             "answers {status} with a line of text, because {} is not a file of the site",
             quoted(path)
         );
-        // Most rules of this kind name the error page that many sites have.
+        // Most such rules name the error page that many sites have, so this isn't worth a warning.
         let severity = if path == b"/404.html" { Severity::Note } else { Severity::Warning };
         let found = diagnostic(rule, severity, "redirect-target-missing", message);
-        // A rule for one path may also be one of the ordered rules.
+        // If the rule is for a single path and ordered, we come here twice.
         if !routes.diagnostics.iter().rev().take(2).any(|earlier| *earlier == found) {
             routes.diagnostics.push(found);
         }
@@ -157,7 +162,7 @@ fn rewritten_source(
     source
 }
 
-/// Returns the generated text for rules with an error status and without a page.
+/// Returns the generated text for rules with this error status but no page.
 fn status_text(routes: &mut Routes, sources: &mut Sources, status: u16) -> SourceId {
     *routes.status_texts.entry(status).or_insert_with(|| {
         let id = sources.next_id();
@@ -169,7 +174,7 @@ fn status_text(routes: &mut Routes, sources: &mut Sources, status: u16) -> Sourc
     })
 }
 
-/// Adds a rule with a pattern to the scope of its site.
+/// Adds a rule with a pattern to the scope of its site's root.
 fn add_pattern(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: RedirectRule) {
     if let Action::Rewrite { path, .. } = &rule.action
         && let Some(path) = path.constant()
@@ -202,7 +207,7 @@ fn add_pattern(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: R
     routes.rules.push(rule);
 }
 
-/// Returns `true` if the texts before and after a splat can overlap in a short path.
+/// Returns `true` if the texts before and after a splat may overlap in a short path.
 fn ends_overlap(pattern: &Pattern) -> bool {
     let [.., PatternPiece::Literal(before), PatternPiece::Splat, PatternPiece::Literal(after)] =
         &pattern.pieces[..]

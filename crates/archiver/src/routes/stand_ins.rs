@@ -1,8 +1,11 @@
-//! Fields about the content of pages that answer in place of another path: fallback pages, error pages and the pages of rules.
+//! Header fields for pages that answer in place of another path: fallback pages, error pages, and pages shown by rules.
 //!
-//! Header rules for the page's own file describe it: a fallback page isn't a download because `/*.pdf` is. Caching is special. Such a response must not outlive the deploy that adds the missing path. A header rule or a flag that gives the path a
-//! lifetime is about the file that is missing, so it doesn't count. The rules for the page's own file do, but never
-//! `immutable`, and lifetimes of more than an hour only if the rule is for exactly that file.
+//! The content is described by header rules for the page's own file. For example, a fallback page isn't a download just because
+//! `/*.pdf` is.
+//!
+//! Caching needs more care, because such a response must not outlive a deploy that adds the missing path. If a header rule or flag
+//! gives the path a lifetime, it's about the missing file, so it doesn't count. Rules for the page's own file do, but we never accept
+//! `immutable`, and lifetimes of more than an hour only if the rule is for exactly this file.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,14 +21,14 @@ use crate::rulefiles::redirects::Action;
 use crate::settings::options::Options;
 use crate::sources::source::{SourceId, Sources};
 
-/// The fields that header rules set for the own files of pages that stand in for other paths.
+/// For each page that stands in for other paths, the fields that header rules set for its own file.
 #[derive(Default)]
 pub(crate) struct StandIns(HashMap<SourceId, OwnFields>);
 
 #[derive(Default)]
 struct OwnFields {
     cache_control: Option<String>,
-    /// The fields that describe the page.
+    /// Fields that describe the page.
     representation: MergedFields,
 }
 
@@ -40,28 +43,31 @@ impl StandIns {
                 Site::Host(name, path) => (routes.host_id(&name)?, path),
                 Site::Invalid(_) => return None,
             };
+
             let mut buffer = KeyBuffer::new();
             let key = Key::from_file(path, &mut buffer).ok()?;
             let rules = rules.get(site_index(host))?;
             let host = routes.host_name(host);
             let mut representation = MergedFields::default();
-            // A line of text of ours has no file.
+
+            // Our generated texts don't have a file.
             if !routes.status_texts.values().any(|text| *text == id) {
                 representation = headers::merge(rules, host, key.bytes());
                 representation.retain(|name| is_representation_field(name.as_bytes()));
             }
+
             let cache_control = own_caching(rules, host, key.bytes());
             Some((id, OwnFields { cache_control, representation }))
         });
         StandIns(values.collect())
     }
 
-    /// Returns the fields that describe a source in place of another path, if rules set some.
+    /// If rules set fields that describe a source, returns those that apply when it stands in for another path.
     pub(crate) fn representation(&self, id: SourceId) -> Option<&MergedFields> {
         self.0.get(&id).map(|own| &own.representation).filter(|fields| !fields.is_empty())
     }
 
-    /// Returns the `Cache-Control` of a source with this status, in place of another path.
+    /// Returns the `Cache-Control` of a source with this status when it stands in for another path.
     pub(crate) fn caching<'a>(
         &'a self,
         options: &'a Options,
@@ -79,19 +85,19 @@ impl StandIns {
             }
         }
         if status >= 400 {
-            // A page for a missing path must not outlive the next release, in which the path may exist. Errors can't be
-            // revalidated.
+            // A page for a missing path must not outlive the next release, which may have this path. Caches can't revalidate errors.
             return Some("no-store");
         }
         if options.preview {
             return Some("no-cache");
         }
+
         let value = options.cache_control.as_deref().filter(|value| is_short_lived(value.as_bytes()));
         Some(value.unwrap_or_else(|| cache_control(cache_kind(path, media_type), false)))
     }
 }
 
-/// Returns the sources that stand in for other paths.
+/// Returns all sources that stand in for other paths.
 fn ids(routes: &Routes) -> BTreeSet<SourceId> {
     let mut ids = BTreeSet::new();
     for Route { target, origin } in routes.paths.values() {
@@ -99,6 +105,7 @@ fn ids(routes: &Routes) -> BTreeSet<SourceId> {
             ids.insert(*id);
         }
     }
+
     for ((host, _), scope) in &routes.scopes {
         ids.extend(scope.fallbacks.iter().map(|(_, id)| *id));
         ids.extend(scope.error_pages.values());
@@ -113,7 +120,7 @@ fn ids(routes: &Routes) -> BTreeSet<SourceId> {
     ids
 }
 
-/// Returns the `Cache-Control` that rules give to a file, if it suits a page in place of other paths.
+/// Returns the `Cache-Control` that rules set for a file, if it's suitable for a page that stands in for other paths.
 fn own_caching(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> Option<String> {
     let value_of = |merged: MergedFields| {
         merged.fields.into_iter().find(|(name, _)| name == "cache-control").map(|(_, value)| value)
@@ -129,13 +136,13 @@ fn is_immutable(value: &str) -> bool {
     value.to_ascii_lowercase().contains("immutable")
 }
 
-/// Returns `true` if a cache may reuse a response without asking.
+/// Returns `true` if caches may reuse the response without asking.
 pub(crate) fn has_lifetime(value: &str) -> bool {
     let mut directives = value.split(',').map(|directive| directive.trim().to_ascii_lowercase());
     let asks = |directive: &str| {
         matches!(directive, "no-store" | "max-age=0" | "no-cache") || directive.starts_with("no-cache=")
     };
-    // Without any of these, caches choose a lifetime themselves.
+    // If it doesn't contain any of these, caches may choose a lifetime themselves.
     !directives.any(|directive| asks(&directive)) || value.to_ascii_lowercase().contains("s-maxage")
 }
 

@@ -1,6 +1,6 @@
-//! Warnings about files that are hardly meant to be public, and about near misses of special names.
+//! Warns about files that probably aren't meant to be public, and about names that resemble special names.
 //!
-//! The checks read names, and open only files that may contain a private key. No file is left out.
+//! Most checks only look at names. We just open files that may contain a private key. Nothing is left out.
 
 mod foreign;
 pub(crate) mod left_out;
@@ -16,7 +16,7 @@ use crate::settings::options::Options;
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
-/// Names that are easily mistaken for a special name, in any case, and the special name.
+/// Names that are easily mistaken for a special name, in any letter case, and the special name.
 const NEAR_MISSES: [(&str, &str); 11] = [
     ("_header", "_headers"),
     ("_header.txt", "_headers"),
@@ -31,10 +31,10 @@ const NEAR_MISSES: [(&str, &str); 11] = [
     ("redirects.txt", "_redirects"),
 ];
 
-/// Folders of the root that are easily mistaken for `_hosts/`.
+/// Folders in the root that are easily mistaken for `_hosts/`.
 const HOST_NEAR_MISSES: [&str; 2] = ["_host", "_hosts"];
 
-/// Configuration of other hosts, which has no effect here.
+/// Configuration for hosting providers, which doesn't have any effect here.
 const FOREIGN_CONFIGURATION: [&str; 9] = [
     ".htaccess",
     ".htpasswd",
@@ -47,13 +47,13 @@ const FOREIGN_CONFIGURATION: [&str; 9] = [
     "wrangler.toml",
 ];
 
-/// Suffixes of databases and their dumps.
+/// Suffixes of databases and database dumps.
 const DATABASE_SUFFIXES: [&str; 14] = [
     ".accdb", ".db", ".db3", ".dump", ".mdb", ".rdb", ".sql", ".sql.bz2", ".sql.gz", ".sql.xz", ".sql.zip",
     ".sql.zst", ".sqlite", ".sqlite3",
 ];
 
-/// Names, in lower case, of settings that contain passwords or keys.
+/// Lower-case names of settings that contain passwords or keys.
 const SECRET_NAMES: [&str; 10] = [
     "filezilla.xml",
     "local.settings.json",
@@ -67,30 +67,30 @@ const SECRET_NAMES: [&str; 10] = [
     "sitemanager.xml",
 ];
 
-/// Suffixes of settings and states that contain passwords or keys.
+/// Suffixes of settings and state files that contain passwords or keys.
 const SECRET_SUFFIXES: [&str; 8] =
     [".jks", ".kdbx", ".keystore", ".ovpn", ".pfx", ".tfstate", ".tfstate.backup", ".tfvars"];
 
-/// Suffixes of small text files in which a private key is looked for anywhere.
+/// Suffixes of small text files that may contain a private key anywhere.
 const DATA_SUFFIXES: [&str; 9] =
     [".cfg", ".conf", ".ini", ".json", ".properties", ".toml", ".xml", ".yaml", ".yml"];
 
-/// Maximum size of such a file.
+/// Maximum size of these files.
 const DATA_BYTES_MAX: u64 = 64 * 1024;
 
 /// Suffixes of files that may contain a private key.
 const KEY_SUFFIXES: [&str; 6] = [".crt", ".key", ".p8", ".pem", ".pk8", ".ppk"];
 
-/// Bytes at the start of a file in which a private key is looked for.
+/// How many bytes to search for a private key at the start of a file.
 const KEY_BYTES_MAX: u64 = 4096;
 
-/// Packages of build tools, which pages don't need.
+/// Folder for packages of build tools. Pages don't need these.
 const PACKAGES: &[u8] = b"node_modules";
 
-/// Suffixes of files that a build tool has compressed.
+/// Suffixes of files compressed by a build tool.
 const CODED_SUFFIXES: [&[u8]; 3] = [b".br", b".gz", b".zst"];
 
-/// Returns a warning about each suspicious file.
+/// Returns a warning for each suspicious file.
 pub(crate) fn find(sources: &Sources, options: &Options) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for folder in &sources.folders {
@@ -108,11 +108,13 @@ pub(crate) fn find(sources: &Sources, options: &Options) -> Vec<Diagnostic> {
             ));
         }
     }
+
     for file in &sources.files {
         let (parents, name) = split(&file.path);
         if parents.split(|byte| *byte == b'/').any(|part| part == PACKAGES) {
             continue;
         }
+
         found.extend(examine(&sources.root, &file.path, name));
         if options.media_types.of(&file.path).text == "application/octet-stream"
             && is_archive(sources, &file.path)
@@ -122,23 +124,26 @@ pub(crate) fn find(sources: &Sources, options: &Options) -> Vec<Diagnostic> {
             found.push(warning(&file.path, "private-file", message));
         }
     }
+
     found.append(&mut foreign::find(sources));
     found.append(&mut left_out::find(sources));
     found.extend(coded_copies(sources, options));
     found
 }
 
-/// Returns one note about the files that a build tool has compressed, beside their originals.
+/// Returns a single note about files that a build tool has compressed, if the originals are next to them.
 fn coded_copies(sources: &Sources, options: &Options) -> Option<Diagnostic> {
     let is_copy = |path: &[u8]| {
         let original = CODED_SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix))?;
         let is_beside = sources.files.binary_search_by(|file| (*file.path).cmp(original)).is_ok();
         (is_beside && options.media_types.of(original).compress).then_some(())
     };
+
     let mut copies = (0..)
         .zip(&sources.files)
         .filter(|(id, file)| !sources.precompressed.contains_key(id) && is_copy(&file.path).is_some());
     let (_, first) = copies.next()?;
+
     let (count, verb) = match copies.count() {
         0 => ("this file is a compressed copy".to_owned(), "is"),
         more => (format!("this file and {more} more are compressed copies"), "are"),
@@ -151,7 +156,7 @@ fn coded_copies(sources: &Sources, options: &Options) -> Option<Diagnostic> {
     Some(Diagnostic::note(&first.path, "compressed-copy", message))
 }
 
-/// Returns `true` if a file begins like an archive of this program.
+/// Returns `true` if a file begins like an archive.
 fn is_archive(sources: &Sources, path: &[u8]) -> bool {
     let mut start = Vec::new();
     let read = folder_file::open(&folder_file::full_path(&sources.root, path))
@@ -159,7 +164,7 @@ fn is_archive(sources: &Sources, path: &[u8]) -> bool {
     read.is_ok() && has_schema_version(&start)
 }
 
-/// Returns a warning if the name of a file, or the start of a key file, is suspicious.
+/// Returns a warning if a file's name or, for key files, its start is suspicious.
 fn examine(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
     if let Some((_, meant)) = NEAR_MISSES.iter().find(|(near, _)| lower == *near)
@@ -208,8 +213,7 @@ fn may_be_key(lower: &str) -> bool {
         || KEY_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix))
 }
 
-/// Returns `true` if a file starts with a private key in PEM (RFC 7468 §10) or PuTTY format. Read errors are reported
-/// elsewhere.
+/// Returns `true` if a file starts with a private key in PEM (RFC 7468 §10) or PuTTY format. Read errors are reported elsewhere.
 fn is_private_key(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = folder_file::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut start));
@@ -222,7 +226,7 @@ fn is_private_key(path: &Path) -> bool {
         })
 }
 
-/// Returns `true` if a small text file has a private key in PEM anywhere, as a value of JSON for example.
+/// Returns `true` if a small text file contains a private key in PEM format, for example as a JSON value.
 fn has_private_key(path: &Path) -> bool {
     let Ok(file) = folder_file::open(path) else { return false };
     if file.metadata().is_ok_and(|metadata| metadata.len() > DATA_BYTES_MAX) {

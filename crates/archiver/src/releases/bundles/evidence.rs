@@ -1,15 +1,17 @@
-//! Which names are fingerprints, as earlier releases show.
+//! Finds out which names are fingerprints by comparing releases.
 //!
-//! A script or style sheet that is gone, while the same name with another hash is new, and no other file beside either has that
-//! name, shows the shape of a tool's names: folder, separator, length, digits and suffix. So does a script that an earlier release
-//! sent as immutable. All names of that shape count then, in the earlier releases too, unless they are words.
+//! If a script or style sheet is gone, and there's a new one that only differs in its hash, then we have seen the shape of a tool's
+//! names: folder, separator, hash length, digits and suffix. We only trust this if the name without hash is unique in both folders.
+//! A script that an earlier release sent as immutable is just as good. After this, all names with this shape count as fingerprints,
+//! even in earlier releases, unless they are words.
 //!
-//! An image, a font or a film counts only if it was such a pair itself, beside scripts of the same shape: `item-B08N5WRWNW.jpg` may be
-//! the number of an article. Documents and data never count.
+//! Images, fonts and films only count if they are such a pair themselves, and if scripts have the same shape: `item-B08N5WRWNW.jpg`
+//! may contain the number of an article. Documents and data never count.
 //!
-//! The folder of a wildcard host is spelled `_hosts/*.example.com/` here, even if it is `_hosts/_wildcard.example.com/` on disk.
+//! In this module, a wildcard host's folder is always spelled `_hosts/*.example.com/`, even if it's `_hosts/_wildcard.example.com/` on
+//! disk.
 //!
-//! A name that stood for other bytes in an earlier release is refuted, whatever it looks like.
+//! If a name had other bytes in an earlier release, that refutes it, no matter what it looks like.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -27,25 +29,25 @@ use crate::releases::resources::resources;
 use crate::settings::error::{Error, PreviousError};
 use crate::sources::source::Sources;
 
-/// A name of this release that stood for other bytes in an earlier one.
+/// A name in this release that had other bytes in an earlier one.
 pub(super) struct Refuted {
-    /// The newest release that had it.
+    /// The newest release with the other bytes.
     pub(super) serial: u64,
     /// The newest release that sent it as immutable.
     pub(super) immutable_in: Option<u64>,
 }
 
-/// Evidence from the earlier releases.
+/// Evidence found in earlier releases.
 #[derive(Default)]
 pub(crate) struct Evidence {
     shapes: HashMap<Shape, Digits>,
-    /// Paths that another hash replaced, or that replaced one.
+    /// Both paths of each pair that only differs in the hash.
     renamed: HashSet<Vec<u8>>,
-    /// Paths of this release.
+    /// Names in this release that have been refuted.
     refuted: HashMap<Vec<u8>, Refuted>,
-    /// Paths that two earlier releases have with different bytes.
+    /// Paths that have different bytes in two earlier releases.
     ambiguous: HashSet<Vec<u8>>,
-    /// Paths of this release that had other bytes in a release before the earlier ones.
+    /// Paths in this release that, according to a manifest, once had other bytes.
     kept_mutable: HashSet<Vec<u8>>,
 }
 
@@ -58,10 +60,10 @@ struct EarlierPath {
     is_carried: bool,
 }
 
-/// The part of a name before its hash, the length of that, and the part after it.
+/// The part of a name before the hash, the length of the hash, and the part after it.
 type Stem<'p> = (&'p [u8], usize, &'p [u8]);
 
-/// The names of one release by stem, or `None` for a stem that several have, as items of a collection do.
+/// A release's names by stem. If several have the same stem, like the items of a collection do, it's `None`.
 #[derive(Default)]
 struct Stems<'p>(HashMap<Stem<'p>, Option<&'p [u8]>>);
 
@@ -71,18 +73,18 @@ impl<'p> Stems<'p> {
         self.0.entry(stem).and_modify(|known| *known = None).or_insert(Some(path));
     }
 
-    /// Returns the only name with this stem.
+    /// Returns the name with this stem, if there's only one.
     fn only(&self, stem: Stem<'_>) -> Option<&'p [u8]> {
         self.0.get(&stem).copied().flatten()
     }
 }
 
 impl Evidence {
-    /// Compares the sources with the earlier releases.
+    /// Compares the sources with earlier releases.
     ///
     /// # Errors
     ///
-    /// If an earlier archive is corrupt.
+    /// Returns an error if an earlier archive is corrupt.
     pub(crate) fn find(
         sources: &Sources,
         contents: &Contents,
@@ -93,6 +95,7 @@ impl Evidence {
         if previous.archives.is_empty() {
             return Ok(evidence);
         }
+
         let current: HashMap<Cow<'_, [u8]>, ETag> = sources
             .files
             .iter()
@@ -110,19 +113,21 @@ impl Evidence {
             let paths = paths_of(&earlier.archive).map_err(failed)?;
             let mutable = earlier.mutable.iter().map(|path| canonical(path.as_bytes()).into_owned());
             evidence.kept_mutable.extend(mutable.filter(|path| current.contains_key(&**path)));
+
             let mut own = Vec::new();
             for found in paths {
                 evidence.compare(&found, &current, &mut seen);
                 if found.is_immutable && inferable.may_infer(&found.path) {
                     evidence.add_shape(&found.path);
                 }
-                // A carried file isn't of that release.
+                // Carried files are left over from yet another release.
                 if !found.is_carried && inferable.may_infer(&found.path) {
                     own.push(found.path);
                 }
             }
             releases.push(own);
         }
+
         let files: Vec<&[u8]> =
             current.keys().map(|path| &**path).filter(|path| inferable.may_infer(path)).collect();
         let is_new = |path: &[u8]| !seen.contains_key(path);
@@ -133,7 +138,7 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// Compares a path of an earlier release with this release, and with the other earlier ones.
+    /// Compares an earlier release's path with this release, and with other earlier releases.
     fn compare(
         &mut self,
         found: &EarlierPath,
@@ -145,6 +150,7 @@ impl Evidence {
         if seen.insert(path.clone(), *etag).is_some_and(|other| other != *etag) {
             self.ambiguous.insert(path.clone());
         }
+
         if current.get(path.as_slice()).is_some_and(|own| own != etag) {
             let refuted =
                 self.refuted.entry(path.clone()).or_insert(Refuted { serial: *serial, immutable_in: None });
@@ -165,8 +171,8 @@ impl Evidence {
         }
     }
 
-    /// Finds the pairs of names that differ in their hash only: one of an earlier release that is gone, and one of this release
-    /// that is new.
+    /// Finds pairs of names that only differ in their hash, where one is from an earlier release and gone, and the other is new in this
+    /// release.
     fn add_renamed(
         &mut self,
         release: &[Vec<u8>],
@@ -183,6 +189,7 @@ impl Evidence {
                 .filter_map(|path| Some((path, hash_of(path)?)))
                 .for_each(|(path, hash)| stems.add(path, &hash));
         }
+
         let pairs = |before: &Stems<'_>, after: &Stems<'_>| -> Vec<(Vec<u8>, Vec<u8>)> {
             let pair = |(stem, earlier): (&Stem<'_>, &Option<&[u8]>)| {
                 let earlier = earlier.filter(|path| is_gone(path))?;
@@ -191,11 +198,13 @@ impl Evidence {
             };
             before.0.iter().filter_map(pair).collect()
         };
+
         let found = pairs(&before, &after);
         for (earlier, successor) in &found {
             self.add_shape(earlier);
             self.add_shape(successor);
         }
+        // Images and the like need scripts with the same shape.
         for (earlier, successor) in found.iter().filter(|(path, _)| Family::of(path) == Family::Media) {
             let shape = split(earlier).and_then(|(_, hash, _)| Shape::of(earlier, &hash));
             if shape.is_some_and(|shape| self.shapes.keys().any(|code| shape.agrees_with(code))) {
@@ -203,7 +212,7 @@ impl Evidence {
             }
         }
 
-        // Of a pair with a known shape, one hash may resemble a word, such as `BfRhxndv`.
+        // Once we know the shape, one hash in a pair may resemble a word, such as `BfRhxndv`.
         let shapes: Vec<Shape> = self.shapes.keys().cloned().collect();
         for shape in shapes {
             let (mut before, mut after) = (Stems::default(), Stems::default());
@@ -223,18 +232,18 @@ impl Evidence {
         }
     }
 
-    /// Returns `true` if the name of a file of this release is a fingerprint.
+    /// Returns `true` if the name of a file in this release is a fingerprint.
     pub(super) fn has_fingerprinted(&self, path: &[u8]) -> bool {
         let path = canonical(path);
         !self.refuted.contains_key(&*path) && self.is_fingerprinted(&path)
     }
 
-    /// Returns the earlier release that refutes the name of a file of this release.
+    /// If an earlier release refutes the name of a file in this release, returns that.
     pub(super) fn refutation(&self, path: &[u8]) -> Option<&Refuted> {
         self.refuted.get(&*canonical(path))
     }
 
-    /// Returns `true` if the name of a path of an earlier archive is a fingerprint.
+    /// Returns `true` if the name of a path in an earlier archive is a fingerprint.
     pub(crate) fn has_fingerprinted_key(&self, stored: &[u8]) -> bool {
         if self.shapes.is_empty() {
             return false;
@@ -246,17 +255,17 @@ impl Evidence {
         self.renamed.contains(path) || !self.kept_mutable.contains(path) && self.has_known_shape(path)
     }
 
-    /// Returns `true` if earlier releases have a path with different bytes.
+    /// Returns `true` if earlier releases have different bytes for a path.
     pub(crate) fn is_ambiguous_key(&self, stored: &[u8]) -> bool {
         !self.ambiguous.is_empty() && self.ambiguous.contains(&source_path(stored))
     }
 
-    /// Remembers paths of this release that are no fingerprints, although something speaks for it.
+    /// Remembers paths in this release that aren't fingerprints in spite of other evidence.
     pub(super) fn keep_mutable(&mut self, paths: &[Vec<u8>]) {
         self.kept_mutable.extend(paths.iter().map(|path| canonical(path).into_owned()));
     }
 
-    /// Returns the names that must not count in later releases either, sorted.
+    /// Returns names that mustn't count as fingerprints in later releases either, sorted.
     pub(crate) fn mutable(&self) -> Vec<String> {
         let looks_hashed = |path: &&Vec<u8>| {
             split(path).is_some() || self.shapes.keys().any(|shape| shape.range_in(path).is_some())
@@ -284,12 +293,12 @@ impl Evidence {
     }
 }
 
-/// Returns the range of the hash in a path, which for the entry points of Angular may look like a word.
+/// Returns the range of the hash in a path. Hashes in Angular's entry points may look like words.
 fn hash_of(path: &[u8]) -> Option<Range<usize>> {
     split(path).map(|(_, hash, _)| hash).or_else(|| angular_hash(path))
 }
 
-/// Returns the files of an archive.
+/// Returns all files in an archive.
 fn paths_of(archive: &Archive) -> Result<Vec<EarlierPath>, Corrupt> {
     let serial = archive.facts().serial;
     let mut paths = Vec::new();
@@ -310,7 +319,7 @@ fn paths_of(archive: &Archive) -> Result<Vec<EarlierPath>, Corrupt> {
     Ok(paths)
 }
 
-/// Returns the entity tag of the uncompressed content, which is its digest.
+/// Returns the entity tag of the uncompressed content, which is derived from its digest.
 fn etag_of(resource: &Resource<'_>) -> Result<Option<ETag>, Corrupt> {
     for representation in resource.representations() {
         let representation = representation?;

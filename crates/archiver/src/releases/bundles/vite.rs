@@ -1,11 +1,12 @@
-//! Chunks of Vite and Angular: their entry points in pages, and the scripts and style sheets that these import.
+//! Finds chunks of Vite and Angular, starting from entry points in pages and following imports.
 //!
-//! Vite writes entry points into pages with `crossorigin`, which pages written by hand rarely have for files of their own.
-//! Minifiers change the order of the attributes. With a name that may be a word, such as `main-settings.js`, only Vite's own order
-//! counts. Angular's entry points have fixed names, and hashes of capitals. The hash of a chunk covers
-//! the names of the chunks that it imports, so it can't be verified; but a bundler resolves all imports, so what a chunk
-//! refers to by a relative path is a chunk too. Images and other files are not taken from here: their hashes are digests of
-//! their content, and files of `public/` may lie beside them.
+//! When Vite writes an entry point into a page, it adds `crossorigin`, which people rarely do for their own files. Minifiers may change
+//! the order of attributes. If the name may be a word, such as `main-settings.js`, we insist on Vite's own order. Angular's entry
+//! points have fixed names, with hashes in capital letters.
+//!
+//! A chunk's hash also covers the names of chunks that it imports, so we can't verify it. However, bundlers resolve all imports, so
+//! whatever a chunk refers to with a relative path must be a chunk too. This doesn't apply to images and other files: their hashes are
+//! digests of the content, and files from `public/` may be next to them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,30 +16,30 @@ use crate::settings::error::Error;
 use crate::settings::options::Options;
 use crate::sources::source::{SourceId, Sources};
 
-/// How Vite itself writes the elements for entry points, up to the URL.
+/// Elements for entry points up to the URL, exactly as Vite writes them.
 const ENTRY_ELEMENTS: [&[u8]; 3] = [
     b"<script type=\"module\" crossorigin src=\"",
     b"<link rel=\"modulepreload\" crossorigin href=\"",
     b"<link rel=\"stylesheet\" crossorigin href=\"",
 ];
 
-/// Identifiers of the scripts that the plugin for legacy browsers adds.
+/// IDs of scripts added by the plugin for legacy browsers.
 const LEGACY_IDS: [&[u8]; 2] = [b"vite-legacy-entry", b"vite-legacy-polyfill"];
 
-/// A longer tag isn't one of an entry point.
+/// If a tag is longer than this, it isn't an entry point.
 const TAG_BYTES_MAX: usize = 4096;
 
-/// Maximum number of pages that are searched for entry points.
+/// Maximum number of pages to search for entry points.
 const PAGES_MAX: usize = 100;
 
-/// Larger pages and chunks aren't read.
+/// We don't read pages or chunks that are larger than this.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Returns the paths of the chunks.
+/// Returns the paths of all chunks.
 ///
 /// # Errors
 ///
-/// If a source can't be read.
+/// Returns an error if a source can't be read.
 pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec<u8>>, Error> {
     let by_path: HashMap<&[u8], SourceId> = (0..)
         .zip(&sources.files)
@@ -50,6 +51,7 @@ pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
         return Ok(found);
     }
 
+    // Start with the entry points.
     let mut text = Vec::new();
     let mut pending = Vec::new();
     let is_page = |path: &[u8]| essence(options.media_types.of(path).text) == "text/html";
@@ -67,6 +69,7 @@ pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
         }
     }
 
+    // Then follow imports.
     while let Some(path) = pending.pop() {
         let id = by_path[path];
         if !path.ends_with(b".js") || !is_read(sources, id) {
@@ -85,14 +88,14 @@ pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
         }
     }
 
-    // Without hashes in its names (`entryFileNames: '[name].js'`), a tool may write `main-settings.js`.
+    // With `entryFileNames: '[name].js'`, names don't contain hashes, and then `main-settings.js` is just a name.
     let is_hashed = found
         .iter()
         .any(|path| angular_hash(path).is_some() || !is_word_or_date(hash_of(path).unwrap_or_default()));
     Ok(if is_hashed { found } else { HashSet::new() })
 }
 
-/// Replaces `text` by a source. Returns `false` if the source can't be read and the folder is being edited.
+/// Replaces `text` with a source. If the source can't be read and the folder is being edited, returns `false`.
 fn read(sources: &Sources, id: SourceId, text: &mut Vec<u8>) -> Result<bool, Error> {
     match sources.read(id, text) {
         Ok(_) => Ok(true),
@@ -105,7 +108,7 @@ fn is_read(sources: &Sources, id: SourceId) -> bool {
     sources.length(id) <= FILE_BYTES_MAX
 }
 
-/// Returns `true` for `name-XXXXXXXX.js` and `.css`.
+/// Returns `true` for `name-XXXXXXXX.js` and `name-XXXXXXXX.css`.
 fn has_chunk_name(path: &[u8]) -> bool {
     hash_of(path).is_some()
 }
@@ -117,23 +120,25 @@ fn hash_of(path: &[u8]) -> Option<&[u8]> {
     (start > 1 && stem[start - 1] == b'-' && is_token(&stem[start..])).then_some(&stem[start..])
 }
 
-/// Returns the URLs of the entry points in a page.
+/// Returns the URLs of a page's entry points.
 fn entry_urls(page: &[u8]) -> impl Iterator<Item = &[u8]> {
     let starts = page.iter().enumerate().filter(|(_, byte)| **byte == b'<').map(|(start, _)| start);
     starts.filter_map(|start| entry_url(&page[start..]))
 }
 
-/// Returns the URL of an entry point if its element is at the start of a text.
+/// If the text starts with an element for an entry point, returns its URL.
 fn entry_url(text: &[u8]) -> Option<&[u8]> {
     let written_by_vite = ENTRY_ELEMENTS.iter().find_map(|element| text.strip_prefix(*element));
     if let Some(url) = written_by_vite {
         return url.iter().position(|byte| *byte == b'"').map(|end| &url[..end]);
     }
+
     let (is_script, tag) = match text.get(..8)?.to_ascii_lowercase().as_slice() {
         b"<script " | b"<script\n" => (true, &text[7..]),
         [b'<', b'l', b'i', b'n', b'k', b' ' | b'\n', ..] => (false, &text[5..]),
         _ => return None,
     };
+
     let attributes = Attributes::of(&tag[..tag.len().min(TAG_BYTES_MAX)])?;
     let is = |name: &str, value: &[u8]| {
         attributes.get(name).is_some_and(|found| found.eq_ignore_ascii_case(value))
@@ -141,6 +146,7 @@ fn entry_url(text: &[u8]) -> Option<&[u8]> {
     if is_script && LEGACY_IDS.iter().any(|id| is("id", id)) {
         return attributes.get("data-src").or_else(|| attributes.get("src"));
     }
+
     let url = attributes.get(if is_script { "src" } else { "href" })?;
     let is_module = is_script && is("type", b"module");
     let is_linked = !is_script && (is("rel", b"modulepreload") || is("rel", b"stylesheet"));
@@ -154,11 +160,11 @@ fn entry_url(text: &[u8]) -> Option<&[u8]> {
     ((is_module || is_linked) && is("crossorigin", b"") && !may_be_word).then_some(url)
 }
 
-/// The attributes of a tag, with their values, which are empty if there is none.
+/// Attributes of a tag with their values. If there's no value, it's empty.
 struct Attributes<'p>(Vec<(&'p [u8], &'p [u8])>);
 
 impl<'p> Attributes<'p> {
-    /// Parses attributes up to the end of a tag. Returns `None` if the tag has no end.
+    /// Parses attributes up to the end of a tag. Returns `None` if the tag doesn't end.
     fn of(text: &'p [u8]) -> Option<Attributes<'p>> {
         let mut attributes = Vec::new();
         let mut rest = text;
@@ -169,10 +175,11 @@ impl<'p> Attributes<'p> {
                 return Some(Attributes(attributes));
             }
             let ends_name = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'=' | b'>' | b'/');
-            // A name may begin with `=`.
+            // A name may begin with `=`, so start with the second byte.
             let end = 1 + rest[1..].iter().position(ends_name)?;
             let (name, after) = rest.split_at(end);
             let spaces = after.iter().position(|byte| !byte.is_ascii_whitespace())?;
+
             let value;
             (value, rest) = match after[spaces..].strip_prefix(b"=") {
                 Some(text) => attribute_value(text)?,
@@ -188,7 +195,7 @@ impl<'p> Attributes<'p> {
     }
 }
 
-/// Returns the value of an attribute after its `=`, and the rest of the tag.
+/// Parses an attribute's value, which follows the `=`. Also returns the rest of the tag.
 fn attribute_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start();
     match text.first()? {
@@ -203,7 +210,7 @@ fn attribute_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Returns the source at a URL, which may have the site's base path or another origin before it.
+/// Returns the source for a URL, which may begin with the site's base path or another origin.
 fn source_of<'s>(
     url: &[u8],
     folder: &[u8],
@@ -220,8 +227,8 @@ fn source_of<'s>(
     }
 }
 
-/// Returns the names of chunks that a chunk refers to: `"./name.js"` in imports, `"assets/name.js"` in the list of files to
-/// preload, `"/assets/name.js"` for workers.
+/// Returns the names of chunks that a chunk refers to. These may look like `"./name.js"` in imports, `"assets/name.js"` in the list of
+/// files to preload, or `"/assets/name.js"` for workers.
 fn imported_names(chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_quote = |byte: &u8| matches!(byte, b'"' | b'\'' | b'`');
     chunk.split(is_quote).filter_map(|text| {
@@ -250,7 +257,7 @@ mod tests {
         assert_eq!(found, Some((&b"assets/index-BIOfnJmv.js"[..], 7)));
     }
 
-    /// In any order, in any case, with and without quotes. A name that may be a word needs the order of Vite.
+    /// Order, letter case and quotes shouldn't matter. Only a name that may be a word needs Vite's order.
     #[test]
     fn entry_points_are_recognized_by_their_attributes() {
         for (element, url) in [
@@ -280,6 +287,7 @@ mod tests {
             let urls: Vec<&[u8]> = entry_urls(element.as_bytes()).collect();
             assert_eq!(urls, [url.as_bytes()], "{element}");
         }
+
         for element in [
             "<script type=module src=/assets/index-BIOfnJmv.js></script>",
             "<script crossorigin src=/assets/index-BIOfnJmv.js></script>",

@@ -1,4 +1,4 @@
-//! Access control in configuration and code of hosts.
+//! Access control in configuration and code for hosting providers.
 
 use super::Found;
 use super::tokens::{Pair, Syntax, pairs, tokens};
@@ -12,7 +12,7 @@ const TOML: Syntax = Syntax { comment: "#", marks: "{}[],=", has_lines: false };
 
 const YAML: Syntax = Syntax { comment: "#", marks: "{}[],:", has_lines: false };
 
-/// Returns the first pair of a file that restricts access.
+/// Returns the first pair that restricts access.
 fn first_pair(text: &str, syntax: &Syntax, test: impl Fn(&Pair<'_>) -> Option<String>) -> Option<Found> {
     pairs(&tokens(text, syntax)).find_map(|pair| Some((pair.line, test(&pair)?)))
 }
@@ -35,14 +35,14 @@ pub(super) fn firebase(text: &str) -> Option<Found> {
 
 pub(super) fn azure(text: &str) -> Option<Found> {
     first_pair(text, &JSON, |pair| {
-        // Each visitor has the role `anonymous`.
+        // Every visitor has the role `anonymous`.
         if pair.is_on("allowedRoles") && !pair.has("anonymous") {
             return Some(quoted("allowedRoles"));
         }
         if pair.is_on("allowedIpRanges") {
             return Some(quoted("allowedIpRanges"));
         }
-        // `responseOverrides` has statuses as keys, which is fine.
+        // `responseOverrides` has statuses as keys, which doesn't restrict anything.
         common(pair)
     })
 }
@@ -56,7 +56,7 @@ pub(super) fn heroku(text: &str) -> Option<Found> {
 
 pub(super) fn toml(text: &str) -> Option<Found> {
     first_pair(text, &TOML, |pair| {
-        // Variables of the build's environment, such as `ROLE`.
+        // Environment variables of the build, for example `ROLE`.
         let is_variable =
             !pair.key.contains('-') && !pair.key.contains(|letter: char| letter.is_ascii_lowercase());
         if is_variable {
@@ -83,7 +83,7 @@ pub(super) fn yaml(text: &str) -> Option<Found> {
     })
 }
 
-/// Finds fields and statuses, which most hosts write alike.
+/// Finds fields and statuses, which most providers write the same way.
 fn common(pair: &Pair<'_>) -> Option<String> {
     if pair.key.eq_ignore_ascii_case("key")
         && let Some(field) = pair.values.first().and_then(|name| field_named(name))
@@ -96,13 +96,13 @@ fn common(pair: &Pair<'_>) -> Option<String> {
     denied_status(pair, "status").or_else(|| denied_status(pair, "statusCode"))
 }
 
-/// Returns a status by which a rule denies access.
+/// Describes the status if a rule denies access.
 fn denied_status(pair: &Pair<'_>, key: &str) -> Option<String> {
     let is_denied = pair.key.eq_ignore_ascii_case(key) && pair.values.iter().any(|value| is_denial(value));
     is_denied.then(|| "the status 401, 403 or 407".to_owned())
 }
 
-/// Finds authentication in code that answers requests for pages.
+/// Finds authentication in code that runs for page requests.
 pub(super) fn middleware(text: &str) -> Option<Found> {
     function(text).or_else(|| {
         first_code_line(text, |line| {
@@ -117,7 +117,7 @@ pub(super) fn middleware(text: &str) -> Option<Found> {
     })
 }
 
-/// Finds HTTP authentication in a function. One that denies access to itself alone protects no page.
+/// Finds HTTP authentication in a function. A function that only denies access to itself doesn't protect any page.
 pub(super) fn function(text: &str) -> Option<Found> {
     first_code_line(text, |line| {
         if line.contains("www-authenticate") {
@@ -130,12 +130,12 @@ pub(super) fn function(text: &str) -> Option<Found> {
     })
 }
 
-/// Finds HTTP authentication in a script that may also be one of pages, which read this field.
+/// Finds HTTP authentication in a script. It may also run in pages, which have reasons to read this field.
 pub(super) fn worker(text: &str) -> Option<Found> {
     if text.contains("401") { function(text) } else { None }
 }
 
-/// Returns the first line of code, without comments, that `test` finds something in. It gets the line in lower case.
+/// Returns the first line of code in which `test` finds something. Comments are skipped. Lines are passed in lower case.
 fn first_code_line(text: &str, test: impl Fn(&str) -> Option<String>) -> Option<Found> {
     let mut is_comment = false;
     (1u32..).zip(text.lines()).find_map(|(number, line)| {
@@ -153,7 +153,7 @@ fn first_code_line(text: &str, test: impl Fn(&str) -> Option<String>) -> Option<
     })
 }
 
-/// Finds the users of a password file: lines of `user:password` and nothing else.
+/// Recognizes password files, which consist of `user:password` lines and nothing else.
 pub(super) fn passwords(text: &str) -> Option<Found> {
     let lines = (1u32..).zip(text.lines().map(str::trim));
     let mut users = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(['#', ';'])).peekable();
@@ -169,33 +169,36 @@ pub(super) fn passwords(text: &str) -> Option<Found> {
     users.all(|(_, line)| is_user(line)).then(|| (first, "a password file".to_owned()))
 }
 
-/// Finds fields, conditions and codes in a file whose name resembles that of a rule file.
+/// Finds fields, conditions and codes in a file that is named similar to a rule file.
 pub(super) fn rules(text: &str) -> Option<Found> {
-    // A text about HTTP may begin a line with a field, but has no paths.
+    // A text about HTTP may have lines that begin with a field, but it doesn't have paths.
     let is_path =
         |line: &str| line.starts_with(['/', '*']) || line.starts_with("./") || line.starts_with("http");
     let lines = || {
         (1u32..).zip(text.lines().map(|line| line.trim())).filter(|(_, line)| !line.starts_with(['#', ';']))
     };
     let has_paths = lines().any(|(_, line)| is_path(unquoted(line)));
+
     lines().find_map(|(number, line)| {
         let words: Vec<&str> =
             line.split_ascii_whitespace().take_while(|word| !word.starts_with('#')).map(unquoted).collect();
         let (first, rest) = words.split_first()?;
         let begins =
             known_field(line).filter(|field| !is_path(first) && (has_paths || unmistakable(field).is_some()));
+
         if let Some(field) = begins.or_else(|| if is_path(first) { field_in(rest) } else { None }) {
             return Some((number, quoted(field)));
         }
         if !is_path(first) {
             let directive = known_directive(line).filter(|_| has_paths);
-            // Rules of Netlify's configuration.
+            // May be a rule from Netlify's configuration.
             return match directive {
                 Some(directive) => Some((number, quoted(directive))),
                 None if line.contains('=') => toml(line).map(|(_, subject)| (number, subject)),
                 None => None,
             };
         }
+
         if rest.iter().any(|word| word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="))) {
             return Some((number, "the condition `Role=`".to_owned()));
         }

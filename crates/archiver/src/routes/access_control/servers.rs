@@ -1,19 +1,19 @@
-//! Access control in configuration of Apache, nginx, Caddy, lighttpd and IIS.
+//! Access control in Apache, nginx, Caddy, lighttpd and IIS configuration.
 //!
-//! The usual lines that hide names like `.htaccess` are passed over: such names aren't published.
+//! Many configurations hide names such as `.htaccess`. We ignore that, because such names aren't published anyway.
 
 use super::Found;
 use super::tokens::{Syntax, Token, tokens};
 use crate::rulefiles::access_words::{is_denial, quoted};
 
-/// nginx's statements end at a mark, whatever the lines.
+/// In nginx, statements end with a mark, and line ends don't matter.
 const NGINX: Syntax = Syntax { comment: "#", marks: "{};", has_lines: false };
 
 const CADDY: Syntax = Syntax { comment: "#", marks: "{};", has_lines: true };
 
 const LIGHTTPD: Syntax = Syntax { comment: "#", marks: "{}(),", has_lines: true };
 
-/// Searches a configuration file whose name doesn't tell the server.
+/// Searches a configuration file, if its name doesn't tell us which server it's for.
 pub(super) fn any(text: &str) -> Option<Found> {
     let is_apache = text.lines().any(|line| {
         let line = line.trim_start();
@@ -25,9 +25,11 @@ pub(super) fn any(text: &str) -> Option<Found> {
 
 pub(super) fn apache(text: &str) -> Option<Found> {
     let statements = joined_lines(text);
-    // Apache's default of `Order allow,deny` is to deny.
+
+    // By default, `Order allow,deny` denies access. However, many sites follow it with `Allow from all`.
     let allows_all = statements.iter().any(|(_, line)| line == "allow from all");
     let mut blocks: Vec<&str> = Vec::new();
+
     for (number, line) in &statements {
         if line.starts_with("</") {
             blocks.pop();
@@ -42,7 +44,7 @@ pub(super) fn apache(text: &str) -> Option<Found> {
     None
 }
 
-/// Returns the lines of Apache's configuration in lower case, each with its continuation, with one space between words.
+/// Returns Apache's statements in lower case, with continuation lines joined and a single space between words.
 fn joined_lines(text: &str) -> Vec<(u32, String)> {
     let mut joined = Vec::new();
     let mut begun: Option<(u32, String)> = None;
@@ -60,6 +62,7 @@ fn joined_lines(text: &str) -> Vec<(u32, String)> {
         }
     }
     joined.extend(begun);
+
     let with_spaces =
         |text: &str| text.split_ascii_whitespace().collect::<Vec<_>>().join(" ").to_ascii_lowercase();
     joined
@@ -69,12 +72,13 @@ fn joined_lines(text: &str) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Returns what a statement of Apache, in lower case, restricts access by.
+/// Describes how an Apache statement, in lower case, restricts access.
 fn apache_statement(line: &str, allows_all: bool) -> Option<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let (directive, arguments) = words.split_first()?;
     let argument = arguments.first().copied().unwrap_or_default();
     let rest = arguments.join(" ");
+
     let is_found = match *directive {
         "require" => rest != "all granted",
         "allow" => rest != "from all" && argument == "from",
@@ -90,7 +94,7 @@ fn apache_statement(line: &str, allows_all: bool) -> Option<String> {
             false
         }
         "rewriterule" => {
-            // `RewriteRule ^secret - [F,L]` answers 403.
+            // For example, `RewriteRule ^secret - [F,L]` answers 403.
             let flags =
                 rest.rsplit_once('[').and_then(|(_, flags)| flags.strip_suffix(']')).unwrap_or_default();
             let denies = |flag: &str| {
@@ -116,7 +120,7 @@ fn apache_statement(line: &str, allows_all: bool) -> Option<String> {
             false
         }
         "header" if rest.contains("www-authenticate") => return Some(quoted("WWW-Authenticate")),
-        // `AuthType`, `AuthGroupFile`, `AuthLDAPURL` and so on.
+        // This includes `AuthType`, `AuthGroupFile`, `AuthLDAPURL` and so on.
         _ => {
             directive.starts_with("auth")
                 && directive.len() > 4
@@ -126,6 +130,7 @@ fn apache_statement(line: &str, allows_all: bool) -> Option<String> {
     if !is_found {
         return None;
     }
+    // Lower case is hard to read, so use the official spelling if we know it.
     const SPELLINGS: [&str; 12] = [
         "Allow",
         "AuthBasicProvider",
@@ -144,18 +149,19 @@ fn apache_statement(line: &str, allows_all: bool) -> Option<String> {
     Some(quoted(known.unwrap_or(directive)))
 }
 
-/// Returns `true` for a block, in lower case, that restricts only names that aren't published, or methods that aren't answered.
+/// Returns `true` if a block, in lower case, only restricts names that aren't published, or methods that we don't answer anyway.
 fn is_harmless_block(block: &str) -> bool {
     let text = block.trim_matches(['<', '>', ' ']);
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     let mut words = rest.split(' ');
-    // `location ~ /\.ht` and `<Files ~ "^\.ht">` have a regular expression.
+    // For example, `location ~ /\.ht` and `<Files ~ "^\.ht">` contain a regular expression.
     let pattern = rest.rsplit(' ').next().unwrap_or(rest);
     let is_regex = name.ends_with("match") || rest.starts_with('~');
+
     match name {
         "limitexcept" | "limit_except" => words.any(|method| method == "get"),
         "limit" => !words.any(|method| method == "get"),
-        // The usual default of a whole server.
+        // The usual default for a whole server.
         "directory" if pattern.trim_matches('"') == "/" => true,
         "directory" | "directorymatch" | "files" | "filesmatch" | "location" | "locationmatch" => {
             names_hidden(pattern, is_regex)
@@ -164,10 +170,11 @@ fn is_harmless_block(block: &str) -> bool {
     }
 }
 
-/// Returns `true` if a pattern in lower case matches only names that begin with a full stop, which aren't published.
+/// Returns `true` if a pattern, in lower case, only matches names that begin with a dot, which aren't published.
 fn names_hidden(pattern: &str, is_regex: bool) -> bool {
-    // `(^|/)` before a name, as in `(^|/)\.git`.
+    // `(^|/)` may come before a name, for example in `(^|/)\.git`.
     let pattern = pattern.replace(['"', '\''], "").replace("(^|/)", "/").replace("(?:^|/)", "/");
+
     let mut depth = 0;
     for character in pattern.chars() {
         match character {
@@ -177,17 +184,21 @@ fn names_hidden(pattern: &str, is_regex: bool) -> bool {
             _ => {}
         }
     }
+
+    // `.well-known` is published, and an optional dot also matches other names.
     let is_well_known = pattern.contains("well-known") && !pattern.contains("(?!");
     let is_optional = pattern.contains("\\.?") || pattern.contains("\\.*");
     if is_well_known || is_optional {
         return false;
     }
+
     let is_apache = pattern.match_indices(".ht").any(|(place, _)| {
         let rest = &pattern[place + 3..];
         rest.is_empty()
             || rest.starts_with(['*', '$', '[', '('])
             || ["access", "passwd", "digest", "group"].iter().any(|name| rest.starts_with(name))
     });
+
     if is_regex {
         return is_apache || pattern.starts_with("^\\.") || pattern.contains("/\\.");
     }
@@ -222,15 +233,17 @@ pub(super) fn caddy(text: &str) -> Option<Found> {
     first_statement(&tokens(text, &CADDY), |words| {
         const DIRECTIVES: [&str; 7] =
             ["authenticate", "authorize", "basic_auth", "basicauth", "forward_auth", "jwtauth", "remote_ip"];
-        // A matcher may be in the line that names it: `@office remote_ip 10.0.0.0/8`.
+        // A matcher may be on the same line as its name, for example `@office remote_ip 10.0.0.0/8`.
         let directive =
             words.iter().find(|word| !word.is_quoted && !word.text.starts_with('@') && !word.is("not"))?;
         if let Some(known) = DIRECTIVES.into_iter().find(|known| directive.is(known)) {
             return Some(known);
         }
+
         if directive.is("client_ip") {
             return Some("client_ip");
         }
+
         let has_code = words.iter().skip(1).any(|word| is_denial(&word.text));
         if directive.is("respond") && has_code {
             return Some("respond");
@@ -238,6 +251,7 @@ pub(super) fn caddy(text: &str) -> Option<Found> {
         if directive.is("error") && has_code {
             return Some("error");
         }
+
         let sets =
             words.iter().skip(1).any(|word| word.is("www-authenticate") || word.is("+www-authenticate"));
         sets.then_some("WWW-Authenticate")
@@ -253,13 +267,13 @@ pub(super) fn lighttpd(text: &str) -> Option<Found> {
         if first.text.starts_with("auth.backend") {
             return Some("auth.backend");
         }
-        // The usual list has endings of backup copies.
+        // The usual list only contains suffixes of backup copies.
         let denies = words.iter().any(|word| word.is_quoted && !word.text.starts_with(['.', '~']));
         (first.text.starts_with("url.access-deny") && denies).then_some("url.access-deny")
     })
 }
 
-/// Returns the first statement that restricts access, outside blocks that do no harm.
+/// Returns the first statement that restricts access. Statements in harmless blocks are ignored.
 fn first_statement(tokens: &[Token], test: impl Fn(&[Token]) -> Option<&'static str>) -> Option<Found> {
     let mut blocks: Vec<String> = Vec::new();
     for statement in
@@ -274,6 +288,7 @@ fn first_statement(tokens: &[Token], test: impl Fn(&[Token]) -> Option<&'static 
         {
             return Some((first.line, quoted(subject)));
         }
+
         if last.is_mark("{") {
             let words: Vec<&str> = words.iter().map(|word| &*word.text).collect();
             blocks.push(words.join(" ").to_ascii_lowercase());
@@ -284,11 +299,12 @@ fn first_statement(tokens: &[Token], test: impl Fn(&[Token]) -> Option<&'static 
     None
 }
 
-/// Finds elements of a `web.config`.
+/// Finds elements in a `web.config`.
 pub(super) fn iis(text: &str) -> Option<Found> {
     let mut line = 1;
     let mut rest = text;
     let mut is_authorization = false;
+
     while let Some(start) = rest.find('<') {
         line += u32::try_from(rest[..start].matches('\n').count()).unwrap_or(u32::MAX);
         rest = &rest[start..];
@@ -302,11 +318,13 @@ pub(super) fn iis(text: &str) -> Option<Found> {
                 .next()
                 .unwrap_or_default();
             let name = name.trim_end_matches('/');
+
             match name {
                 "authorization" => is_authorization = !lower.ends_with('/'),
                 "/authorization" => is_authorization = false,
                 _ => {}
             }
+
             if let Some(subject) = iis_element(name, &lower, is_authorization) {
                 return Some((line, subject));
             }
@@ -317,7 +335,7 @@ pub(super) fn iis(text: &str) -> Option<Found> {
     None
 }
 
-/// Returns what an element in lower case restricts access by.
+/// Describes how an element, in lower case, restricts access.
 fn iis_element(name: &str, tag: &str, is_authorization: bool) -> Option<String> {
     let attribute = |name: &str| {
         let (_, rest) = tag.split_once(&format!(" {name}"))?;
@@ -325,7 +343,9 @@ fn iis_element(name: &str, tag: &str, is_authorization: bool) -> Option<String> 
         let quote = rest.chars().next()?;
         rest[1..].split(quote).next()
     };
+
     let is_on = attribute("enabled") != Some("false");
+
     let element = match name {
         "deny" if !is_authorization => "deny",
         "allow" | "add" | "deny"

@@ -1,15 +1,15 @@
-//! Words and marks of a configuration file.
+//! Tokenizer for configuration files.
 //!
-//! One tolerant reader serves all formats, because a file with an error still says what it protects. Quoted text is one token, so
-//! nothing within it is taken for a key or a directive.
+//! We use the same tolerant tokenizer for all formats, because even a file with errors may tell us what it protects. Quoted text is a
+//! single token, so we never mistake anything in it for a key or directive.
 
-/// The lexical rules of a format.
+/// Lexical rules of a format.
 pub(super) struct Syntax {
-    /// Marks that begin a comment up to the end of the line, at the start of a word.
+    /// Starts a comment, if it's at the start of a word. The comment extends to the end of the line.
     pub(super) comment: &'static str,
-    /// Characters that are tokens of their own.
+    /// Single-character tokens.
     pub(super) marks: &'static str,
-    /// Whether the end of a line is a token.
+    /// Whether line ends are tokens.
     pub(super) has_lines: bool,
 }
 
@@ -37,6 +37,7 @@ pub(super) fn tokens(text: &str, syntax: &Syntax) -> Vec<Token> {
     while let Some(first) = rest.chars().next() {
         let mut length = first.len_utf8();
         let mut token = None;
+        // Each branch sets the length of what it consumes.
         if first == '\n' {
             token = syntax.has_lines.then(|| ("\n".to_owned(), false));
         } else if rest.starts_with(syntax.comment) {
@@ -53,6 +54,7 @@ pub(super) fn tokens(text: &str, syntax: &Syntax) -> Vec<Token> {
             length = rest.find(is_end).unwrap_or(rest.len());
             token = Some((rest[..length].to_owned(), false));
         }
+
         if let Some((text, is_quoted)) = token {
             tokens.push(Token { line, text, is_quoted });
         }
@@ -62,7 +64,7 @@ pub(super) fn tokens(text: &str, syntax: &Syntax) -> Vec<Token> {
     tokens
 }
 
-/// Returns the length of quoted text with its quotes. A quote that isn't closed in its line is part of a word.
+/// Returns the length of quoted text, including the quotes. If a quote isn't closed on its line, it's part of a word.
 fn quoted_length(text: &str) -> Option<usize> {
     for quotes in ["\"\"\"", "'''"] {
         if let Some(rest) = text.strip_prefix(quotes) {
@@ -83,14 +85,14 @@ fn quoted_length(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns quoted text without quotes and escapes.
+/// Removes quotes and escapes from quoted text.
 fn content(quoted: &str) -> String {
     let length =
         if quoted.len() >= 6 && (quoted.starts_with("\"\"\"") || quoted.starts_with("'''")) { 3 } else { 1 };
     serde_json::from_str(quoted).unwrap_or_else(|_| quoted[length..quoted.len() - length].to_owned())
 }
 
-/// A key with its value: a word, or the words of a list.
+/// A key with its value, which is either a word or the words in a list.
 pub(super) struct Pair<'t> {
     pub(super) line: u32,
     pub(super) key: &'t str,
@@ -98,7 +100,7 @@ pub(super) struct Pair<'t> {
 }
 
 impl Pair<'_> {
-    /// Returns `true` if this key switches something on.
+    /// Returns `true` if the pair has this key and switches something on.
     pub(super) fn is_on(&self, key: &str) -> bool {
         self.key.eq_ignore_ascii_case(key) && !matches!(self.values[..], ["false" | "null" | "off" | "no"])
     }
@@ -108,7 +110,7 @@ impl Pair<'_> {
     }
 }
 
-/// Returns the keys with their values in the order of the file, however deep they are.
+/// Returns all pairs in file order, no matter how deeply they are nested.
 pub(super) fn pairs(tokens: &[Token]) -> impl Iterator<Item = Pair<'_>> {
     let is_word =
         |token: &Token| token.is_quoted || !matches!(&*token.text, "{" | "}" | "[" | "]" | "," | ":" | "=");
@@ -117,6 +119,7 @@ pub(super) fn pairs(tokens: &[Token]) -> impl Iterator<Item = Pair<'_>> {
         if !is_word(key) || !(mark.is_mark(":") || mark.is_mark("=")) {
             return None;
         }
+
         let rest = &tokens[place + 2..];
         let values = match rest.first() {
             Some(first) if first.is_mark("[") => {
@@ -126,7 +129,8 @@ pub(super) fn pairs(tokens: &[Token]) -> impl Iterator<Item = Pair<'_>> {
             Some(first) if is_word(first) => vec![&*first.text],
             _ => Vec::new(),
         };
-        // `conditions.Role` in TOML.
+
+        // For example, `conditions.Role` in TOML.
         let name = if key.is_quoted { &*key.text } else { key.text.rsplit('.').next().unwrap_or(&key.text) };
         Some(Pair { line: key.line, key: name, values })
     })

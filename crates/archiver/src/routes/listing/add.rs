@@ -1,6 +1,4 @@
-//! Adds folder listings to the routes.
-//!
-//! Listings contain served files only.
+//! Adds folder listings to the routes. They only contain files that are served.
 
 use std::sync::Arc;
 
@@ -12,8 +10,8 @@ use crate::routes::{Route, Routes, Target};
 use crate::settings::options::{LastModified, Options};
 use crate::sources::source::{Generated, GeneratedPage, Sources};
 
-/// Adds a listing to each folder: JSON to all, and a page if no index page answers. Returns the number of added pages.
-/// The pages of folders with the same entries as before come from `listings`.
+/// Adds a listing to each folder: JSON in any case, and a page unless an index page answers. Returns the number of added pages. If a
+/// folder still has the same entries, its pages are taken from `listings`.
 pub(crate) fn add(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -44,8 +42,8 @@ pub(crate) fn add(
         };
 
         add([key.as_slice(), b"_listing.json"].concat(), b"_listing.json", &|| listing.json());
-        // In a preview, a fallback page takes precedence as in production: the routes of a single-page application may have
-        // the names of folders.
+        // In a preview, a fallback page takes precedence like in production, because single-page applications may have routes with
+        // the same names as folders.
         if !options.preview || !has_fallback {
             add(key, b"_listing.html", &|| listing.html());
         }
@@ -63,7 +61,7 @@ fn answers_without_file(routes: &Routes, key: &[u8]) -> bool {
     })
 }
 
-/// Returns the entries of a folder that clients can request, with modification times if `is_dated`.
+/// Returns the entries of a folder that clients may request, with modification times if `is_dated`.
 fn entries(sources: &Sources, folder: &[u8], is_dated: bool) -> Vec<Entry> {
     let prefix = if folder.is_empty() { Vec::new() } else { [folder, b"/"].concat() };
     let name = |path: &[u8]| {
@@ -71,7 +69,8 @@ fn entries(sources: &Sources, folder: &[u8], is_dated: bool) -> Vec<Entry> {
         let hidden = folder.is_empty() && name == b"_hosts";
         (!name.is_empty() && !name.contains(&b'/') && !hidden).then(|| name.to_vec())
     };
-    // Both lists are sorted, so the entries of a folder are consecutive.
+
+    // Both lists are sorted, so a folder's entries are all in one place.
     let first = sources.files.partition_point(|file| *file.path < *prefix);
     let files = sources.files[first..].iter().take_while(|file| file.path.starts_with(&prefix));
     let files = files.filter_map(|file| {
@@ -80,9 +79,11 @@ fn entries(sources: &Sources, folder: &[u8], is_dated: bool) -> Vec<Entry> {
             u64::try_from(file.stamp.version.modified_ns / 1_000_000_000).ok().filter(|_| is_dated);
         Some(Entry { name, kind: EntryKind::File { size: file.stamp.version.size }, modified })
     });
+
     let first = sources.folders.partition_point(|path| **path < *prefix);
     let folders = sources.folders[first..].iter().take_while(|path| path.starts_with(&prefix));
     let folders =
         folders.filter_map(|path| Some(Entry { name: name(path)?, kind: EntryKind::Folder, modified: None }));
+
     files.chain(folders).collect()
 }

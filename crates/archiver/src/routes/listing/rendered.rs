@@ -1,4 +1,4 @@
-//! The listings of a build, for the next one: a folder with the same entries keeps its pages.
+//! Keeps rendered listings for the next build. If a folder still has the same entries, its pages are reused.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -6,14 +6,14 @@ use std::sync::{Arc, OnceLock};
 use super::{Entry, Listing};
 use crate::sources::source::GeneratedPage;
 
-/// The listings of a build by folder, and those of the build before it. Clones share their pages.
+/// Listings of this build and the last one, by folder. Clones share their pages.
 #[derive(Clone, Default)]
 pub(crate) struct Listings {
     before: HashMap<Box<[u8]>, Arc<Rendered>>,
     now: HashMap<Box<[u8]>, Arc<Rendered>>,
 }
 
-/// The listing of a folder. Pages are rendered when they are needed: a folder with an index page has none of HTML.
+/// A folder's listing. Pages are only rendered when needed: for example, folders with an index page don't need HTML.
 pub(super) struct Rendered {
     listing: Listing,
     html: OnceLock<Arc<GeneratedPage>>,
@@ -21,7 +21,7 @@ pub(super) struct Rendered {
 }
 
 impl Listings {
-    /// Returns the listing of the folder at this path, with these entries.
+    /// Returns the listing for a folder with these entries.
     pub(super) fn of(&mut self, folder: &[u8], entries: Vec<Entry>) -> Arc<Rendered> {
         let listing = Listing::new(folder, entries);
         let known = self.before.get(folder).filter(|known| known.listing.entries == listing.entries);
@@ -32,7 +32,7 @@ impl Listings {
         rendered
     }
 
-    /// Ends a build, and returns its listings for the next one.
+    /// Finishes a build, and returns its listings for the next one.
     pub(crate) fn finish(self) -> Listings {
         Listings { before: self.now, now: HashMap::new() }
     }
