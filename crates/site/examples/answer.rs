@@ -17,6 +17,7 @@ fn main() {
     let site = support::site();
     let mut scratch = Scratch::default();
     let targets: Vec<String> = (0..500).map(|number| format!("/docs/{}.html", number * 7919 % 500)).collect();
+
     for accept_encoding in [None, Some("gzip, deflate, br, zstd")] {
         let mut rounds: Vec<f64> = (0..ROUNDS)
             .map(|_| {
@@ -30,6 +31,7 @@ fn main() {
                 began.elapsed().as_secs_f64() * 1e9 / REQUESTS as f64
             })
             .collect();
+
         rounds.sort_by(f64::total_cmp);
         println!(
             "Accept-Encoding {:28} {:.0} ns per answer",

@@ -55,6 +55,7 @@ fn main() {
         ),
         ("`/*.N`", patterns(&|n| format!("*.{n}")), "/some/page.none".into()),
     ];
+
     println!("{:>9}  {:>9}  {:<44}", "ns", "archive", "rules and request");
     for (name, patterns, target) in scenarios {
         for force in [false, true] {
@@ -63,6 +64,7 @@ fn main() {
             report(&site, bytes, &format!("{name}{words}"), &target, "example.com");
         }
     }
+
     let labels = |count: usize| vec!["a"; count].join(".");
     let below = (1..=16).map(|count| format!("*.{}", labels(count))).collect::<Vec<_>>();
     for (name, hosts) in [("`*.w.test`", vec!["*.w.test".to_owned()]), ("16 nested wildcard hosts", below)] {
@@ -88,16 +90,20 @@ fn site(patterns: &[String], force: bool, hosts: &[String]) -> (Site, usize) {
             },
         })
         .collect();
+
     let scope = NewScope { rules, ..NewScope::default() };
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
     writer.scope(None, Key::ROOT, &scope).unwrap();
+
     for host in hosts {
         writer.scope(Some(host), Key::ROOT, &scope).unwrap();
     }
+
     let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
     file.rewind().unwrap();
     file.read_to_end(&mut bytes).unwrap();
+
     let length = bytes.len();
     (Site::new(Archive::from_bytes(bytes).unwrap(), VirtualHosts::Enabled), length)
 }

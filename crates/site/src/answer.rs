@@ -1,6 +1,6 @@
-//! The answer to a request: status code, fields, and a body that is mostly a range of the archive.
+//! Answers to requests. They have a status code, fields, and a body, which is usually a range of the archive.
 //!
-//! An answer is independent of the protocol. The `wire` crate encodes it.
+//! Answers don't depend on the protocol. They're encoded in the `wire` crate.
 
 use cannery_archive::{Corrupt, Extent, Head, Origin, PathError, Representation};
 
@@ -16,132 +16,131 @@ use crate::target::Target;
 pub struct Answer<'a> {
     /// The status code.
     pub status: u16,
-    /// The fields, except those that depend on the connection or the clock.
+    /// All fields that don't depend on the connection or the clock.
     pub fields: Fields<'a>,
     /// The body to send.
     pub body: Body<'a>,
-    /// The value of `Content-Length`, also if the body is not sent (HEAD), or `None` for a status code without content
-    /// (RFC 9110 §8.6).
+    /// `Content-Length`, even if the body isn't sent (HEAD). `None` if this status doesn't allow content (RFC 9110 §8.6).
     pub content_length: Option<u64>,
-    /// The reason for the answer, for `explain` and for logs.
+    /// How we got to this answer. For `explain` and logs.
     pub reason: Reason,
-    /// The fields that header rules add, unless the head includes them.
+    /// Fields from header rules, unless the head includes them.
     pub site_fields: Option<&'a SiteFields>,
 }
 
-/// The fields of an answer.
+/// An answer's fields.
 #[derive(Debug, Clone, Copy)]
 pub enum Fields<'a> {
-    /// A whole head of the archive.
+    /// A complete head from the archive.
     Canned {
         /// The head.
         head: Head<'a>,
-        /// The values of `ETag` and `Last-Modified`.
+        /// `ETag` and `Last-Modified`.
         validators: Validators<'a>,
     },
-    /// The head of a 206 with one part (RFC 9110 §15.3.7).
+    /// For a 206 with one part (RFC 9110 §15.3.7).
     Partial {
         /// The head of the whole representation.
         head: Head<'a>,
-        /// The values of `ETag` and `Last-Modified`.
+        /// `ETag` and `Last-Modified`.
         validators: Validators<'a>,
-        /// The value of `Content-Range`.
+        /// `Content-Range`.
         range: ContentRange,
     },
-    /// The head of a 206 with several parts, which has only the fields about the resource.
+    /// For a 206 with several parts. It only has the fields about the whole resource.
     Multipart {
-        /// The parts, with the head and the boundary.
+        /// The parts, including the head and the boundary.
         multipart: Multipart<'a>,
-        /// The values of `ETag` and `Last-Modified`.
+        /// `ETag` and `Last-Modified`.
         validators: Validators<'a>,
     },
-    /// The head of a 304, which repeats some fields (RFC 9110 §15.4.5).
+    /// For a 304. It repeats only some fields (RFC 9110 §15.4.5).
     NotModified {
         /// The head of the representation.
         head: Head<'a>,
-        /// The values of `ETag` and `Last-Modified`.
+        /// `ETag` and `Last-Modified`.
         validators: Validators<'a>,
     },
-    /// The fields of a redirect, including `Location`.
+    /// For a redirect. Includes `Location`.
     Redirect(Location<'a>),
-    /// The fields that the status code requires, and those about the error page.
+    /// The fields that this status requires, and those about the error page.
     BuiltIn {
-        /// The error page of the site, or `None` for the built-in page.
+        /// The site's error page. `None` if it's a built-in one.
         page: Option<Page<'a>>,
-        /// For a 416, the length of the representation (RFC 9110 §15.5.17).
+        /// For a 416, how long the representation is (RFC 9110 §15.5.17).
         complete_length: Option<u64>,
     },
 }
 
-/// An error page of a site.
+/// A site's error page.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// The head of the page. Its status line is ignored.
+    /// The page's head. Its status line is ignored.
     pub head: Head<'a>,
-    /// Length of the key of the page's directory, which is a prefix of the path.
+    /// How many bytes of the path are the directory that has this page.
     pub covered: usize,
 }
 
-/// The range of a representation in a 206.
+/// Which part of a representation a 206 has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentRange {
     /// Offset of the first byte.
     pub first: u64,
     /// Offset of the last byte.
     pub last: u64,
-    /// Length of the representation.
+    /// Length of the whole representation.
     pub complete_length: u64,
 }
 
-/// The body of an answer.
+/// An answer's body.
 #[derive(Debug, Clone, Copy)]
 pub enum Body<'a> {
-    /// No body is sent.
+    /// There's no body to send.
     Empty,
-    /// A range inside the archive.
+    /// A range of the archive.
     Archive(Extent),
-    /// Several ranges inside the archive, with text between them.
+    /// Several ranges of the archive, with text in between.
     Multipart(Multipart<'a>),
     /// A built-in error page.
     BuiltIn(ErrorPage<'a>),
 }
 
-/// The reason for an answer.
+/// How we got to an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The path has a record of its own.
+    /// There's a record for exactly this path.
     Path(Origin),
-    /// The rule with this ordinal matches the path.
+    /// The rule with this ordinal matches.
     Rule(u32),
-    /// The path exists with or without a slash at its end.
+    /// The path exists, but with a slash at the end, or without it.
     Slash,
-    /// A fallback page applies. Contains the length of the key of its directory.
+    /// There's a fallback page. The number is the length of its directory's key.
     Fallback(usize),
-    /// The path does not exist.
+    /// The path doesn't exist.
     NotFound,
-    /// A missing asset, for which no fallback page applies.
+    /// The path doesn't exist and looks like an asset, so fallback pages don't apply.
     MissingAsset,
-    /// A condition of the request is false.
+    /// The request has a condition that's false.
     Precondition,
-    /// The requested range is not satisfiable.
+    /// The range can't be satisfied.
     Range,
-    /// The client does not accept any available coding.
+    /// The client doesn't accept any coding that we have.
     NotAcceptable,
-    /// The method is not allowed or not known.
+    /// The method is unknown or not allowed.
     Method,
     /// The method is `OPTIONS`.
     Options,
-    /// The server has no site for the host.
+    /// There's no site for this host.
     Host,
-    /// The request is redirected to `https`.
+    /// Redirected to `https`.
     Https,
     /// The request is malformed.
     BadRequest,
-    /// The form of the target is not allowed.
+    /// The target has a form that isn't allowed.
     Target,
-    /// The path of the target is invalid.
+    /// The target's path is invalid.
     InvalidPath(PathError),
-    /// The `Location` would be longer than [`crate::LOCATION_BYTES_MAX`].
+    /// `Location` would be longer than [`crate::LOCATION_BYTES_MAX`].
     LongLocation,
     /// The archive is corrupt.
     Corrupt(Corrupt),
@@ -183,6 +182,7 @@ impl<'a> Answer<'a> {
             complete_length: body.length,
         };
         let extent = Extent { position: body.position + part.position, length: part.length };
+
         Answer {
             status: 206,
             fields: Fields::Partial { head, validators, range },
@@ -208,7 +208,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns the head of the file that the answer is from.
+    /// Returns the head of the file that's sent.
     pub(crate) fn head(&self) -> Option<Head<'a>> {
         match self.fields {
             Fields::Canned { head, .. } | Fields::Partial { head, .. } | Fields::NotModified { head, .. } => {
@@ -224,7 +224,7 @@ impl<'a> Answer<'a> {
         Answer { status, fields, body: Body::Empty, content_length: Some(0), reason, site_fields: None }
     }
 
-    /// Returns an answer with the built-in page for the status code, if there is one.
+    /// Returns an answer with the built-in page for this status, if there is one.
     #[must_use]
     pub fn built_in(status: u16, reason: Reason) -> Answer<'a> {
         let page = ErrorPage::new(status);
@@ -235,7 +235,7 @@ impl<'a> Answer<'a> {
         Answer { status, fields, body, content_length, reason, site_fields: None }
     }
 
-    /// Returns the same answer with a text on its built-in page, such as the requested host.
+    /// Mentions a text on the built-in page, for example the requested host.
     #[must_use]
     pub fn with_subject(mut self, subject: &'a [u8]) -> Answer<'a> {
         if let Body::BuiltIn(page) = &mut self.body {
@@ -245,7 +245,7 @@ impl<'a> Answer<'a> {
         self
     }
 
-    /// Returns the same answer with the path of a target on its built-in page, unless the target is malformed.
+    /// Mentions the target's path on the built-in page. If the target is malformed, nothing changes.
     pub(crate) fn with_path(self, target: &'a [u8]) -> Answer<'a> {
         match self.body {
             Body::BuiltIn(_) => match Target::parse(target) {
@@ -256,7 +256,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns the number of content bytes to send, which is 0 for `HEAD` whatever `Content-Length` is.
+    /// Returns how many bytes of content to send. It's 0 for `HEAD`, whatever `Content-Length` may be.
     #[must_use]
     pub fn sent_content_bytes(&self) -> u64 {
         match self.body {
@@ -268,7 +268,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns the same answer without its body, for `HEAD`.
+    /// Returns the answer without the body, for `HEAD`.
     #[must_use]
     pub fn without_body(mut self) -> Answer<'a> {
         self.body = Body::Empty;

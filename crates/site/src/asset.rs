@@ -1,14 +1,14 @@
-//! Assets: files that pages load and that people download, recognized by the requested path.
+//! Recognizes assets by path. An asset is a file that pages load, or that people download.
 //!
-//! Fallback pages don't apply to missing assets: a missing script must be a 404, and not the HTML of the application with
-//! status code 200. A suffix is one of an asset if its media type isn't that of a page.
+//! If an asset is missing, fallback pages don't apply. A missing script should be a 404, rather than the application's HTML with
+//! status 200. A suffix belongs to assets if its media type isn't one of pages.
 //!
-//! The suffixes of source code also end addresses of pages, such as `/blog/node.js`. There, the request decides, if it tells
-//! what the response is for (see [`Intent`](crate::Intent)).
+//! Suffixes of source code are ambiguous, because pages have addresses like `/blog/node.js` too. In this case it depends on the
+//! purpose of the request, if we know it (see [`Intent`](crate::Intent)).
 //!
-//! The archiver's tests compare the suffixes with its media types, and with the list in `docs/rules.md`.
+//! The archiver's tests compare this list to its media types and to `docs/rules.md`.
 
-/// Suffixes of data, media, fonts, documents and archives in lower case, sorted. None is longer than [`SUFFIX_BYTES_MAX`].
+/// Suffixes of data, media, fonts, documents and archives. Lower case, sorted, and at most [`SUFFIX_BYTES_MAX`] long.
 pub const FILE_SUFFIXES: [&str; 300] = [
     "3gp",
     "3mf",
@@ -312,7 +312,7 @@ pub const FILE_SUFFIXES: [&str; 300] = [
     "zstd",
 ];
 
-/// Suffixes of scripts, styles, source code and other text in lower case, sorted, which may end the address of a page too.
+/// Suffixes of scripts, styles, source code and other text. Addresses of pages may have them too. Lower case and sorted.
 pub const TEXT_SUFFIXES: [&str; 54] = [
     "adoc",
     "bib",
@@ -372,34 +372,36 @@ pub const TEXT_SUFFIXES: [&str; 54] = [
 
 const SUFFIX_BYTES_MAX: usize = 12;
 
-/// Paths that programs request by convention, and no page has.
+/// Paths that programs request by convention. Pages don't have such paths.
 const WELL_KNOWN_FOLDER: &[u8] = b"/.well-known/";
 const WELL_KNOWN_PATHS: [&[u8]; 4] =
     [b"/.well-known", b"/apple-app-site-association", b"/robots.txt", b"/sitemap.xml"];
 
-/// The kind of file that a path looks like.
+/// Which kind of file a path looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathKind {
-    /// The address of a page.
+    /// A page.
     Page,
-    /// A script, a style sheet or other text, unless the client navigates there.
+    /// A script, a style sheet or other text. If the client navigates there, it's a page.
     Text,
-    /// A file, whatever the client says.
+    /// A file, no matter which purpose the request has.
     File,
 }
 
 impl PathKind {
-    /// Returns the kind of a path, as [`file_path`] returns it, with this suffix.
+    /// Returns the kind of a path that [`file_path`] has returned.
     pub(crate) fn of(path: &[u8], suffix: &[u8]) -> PathKind {
         if path.starts_with(WELL_KNOWN_FOLDER) || WELL_KNOWN_PATHS.contains(&path) {
             return PathKind::File;
         }
+
         let mut lower = [0; SUFFIX_BYTES_MAX];
         let Some(lower) = lower.get_mut(..suffix.len()) else { return PathKind::Page };
         lower.copy_from_slice(suffix);
         lower.make_ascii_lowercase();
         let is_in =
             |suffixes: &[&str]| suffixes.binary_search_by(|known| known.as_bytes().cmp(lower)).is_ok();
+
         if is_in(&FILE_SUFFIXES) {
             PathKind::File
         } else if is_in(&TEXT_SUFFIXES) {
@@ -410,26 +412,27 @@ impl PathKind {
     }
 }
 
-/// Returns the path of the file that a client means: without a slash or white space at its end, and without the parameters of its
-/// last segment, as in `/app.js;v=1.2/`. A `?` or `#` was percent-encoded by mistake.
+/// Returns the path that the client probably meant. Slashes and white space at the end are removed, and parameters of the last
+/// segment too, for example in `/app.js;v=1.2/`. If there's a `?` or `#`, it was percent-encoded by mistake.
 pub(crate) fn file_path(path: &[u8]) -> &[u8] {
     let trim = |path: &[u8]| {
         let is_kept = |byte: &u8| *byte != b'/' && !byte.is_ascii_whitespace();
         path.iter().rposition(is_kept).map_or(0, |last| last + 1)
     };
     let path = &path[..trim(path)];
+
     let name = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let end = path[name..].iter().position(|byte| matches!(byte, b';' | b'?' | b'#' | b'&'));
     end.map_or(path, |end| &path[..name + end])
 }
 
-/// Returns `true` if a suffix, without its dot and in any letter case, belongs to assets.
+/// Returns `true` if a suffix belongs to assets. It comes without the dot, in any letter case.
 #[must_use]
 pub fn is_asset(suffix: &[u8]) -> bool {
     PathKind::of(b"", suffix) != PathKind::Page
 }
 
-/// Returns the suffix of a name without its dot, which is empty if the name has no dot.
+/// Returns the suffix of a name, without the dot. It's empty if there isn't any.
 #[must_use]
 pub fn suffix(name: &[u8]) -> &[u8] {
     name.iter().rposition(|byte| *byte == b'.').map_or(b"", |dot| &name[dot + 1..])
@@ -462,9 +465,11 @@ mod tests {
         ] {
             assert_eq!(kind(file), PathKind::File, "{file}");
         }
+
         for text in ["/blog/node.js", "/a.CSS", "/a.json", "/docs/robots.txt"] {
             assert_eq!(kind(text), PathKind::Text, "{text}");
         }
+
         for page in ["/a", "/a.html", "/v1.2", "/user/john.doe", "/a.woff3", "/a.javascript-and-more", "/a."]
         {
             assert_eq!(kind(page), PathKind::Page, "{page}");
@@ -490,7 +495,7 @@ mod tests {
         }
     }
 
-    /// The document and the readers in other languages list the suffixes too.
+    /// There are more lists of suffixes in the documentation, and in the readers for other languages.
     #[test]
     fn all_lists_of_suffixes_agree() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -505,9 +510,11 @@ mod tests {
         let document = read("docs/rules.md");
         assert_eq!(part(&document, "in any letter case:\n\n>", "."), FILE_SUFFIXES);
         assert_eq!(part(&document, "end the address of a page too:\n\n>", "."), TEXT_SUFFIXES);
+
         let go = read("contrib/go/resolve.go");
         assert_eq!(part(&go, "fileSuffixes = strings.Fields(`", "`"), FILE_SUFFIXES);
         assert_eq!(part(&go, "textSuffixes = strings.Fields(`", "`"), TEXT_SUFFIXES);
+
         let python = read("contrib/python/cannery/site.py");
         assert_eq!(part(&python, "FILES = frozenset(\n    b\"\"\"", "\"\"\""), FILE_SUFFIXES);
         assert_eq!(part(&python, "TEXTS = frozenset(\n    b\"\"\"", "\"\"\""), TEXT_SUFFIXES);

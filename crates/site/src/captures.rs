@@ -1,28 +1,29 @@
-//! Matches the pattern of a rule against a path and captures parts of the path.
+//! Matches the pattern of a rule against a path, and captures parts of it.
 //!
-//! Matching takes linear time and never backtracks: a capture ends at the next `/`, and only a literal can follow a splat.
+//! This takes linear time, without backtracking. A capture always ends at the next `/`, and after a splat there can only be a
+//! literal.
 
 use cannery_archive::{Corrupt, Key, KeyBuffer, PathError, Piece, Pieces};
 use cannery_base::swar::find_byte;
 
 use crate::request::Full;
 
-/// Maximum number of captures of a rule.
+/// How many captures a rule can have.
 pub const CAPTURES_MAX: usize = 16;
 
-/// The captures of a match.
+/// Captured parts of a path.
 ///
-/// They borrow [`Runs`], so that an answer that contains them stays small.
+/// [`Runs`] is only borrowed, so that answers stay small.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Captures<'a> {
     path: &'a [u8],
     runs: &'a Runs,
 }
 
-/// The positions of captures in a path, in the order of the pattern.
+/// Positions of the captures in a path. They have the order of the pattern.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Runs {
-    /// Start and end of each capture. Invariant: `start <= end`, and `end` is at most the length of the path.
+    /// Start and end of each capture. `start <= end`, and `end` isn't after the end of the path.
     runs: [(u16, u16); CAPTURES_MAX],
     count: u8,
 }
@@ -33,20 +34,21 @@ const _: () =
 static NO_RUNS: Runs = Runs { runs: [(0, 0); CAPTURES_MAX], count: 0 };
 
 impl Runs {
-    /// Matches `pattern` against `path`, or against `path` without its final `/`.
+    /// Matches a path. If this doesn't work, and there's a `/` at the end, tries without it.
     ///
-    /// Returns `None` if it does not match.
+    /// Returns `None` if the pattern doesn't match.
     pub(crate) fn match_path(pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
         if let Some(captures) = Runs::match_exactly(pattern, path)? {
             return Ok(Some(captures));
         }
+
         match path.strip_suffix(b"/") {
             Some(shorter) => Runs::match_exactly(pattern, shorter),
             None => Ok(None),
         }
     }
 
-    /// Matches `pattern` against exactly `path`.
+    /// Matches a path exactly.
     pub(crate) fn match_exactly(mut pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
         let mut captures = Runs::default();
         let mut rest = path;
@@ -77,16 +79,18 @@ impl Runs {
                 None => return Ok(None),
             }
         }
+
         Ok(rest.is_empty().then_some(captures))
     }
 
-    /// Adds the capture `run`, which starts at `start` in the path.
+    /// Adds a capture. `start` is its position in the path.
     fn push(&mut self, start: usize, run: &[u8]) -> Result<(), Full> {
         let slot = self.runs.get_mut(usize::from(self.count));
         let (Some(slot), Ok(start), Ok(length)) = (slot, u16::try_from(start), u16::try_from(run.len()))
         else {
             return Err(Full);
         };
+
         *slot = (start, start + length);
         self.count += 1;
         Ok(())
@@ -96,21 +100,21 @@ impl Runs {
 impl<'a> Captures<'a> {
     pub(crate) const NONE: Captures<'static> = Captures { path: b"", runs: &NO_RUNS };
 
-    /// Returns the captures at these positions of `path`.
+    /// Returns the captures of `path` at these positions.
     pub(crate) fn new(path: &'a [u8], runs: &'a Runs) -> Captures<'a> {
         Captures { path, runs }
     }
 
-    /// Returns a capture by its number, which is empty if the pattern does not have it.
+    /// Returns the capture with this number. It's empty if the pattern doesn't have it.
     pub(crate) fn run(&self, number: u8) -> &'a [u8] {
         let runs = &self.runs.runs[..usize::from(self.runs.count)];
         let (start, end) = runs.get(usize::from(number)).copied().unwrap_or_default();
         &self.path[usize::from(start)..usize::from(end)]
     }
 
-    /// Expands a template to a path.
+    /// Fills the captures into a template. The result is a path.
     ///
-    /// The outer error means that the template is corrupt, and the inner one that the result is not a valid path.
+    /// The outer error says that the template is corrupt. The inner one says that the result isn't a valid path.
     pub(crate) fn expand<'b>(
         &self,
         template: Pieces<'a>,
@@ -125,6 +129,7 @@ impl<'a> Captures<'a> {
                 None
             }
         });
+
         let key = Key::from_parts(parts, buffer);
         corrupt.map_or(Ok(key), Err)
     }

@@ -1,38 +1,38 @@
-//! Evaluates the conditions of a request (RFC 9110 §13) in the order of §13.2.2.
+//! Evaluates conditions (RFC 9110 §13) in the order of §13.2.2.
 //!
-//! Dates are compared as times and not as strings, so that all formats of a date are equal.
+//! A date can be written in several formats. So we compare times rather than text.
 
 use cannery_archive::ETag;
 use cannery_base::date::parse_http_date;
 
 use crate::request::{Conditions, Single, Values};
 
-/// The validators of a representation (RFC 9110 §8.8), with which conditions are compared and which a response contains.
+/// Validators of a representation (RFC 9110 §8.8). Responses have them, and conditions are compared to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validators<'a> {
-    /// The entity tag without quotes, if the server sends it.
+    /// The entity tag, without quotes. `None` if we don't send it.
     pub etag: Option<&'a [u8; ETag::BYTES]>,
-    /// The time of the last modification in seconds since 1970, if it is known.
+    /// When the resource was last modified, in seconds since 1970. `None` if we don't know.
     pub modified: Option<u64>,
 }
 
 impl Validators<'_> {
-    /// The absence of both validators.
+    /// Neither validator.
     pub(crate) const NONE: Validators<'static> = Validators { etag: None, modified: None };
 }
 
-/// The result of the conditions of a request.
+/// Which response the conditions lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The representation is sent.
+    /// The representation.
     Send,
-    /// The client has the representation: 304.
+    /// A 304, because the client already has the representation.
     NotModified,
-    /// A precondition is false: 412.
+    /// A 412, because a precondition is false.
     Failed,
 }
 
-/// Evaluates the conditions of a GET or HEAD request. `now` is in seconds since 1970.
+/// Evaluates the conditions of a GET or HEAD. `now` is in seconds since 1970.
 pub(crate) fn evaluate(conditions: &Conditions<'_>, current: Validators<'_>, now: u64) -> Verdict {
     if !conditions.if_match.is_absent() {
         if !is_if_match_true(&conditions.if_match, current.etag) {
@@ -57,7 +57,7 @@ pub(crate) fn evaluate(conditions: &Conditions<'_>, current: Validators<'_>, now
     Verdict::Send
 }
 
-/// Returns `true` if `Range` applies: `If-Range` is absent, or it matches the representation (RFC 9110 §13.1.5).
+/// Returns `true` if `Range` applies. If there's `If-Range`, it has to match the representation (RFC 9110 §13.1.5).
 pub(crate) fn range_applies(if_range: Single<'_>, current: Validators<'_>, now: u64) -> bool {
     let value = match if_range {
         Single::Absent => return true,
@@ -68,14 +68,14 @@ pub(crate) fn range_applies(if_range: Single<'_>, current: Validators<'_>, now: 
         return current.etag.is_some_and(|etag| etag.as_slice() == tag);
     }
 
-    // A date is a strong validator only if the resource cannot change again within that second (§8.8.2.2).
+    // A date is only a strong validator if the resource can't change again in the same second (§8.8.2.2).
     let is_strong = |modified: u64| modified < now;
     current
         .modified
         .is_some_and(|modified| is_strong(modified) && parse_http_date(value, now) == Some(modified))
 }
 
-/// Parses the date of a field. Returns `None` if the field is absent or invalid, because it is ignored then.
+/// Parses a date. If the field is absent or invalid, returns `None`, because such a field is ignored.
 fn date(field: Single<'_>, now: u64) -> Option<u64> {
     match field {
         Single::Value(value) => parse_http_date(value, now),
@@ -83,35 +83,37 @@ fn date(field: Single<'_>, now: u64) -> Option<u64> {
     }
 }
 
-/// Returns `true` if some tag of `If-Match` equals `etag` by strong comparison (RFC 9110 §8.8.3.2).
+/// Returns `true` if `If-Match` has a tag that equals `etag` by strong comparison (RFC 9110 §8.8.3.2).
 fn is_if_match_true(if_match: &Values<'_>, etag: Option<&[u8; ETag::BYTES]>) -> bool {
     let matches = |(weak, tag): (bool, &[u8])| !weak && etag.is_some_and(|etag| etag.as_slice() == tag);
     if_match.lines().any(|line| is_asterisk(line) || tags(line).any(matches))
 }
 
-/// Returns `true` if no tag of `If-None-Match` equals `etag` by weak comparison.
+/// Returns `true` if `If-None-Match` doesn't have a tag that equals `etag` by weak comparison.
 fn is_if_none_match_true(if_none_match: &Values<'_>, etag: Option<&[u8; ETag::BYTES]>) -> bool {
     let matches = |(_, tag): (bool, &[u8])| etag.is_some_and(|etag| etag.as_slice() == tag);
     !if_none_match.lines().any(|line| is_asterisk(line) || tags(line).any(matches))
 }
 
-/// Returns `true` if a line matches any representation.
+/// Returns `true` if the line is `*`, which matches any representation.
 fn is_asterisk(line: &[u8]) -> bool {
     line.trim_ascii() == b"*"
 }
 
-/// Returns the tags of a list without quotes, and `true` with each weak tag.
+/// Returns the tags of a list. They come without quotes, and with a flag for weak tags.
 ///
-/// Ends at the first syntax error: we do not trust the tags after it.
+/// Stops at the first syntax error, because tags after it aren't reliable.
 fn tags(list: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     let mut rest = list;
     std::iter::from_fn(move || {
         while let [b' ' | b'\t' | b',', others @ ..] = rest {
             rest = others;
         }
+
         let weak = rest.strip_prefix(b"W/");
         let quoted = weak.unwrap_or(rest).strip_prefix(b"\"")?;
         let end = quoted.iter().position(|byte| *byte == b'"')?;
+
         let (tag, others) = (&quoted[..end], &quoted[end + 1..]);
         rest = others;
         Some((weak.is_some(), tag))

@@ -1,6 +1,6 @@
-//! Finds the error page of a site for a status code that is nearest to the requested path.
+//! Finds a site's error page for a status. There can be one in each directory.
 //!
-//! A page in a coding that the client does not accept is ignored.
+//! We ignore pages in a coding that the client doesn't accept.
 
 use cannery_archive::{Archive, Corrupt, Extent, Record, Resource, ScopeEntry};
 
@@ -9,9 +9,9 @@ use crate::negotiate;
 use crate::request::Values;
 use crate::sites::{Place, Sites};
 
-/// Finds the nearest page for a status code, and the extent of its body in a coding that the client accepts.
+/// Finds the nearest page for a status. Also returns where its body is, in a coding that the client accepts.
 ///
-/// Returns `None` if the site has no such page.
+/// Returns `None` if there isn't such a page.
 pub(crate) fn find<'a>(
     archive: &'a Archive,
     place: Place<'a>,
@@ -24,7 +24,7 @@ pub(crate) fn find<'a>(
     Ok(Some((Page { head: archive.head(chosen.head)?, covered }, chosen.body)))
 }
 
-/// Finds the nearest page for a status code, with the length of the key of its directory.
+/// Finds the nearest page for a status. Also returns how long its directory's key is.
 fn nearest<'a>(
     archive: &'a Archive,
     place: Place<'a>,
@@ -42,6 +42,7 @@ fn nearest<'a>(
                 }
             }
         }
+
         if nearest.is_some() {
             return Ok(nearest);
         }

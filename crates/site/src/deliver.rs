@@ -1,4 +1,4 @@
-//! Delivers a resource: chooses the representation, evaluates conditions, and selects ranges.
+//! Sends a resource: chooses the representation, then checks conditions and ranges.
 
 use cannery_archive::{Archive, Head, Representation, Resource};
 
@@ -10,25 +10,25 @@ use crate::negotiate;
 use crate::range::{self, Parts, Ranges};
 use crate::request::{Method, Request, Single};
 
-/// How a resource is delivered.
+/// How to send a resource.
 #[derive(Clone, Copy)]
 pub(crate) struct Delivery {
-    /// The status code of a rewrite, which replaces that of the resource.
+    /// The status of a rewrite. It overrides the resource's own one.
     pub(crate) status: Option<u16>,
     pub(crate) reason: Reason,
     pub(crate) head: HeadKind,
 }
 
-/// The fields of a response head that come from the archive.
+/// Which fields we take from the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadKind {
-    /// All fields, with those of the header rules for the path.
+    /// All fields, including those of header rules for the path.
     Complete,
-    /// The fields without those of header rules, which the server adds.
+    /// Without header rules. The server adds their fields itself.
     Plain,
 }
 
-/// A representation that is delivered whole, unless a condition or a range applies.
+/// A representation that we'll send as a whole, unless there's a condition or range.
 pub(crate) struct Whole<'a> {
     status: u16,
     head: Head<'a>,
@@ -38,7 +38,7 @@ pub(crate) struct Whole<'a> {
 }
 
 impl Delivery {
-    /// Delivers a resource with its own status code and head.
+    /// Sends a resource with its own status and head.
     #[inline(always)]
     pub(crate) fn new(reason: Reason) -> Delivery {
         Delivery { status: None, reason, head: HeadKind::Complete }
@@ -46,13 +46,13 @@ impl Delivery {
 }
 
 impl<'a> Whole<'a> {
-    /// Returns `true` if no condition and no range can apply.
+    /// Returns `true` if we don't have to check conditions or ranges.
     #[inline(always)]
     pub(crate) fn is_unconditional(&self, request: &Request<'_>) -> bool {
         !request.conditions.any || self.status != 200
     }
 
-    /// Returns the answer with the whole representation.
+    /// Returns an answer with the whole representation.
     #[inline(always)]
     pub(crate) fn answer(self, method: Method) -> Answer<'a> {
         let Whole { status, head, validators, chosen, reason } = self;
@@ -62,8 +62,8 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// Chooses the representation of a resource.
-// On the request path: see `Site::answer_path`.
+/// Chooses a resource's representation.
+// We inline this because it's on the request path. See `Site::answer_path`.
 #[inline(always)]
 pub(crate) fn choose<'a>(
     archive: &'a Archive,
@@ -74,6 +74,7 @@ pub(crate) fn choose<'a>(
     let Some(chosen) = negotiate::choose(resource.representations(), &request.accept_encoding)? else {
         return Err(Failure::new(406, Reason::NotAcceptable));
     };
+
     let status = delivery.status.filter(|status| *status != 200).unwrap_or(resource.status);
     let head = match delivery.head {
         HeadKind::Complete => archive.head(chosen.head)?,
@@ -81,16 +82,16 @@ pub(crate) fn choose<'a>(
     };
     let validators = match status {
         200 => Validators { etag: head.sends_etag.then_some(chosen.etag), modified: resource.modified },
-        // Conditions do not apply to other status codes (RFC 9110 §13.2.1), so we send no validators.
+        // For any other status, conditions don't apply (RFC 9110 §13.2.1), so we don't send validators either.
         _ => Validators::NONE,
     };
 
-    // Checked here, so that the code that sends the body can rely on it.
+    // Checked early, so that we can rely on it when we send the body.
     archive.body(chosen.body)?;
     Ok(Whole { status, head, validators, chosen, reason: delivery.reason })
 }
 
-/// Answers a request with conditions or a range.
+/// Answers a request that has conditions or a range.
 #[inline(never)]
 pub(crate) fn with_conditions<'a>(
     whole: &Whole<'a>,
@@ -100,13 +101,14 @@ pub(crate) fn with_conditions<'a>(
 ) -> Result<Answer<'a>, Failure> {
     let Whole { head, validators, chosen, reason, .. } = *whole;
     let conditions = &request.conditions;
+
     match conditional::evaluate(conditions, validators, now) {
         Verdict::Send => {}
         Verdict::NotModified => return Ok(Answer::not_modified(head, validators, reason)),
         Verdict::Failed => return Err(Failure::new(412, Reason::Precondition)),
     }
 
-    // `Range` applies only to GET (RFC 9110 §14.2).
+    // `Range` is only for GET (RFC 9110 §14.2).
     if let Single::Value(range) = conditions.range
         && request.method == Method::Get
         && conditional::range_applies(conditions.if_range, validators, now)
@@ -122,10 +124,11 @@ pub(crate) fn with_conditions<'a>(
             }
         }
     }
+
     Ok(Answer::resource(200, head, validators, chosen, reason))
 }
 
-/// Returns the answer with these parts, or `None` if it would not be shorter than the whole representation.
+/// Returns an answer with several parts. `None` if it wouldn't be shorter than the whole representation.
 fn partial<'a>(
     parts: &'a Parts,
     head: Head<'a>,
@@ -136,6 +139,7 @@ fn partial<'a>(
     if let [part] = parts.as_slice() {
         return Some(Answer::partial(head, validators, chosen.body, *part, reason));
     }
+
     let multipart = Multipart::new(parts, head, chosen.etag, chosen.body);
     let is_shorter = multipart.length() < chosen.body.length;
     is_shorter.then(|| Answer::multipart(multipart, validators, reason))

@@ -1,9 +1,9 @@
-//! Answers paths of earlier releases, for clients that loaded a page before the current release.
+//! Keeps some files of earlier releases, so that pages which were loaded before the current release still work.
 //!
-//! Only resources with `Cache-Control: immutable` qualify, because their names never refer to other content. They come after
-//! the exact paths of the current release, and before its patterns and fallback pages.
+//! This is only for resources with `Cache-Control: immutable`, because their content never changes. Exact paths of the current
+//! release override them. They in turn override patterns and fallback pages of the current release.
 //!
-//! A host without a site in the current release has no earlier paths either: a site that was taken down stays down.
+//! If the current release doesn't have a site for a host, we don't use earlier releases either. The site was taken down on purpose.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use crate::sites::{Place, Sites};
 use crate::target::Target;
 
 impl Site {
-    /// Returns the answer to a request from this release or an earlier one.
+    /// Returns the answer from this release or an earlier one.
     ///
-    /// Also returns the index of the earlier release in `earlier`, or `None` for this release.
+    /// If it's from an earlier release, also returns its index in `earlier`.
     #[inline]
     pub fn answer_with_earlier<'a>(
         &'a self,
@@ -36,9 +36,11 @@ impl Site {
             answer.reason,
             Reason::NotFound | Reason::MissingAsset | Reason::Rule(_) | Reason::Fallback(_)
         );
+
         if is_exact || !matches!(request.method, Method::Get | Method::Head) {
             return (answer, None);
         }
+
         let releases = EarlierReleases { current: self, releases: earlier };
         match releases.answer(answer.reason, request, buffers, *now) {
             Some((index, found)) => (found, Some(index)),
@@ -47,7 +49,7 @@ impl Site {
     }
 }
 
-/// The releases before the current one.
+/// Releases before the current one.
 struct EarlierReleases<'a> {
     current: &'a Site,
     /// Newest first.
@@ -55,9 +57,9 @@ struct EarlierReleases<'a> {
 }
 
 impl<'a> EarlierReleases<'a> {
-    /// Returns the answer of the first release with an immutable file at the path, and the index of the release.
+    /// Finds the first release with an immutable file at this path. Returns its index and the answer.
     ///
-    /// `reason` is that of the answer of the current release.
+    /// `reason` is from the current release's answer.
     #[inline(never)]
     fn answer(
         &self,
@@ -81,7 +83,7 @@ impl<'a> EarlierReleases<'a> {
         Some((index, lookup.finish(answer, header_rules, HeadKind::Complete)))
     }
 
-    /// Returns `true` if a rule of the current release with precedence over exact paths matches, or if its rules are corrupt.
+    /// Returns `true` if the current release has a rule that overrides exact paths and matches, or if its rules are corrupt.
     fn has_forced_rule(&self, place: Place<'a>, search: &mut Search) -> bool {
         let archive = &self.current.archive;
         archive.facts().forced_rules
@@ -90,7 +92,7 @@ impl<'a> EarlierReleases<'a> {
                 .any(|host| resolve::has_forced_rule(archive, host, place.key, search).unwrap_or(true))
     }
 
-    /// Finds the first release with an immutable file at a path, and returns its index.
+    /// Finds the first release with an immutable file at this path. Returns its index.
     fn find(&self, place: Place<'_>) -> Option<(usize, Resource<'a>)> {
         self.releases.iter().enumerate().find_map(|(index, site)| {
             let mut hosts = Sites::new(&self.current.archive, place.host).filter_map(Result::ok);
@@ -100,7 +102,7 @@ impl<'a> EarlierReleases<'a> {
     }
 }
 
-/// Returns the file at a path if it is immutable.
+/// Returns the file at this path if it's immutable.
 fn immutable_file<'a>(
     archive: &'a Archive,
     host: Option<&[u8]>,

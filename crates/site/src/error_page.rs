@@ -1,9 +1,9 @@
-//! Built-in error pages, for status codes without an error page of the site.
+//! Built-in error pages. We use them if the site doesn't have an error page for the status.
 //!
-//! They are small, support light and dark mode, and do not mention the server. The text of each status code is a constant, and
-//! the requested path or host is escaped while the page is sent, so that nothing is allocated.
+//! They're small, support light and dark mode, and don't mention the server. The text for each status is a constant. We escape the
+//! requested path or host while we send the page, so we don't have to allocate.
 
-/// Maximum length of the requested path or host on a page, in bytes.
+/// How many bytes of the requested path or host we show.
 const SUBJECT_BYTES_MAX: usize = 300;
 
 const SUBJECT_START: &[u8] = b"<p><code>";
@@ -12,14 +12,15 @@ const ELLIPSIS: &[u8] = "…".as_bytes();
 const HOME: &[u8] = b"<p><a href=\"/\">Go to the start page</a></p>";
 const END: &[u8] = b"</main></html>\n";
 
-/// A pseudo status code for the page of a 400 to a plain HTTP request on a TLS port. nginx uses the same number.
+/// Not a real status. We use it to choose the page if a plain HTTP request comes in on a TLS port. The actual status is 400. nginx
+/// uses the same number.
 pub const PLAIN_HTTP: u16 = 497;
 
-/// A built-in page: the text of a status code, and the requested path or host if it is known.
+/// A built-in page. It shows a text for the status, and the requested path or host, if we know it.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorPage<'a> {
     text: &'static [u8],
-    /// The requested path, or the requested host for a 421. Empty if it is not known.
+    /// The requested path, or for a 421 the requested host. Empty if we don't know it.
     subject: &'a [u8],
     links_home: bool,
 }
@@ -49,22 +50,23 @@ macro_rules! page {
 }
 
 impl<'a> ErrorPage<'a> {
-    /// Returns the page for a status code, or `None` if there is none.
+    /// Returns the page for a status. `None` if there isn't one.
     pub(crate) const fn new(status: u16) -> Option<ErrorPage<'a>> {
         let text = text(status);
         if text.is_empty() {
             return None;
         }
+
         let links_home = matches!(status, 404 | 405 | 406 | 410 | 412 | 413 | 414 | 416 | 417);
         Some(ErrorPage { text, subject: b"", links_home })
     }
 
-    /// Returns the same page with the requested path or host.
+    /// Adds the requested path or host.
     pub(crate) fn with_subject(self, subject: &'a [u8]) -> ErrorPage<'a> {
         ErrorPage { subject, ..self }
     }
 
-    /// Returns the length in bytes.
+    /// Returns how long the page is, in bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no page is empty")]
     pub fn len(&self) -> usize {
@@ -73,7 +75,7 @@ impl<'a> ErrorPage<'a> {
         length
     }
 
-    /// Passes the bytes of the page to `put`, piece by piece.
+    /// Calls `put` with each piece of the page.
     pub fn for_each_piece(&self, put: &mut impl FnMut(&[u8])) {
         put(self.text);
         if !self.subject.is_empty() {
@@ -85,16 +87,18 @@ impl<'a> ErrorPage<'a> {
             if shown.len() < self.subject.len() {
                 put(ELLIPSIS);
             }
+
             put(SUBJECT_END);
             if self.links_home && self.subject != b"/" {
                 put(HOME);
             }
         }
+
         put(END);
     }
 }
 
-/// Escapes a byte of a request for HTML. Bytes outside printable ASCII are replaced, because they may not be UTF-8.
+/// Escapes a byte for HTML. Non-ASCII and control characters are replaced, because the request may not be UTF-8.
 fn escaped(byte: &u8) -> &[u8] {
     match byte {
         b'&' => b"&amp;",
@@ -107,7 +111,7 @@ fn escaped(byte: &u8) -> &[u8] {
     }
 }
 
-/// Returns the start of the page for a status code, which is empty if there is no page.
+/// Returns the start of the page for a status. It's empty if there isn't a page.
 const fn text(status: u16) -> &'static [u8] {
     match status {
         400 => page!("400", "Bad request", "The request cannot be understood."),

@@ -1,4 +1,4 @@
-//! Failures: the error responses of a lookup.
+//! Failures turn into error responses.
 
 use cannery_archive::{Archive, Corrupt, Extent, PathError};
 
@@ -7,12 +7,12 @@ use crate::custom_page;
 use crate::request::Values;
 use crate::sites::Place;
 
-/// An error response without its page.
+/// An error response. We haven't looked for its page yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Failure {
     status: u16,
     reason: Reason,
-    /// For a 416, the length of the representation.
+    /// For a 416, how long the representation is.
     complete_length: Option<u64>,
 }
 
@@ -25,12 +25,12 @@ impl Failure {
         Failure::new(if error == PathError::TooLong { 414 } else { 400 }, Reason::InvalidPath(error))
     }
 
-    /// Returns the failure of a range that is not satisfiable (RFC 9110 §15.5.17).
+    /// Creates the failure for a range that can't be satisfied (RFC 9110 §15.5.17).
     pub(crate) fn unsatisfiable(complete_length: u64) -> Failure {
         Failure { complete_length: Some(complete_length), ..Failure::new(416, Reason::Range) }
     }
 
-    /// Returns the answer with the error page of the site that is nearest to `place`, or with the built-in page.
+    /// Returns the answer. It has the site's nearest error page, or if there's none the built-in page.
     #[cold]
     pub(crate) fn answer_at<'a>(
         self,
@@ -39,7 +39,7 @@ impl Failure {
         accept_encoding: &Values<'_>,
     ) -> Answer<'a> {
         let page = custom_page::find(archive, place, self.status, accept_encoding);
-        // A corrupt page does not change the error: the built-in page replaces it.
+        // If the page is corrupt, use the built-in one. The status stays the same.
         self.answer(page.ok().flatten())
     }
 
@@ -49,6 +49,7 @@ impl Failure {
             let fields = Fields::BuiltIn { page: None, complete_length };
             return Answer { fields, ..Answer::built_in(status, reason) };
         };
+
         let fields = Fields::BuiltIn { page: Some(page), complete_length };
         Answer {
             status,

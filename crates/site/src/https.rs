@@ -1,6 +1,6 @@
-//! Redirects from `http` to `https`, with the same host and target.
+//! Redirects from `http` to `https`. Host and target stay the same.
 //!
-//! Challenges of certificate authorities are not redirected, nor is the heartbeat for monitors.
+//! Challenges of certificate authorities and the heartbeat for monitors aren't redirected.
 
 use crate::answer::{Answer, Reason};
 use crate::location::{LOCATION_BYTES_MAX, Location};
@@ -8,29 +8,31 @@ use crate::request::{Method, Request};
 use crate::site::Scratch;
 use crate::target::Target;
 
-/// The path of ACME challenges, which certificate authorities request over plain HTTP (RFC 8555 §8.3).
+/// Where certificate authorities request ACME challenges. They use plain HTTP (RFC 8555 §8.3).
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
-/// The path of the heartbeat. Load balancers request it over plain HTTP, and don't follow redirects.
+/// Where load balancers request the heartbeat. They use plain HTTP and don't follow redirects.
 const HEARTBEAT: &[u8] = b"/__/heartbeat";
 
-/// Returns the redirect of a plain HTTP request to `https` at `port`.
+/// Redirects a plain HTTP request to `https` at `port`.
 ///
-/// Returns `None` if the request is not redirected: it is for a challenge or the heartbeat, its target is malformed, or it has no host.
+/// Returns `None` if we can't or shouldn't: the target is malformed, there's no host, or it's a challenge or the heartbeat.
 #[must_use]
 #[cold]
 pub fn https_redirect<'a>(request: &Request<'a>, port: u16, scratch: &mut Scratch) -> Option<Answer<'a>> {
     let target = Target::parse(request.target)?;
-    // The normalized path decides, because `..` could lead out of the directory.
+    // Check the normalized path, because `..` could lead out of the directory.
     let is_exempt =
         |path: &[u8]| path.starts_with(CHALLENGES) || path.strip_suffix(b"/").unwrap_or(path) == HEARTBEAT;
     if target.key(&mut scratch.current.key).is_ok_and(|key| is_exempt(key.bytes())) {
         return None;
     }
+
     let location = Location::https(target.host(request.host)?, port, target.path, target.query);
     if location.length() > LOCATION_BYTES_MAX {
         return Some(Answer::built_in(414, Reason::LongLocation));
     }
+
     let answer = Answer::redirect(308, location, Reason::Https);
     Some(if request.method == Method::Head { answer.without_body() } else { answer })
 }

@@ -1,16 +1,17 @@
-//! Heads of responses that clients keep without asking again.
+//! Responses that clients never have to ask for again.
 
 use cannery_archive::{Archive, Corrupt, Head, Origin, Resource};
 
-/// Returns `true` if a resource is a file with `Cache-Control: immutable`, so that its name never refers to other content, and no
-/// page: a page that was taken down stays down.
+/// Returns `true` if a resource is a file with `Cache-Control: immutable`. So its content never changes. Pages don't count, because
+/// if a page was taken down, it shouldn't come back.
 ///
 /// # Errors
-/// Returns [`Corrupt`] if the archive is corrupt.
+/// If the archive is corrupt.
 pub fn is_immutable(archive: &Archive, resource: &Resource<'_>) -> Result<bool, Corrupt> {
     if !matches!(resource.origin, Origin::File | Origin::Carried) || resource.status != 200 {
         return Ok(false);
     }
+
     let Some(representation) = resource.representations().next().transpose()? else { return Ok(false) };
     let head = archive.head(representation.head)?;
     Ok(has_immutable(&head) && !is_page(&head))
@@ -23,7 +24,7 @@ fn is_page(head: &Head<'_>) -> bool {
     begins_with(b"text/html") || begins_with(b"application/xhtml+xml")
 }
 
-/// Returns `true` for data, which scripts request by the same name for years.
+/// Returns `true` for data. Scripts may request it under the same name for years.
 pub(crate) fn is_data(head: &Head<'_>) -> bool {
     let value = media_type(head).split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
     [b"json".as_slice(), b"application/xml"].iter().any(|name| {
@@ -31,18 +32,19 @@ pub(crate) fn is_data(head: &Head<'_>) -> bool {
     })
 }
 
-/// Returns the value of `Content-Type`.
+/// Returns the media type from `Content-Type`.
 fn media_type<'a>(head: &Head<'a>) -> &'a [u8] {
     let mut parts = head.content_type().splitn(2, |byte| *byte == b':');
     parts.nth(1).unwrap_or_default().trim_ascii()
 }
 
-/// Returns `true` if a head has `Cache-Control` with `immutable` (RFC 8246 §2).
+/// Returns `true` if `Cache-Control` has `immutable` (RFC 8246 §2).
 pub(crate) fn has_immutable(head: &Head<'_>) -> bool {
     let mut lines = head.resource().split(|byte| *byte == b'\n').filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
         Some((&line[..colon], &line[colon + 1..]))
     });
+
     lines.any(|(name, value)| {
         let mut directives = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         name.eq_ignore_ascii_case(b"cache-control")

@@ -1,15 +1,15 @@
-//! The use that a client has for a response, as far as its request shows.
+//! How a client will use the response, as far as we can tell.
 //!
-//! A fallback page must not answer a request for a script, whatever the path looks like; and `/blog/node.js` may be a page if
-//! a browser navigates there. Browsers tell by `Sec-Fetch-Dest` (Fetch Metadata, not over plain HTTP) and by `Accept`.
+//! If a client wants a script, we must not answer with a fallback page, whatever the path looks like. On the other hand, if a
+//! browser navigates to `/blog/node.js`, it may well be a page. Browsers send `Accept`, and except over plain HTTP also
+//! `Sec-Fetch-Dest` (Fetch Metadata).
 //!
-//! Responses that depend on it need no `Vary`: an error is `no-store`, and a fallback page is `no-cache`, so that a cache asks
-//! again with the fields of the next request. The archiver adds `Vary` where a site gives its fallback page a lifetime.
+//! Responses that depend on this still don't need `Vary`. Errors are `no-store`, and fallback pages are `no-cache`, so caches will
+//! ask again with the fields of the next request. If a site lets its fallback pages be cached for longer, the archiver adds `Vary`.
 //!
-//! The parsers reduce both fields to a byte each while they read a head, because nearly all requests find a file and never
-//! look at them.
+//! The parsers reduce both fields to a single byte each. Nearly all requests find a file and never need them.
 
-/// Whether the client can use a page, by `Sec-Fetch-Dest` and `Accept`.
+/// `Sec-Fetch-Dest` and `Accept`. They tell us whether the client can use a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intent {
     destination: Destination,
@@ -18,54 +18,54 @@ pub struct Intent {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Destination {
-    /// The field is absent, or the destination can be anything, as for `fetch()`.
+    /// There's no such field, or it could be anything, for example with `fetch()`.
     Any,
-    /// A document of a window or a frame.
+    /// A document in a window or frame.
     Document,
-    /// A script, an image or another part of a page.
+    /// A part of a page, for example a script or image.
     Part,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accept {
-    /// The field is absent or empty.
+    /// There's no such field, or it's empty.
     Absent,
-    /// Nothing that the field names is a page.
+    /// No media type in the list can be a page.
     NoPage,
-    /// A page is as good as anything else.
+    /// Pages are as welcome as other responses.
     Any,
-    /// A page is what the field names first, as for navigations in all browsers.
+    /// The list starts with pages. All browsers do this when they navigate.
     Page,
 }
 
-/// Whether a page answers a request.
+/// Whether a page is a suitable response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageUse {
     Wanted,
     Useless,
-    /// The path decides.
+    /// It depends on the path.
     Unknown,
 }
 
 impl Intent {
-    /// A request without both fields.
+    /// Neither field was sent.
     pub const UNKNOWN: Intent = Intent { destination: Destination::Any, accept: Accept::Absent };
 
-    /// Takes the value of a `Sec-Fetch-Dest` field.
+    /// Sets the value of `Sec-Fetch-Dest`.
     #[inline]
     pub fn take_destination(&mut self, value: &[u8]) {
         self.destination = match value {
             b"document" | b"iframe" | b"frame" | b"fencedframe" => Destination::Document,
-            // Scripts fetch pages too, and these elements show pages, images and PDF files.
+            // Scripts can fetch pages, and these elements can show pages as well as images and PDF files.
             b"" | b"empty" | b"embed" | b"object" => Destination::Any,
             _ => Destination::Part,
         };
     }
 
-    /// Takes the value of an `Accept` field. A request may have several.
+    /// Adds a value of `Accept`. There may be several lines.
     #[inline]
     pub fn take_accept(&mut self, value: &[u8]) {
-        // Most requests for parts of a page have this value.
+        // This is the most common value for parts of a page.
         let accept = if value == b"*/*" { Accept::Any } else { Accept::of(value) };
         self.accept = match (self.accept, accept) {
             (Accept::Absent, accept) | (accept, Accept::Absent) => accept,
@@ -92,6 +92,7 @@ impl Accept {
         if accepts(first, &PAGE_TYPES) {
             return Accept::Page;
         }
+
         let accepts_page = |element: &[u8]| accepts(element, &PAGE_TYPES) || accepts(element, &PAGE_RANGES);
         if elements.any(accepts_page) { Accept::Any } else { Accept::NoPage }
     }
@@ -100,7 +101,7 @@ impl Accept {
 const PAGE_TYPES: [&[u8]; 2] = [b"text/html", b"application/xhtml+xml"];
 const PAGE_RANGES: [&[u8]; 3] = [b"*/*", b"text/*", b"application/*"];
 
-/// Returns `true` if an element of `Accept` names one of these media types, and its weight isn't 0.
+/// Returns `true` if an element of `Accept` is one of these media types, and has a weight other than 0.
 fn accepts(element: &[u8], media_types: &[&[u8]]) -> bool {
     let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().unwrap_or_default();
@@ -109,6 +110,7 @@ fn accepts(element: &[u8], media_types: &[&[u8]]) -> bool {
             && part[..2].eq_ignore_ascii_case(b"q=")
             && part[2..].iter().all(|byte| matches!(byte, b'0' | b'.'))
     };
+
     media_types.iter().any(|known| known.eq_ignore_ascii_case(name)) && !parts.any(is_zero)
 }
 
@@ -121,13 +123,14 @@ mod tests {
         if let Some(destination) = destination {
             intent.take_destination(destination.as_bytes());
         }
+
         accept.iter().for_each(|value| intent.take_accept(value.as_bytes()));
         intent.page_use()
     }
 
     #[test]
     fn browsers_announce_their_intent() {
-        // Chromium's.
+        // Sent by Chromium.
         let navigation =
             "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";
         let image = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8";
@@ -153,6 +156,7 @@ mod tests {
         ] {
             assert_eq!(page_use(destination, &[accept]), expected, "{destination:?} {accept}");
         }
+
         assert_eq!(page_use(None, &[]), PageUse::Unknown);
         assert_eq!(page_use(None, &["image/png", "text/html"]), PageUse::Unknown);
         assert_eq!(page_use(None, &["image/png", "image/gif"]), PageUse::Useless);

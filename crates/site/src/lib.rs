@@ -1,18 +1,17 @@
-//! Finds the response to a request in an archive, in the same way for every protocol and for `explain`.
+//! Finds the response to a request in an archive, the same way for all protocols and for `explain`.
 //!
-//! [`Site::answer`] is a pure and total function: the same archive and the same request give the same answer. It does no
-//! I/O, does not allocate, never fails, and does not know the protocol of the request.
+//! [`Site::answer`] is a pure function that can't fail. It doesn't do I/O or allocate, and it doesn't know the protocol.
 //!
-//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
+//! This crate is internal to Cannery, so its interface may change in any release. Programs should use the crate `cannery` instead.
 
 #![forbid(unsafe_code)]
 
-// The input: a request and its target.
+// Input: a request and its target.
 mod intent;
 mod request;
 mod target;
 
-// The output: an answer, and the parts of it that are encoded while they are sent.
+// Output: an answer, including the parts that are encoded while they're sent.
 mod answer;
 mod error_page;
 mod location;
@@ -23,7 +22,7 @@ mod site_fields;
 mod lookup;
 mod site;
 
-// The steps: site of a host, record of a path, representation, conditions, range, response.
+// The steps: the host's site, the path's record, then representation, conditions, range, and finally the response.
 mod asset;
 mod captures;
 mod conditional;
@@ -34,7 +33,7 @@ mod range;
 mod resolve;
 mod sites;
 
-// Errors, and answers from outside the current release.
+// Errors, and answers that aren't from the current release.
 mod custom_page;
 mod earlier;
 mod failure;

@@ -1,24 +1,25 @@
-//! The `Location` of a redirect (RFC 9110 §10.2.2), encoded piece by piece and without allocation.
+//! The `Location` of redirects (RFC 9110 §10.2.2). It's encoded piece by piece, without allocating.
 //!
-//! It is relative to the requested authority unless the author of the site wrote another one or the operator wants `https`, so
-//! no internal host name can leak. Captures are percent-encoded, so that they cannot end the field.
+//! Usually it doesn't have a host, so internal names can't leak. The exceptions are that the site's author has written one, or that
+//! the operator wants `https`. Captures are percent-encoded, so they can't end the field.
 //!
-//! A target that is a path stays a path: it never starts with `//`, which would name another host (open redirect).
+//! If the author has written a path, the `Location` is always a path. It never starts with `//`, which would be a different host
+//! (open redirect).
 
 use cannery_archive::{Key, Piece, Redirect, UrlPiece};
 
 use crate::captures::Captures;
 
-/// Maximum length of a `Location` in bytes. We answer 414 instead of a longer one.
+/// How long a `Location` can be, in bytes. If it would be longer, we answer 414.
 ///
-/// It equals the limit for request targets, because a server must accept the URLs that it sends (RFC 9110 §2.3).
+/// The limit for request targets is the same. A server must accept all URLs that it sends (RFC 9110 §2.3).
 pub const LOCATION_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
-/// The target of a redirect.
+/// Where a redirect points to.
 #[derive(Debug, Clone, Copy)]
 pub struct Location<'a> {
     form: Form<'a>,
-    /// The query of the request, which redirects keep.
+    /// The request's query. Redirects keep it.
     query: Option<&'a [u8]>,
 }
 
@@ -29,12 +30,12 @@ enum Form<'a> {
     Https { host: &'a [u8], port: u16, path: &'a [u8] },
 }
 
-/// How a redirect changes the end of a path.
+/// Whether a redirect adds or removes the slash at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlashChange {
-    /// The target has a slash at its end.
+    /// With the slash.
     Added,
-    /// The target has none.
+    /// Without the slash.
     Removed,
 }
 
@@ -47,7 +48,7 @@ impl<'a> Location<'a> {
         Location { form: Form::Rule { redirect, captures }, query }
     }
 
-    /// Returns the location of `key`, which has no slash at its end, with or without one.
+    /// Returns the location of `key` with a slash at the end, or without it. `key` itself doesn't have one.
     pub(crate) fn slash(key: Key<'a>, change: SlashChange, query: Option<&'a [u8]>) -> Location<'a> {
         Location { form: Form::Slash { key, change }, query }
     }
@@ -56,15 +57,16 @@ impl<'a> Location<'a> {
         Location { form: Form::Https { host, port, path }, query }
     }
 
-    /// Returns `true` if the target has the host that the request named, whichever that is.
+    /// Returns `true` if the target has whatever host the request was for.
     #[must_use]
     pub fn has_requested_host(&self) -> bool {
         matches!(self.form, Form::Https { .. })
     }
 
-    /// Passes the field value to `put`, piece by piece.
+    /// Calls `put` with each piece of the field value.
     pub fn for_each_piece(&self, put: &mut dyn FnMut(&[u8])) {
         let query = self.query.filter(|query| !query.is_empty());
+
         match self.form {
             Form::Slash { key, change } => {
                 key.percent_encode().for_each(|piece| put(piece.bytes()));
@@ -91,7 +93,7 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// Returns the length of the field value in bytes.
+    /// Returns how many bytes the field value has.
     #[must_use]
     pub fn length(&self) -> usize {
         let mut length = 0;
@@ -100,12 +102,13 @@ impl<'a> Location<'a> {
     }
 }
 
-/// Expands the target of a rule.
+/// Writes a rule's target, with its captures filled in.
 fn put_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn FnMut(&[u8])) {
     let mut in_query = false;
     let mut start = Start::Empty;
     let put = &mut |bytes: &[u8]| start.put(bytes, put);
-    // A corrupt piece ends the target. `Archive::verify` reports it.
+
+    // We stop at a corrupt piece. `Archive::verify` will report it.
     for piece in redirect.target.map_while(Result::ok) {
         match piece {
             Piece::Literal(literal) => {
@@ -124,35 +127,37 @@ fn put_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn Fn
     }
 }
 
-/// The start of the target, as far as it is written.
+/// The start of the target, as far as we've written it.
 enum Start {
-    /// The target is empty.
+    /// There's nothing yet.
     Empty,
-    /// The target is `/`. Neither a second slash (RFC 3986 §4.2) nor a backslash, which browsers treat as a slash, may follow,
-    /// for example after an empty capture.
+    /// `/`. No slash must follow (RFC 3986 §4.2), for example after an empty capture. Neither must a backslash, because browsers
+    /// treat it as a slash.
     Root,
-    /// The target is a path that cannot become an authority, or a URL that the author of the site wrote.
+    /// A path that can't turn into a host any more, or a URL by the site's author.
     Settled,
 }
 
 impl Start {
-    /// Passes on the next bytes, without those that would turn a path into an authority.
+    /// Writes bytes, except those that would turn a path into a host.
     fn put(&mut self, mut bytes: &[u8], put: &mut dyn FnMut(&[u8])) {
         if let Start::Root = self {
             while let [b'/' | b'\\', rest @ ..] = bytes {
                 bytes = rest;
             }
         }
+
         match (&self, bytes) {
             (_, []) => return,
             (Start::Empty, [b'/']) => *self = Start::Root,
             _ => *self = Start::Settled,
         }
+
         put(bytes);
     }
 }
 
-/// Writes a capture in a query and escapes `&`, `=`, `+` and `;`, which are delimiters there.
+/// Writes a capture into a query. `&`, `=`, `+` and `;` are delimiters there, so we escape them.
 fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     for byte in run {
         match byte {
@@ -165,14 +170,14 @@ fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// Writes the query of the request, and escapes bytes that are not allowed in a query (RFC 3986 §3.4).
+/// Writes the request's query. If bytes aren't allowed in a query (RFC 3986 §3.4), we escape them.
 fn put_query(query: Option<&[u8]>, separator: &[u8], put: &mut dyn FnMut(&[u8])) {
     let Some(query) = query else { return };
     put(separator);
     put_escaped(query, put);
 }
 
-/// Writes the port after a host, unless it is the default port of `https`.
+/// Writes the port after a host, unless it's the default one.
 fn put_port(port: u16, put: &mut dyn FnMut(&[u8])) {
     if port != 443 {
         put(b":");
@@ -182,11 +187,11 @@ fn put_port(port: u16, put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// Writes a part of a request target, and escapes bytes that are not allowed in a URL.
+/// Writes a part of a request target. If bytes aren't allowed in a URL, we escape them.
 fn put_escaped(mut rest: &[u8], put: &mut dyn FnMut(&[u8])) {
     while let [byte, others @ ..] = rest {
         match others {
-            // A valid escape is kept.
+            // Keep valid escapes.
             [first, second, after @ ..]
                 if *byte == b'%' && first.is_ascii_hexdigit() && second.is_ascii_hexdigit() =>
             {

@@ -1,4 +1,4 @@
-//! A request for a path: applies the record that was found, and the header rules.
+//! Turns the record of a path into an answer, and applies header rules.
 
 use cannery_archive::{
     Archive, Candidates, Corrupt, Key, KeyBuffer, Origin, Piece, Pieces, Record, Resource,
@@ -18,23 +18,23 @@ use crate::site_fields::{
 };
 use crate::sites::{Place, Sites};
 
-/// The archiver's values for files that may change.
+/// How the archiver lets files be cached that may change.
 const REVALIDATED: &[u8] = b"public, no-cache";
 const REUSED_FOR_AN_HOUR: &[u8] = b"public, max-age=3600";
 
-/// A request and the place in an archive where its response is looked up.
+/// A request, and where in the archive to look for its response.
 #[derive(Clone, Copy)]
 pub(crate) struct Lookup<'a, 'r> {
     pub(crate) archive: &'a Archive,
     pub(crate) place: Place<'a>,
-    /// The query of the request, which redirects keep.
+    /// The request's query. Redirects keep it.
     pub(crate) query: Option<&'a [u8]>,
     pub(crate) request: &'r Request<'a>,
-    /// The current time, in seconds since 1970.
+    /// The current time in seconds since 1970.
     pub(crate) now: u64,
 }
 
-/// Buffers that only some answers need.
+/// Buffers that aren't needed for every answer.
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) rewritten: KeyBuffer,
@@ -42,37 +42,38 @@ pub(crate) struct Buffers {
     pub(crate) parts: Parts,
 }
 
-/// Which of the header rules for the requested path count.
+/// Which header rules apply, of those that match the requested path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// All that match, for the file of the path.
+    /// All of them. For the file at this path.
     All,
-    /// Those for exactly this path, for the page that a rule or a listing shows there.
+    /// Only rules for exactly this path. For pages that a rule or a listing shows there.
     Exact,
-    /// None, for errors, redirects and pages that stand in for a missing path: `immutable` for `/assets/*` is about the files
-    /// there, and so is a download's `Content-Disposition`. The head of a page has the fields that are right for it.
+    /// No rules. For errors, redirects, and pages instead of a missing path. For example, `immutable` for `/assets/*` is meant for
+    /// the files in this directory, and a `Content-Disposition` is meant for the download. The page's head already has the right
+    /// fields.
     None,
 }
 
-/// Which header rules set the fields about the content that is sent. All other fields come from all rules for the requested path.
+/// Which header rules apply to fields about the content. For all other fields, all rules for the requested path apply.
 #[derive(Clone, Copy)]
 pub(crate) struct ContentRules<'a> {
     /// For fields about caching.
     caching: Counting,
     /// For fields about the representation.
     representation: Counting,
-    /// The path of the file that a rule with captures shows. All rules for that path describe the representation.
+    /// If a rule with captures shows a file, this is the file's path. Rules for this path apply to the representation.
     own: Option<Key<'a>>,
-    /// Errors don't take over the caching of a file.
+    /// An error doesn't take over the caching of a file.
     is_success: bool,
 }
 
 impl<'a> ContentRules<'a> {
-    /// For the file of the requested path.
+    /// For the file at the requested path.
     const OF_FILE: ContentRules<'static> =
         ContentRules { caching: Counting::All, representation: Counting::All, own: None, is_success: true };
 
-    /// For a response without content of the requested path.
+    /// For a response without the path's content.
     pub(crate) const NONE: ContentRules<'static> = ContentRules {
         caching: Counting::None,
         representation: Counting::None,
@@ -86,12 +87,13 @@ impl<'a> ContentRules<'a> {
             Reason::Path(_) => Counting::All,
             _ => Counting::None,
         };
+
         let is_success = answer.status < 400;
         let caching = if is_success { representation } else { Counting::None };
         ContentRules { caching, representation, own, is_success }
     }
 
-    /// Returns `true` if a rule that matches the requested path sets the field.
+    /// Returns `true` if this field is set when a rule matches the requested path.
     fn includes(&self, pattern: Pieces<'_>, name: &[u8]) -> bool {
         let counting = if is_caching_field(name) {
             self.caching
@@ -100,6 +102,7 @@ impl<'a> ContentRules<'a> {
         } else {
             Counting::All
         };
+
         match counting {
             Counting::All => true,
             Counting::Exact => {
@@ -111,20 +114,20 @@ impl<'a> ContentRules<'a> {
     }
 }
 
-/// An answer, with the path of the file that it is from if a rule with captures shows it.
+/// An answer. If a rule with captures shows a file, there's also the file's path.
 type Followed<'a> = (Answer<'a>, Option<Key<'a>>);
 
-/// The search for header rules, and the fields that they add.
+/// Searches for header rules and combines their fields.
 #[derive(Default)]
 pub(crate) struct HeaderRuleSearch {
     pub(crate) fields: Box<SiteFields>,
-    /// Whether a rule that is restricted to a host has added some of them.
+    /// Whether a rule for specific hosts has added a field.
     has_host_rule: bool,
     candidates: Candidates,
 }
 
 impl<'a> Lookup<'a, '_> {
-    /// Returns the answer for a record, unless it is the file of exactly this path.
+    /// Returns the answer for a record. The fast path is for files at exactly this path, and doesn't come here.
     #[inline(never)]
     pub(crate) fn answer(
         &self,
@@ -133,8 +136,9 @@ impl<'a> Lookup<'a, '_> {
         header_rules: &'a mut HeaderRuleSearch,
     ) -> Answer<'a> {
         let facts = self.archive.facts();
+
         let mut adds_rules = facts.header_rules;
-        // The head of a file includes the header rules for its path, except those that are restricted to a host.
+        // The head of a file already includes header rules for the path, unless they're for specific hosts.
         if let Ok(Found::Record { record: Record::Resource(_), reason: Reason::Path(_), .. }) = found {
             adds_rules = facts.host_header_rules
                 && self.place.host.is_some()
@@ -150,9 +154,9 @@ impl<'a> Lookup<'a, '_> {
         self.finish_with_own(followed, header_rules, head)
     }
 
-    /// Turns a failure into an error response, and adapts the answer to the method.
+    /// Turns failures into error responses, and takes the method into account.
     ///
-    /// `head` is the kind of the answer's head. That of an error response is always plain.
+    /// `head` is the kind of the answer's head. For error responses, it's always plain.
     #[inline(never)]
     pub(crate) fn finish(
         &self,
@@ -178,10 +182,11 @@ impl<'a> Lookup<'a, '_> {
         if head == HeadKind::Plain && self.archive.facts().header_rules {
             match header_rules.find(self.archive, self.place, ContentRules::of(&answer, own)) {
                 Ok(()) => has_fields = !header_rules.fields.is_empty(),
-                // Without these fields, the response could lack the protection that the site's author wants.
+                // The author has added fields for protection. A response without them could be dangerous.
                 Err(corrupt) => answer = self.error_response(corrupt.into()),
             }
         }
+
         let is_cached_by_rule = has_fields && header_rules.fields.replaces_caching();
         if let Some(caching) = caching_elsewhere(&answer).filter(|_| !is_cached_by_rule) {
             if !has_fields {
@@ -190,13 +195,15 @@ impl<'a> Lookup<'a, '_> {
             header_rules.fields.set_caching(caching);
             has_fields = true;
         }
+
         if has_fields {
             answer.site_fields = Some(&header_rules.fields);
         }
+
         if self.request.method == Method::Head { answer.without_body() } else { answer }
     }
 
-    /// Returns the error page for a failure, which names the requested path.
+    /// Returns the error page for a failure. It mentions the requested path.
     #[inline]
     fn error_response(&self, failure: Failure) -> Answer<'a> {
         let answer = failure.answer_at(self.archive, self.place, &self.request.accept_encoding);
@@ -241,7 +248,7 @@ impl<'a> Lookup<'a, '_> {
         }
     }
 
-    /// Answers from the path of a rewrite. Only exact paths are found: rules are applied only once.
+    /// Answers with the file that a rewrite points to. We don't apply rules twice, so this has to be an exact path.
     #[inline(never)]
     fn rewrite(&self, delivery: Delivery, parts: &'a mut Parts) -> Result<Answer<'a>, Failure> {
         for site in Sites::new(self.archive, self.place.host) {
@@ -255,10 +262,11 @@ impl<'a> Lookup<'a, '_> {
                 None => {}
             }
         }
+
         Err(Failure::new(404, Reason::NotFound))
     }
 
-    /// Answers with a resource, as the conditions of the request require.
+    /// Answers with a resource, and takes the request's conditions into account.
     pub(crate) fn deliver(
         &self,
         resource: Resource<'a>,
@@ -269,14 +277,15 @@ impl<'a> Lookup<'a, '_> {
         if whole.is_unconditional(self.request) {
             return Ok(whole.answer(Method::Get));
         }
+
         deliver::with_conditions(&whole, self.request, parts, self.now)
     }
 }
 
 impl HeaderRuleSearch {
-    /// Finds the fields that header rules add for a place, or those of the rules for all paths if the place has no path.
+    /// Finds all fields that header rules add. If there's no path, only rules for all paths apply.
     ///
-    /// The rules are those of the last site that is searched for the host.
+    /// Several sites may be searched for a host. The rules are those of the last one.
     pub(crate) fn find(
         &mut self,
         archive: &Archive,
@@ -293,7 +302,7 @@ impl HeaderRuleSearch {
         }
         let Some(root) = archive.root(site)? else { return Ok(()) };
 
-        // First, because rules for exactly the requested path take precedence.
+        // The file's rules come first, because rules for exactly the requested path should override them.
         if let Some(own) = content_rules.own {
             let path = &own.bytes()[1..];
             root.header_rules(Some(path), candidates, |rule| {
@@ -334,17 +343,18 @@ impl HeaderRuleSearch {
     }
 }
 
-/// Returns the `Cache-Control` of an immutable file that a rule with captures shows under another path. Only the file's own path is
-/// known to be fingerprinted, and the rule may lead elsewhere tomorrow.
+/// Returns a different `Cache-Control` if a rule with captures shows an immutable file at another path. Only the file's own path is
+/// fingerprinted, and tomorrow the rule may point to a different file.
 fn caching_elsewhere(answer: &Answer<'_>) -> Option<&'static [u8]> {
     let head = match answer.reason {
         Reason::Rule(_) if answer.status < 400 => answer.head()?,
         _ => return None,
     };
+
     has_immutable(&head).then(|| if is_data(&head) { REVALIDATED } else { REUSED_FOR_AN_HOUR })
 }
 
-/// Returns a redirect, or a failure if its `Location` is longer than we send.
+/// Returns a redirect. If its `Location` is too long to send, returns a failure.
 fn redirect_to(status: u16, location: Location<'_>, reason: Reason) -> Result<Answer<'_>, Failure> {
     if location.length() > LOCATION_BYTES_MAX {
         return Err(Failure::new(414, Reason::LongLocation));

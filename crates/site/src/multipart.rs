@@ -1,17 +1,17 @@
-//! The content of a 206 with several parts: `multipart/byteranges` (RFC 9110 §14.6), without allocation.
+//! The content of a 206 with several parts. It's `multipart/byteranges` (RFC 9110 §14.6). We don't allocate it.
 //!
-//! The bytes are the same in every protocol. The media type and the coding of the representation are in the header of each
-//! part, because the whole body has another type and no coding.
+//! The bytes don't depend on the protocol. Each part has a header with the representation's media type and coding, because the
+//! whole body has a different type, and isn't coded.
 
 use cannery_archive::{ETag, Extent, Head};
 
 use crate::range::Parts;
 
-/// The start of every boundary. The entity tag follows, so that no line of the body equals the boundary, and the boundary is the
-/// same on every machine.
+/// How boundaries start. The entity tag follows. So the content can't contain the boundary by accident, and all machines use the
+/// same boundary.
 const BOUNDARY_START: &[u8] = b"cannery_";
 
-/// A body with several parts of a representation.
+/// Several parts of a representation.
 #[derive(Debug, Clone, Copy)]
 pub struct Multipart<'a> {
     parts: &'a Parts,
@@ -20,10 +20,10 @@ pub struct Multipart<'a> {
     body: Extent,
 }
 
-/// A piece of a multipart body.
+/// A piece of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MultipartPiece<'p> {
-    /// A delimiter or a part of a header.
+    /// A delimiter, or text of a header.
     Text(&'p [u8]),
     /// A decimal number.
     Number(u64),
@@ -41,21 +41,23 @@ impl<'a> Multipart<'a> {
         Multipart { parts, head, etag, body }
     }
 
-    /// Returns the boundary in two pieces (RFC 2046 §5.1.1). It consists of letters, digits, `-` and `_`, so it needs no quotes.
+    /// Returns the boundary in two pieces (RFC 2046 §5.1.1). Only consists of letters, digits, `-` and `_`, so we don't need
+    /// quotes.
     #[must_use]
     pub fn boundary(&self) -> [&'a [u8]; 2] {
         [BOUNDARY_START, self.etag]
     }
 
-    /// Returns the head. The response has its fields about the resource.
+    /// Returns the head. The response uses its fields about the resource.
     #[must_use]
     pub fn head(&self) -> &Head<'a> {
         &self.head
     }
 
-    /// Passes the pieces of the body to `put`, in order.
+    /// Calls `put` with each piece of the body.
     pub fn for_each_piece(&self, put: &mut dyn FnMut(MultipartPiece<'_>)) {
         use MultipartPiece::{Archive, Number, Text};
+
         for part in self.parts.as_slice() {
             put(Text(b"\r\n--"));
             put(Text(BOUNDARY_START));
@@ -63,6 +65,7 @@ impl<'a> Multipart<'a> {
             put(Text(b"\r\n"));
             put(Text(self.head.content_type()));
             put(Text(self.head.representation()));
+
             put(Text(b"Content-Range: bytes "));
             put(Number(part.position));
             put(Text(b"-"));
@@ -70,15 +73,17 @@ impl<'a> Multipart<'a> {
             put(Text(b"/"));
             put(Number(self.body.length));
             put(Text(b"\r\n\r\n"));
+
             put(Archive(Extent { position: self.body.position + part.position, length: part.length }));
         }
+
         put(Text(b"\r\n--"));
         put(Text(BOUNDARY_START));
         put(Text(self.etag));
         put(Text(b"--\r\n"));
     }
 
-    /// Returns the length of the body in bytes.
+    /// Returns how long the body is, in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         let mut length = 0;
@@ -89,6 +94,7 @@ impl<'a> Multipart<'a> {
                 MultipartPiece::Archive(extent) => extent.length,
             };
         });
+
         length
     }
 }

@@ -1,14 +1,15 @@
-//! Content negotiation: chooses a representation by `Accept-Encoding` (RFC 9110 §12.4.2, §12.5.3).
+//! Chooses a representation by `Accept-Encoding` (RFC 9110 §12.4.2, §12.5.3).
 //!
-//! The weights of the client decide, and among equal weights the smallest representation wins.
+//! The highest weight wins. If several representations have it, the smallest one wins.
 
 use cannery_archive::{Coding, Corrupt, Representation};
 
 use crate::request::Values;
 
-/// The weights that a client assigns to the codings.
+/// How much a client prefers each coding.
 ///
-/// Values are twice the weight in thousandths, so that "acceptable but not listed" fits between 0 and the smallest weight.
+/// The numbers are twice the weight in thousandths. This way, there's a number for codings that are acceptable but not listed. It's
+/// higher than 0 and lower than any weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weights([u16; Coding::ALL.len()]);
 
@@ -16,10 +17,10 @@ const UNACCEPTABLE: u16 = 0;
 const UNLISTED: u16 = 1;
 const FULL: u16 = 2000;
 
-/// Chooses one of the representations, which are in ascending order of size.
+/// Chooses a representation. They come in ascending order of size.
 ///
-/// Returns `None` if the client accepts none of them and there is no identity representation.
-// On the request path: inlined there, however many other callers there are.
+/// Returns `None` if the client doesn't accept any of them, and if there's no identity either.
+// On the request path, so we inline it there, no matter how many other callers there are.
 #[inline(always)]
 pub(crate) fn choose<'a>(
     representations: impl Iterator<Item = Result<Representation<'a>, Corrupt>>,
@@ -28,26 +29,27 @@ pub(crate) fn choose<'a>(
     let mut weights = None;
     let mut best: Option<(u16, Representation<'a>)> = None;
     let mut identity = None;
+
     for representation in representations {
         let representation = representation?;
         if representation.coding == Coding::Identity {
             identity = Some(representation);
         }
+
         let weights = weights.get_or_insert_with(|| Weights::parse(accept_encoding));
         let weight = weights.of(representation.coding);
         if weight > best.map_or(UNACCEPTABLE, |(weight, _)| weight) {
             best = Some((weight, representation));
         }
     }
-    // A client that accepts no coding gets identity, as RFC 9110 §12.5.3 allows.
+    // If the client doesn't accept any coding, send identity. RFC 9110 §12.5.3 allows this.
     Ok(best.map(|(_, representation)| representation).or(identity))
 }
 
 impl Weights {
-    /// Parses the weights of a field.
+    /// Parses the field.
     ///
-    /// If the field is absent, all codings are acceptable. We prefer identity then, because a client that does not list its
-    /// codings may not support any.
+    /// If it's absent, all codings are acceptable. However, the client may not know any coding, so we prefer identity.
     #[must_use]
     pub fn parse(accept_encoding: &Values<'_>) -> Weights {
         if accept_encoding.is_absent() {
@@ -56,7 +58,7 @@ impl Weights {
             return weights;
         }
 
-        // The first mention of a coding applies, and the first `*`.
+        // If a coding or `*` is mentioned repeatedly, the first one counts.
         let mut listed = [None; Coding::ALL.len()];
         let mut others = None;
         for element in accept_encoding.lines().flat_map(|line| line.split(|byte| *byte == b',')) {
@@ -87,17 +89,19 @@ fn coding_of(name: &[u8]) -> Option<Coding> {
         (b"br", Coding::Brotli),
         (b"zstd", Coding::Zstd),
         (b"identity", Coding::Identity),
-        // An alias of `gzip` (RFC 9110 §8.4.1.3).
+        // Another name for `gzip` (RFC 9110 §8.4.1.3).
         (b"x-gzip", Coding::Gzip),
     ];
+
     known.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, coding)| coding)
 }
 
-/// Parses an element of the list: a name and its weight. Returns `None` for a malformed element, which is ignored.
+/// Parses an element of the list. It has a name and may have a weight. Returns `None` if it's malformed. We ignore it then.
 fn parse_element(element: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = element.split(|byte| *byte == b';');
     let name = parts.next().map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())?;
     let mut weight = FULL;
+
     for parameter in parts {
         match parameter.trim_ascii() {
             [b'q' | b'Q', b'=', value @ ..] => weight = parse_weight(value)?,
@@ -107,18 +111,20 @@ fn parse_element(element: &[u8]) -> Option<(&[u8], u16)> {
     Some((name, weight))
 }
 
-/// Parses a weight such as `0`, `1`, `0.5` or `1.000`, with at most three decimals (RFC 9110 §12.4.2).
+/// Parses a weight, for example `0`, `1`, `0.5` or `1.000`. At most three decimals are allowed (RFC 9110 §12.4.2).
 fn parse_weight(value: &[u8]) -> Option<u16> {
     let (whole, fraction) = match value {
         [whole @ (b'0' | b'1')] => (whole, b"".as_slice()),
         [whole @ (b'0' | b'1'), b'.', fraction @ ..] if fraction.len() <= 3 => (whole, fraction),
         _ => return None,
     };
+
     let mut thousandths = 0;
     for index in 0..3 {
         let digit = fraction.get(index).map_or(Some(b'0'), |byte| byte.is_ascii_digit().then_some(*byte))?;
         thousandths = thousandths * 10 + u16::from(digit - b'0');
     }
+
     match (whole, thousandths) {
         (b'1', 0) => Some(FULL),
         (b'0', thousandths) => Some(2 * thousandths),

@@ -1,34 +1,34 @@
-//! Parses `Range` into parts of a representation (RFC 9110 §14.1.2, §14.2).
+//! Parses `Range` (RFC 9110 §14.1.2, §14.2).
 //!
-//! Overlapping and adjacent ranges are merged at the position of the first one. If more than [`RANGES_MAX`] parts remain, the
-//! field is ignored and the whole representation is sent.
+//! If ranges overlap or touch, we merge them. The result comes in place of the first one. If there are still more than
+//! [`RANGES_MAX`], we ignore the field and send the whole representation.
 
 use cannery_archive::Extent;
 
-/// Maximum number of parts in a response. PDF viewers request a handful at a time, and more are mostly an attack
+/// How many parts a response can have. PDF viewers request a handful at a time. If there are more, it's most likely an attack
 /// (RFC 9110 §17.15).
 pub const RANGES_MAX: usize = 8;
 
-/// The result of parsing a `Range`.
+/// A parsed `Range`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ranges {
-    /// The field is ignored, and the whole representation is sent.
+    /// Ignore the field and send the whole representation.
     Ignored,
-    /// None of the ranges is satisfiable.
+    /// The representation is shorter than all ranges require.
     Unsatisfiable,
     /// At least one part.
     Parts(Parts),
 }
 
-/// Parts of a representation, in the order in which they are sent.
+/// Parts of a representation, in the order we'll send them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// Positions are offsets in the representation. Invariant: no part is empty.
+    /// Positions are relative to the representation. There are no empty parts.
     parts: [Extent; RANGES_MAX],
     count: usize,
 }
 
-/// The error of [`Parts::add`].
+/// There are too many parts.
 struct TooManyParts;
 
 impl Default for Parts {
@@ -43,13 +43,13 @@ impl Parts {
         &self.parts[..self.count]
     }
 
-    /// Adds a part and merges it with overlapping and adjacent ones.
+    /// Adds a part. If it overlaps or touches others, they are merged.
     ///
     /// # Errors
-    /// Returns an error if more than [`RANGES_MAX`] parts remain.
+    /// If there are more than [`RANGES_MAX`] parts.
     fn add(&mut self, mut part: Extent) -> Result<(), TooManyParts> {
         let mut index = self.count;
-        // Backwards, so that a removal does not move the parts that we have not visited.
+        // Backwards, because then we can remove parts without moving those that come next.
         for other_index in (0..self.count).rev() {
             let other = self.parts[other_index];
             if part.position <= other.position + other.length && other.position <= part.position + part.length
@@ -57,6 +57,7 @@ impl Parts {
                 let end = (part.position + part.length).max(other.position + other.length);
                 let position = part.position.min(other.position);
                 part = Extent { position, length: end - position };
+
                 if index < self.count {
                     self.remove(index);
                 }
@@ -80,11 +81,11 @@ impl Parts {
     }
 }
 
-/// Parses a `Range` for a representation of `length` bytes.
+/// Parses a `Range`. The representation has `length` bytes.
 pub(crate) fn parse(value: &[u8], length: u64) -> Ranges {
     let Some(unit_bytes) = value.iter().position(|byte| *byte == b'=') else { return Ranges::Ignored };
     let (unit, set) = (&value[..unit_bytes], &value[unit_bytes + 1..]);
-    // A suffix range of an empty representation has no position that a 416 or 206 could state.
+    // If the representation is empty, it doesn't have a last byte, so we can't express a suffix range in a 206 or 416.
     if !unit.eq_ignore_ascii_case(b"bytes") || length == 0 && set.first() == Some(&b'-') {
         return Ranges::Ignored;
     }
@@ -97,6 +98,7 @@ pub(crate) fn parse(value: &[u8], length: u64) -> Ranges {
         if element.is_empty() {
             continue;
         }
+
         is_empty = false;
         match parse_element(element, length) {
             Element::Malformed => return Ranges::Ignored,
@@ -123,23 +125,26 @@ fn parse_element(element: &[u8], length: u64) -> Element {
     let Some(dash) = element.iter().position(|byte| *byte == b'-') else { return Element::Malformed };
     let (first, last) = (&element[..dash], &element[dash + 1..]);
     let (position, end) = match (parse_number(first), parse_number(last)) {
-        // A suffix range: the last bytes of the representation.
+        // A suffix range means the last bytes.
         (None, Some(suffix)) if first.is_empty() => (length.saturating_sub(suffix), length),
         (Some(first), None) if last.is_empty() => (first, length),
         (Some(first), Some(last)) if first <= last => (first, last.saturating_add(1).min(length)),
         _ => return Element::Malformed,
     };
+
     if position >= end {
         return Element::Unsatisfiable;
     }
+
     Element::Part(Extent { position, length: end - position })
 }
 
-/// Parses a number, which saturates. Returns `None` unless all bytes are digits.
+/// Parses a number. If it's too large, returns the maximum. Returns `None` if there's a byte that isn't a digit.
 fn parse_number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
+
     let add = |number: u64, digit: &u8| number.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
     Some(digits.iter().fold(0, add))
 }

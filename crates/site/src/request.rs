@@ -1,8 +1,8 @@
-//! A request: the method, the target, and the few fields that can change the answer. All bytes are borrowed.
+//! Requests: method, target, and the few fields that matter for the answer. All bytes are borrowed.
 
 use crate::intent::Intent;
 
-/// The method of a request (RFC 9110 §9).
+/// A method (RFC 9110 §9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// `GET`.
@@ -11,16 +11,16 @@ pub enum Method {
     Head,
     /// `OPTIONS`.
     Options,
-    /// Another registered method, which our resources do not allow.
+    /// Another registered method. Our resources don't allow it.
     Other,
     /// An unknown method.
     Unknown,
 }
 
 impl Method {
-    /// Parses the name of a method, which is case-sensitive.
+    /// Parses a method. Methods are case-sensitive.
     #[must_use]
-    // Several parsers call it for each request: a call costs as much as the comparisons.
+    // Called by several parsers for each request. A call would cost as much as the comparisons.
     #[inline(always)]
     pub fn of(name: &[u8]) -> Method {
         match name {
@@ -32,7 +32,7 @@ impl Method {
         }
     }
 
-    /// Parses the name of a method that is rare here.
+    /// Checks if a method is one of the less common ones.
     #[cold]
     fn of_registered(name: &[u8]) -> Method {
         let is_registered = REGISTERED.iter().any(|registered| registered.as_bytes() == name);
@@ -40,8 +40,8 @@ impl Method {
     }
 }
 
-/// The methods of the IANA registry (RFC 9110 §16.1.1) beside those of [`Method::of`]: of HTTP, WebDAV and its extensions, and QUERY
-/// (RFC 10008). `PRI`, which must not be used (RFC 9113 §3.4), and `*` aren't methods of requests.
+/// The methods of the IANA registry (RFC 9110 §16.1.1) that [`Method::of`] doesn't check: from HTTP, WebDAV with extensions, and
+/// QUERY (RFC 10008). It also has `PRI`, which must not be used (RFC 9113 §3.4), and `*`. Both aren't methods of requests.
 const REGISTERED: [&str; 32] = [
     "ACL",
     "BASELINE-CONTROL",
@@ -77,18 +77,18 @@ const REGISTERED: [&str; 32] = [
     "VERSION-CONTROL",
 ];
 
-/// The parts of a request that can change the answer.
+/// The parts of a request that matter for the answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The method.
     pub method: Method,
-    /// The request target as it was received (RFC 9112 §3.2): origin, absolute or asterisk form.
+    /// The target as received (RFC 9112 §3.2), in origin, absolute or asterisk form.
     pub target: &'a [u8],
-    /// The value of `Host`, or HTTP/2's and HTTP/3's `:authority`.
+    /// `Host`, or `:authority` in HTTP/2 and HTTP/3.
     pub host: Option<&'a [u8]>,
-    /// The values of `Accept-Encoding`.
+    /// `Accept-Encoding`.
     pub accept_encoding: Values<'a>,
-    /// The use that the client has for the response.
+    /// How the client will use the response.
     pub intent: Intent,
     /// The fields of conditional and range requests.
     pub conditions: Conditions<'a>,
@@ -106,11 +106,11 @@ impl<'a> Request<'a> {
 /// The fields of conditional and range requests (RFC 9110 §13, §14).
 #[derive(Debug, Clone, Copy)]
 pub struct Conditions<'a> {
-    /// `true` if any of these fields is present. Most requests have none of them.
+    /// Whether there's any of these fields. Most requests don't have them.
     pub any: bool,
-    /// The values of `If-Match`.
+    /// `If-Match`.
     pub if_match: Values<'a>,
-    /// The values of `If-None-Match`.
+    /// `If-None-Match`.
     pub if_none_match: Values<'a>,
     /// `If-Modified-Since`.
     pub if_modified_since: Single<'a>,
@@ -123,7 +123,7 @@ pub struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
-    /// The absence of all these fields.
+    /// None of these fields.
     pub const NONE: Conditions<'static> = Conditions {
         any: false,
         if_match: Values::NONE,
@@ -135,14 +135,14 @@ impl Conditions<'_> {
     };
 }
 
-/// The value of a field that is not a list, and so must have only one field line (RFC 9110 §5.3).
+/// A field that isn't a list. There must only be one line (RFC 9110 §5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Single<'a> {
     /// The field is absent.
     Absent,
-    /// The value of the only field line.
+    /// The value of the line.
     Value(&'a [u8]),
-    /// There are several field lines. The field is ignored, because the client's intention is ambiguous.
+    /// There are several lines. We don't know which one the client means, so we ignore the field.
     Repeated,
 }
 
@@ -156,11 +156,11 @@ impl<'a> Single<'a> {
     }
 }
 
-/// The error of adding a value to a list of bounded length that has no room for another.
+/// There are too many values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// The field lines of a list-based field, which are one list when joined with commas (RFC 9110 §5.3).
+/// A field that's a list. If there are several lines, they mean the same as one line joined with commas (RFC 9110 §5.3).
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
     lines: [&'a [u8]; Values::LINES_MAX],
@@ -168,7 +168,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Maximum number of field lines. [`Values::push`] refuses more.
+    /// How many lines there can be. [`Values::push`] doesn't accept more.
     pub const LINES_MAX: usize = 4;
 
     /// An absent field.
@@ -205,7 +205,7 @@ impl<'a> Values<'a> {
         self.count == 0
     }
 
-    /// Returns the values of the field lines, in the order in which they were received.
+    /// Returns the value of each line, in order.
     pub fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
         self.lines.into_iter().take(usize::from(self.count))
     }

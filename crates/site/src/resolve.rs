@@ -1,8 +1,8 @@
-//! Resolves a path to a record: exact path, then slash redirect, then rules, then fallback pages. Of a host without a site of its
-//! own, each step covers the default site too.
+//! Resolves a path to a record. First we try the exact path, then slash redirects, then rules, and finally fallback pages. If a
+//! host doesn't have its own site, each step looks into the default site too.
 //!
-//! A path with a record costs one lookup. For the others we search the index of the rules, and then the scopes from the root
-//! down, in one pass over the path and no deeper than the deepest scope of the site.
+//! If there's a record for the path, this takes one lookup. Otherwise we search the index of rules. Then we walk the path once, to
+//! find all scopes from the root down to the site's deepest one.
 
 use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, ScopeEntry};
 
@@ -13,18 +13,18 @@ use crate::intent::{Intent, PageUse};
 use crate::location::SlashChange;
 use crate::sites::{Place, Sites};
 
-/// Maximum length of the suffix of a fallback page, in bytes.
+/// How long a fallback page's suffix can be, in bytes.
 const SUFFIX_BYTES_MAX: usize = 255;
 
-/// The result of resolving a path.
+/// Where a path leads.
 pub(crate) enum Found<'a> {
-    /// A record. If a pattern matched, `matched` is the path that was matched against it.
+    /// A record. If it's from a rule, `matched` is the path that its pattern has matched.
     Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
-    /// The path exists with a slash at its end that the request lacks, or without the one that the request has. `key` has none.
+    /// The path exists, but with a slash at the end, or without it. `key` comes without the slash.
     Slash { key: Key<'a>, change: SlashChange },
-    /// The path does not exist, and is an asset, or the request is for one: fallback pages and rules do not apply.
+    /// The path doesn't exist. It's an asset, or the request is for one. So rules and fallback pages don't apply.
     MissingAsset,
-    /// The path does not exist.
+    /// The path doesn't exist.
     Nothing,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Found<'a> {
         Found::Record { record, matched: None, reason }
     }
 
-    /// Returns the record of an exact path.
+    /// Returns the record for an exact path.
     pub(crate) fn path(record: Record<'a>) -> Found<'a> {
         Found::record(record, reason_of(record))
     }
@@ -43,15 +43,15 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Buffers for searching rules.
+/// Buffers for the search of rules.
 #[derive(Default)]
 pub(crate) struct Search {
-    /// The captures of the rule that was found.
+    /// The captures of the matching rule.
     pub(crate) runs: Runs,
     pub(crate) candidates: Candidates,
 }
 
-/// Resolves a path on the sites that are searched for the host. The captures of a rule are in `search`.
+/// Resolves a path on the host's sites. If a rule matches, its captures are in `search`.
 pub(crate) fn resolve<'a>(
     archive: &'a Archive,
     place: Place<'a>,
@@ -67,7 +67,7 @@ pub(crate) fn resolve<'a>(
     find_fallback(archive, host, key, intent, search)
 }
 
-/// Finds a rule with precedence over files, or the record of the path itself, on one site.
+/// On one site, looks for a rule with precedence over files, and then for the path itself.
 fn find_path<'a>(
     archive: &'a Archive,
     site: Option<&'a [u8]>,
@@ -82,10 +82,10 @@ fn find_path<'a>(
     Ok(archive.path(site, key)?.map(Found::path))
 }
 
-/// Resolves a path without a record on the sites of a host.
+/// Resolves a path that doesn't have a record on the host's sites.
 ///
-/// Each step covers all sites before the next one begins: a file of the default site wins over the pattern of a rule that is for
-/// one host, as it does over all other patterns.
+/// Each step looks into all sites before the next step starts. So a file on the default site takes precedence over any rule with
+/// a pattern, even if the rule is for this host only.
 #[inline(never)]
 pub(crate) fn find_fallback<'a>(
     archive: &'a Archive,
@@ -116,7 +116,7 @@ pub(crate) fn find_fallback<'a>(
             return Ok(found);
         }
     }
-    // A rule for pages would match: report that the path is a missing asset.
+    // Does a rule for pages match? Then say that it's a missing asset.
     if wanted.refuses_pages {
         for site in Sites::new(archive, host) {
             let site = site?;
@@ -130,21 +130,22 @@ pub(crate) fn find_fallback<'a>(
     Ok(Found::Nothing)
 }
 
-/// The kinds of responses that a request for a missing path may get.
+/// Which responses are suitable if the path doesn't exist.
 struct Wanted<'a> {
-    /// The suffix of the path.
+    /// The path's suffix.
     suffix: &'a [u8],
     is_asset_suffix: bool,
-    /// The path is that of an asset, or the client has no use for a page.
+    /// The path looks like an asset, or the client can't use a page.
     refuses_pages: bool,
 }
 
 impl<'a> Wanted<'a> {
     fn new(key: Key<'a>, intent: Intent) -> Wanted<'a> {
         let path = file_path(key.bytes());
-        // The suffix of a fallback page has at most 255 bytes, so we need not search more than that for a dot.
+        // A fallback page's suffix can't be longer than 255 bytes, so we don't have to search further for a dot.
         let tail = &path[path.len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
         let suffix = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
+
         let refuses_pages = match (PathKind::of(path, suffix), intent.page_use()) {
             (PathKind::File, _) | (_, PageUse::Useless) => true,
             (kind, PageUse::Unknown) => kind != PathKind::Page,
@@ -153,19 +154,19 @@ impl<'a> Wanted<'a> {
         Wanted { suffix, is_asset_suffix: is_asset(suffix), refuses_pages }
     }
 
-    /// Returns the rank of a fallback page with this suffix, or `None` if it may not answer.
+    /// Ranks a fallback page with this suffix. Returns `None` if it isn't suitable.
     ///
-    /// The requested suffix takes precedence, and pages take precedence over assets.
+    /// The requested suffix is best. Otherwise, pages are better than assets.
     fn rank(&self, suffix: &[u8]) -> Option<(bool, bool)> {
         let is_same = suffix.eq_ignore_ascii_case(self.suffix);
         let is_page = !is_asset(suffix);
-        // `_wildcard.png` replaces missing images, also those without a suffix.
+        // `_wildcard.png` also replaces missing images that don't have a suffix.
         let may_answer = !self.refuses_pages || !is_page && (is_same || !self.is_asset_suffix);
         may_answer.then_some((is_same, is_page))
     }
 }
 
-/// Returns `true` if a rule with precedence over exact paths matches.
+/// Returns `true` if a rule matches that has precedence over exact paths.
 pub(crate) fn has_forced_rule<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -182,8 +183,8 @@ fn reason_of(record: Record<'_>) -> Reason {
     }
 }
 
-/// Finds the path with or without a slash at its end. If it is a redirect itself, its target is used directly, which saves the
-/// client a redirect.
+/// Looks for the path with a slash at the end, or without it. If this is a redirect too, we use its target directly, so the client
+/// is only redirected once.
 fn other_slash<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -195,13 +196,14 @@ fn other_slash<'a>(
     } else {
         (archive.directory(host, key)?, key, SlashChange::Added)
     };
+
     Ok(record.map(|record| match record {
         Record::Redirect(_) => Found::path(record),
         _ => Found::Slash { key, change },
     }))
 }
 
-/// Finds the first rule that matches, and returns it with the path that its pattern matched.
+/// Finds the first rule that matches. Returns it along with the path.
 fn first_rule<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -212,6 +214,7 @@ fn first_rule<'a>(
     let Some(root) = archive.root(host)? else { return Ok(None) };
     let path = &key.bytes()[1..];
     let Search { runs, candidates } = search;
+
     root.first_rule(filter, path, candidates, |rule| {
         let captured = Runs::match_path(rule.pattern, path)?;
         Ok(captured.map(|captured| {
@@ -221,7 +224,7 @@ fn first_rule<'a>(
     })
 }
 
-/// Finds the fallback page that is nearest to a path.
+/// Finds the nearest fallback page.
 fn nearest_fallback_page<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,

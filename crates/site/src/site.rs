@@ -1,4 +1,4 @@
-//! A site: an open archive, and the entry points that answer requests from it.
+//! Answers requests from an open archive.
 
 use cannery_archive::{Archive, Key, KeyBuffer, Record};
 
@@ -12,30 +12,30 @@ use crate::site_fields::SiteFields;
 use crate::sites::Place;
 use crate::target::{self, Target};
 
-/// An open archive, which answers requests.
+/// An open archive, ready to answer requests.
 #[derive(Debug)]
 pub struct Site {
     pub(crate) archive: Archive,
-    /// `true` if the host of a request chooses a site of the archive.
+    /// Whether the host matters. If so, it selects one of the sites.
     pub(crate) has_hosts: bool,
-    /// The fields of header rules for all paths, for responses to malformed requests.
+    /// Header rules for all paths. These also apply if a request is malformed.
     universal_fields: Box<SiteFields>,
 }
 
-/// Selection of a site within an archive by the host of a request.
+/// Whether the request's host selects a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VirtualHosts {
-    /// Each host gets its own site, if the archive has one.
+    /// If the archive has a site for the host, use it.
     Enabled,
-    /// All hosts get the default site.
+    /// Always use the default site.
     Ignored,
 }
 
-/// Buffers that answers borrow from, reused for many requests, and the current time.
+/// The current time, and buffers that answers borrow from. Reuse it for many requests.
 #[derive(Default)]
 pub struct Scratch {
     pub(crate) current: RequestBuffers,
-    /// For an answer from an earlier release, which is looked up while the answer of the current release is borrowed.
+    /// For earlier releases. While we look there, the current release's answer is still borrowed.
     pub(crate) earlier: RequestBuffers,
     pub(crate) now: u64,
 }
@@ -48,7 +48,7 @@ pub(crate) struct RequestBuffers {
     pub(crate) header_rules: HeaderRuleSearch,
 }
 
-/// A `GET` or `HEAD` request, its path and its query.
+/// A `GET` or `HEAD` request with its path and query.
 #[derive(Clone, Copy)]
 struct PathRequest<'a, 'r> {
     place: Place<'a>,
@@ -57,7 +57,7 @@ struct PathRequest<'a, 'r> {
 }
 
 impl Scratch {
-    /// Sets the current time, in seconds since 1970, for conditions on dates.
+    /// Sets the current time in seconds since 1970. We need it for conditions with dates.
     pub fn set_now(&mut self, seconds: u64) {
         self.now = seconds;
     }
@@ -69,14 +69,16 @@ impl Site {
     pub fn new(archive: Archive, virtual_hosts: VirtualHosts) -> Site {
         let has_hosts = virtual_hosts == VirtualHosts::Enabled && archive.facts().hosts;
         let mut header_rules = HeaderRuleSearch::default();
+
         if header_rules.find(&archive, Place::UNKNOWN, ContentRules::NONE).is_err() {
-            // The archive is corrupt. Each request that needs the rules reports it.
+            // The archive is corrupt. We'll say so for each request that needs the rules.
             header_rules.fields.clear();
         }
+
         Site { archive, has_hosts, universal_fields: header_rules.fields }
     }
 
-    /// Returns the archive, which the answers refer to.
+    /// Returns the archive. Answers refer to it.
     #[must_use]
     #[inline]
     pub fn archive(&self) -> &Archive {
@@ -106,7 +108,7 @@ impl Site {
         }
     }
 
-    /// Answers a request with a target that needs parsing, or with a method other than `GET` and `HEAD`.
+    /// Answers a request whose target we have to parse, or whose method isn't `GET` or `HEAD`.
     #[inline(never)]
     fn answer_unusual<'a>(
         &'a self,
@@ -118,7 +120,7 @@ impl Site {
         let target = Target::parse(request.target);
         let host = if self.has_hosts { target.and_then(|target| target.host(request.host)) } else { None };
 
-        // A target without a valid path gets the error pages of the root.
+        // If the path is invalid, we use the error pages of the root.
         let (key, path) = match target {
             Some(target) => match target.key(key) {
                 Ok(key) => (key, Ok(target.query)),
@@ -136,13 +138,14 @@ impl Site {
             (Method::Get | Method::Head, Err(failure)) => Err(failure),
             (method, _) => answer_other_method(method, target, request.target),
         };
+
         let lookup = Lookup { archive: &self.archive, place, query: None, request, now };
         lookup.finish(answer, header_rules, HeadKind::Plain)
     }
 
     /// Answers a `GET` or `HEAD` request for a path.
-    // Nearly all requests take this path and find a file. The steps of that case are inlined, so that their results stay in
-    // registers; the unusual cases are functions of their own.
+    // Nearly all requests come through here, and find a file. We inline all steps in this case, so that their results stay in
+    // registers. Less common cases are separate functions.
     #[inline(always)]
     fn answer_path<'a>(
         &'a self,
@@ -153,6 +156,7 @@ impl Site {
     ) -> Answer<'a> {
         let PathRequest { place, query, request } = path;
         let archive = &self.archive;
+
         let found = if place.host.is_some() || archive.facts().forced_rules {
             resolve::resolve(archive, place, request.intent, &mut buffers.search)
         } else {
@@ -174,17 +178,19 @@ impl Site {
                 Err(corrupt) => Err(corrupt),
             }
         };
+
         let lookup = Lookup { archive, place, query, request, now };
         lookup.answer(found, buffers, header_rules)
     }
 
-    /// Returns the answer to a malformed request: an error with this status code.
+    /// Returns the answer to a malformed request. It's an error with this status.
     #[must_use]
     pub fn refusal(&self, status: u16) -> Answer<'_> {
-        // We do not know the codings that the client accepts, so only identity is safe.
+        // We don't know which codings the client accepts. Identity is always fine.
         let accept_encoding = Values::one(b"identity, *;q=0");
         let failure = Failure::new(status, Reason::BadRequest);
         let mut answer = failure.answer_at(&self.archive, Place::UNKNOWN, &accept_encoding);
+
         if !self.universal_fields.is_empty() {
             answer.site_fields = Some(&self.universal_fields);
         }
@@ -192,7 +198,7 @@ impl Site {
     }
 }
 
-/// Answers a method other than `GET` and `HEAD`.
+/// Answers if the method isn't `GET` or `HEAD`.
 #[cold]
 fn answer_other_method<'a>(
     method: Method,
@@ -200,7 +206,7 @@ fn answer_other_method<'a>(
     target: &[u8],
 ) -> Result<Answer<'a>, Failure> {
     match method {
-        // The asterisk form is only for OPTIONS, and the other forms are for no method that we support (RFC 9110 §7.1).
+        // Asterisk form is only allowed for OPTIONS. There are more forms, but not for methods that we support (RFC 9110 §7.1).
         Method::Options if parsed.is_none() && target != b"*" => Err(Failure::new(400, Reason::Target)),
         Method::Options => Ok(Answer::built_in(204, Reason::Options)),
         Method::Unknown => Err(Failure::new(501, Reason::Method)),

@@ -1,36 +1,35 @@
-//! Fields that header rules add to responses to paths that the archiver did not know: fallback pages, errors, redirects and
-//! `OPTIONS`.
+//! Header rules for responses whose path the archiver didn't know: fallback pages, errors, redirects and `OPTIONS`.
 //!
-//! The heads of files include their fields. Nothing is copied: fields are ranges of the archive.
+//! Files don't need this, because their heads include the fields. We don't copy any bytes. Fields are ranges of the archive.
 
 use cannery_archive::{HeaderEffect, HeaderField};
 
-/// Maximum number of fields that header rules add for one path. The archiver enforces it.
+/// How many fields header rules can add for one path. The archiver makes sure of this.
 pub const SITE_FIELDS_MAX: usize = 256;
 
-/// The combined effect of the header rules that match a request.
+/// All header rules that match a request, combined.
 #[derive(Debug, Clone)]
 pub struct SiteFields {
     lines: [Line; SITE_FIELDS_MAX],
     count: usize,
-    /// The overridden fields of the server that are set, as in [`cannery_archive::Head::overrides`].
+    /// Which of the server's fields are replaced, as in [`cannery_archive::Head::overrides`].
     set: u8,
-    /// The overridden fields of the server that are removed.
+    /// Which of the server's fields are removed.
     removed: u8,
     replaces_content_type: bool,
     replaces_caching: bool,
-    /// A `Cache-Control` of the server, which replaces that of the page.
+    /// A `Cache-Control` by us instead of the page's own.
     caching: Option<&'static [u8]>,
 }
 
-/// A value of a field. A line can have several values, which form a linked list.
+/// A field value. If a line has several of them, they form a linked list.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
     name: Run,
     value: Run,
-    /// Index of the next value of this line, or 0.
+    /// Index of the line's next value. 0 if it's the last.
     next: u16,
-    /// `true` if this is the first value of a line. `false` after the line was removed.
+    /// Whether this is the first value of a line. If a line is removed, we set this to `false`.
     is_first: bool,
 }
 
@@ -43,7 +42,7 @@ struct Run {
 
 impl Run {
     fn new(file: &[u8], bytes: &[u8]) -> Run {
-        // `bytes` is a slice of `file`, so the distance of the pointers is its offset.
+        // `bytes` is a slice of `file`, so the difference of the pointers is an offset.
         Run { start: (bytes.as_ptr() as usize).wrapping_sub(file.as_ptr() as usize), length: bytes.len() }
     }
 
@@ -66,15 +65,15 @@ impl Default for SiteFields {
     }
 }
 
-/// A field line that header rules add.
+/// A field line from header rules.
 #[derive(Debug, Clone, Copy)]
 pub struct SiteLine<'a>(LineSource<'a>);
 
 #[derive(Debug, Clone, Copy)]
 enum LineSource<'a> {
-    /// A line of the archive.
+    /// A line from the archive.
     Rules(&'a SiteFields, usize),
-    /// The value of `Cache-Control`.
+    /// A `Cache-Control` with this value.
     Caching(&'static [u8]),
 }
 
@@ -88,7 +87,7 @@ impl SiteFields {
         self.caching = None;
     }
 
-    /// Replaces the `Cache-Control` of the page.
+    /// Replaces the page's `Cache-Control`.
     pub(crate) fn set_caching(&mut self, value: &'static [u8]) {
         self.replaces_caching = true;
         self.caching = Some(value);
@@ -98,10 +97,11 @@ impl SiteFields {
         self.count == 0 && self.removed == 0 && !self.replaces_content_type && !self.replaces_caching
     }
 
-    /// Applies one field of a rule, after all earlier rules.
+    /// Adds a rule's field. It overrides earlier rules.
     pub(crate) fn add(&mut self, file: &[u8], field: &HeaderField<'_>) {
         self.replaces_content_type |= field.name == b"Content-Type";
         self.replaces_caching |= field.name == b"Cache-Control";
+
         let first = (0..self.count).find(|index| {
             let line = &self.lines[*index];
             line.is_first && line.name.bytes(file) == field.name
@@ -118,7 +118,7 @@ impl SiteFields {
         }
 
         self.removed &= !field.overrides;
-        // Several content security policies apply together (CSP3 §8.1), so the one of the server stays.
+        // If there are several content security policies, all of them apply (CSP3 §8.1). So the server's policy stays.
         if field.name != b"Content-Security-Policy" {
             self.set |= field.overrides;
         }
@@ -146,32 +146,32 @@ impl SiteFields {
         }
     }
 
-    /// Adds a value and returns its index, or `None` if there are too many.
+    /// Adds a value. Returns its index, or `None` if there are too many.
     fn push(&mut self, line: Line) -> Option<u16> {
         *self.lines.get_mut(self.count)? = line;
         self.count += 1;
         u16::try_from(self.count - 1).ok()
     }
 
-    /// Returns the fields that the server omits, as in [`cannery_archive::Head::overrides`].
+    /// Returns which fields the server omits, as in [`cannery_archive::Head::overrides`].
     #[must_use]
     pub fn overrides(&self) -> u8 {
         self.set | self.removed
     }
 
-    /// Returns `true` if the media type of the page is omitted.
+    /// Returns `true` if the page's media type is omitted.
     #[must_use]
     pub fn replaces_content_type(&self) -> bool {
         self.replaces_content_type
     }
 
-    /// Returns `true` if the `Cache-Control` of the page is omitted.
+    /// Returns `true` if the page's `Cache-Control` is omitted.
     #[must_use]
     pub fn replaces_caching(&self) -> bool {
         self.replaces_caching
     }
 
-    /// Returns the lines of a response. A response without content of the site has no fields about content.
+    /// Returns the lines for a response. If it doesn't have content from the site, fields about content are left out.
     pub fn lines<'a>(&'a self, file: &'a [u8], has_content: bool) -> impl Iterator<Item = SiteLine<'a>> {
         self.all().filter(move |line| {
             let name = line.name(file);
@@ -189,7 +189,7 @@ impl SiteFields {
 }
 
 impl<'a> SiteLine<'a> {
-    /// Returns the field name in the letter case of HTTP/1.
+    /// Returns the field name in HTTP/1's letter case.
     #[must_use]
     pub fn name(&self, file: &'a [u8]) -> &'a [u8] {
         match self.0 {
@@ -198,7 +198,7 @@ impl<'a> SiteLine<'a> {
         }
     }
 
-    /// Returns the values of the line, which are joined with `, `.
+    /// Returns the line's values. Join them with `, `.
     pub fn values(&self, file: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut next = Some(self.0);
         std::iter::from_fn(move || match next.take()? {
@@ -212,8 +212,8 @@ impl<'a> SiteLine<'a> {
     }
 }
 
-/// Returns `true` for a field, in any letter case, that says how long a response may be reused: for browsers, for all caches, or
-/// for those of one vendor.
+/// Returns `true` if a field says how long a response may be reused, whether by browsers, by all caches, or only by those of one
+/// vendor. The name can have any letter case.
 #[must_use]
 pub fn is_caching_field(name: &[u8]) -> bool {
     let suffix = b"-cache-control";
@@ -221,33 +221,35 @@ pub fn is_caching_field(name: &[u8]) -> bool {
     CACHING_FIELDS.iter().any(|known| name.eq_ignore_ascii_case(known)) || end.eq_ignore_ascii_case(suffix)
 }
 
-/// `CDN-Cache-Control` (RFC 9213) and its likes are recognized by their end.
+/// There are others like `CDN-Cache-Control` (RFC 9213). We recognize them by suffix.
 const CACHING_FIELDS: [&[u8]; 6] =
     [b"Cache-Control", b"Edge-Control", b"Expires", b"Pragma", b"Surrogate-Control", b"X-Accel-Expires"];
 
-/// The longest lifetime in seconds that a rule for many paths gives to a page in place of another.
+/// If a page is shown in place of another, a rule for many paths can let it be cached for this long at most.
 const LIFETIME_SECONDS_MAX: u64 = 3600;
 
-/// Returns `true` if a `Cache-Control` value lets no cache reuse a response for more than an hour.
+/// Returns `true` if with this `Cache-Control` a response isn't reused for longer than an hour.
 #[must_use]
 pub fn is_short_lived(value: &[u8]) -> bool {
     value.split(|byte| *byte == b',').all(|directive| {
         let mut parts = directive.splitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
         let name = parts.next().unwrap_or_default();
         let Some(seconds) = parts.next() else { return !name.eq_ignore_ascii_case(b"immutable") };
+
         let is_lifetime = [b"max-age".as_slice(), b"s-maxage", b"stale-while-revalidate"]
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known));
-        // A lifetime that isn't a number may be too long.
+        // If the lifetime isn't a number, it may be too long.
         let seconds =
             seconds.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(seconds);
         let seconds = str::from_utf8(seconds).ok().and_then(|seconds| seconds.parse::<u64>().ok());
+
         !is_lifetime || seconds.is_some_and(|seconds| seconds <= LIFETIME_SECONDS_MAX)
     })
 }
 
-/// Returns `true` for a field of a rule for a file that also says how the file is cached under another path: one with the syntax of
-/// `Cache-Control` that lets no cache keep it for long. A lifetime is about the file's own path.
+/// Returns `true` if a rule for a file also affects how the file is cached under another path. The field must have the syntax of
+/// `Cache-Control`, and must not let caches keep the file for long. Longer lifetimes are only meant for the file's own path.
 pub(crate) fn restricts_caching(field: &HeaderField<'_>) -> bool {
     let is_date = [b"Expires".as_slice(), b"Pragma", b"X-Accel-Expires"].contains(&field.name);
     field.effect != HeaderEffect::Remove
@@ -256,10 +258,10 @@ pub(crate) fn restricts_caching(field: &HeaderField<'_>) -> bool {
         && is_short_lived(field.value)
 }
 
-/// Returns `true` for a field, in any letter case, that describes the content that is sent (RFC 9110 §8), such as its media type or
-/// the name under which to save it. A page in place of a missing file isn't that file, so it doesn't take over such fields.
+/// Returns `true` if a field describes the content (RFC 9110 §8), for example its media type or under which name to save it. If a
+/// page is shown in place of a missing file, such fields don't apply to it. The name can have any letter case.
 ///
-/// `Content-Security-Policy` and its likes are about what browsers do with a response.
+/// `Content-Security-Policy` and similar fields don't count. They tell browsers how to treat a response.
 #[must_use]
 pub fn is_representation_field(name: &[u8]) -> bool {
     let begins_with =
@@ -268,23 +270,26 @@ pub fn is_representation_field(name: &[u8]) -> bool {
         || REPRESENTATION_FIELDS.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Those that don't begin with `Content-`: digests (RFC 3230, RFC 9530) and source maps (ECMA-426).
+/// More fields about the content: digests (RFC 3230, RFC 9530) and source maps (ECMA-426).
 const REPRESENTATION_FIELDS: [&[u8]; 5] =
     [b"Digest", b"Repr-Digest", b"SourceMap", b"Unencoded-Digest", b"X-SourceMap"];
 
-/// Returns `true` if the host of a rule matches the host of a request.
+/// Returns `true` if a rule for this host applies to the request.
 pub(crate) fn matches_host(rule: &[u8], host: Option<&[u8]>) -> bool {
     let Some(host) = host else { return rule.is_empty() };
     if rule.is_empty() {
         return true;
     }
+
     if let Some(name) = rule.strip_prefix(b"*") {
         let start = host.len().checked_sub(name.len());
         return start.is_some_and(|start| start > 0 && host[start..].eq_ignore_ascii_case(name));
     }
+
     if rule.starts_with(b"[") {
         return rule.eq_ignore_ascii_case(host);
     }
+
     let mut labels = host.split(|byte| *byte == b'.');
     let all = rule.split(|byte| *byte == b'.').all(|wanted| {
         labels.next().is_some_and(|label| {

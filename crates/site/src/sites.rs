@@ -1,56 +1,58 @@
-//! Virtual hosts: the sites of an archive that are searched for a host.
+//! Virtual hosts: which sites we search for a host.
 //!
-//! These are the site of the host, then the sites of the matching wildcards, the longest first, then the default site. The
-//! search ends after a complete site (`own_site`).
+//! First the host's own site, then matching wildcards from longest to shortest, and finally the default site. If a site is
+//! complete (`own_site`), we stop there.
 
 use cannery_archive::{Archive, Corrupt, Key};
 
-/// Maximum length of a DNS name in bytes (RFC 1035 §2.3.4). Wildcards are not tried for a longer name.
+/// How long a DNS name can be, in bytes (RFC 1035 §2.3.4). If a name is longer, we don't try wildcards.
 const NAME_BYTES_MAX: usize = 253;
 
-/// The host and the path of a request.
+/// Host and path of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
-    /// The host, or `None` for the default site.
+    /// The host. `None` is the default site.
     pub(crate) host: Option<&'a [u8]>,
     pub(crate) key: Key<'a>,
-    /// `false` if the request has no valid path. `key` is the root then.
+    /// Whether the request has a valid path. If not, `key` is the root.
     pub(crate) is_path: bool,
 }
 
 impl Place<'_> {
-    /// The place of a request without a known host and path.
+    /// We know neither host nor path.
     pub(crate) const UNKNOWN: Place<'static> = Place { host: None, key: Key::ROOT, is_path: false };
 }
 
-/// Iterates over the sites that are searched for a host, in order. The items are hosts for [`Archive::path`]: `None` is the
-/// default site, and a leading dot marks a wildcard.
+/// Iterates over the sites that we search for a host. Items are hosts for [`Archive::path`]: `None` is the default site, and a dot
+/// at the start means a wildcard.
 pub struct Sites<'a> {
     archive: &'a Archive,
     next: Next<'a>,
 }
 
 enum Next<'a> {
-    /// A host, or a wildcard with a leading dot.
+    /// A host. A dot at the start means a wildcard.
     Host(&'a [u8]),
     Default,
     None,
 }
 
 impl<'a> Sites<'a> {
-    /// Returns the sites for a host, or for requests without a host.
+    /// Returns the sites for a host. `None` means that the request doesn't have a host.
     #[must_use]
     pub fn new(archive: &'a Archive, host: Option<&'a [u8]>) -> Sites<'a> {
-        // A host in a request must not match a wildcard literally.
+        // If the host in a request looks like a wildcard, it must not match.
         let host = host.filter(|host| !host.starts_with(b"."));
         Sites { archive, next: host.map_or(Next::Default, Next::Host) }
     }
 
-    /// Returns the wildcard after a host: the next shorter suffix of its name that has few enough labels to be in the archive.
+    /// Returns the wildcard to try after this host. It's the next shorter suffix. We skip those that have more labels than any
+    /// wildcard in the archive.
     fn after(&self, host: &'a [u8]) -> Next<'a> {
         if host.len() > NAME_BYTES_MAX {
             return Next::Default;
         }
+
         let labels_max = usize::from(self.archive.facts().wildcard_labels_max);
         let dots = host.iter().enumerate().skip(1).rev().filter(|(_, byte)| **byte == b'.');
         dots.take(labels_max).last().map_or(Next::Default, |(dot, _)| Next::Host(&host[dot..]))
@@ -63,7 +65,7 @@ impl<'a> Iterator for Sites<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         while let Next::Host(host) = self.next {
             self.next = self.after(host);
-            // Each host of an archive has a scope at its root.
+            // If the archive has this host, there's a scope at its root.
             match self.archive.scopes(Some(host), Key::ROOT).next() {
                 Some(Ok((_, root))) => {
                     if root.own_site {
@@ -75,6 +77,7 @@ impl<'a> Iterator for Sites<'a> {
                 None => {}
             }
         }
+
         match std::mem::replace(&mut self.next, Next::None) {
             Next::Default => Some(Ok(None)),
             Next::Host(_) | Next::None => None,

@@ -1,28 +1,28 @@
-//! Parses request targets in origin form and absolute form (RFC 9112 §3.2): authority, path and query.
+//! Splits request targets into authority, path and query. They can have origin form or absolute form (RFC 9112 §3.2).
 //!
-//! A malformed target is refused and never repaired.
+//! If a target is malformed, we refuse it. We don't try to repair it.
 
 use cannery_archive::{Key, KeyBuffer, PathError};
 use cannery_base::swar::{self, eq_mask};
 
-/// A request target. Its parts are as they were received.
+/// A request target, split but not decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The authority of the absolute form, which overrides `Host` (RFC 9112 §3.2.2).
+    /// The authority of a target in absolute form. It overrides `Host` (RFC 9112 §3.2.2).
     pub authority: Option<&'a [u8]>,
-    /// The path, which starts with `/`.
+    /// The path. It starts with `/`.
     pub path: &'a [u8],
-    /// The query without `?`.
+    /// The query, without `?`.
     pub query: Option<&'a [u8]>,
 }
 
 impl<'a> Target<'a> {
     /// Parses a target.
     ///
-    /// Returns `None` if the target has neither of the two forms, or if it has a fragment. Neither form allows a fragment
-    /// (RFC 9112 §3.2), and other parsers might read `#` as a part of the path.
+    /// Returns `None` if the target doesn't have one of these forms, or if it has a fragment. Fragments aren't allowed (RFC 9112
+    /// §3.2), and other parsers may think that `#` belongs to the path.
     #[must_use]
-    // On the request path: inlined, so that the parts stay in registers.
+    // On the request path. Inlined so that the parts stay in registers.
     #[inline(always)]
     pub fn parse(target: &'a [u8]) -> Option<Target<'a>> {
         let (authority, rest) = if target.first() == Some(&b'/') {
@@ -33,8 +33,10 @@ impl<'a> Target<'a> {
             let (authority, rest) = rest.split_at(end);
             (Some(authority).filter(|authority| !authority.is_empty())?.into(), rest)
         };
+
         let path_bytes = path_end(rest).unwrap_or(rest.len());
         let (path, rest) = rest.split_at(path_bytes);
+
         let query = match rest {
             [] => None,
             [b'?', query @ ..] if !query.contains(&b'#') => Some(query),
@@ -46,7 +48,7 @@ impl<'a> Target<'a> {
     /// Normalizes the path.
     ///
     /// # Errors
-    /// Returns [`PathError`] if the path is malformed or too long.
+    /// If the path is malformed or too long.
     #[inline]
     pub fn key<'k>(&self, buffer: &'k mut KeyBuffer) -> Result<Key<'k>, PathError>
     where
@@ -55,24 +57,25 @@ impl<'a> Target<'a> {
         Key::from_target(self.path, buffer)
     }
 
-    /// Returns the requested host without its port, from the authority or else from the `Host` field.
+    /// Returns the requested host, without the port. If the target doesn't have it, it's from the `Host` field.
     #[must_use]
     pub fn host(&self, field: Option<&'a [u8]>) -> Option<&'a [u8]> {
         host_name(self.authority.or(field)?)
     }
 }
 
-/// Returns the host of an authority, without its port and without a final dot.
+/// Returns the host, without the port and without a dot at the end.
 pub(crate) fn host_name(authority: &[u8]) -> Option<&[u8]> {
     let host = match authority {
         [b'[', ..] => &authority[..=authority.iter().position(|byte| *byte == b']')?],
         _ => authority.split(|byte| *byte == b':').next().unwrap_or_default(),
     };
+
     let host = host.strip_suffix(b".").unwrap_or(host);
     (!host.is_empty()).then_some(host)
 }
 
-/// Returns the end of the path, which is the start of the query or of a fragment.
+/// Returns where the path ends, and a query or fragment starts.
 #[inline]
 fn path_end(bytes: &[u8]) -> Option<usize> {
     let mask_of = |word| eq_mask(word, b'?') | eq_mask(word, b'#');

@@ -9,6 +9,7 @@ fn answers_do_not_allocate() {
     let site = support::site();
     let mut scratch = Scratch::default();
     type Case = (&'static [u8], Option<&'static [u8]>, u16);
+
     let requests: [Case; 9] = [
         (b"/docs/7.html", Some(b"gzip, deflate, br, zstd"), 200),
         (b"/docs/%37.html?query", None, 200),
@@ -20,9 +21,11 @@ fn answers_do_not_allocate() {
         (b"/nothing/at/all", None, 404),
         (b"/%zz", None, 400),
     ];
+
     for (target, accept_encoding, status) in requests {
         let mut request = Request::new(Method::Get, target);
         request.accept_encoding = accept_encoding.map_or(Values::NONE, Values::one);
+
         let mut got = 0;
         let counted = allocation_counter::measure(|| got = site.answer(&request, &mut scratch).status);
         assert_eq!((got, counted.count_total), (status, 0), "{}", String::from_utf8_lossy(target));

@@ -124,7 +124,7 @@ struct Meaning {
 
 /// Returns the status code by the steps of RFC 9110 §13.2.2.
 fn status(meaning: &Meaning) -> u16 {
-    // Steps 1 and 2. Step 2 is skipped if the resource has no date or the field is invalid (§13.1.4).
+    // Steps 1 and 2. If the resource doesn't have a date or the field is invalid, step 2 is skipped (§13.1.4).
     if let Some(tags) = meaning.if_match {
         if !tags.any && !tags.strong {
             return 412;
@@ -134,6 +134,7 @@ fn status(meaning: &Meaning) -> u16 {
     {
         return 412;
     }
+
     // Steps 3 and 4.
     if let Some(tags) = meaning.if_none_match {
         if tags.any || tags.weak {
@@ -144,6 +145,7 @@ fn status(meaning: &Meaning) -> u16 {
     {
         return 304;
     }
+
     // Step 5, and step 6.
     match meaning.range {
         Some(status) if meaning.get && meaning.if_range.unwrap_or(true) => status,
@@ -186,6 +188,7 @@ proptest! {
                 if_range: single(ranged.as_deref()),
                 range: single(range.map(|(text, _)| text)),
             };
+
             let meaning = Meaning {
                 get,
                 modified: dated.then_some(MODIFIED),
@@ -196,10 +199,12 @@ proptest! {
                 if_range: if_range.map(|(_, holds)| holds[usize::from(!dated)]),
                 range: range.map(|(_, status)| status),
             };
+
             let method = if get { Method::Get } else { Method::Head };
             let target: &[u8] = if dated { b"/dated" } else { b"/undated" };
             let mut scratch = Scratch::default();
             scratch.set_now(NOW);
+
             let request = Request { conditions, ..Request::new(method, target) };
             prop_assert_eq!(site.answer(&request, &mut scratch).status, status(&meaning), "{:?}", meaning);
             Ok(())

@@ -75,7 +75,7 @@ proptest! {
         target in proptest::collection::vec(piece(), 0..6),
         path in "/([ae./\\\\]|%2[fF]|%5[cC]|%09|%2[eE]){0,12}",
     ) {
-        // Patterns of the archiver: captures between slashes, and a splat at the end.
+        // Build a pattern like the archiver would: captures between slashes, and a splat at the end.
         let mut captures = 0;
         let mut pieces = Vec::new();
         for choice in pattern {
@@ -85,12 +85,14 @@ proptest! {
                 _ => { pieces.push(Piece::Splat(captures)); break; }
             }
         }
+
         let target: Vec<Piece<'_>> = std::iter::once(Piece::Literal(b"/"))
             .chain(target.iter().map(|(kind, literal)| match kind {
                 0 => Piece::Literal(literal),
                 number => Piece::Capture(number - 1),
             }))
             .collect();
+
         if let Some(location) = location(&site(pieces, target), &path) {
             let is_path = location.starts_with('/') && !location[1..].starts_with(['/', '\\']);
             prop_assert!(is_path, "{path} redirects to {location}");

@@ -13,6 +13,7 @@ fn captures(pattern: &str, path: &str) -> Option<Vec<String>> {
             None => vec![name, slash],
         }
     });
+
     let pattern: Vec<Piece<'_>> = pieces
         .filter(|piece| !piece.is_empty())
         .map(|piece| match piece {
@@ -21,17 +22,21 @@ fn captures(pattern: &str, path: &str) -> Option<Vec<String>> {
             literal => Piece::Literal(literal.as_bytes()),
         })
         .collect();
+
     let record = NewRecord::Rewrite { status: 200, path: Vec::new() };
     let rules = vec![NewRule { ordinal: 0, force: false, pages_only: false, pattern, record }];
+
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
     writer.scope(None, Key::ROOT, &NewScope { rules, ..NewScope::default() }).unwrap();
     let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
     std::io::Seek::rewind(&mut file).unwrap();
     std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+
     let archive = Archive::from_bytes(bytes).unwrap();
     let (_, scope) = archive.scopes(None, Key::ROOT).next().unwrap().unwrap();
     let Some(Ok(ScopeEntry::Rule(rule))) = scope.rules().next() else { panic!("the scope has a rule") };
+
     let runs = Runs::match_path(rule.pattern, path.as_bytes()).unwrap()?;
     let captures = Captures::new(path.as_bytes(), &runs);
     let text = |number| String::from_utf8(captures.run(number).to_vec()).unwrap();

@@ -28,6 +28,7 @@ fn if_none_match_compares_weakly() {
     ] {
         assert!(matches(value), "{value}");
     }
+
     for value in [
         "",
         "\"x\"",

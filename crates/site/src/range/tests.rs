@@ -44,6 +44,7 @@ fn unsatisfiable_and_malformed_ranges_are_distinguished() {
     for value in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=10-,99-100"] {
         assert_eq!(parse(value.as_bytes(), 10), Ranges::Unsatisfiable, "{value}");
     }
+
     for value in [
         "",
         "bytes",
@@ -64,6 +65,7 @@ fn unsatisfiable_and_malformed_ranges_are_distinguished() {
     ] {
         assert_eq!(parse(value.as_bytes(), 10), Ranges::Ignored, "{value}");
     }
+
     assert_eq!(parse(b"bytes=0-", 0), Ranges::Unsatisfiable);
     assert_eq!(parse(b"bytes=-5", 0), Ranges::Ignored);
 }
@@ -88,6 +90,7 @@ proptest! {
         let wanted: Vec<bool> = (0..length)
             .map(|at| requested.iter().any(|(a, b)| (*a.min(b)..=*a.max(b)).contains(&at)))
             .collect();
+
         match parse(value.as_bytes(), length) {
             Ranges::Ignored => prop_assert!(false, "{value} is valid"),
             Ranges::Unsatisfiable => prop_assert!(!wanted.contains(&true)),
@@ -100,7 +103,8 @@ proptest! {
                     }
                 }
                 prop_assert_eq!(got, wanted.iter().map(|wanted| i32::from(*wanted)).collect::<Vec<_>>());
-                // No two parts could be merged.
+
+                // Parts must not touch, or they would have been merged.
                 let ends = |part: &Extent| (part.position, part.position + part.length);
                 for one in parts.as_slice() {
                     for other in parts.as_slice().iter().filter(|other| *other != one) {

@@ -55,10 +55,13 @@ pub(crate) fn site() -> Site {
         hpack: Default::default(),
         qpack: Default::default(),
     };
+
     let heads =
         [writer.head(&head(b"Content-Encoding: gzip\r\n")).unwrap(), writer.head(&head(b"")).unwrap()];
+
     let mut buffer = KeyBuffer::new();
     let mut last = None;
+
     for number in 0..500 {
         let mut representations = Vec::new();
         for (coding, head) in [Coding::Gzip, Coding::Identity].into_iter().zip(heads) {
@@ -73,10 +76,12 @@ pub(crate) fn site() -> Site {
         writer.path(None, key, &record).unwrap();
         last = Some(record);
     }
+
     let target = vec![Piece::Literal(b"/new/"), Piece::Capture(0)];
     let redirect = NewRecord::Redirect { status: 301, has_query: false, fragment: b"", target };
     let pattern = vec![Piece::Literal(b"app/old/"), Piece::Splat(0)];
     let rules = vec![NewRule { ordinal: 0, force: false, pages_only: false, pattern, record: redirect }];
+
     let page = last.unwrap();
     let error_pages = vec![(404, page.clone()), (405, page.clone())];
     let scope = NewScope { fallbacks: vec![(b"html", page)], error_pages, ..NewScope::default() };
