@@ -1,4 +1,4 @@
-//! `cannery import`: converts an archive of kawipiko. The conversion is in the archiver crate.
+//! `cannery import`: converts a kawipiko archive. The conversion itself is in the archiver crate.
 
 use cannery_archiver::{ImportReport, import};
 
@@ -7,13 +7,13 @@ use crate::flags::tools::Import;
 use crate::format;
 use crate::output::{self, Exit, Failure, Paint};
 
-/// The number of paths that are printed for each reason.
+/// Maximum number of paths to print for each reason.
 const PATHS_MAX: usize = 3;
 
-/// Runs the command.
+/// Runs `cannery import`.
 ///
 /// # Errors
-/// The input is damaged, the archive cannot be written, or something was lost and the flags forbid it.
+/// The input is damaged, the archive can't be written, or something was lost and `--strict` doesn't allow that.
 pub fn run(flags: &Import) -> Result<(), Failure> {
     let report = import(&flags.input, &flags.output).map_err(|error| build_failure::failure(&error))?;
     if flags.json {
@@ -38,6 +38,7 @@ fn print(flags: &Import, report: &ImportReport) -> Result<(), Failure> {
         format::bytes(report.body_bytes),
         format::counted(report.bodies, "content"),
     ))?;
+
     for (reason, paths) in &report.lost {
         let shown: Vec<_> =
             paths.iter().take(PATHS_MAX).map(|path| output::one_line(path).to_string()).collect();

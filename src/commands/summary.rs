@@ -1,4 +1,4 @@
-//! The summary of a build's report, for people. Pure functions.
+//! Summarizes the report of a build for people.
 
 use std::path::Path;
 
@@ -9,25 +9,25 @@ use crate::format::{Table, bytes, count, counted, percent, seconds};
 use crate::output::{Paint, one_line};
 use crate::progress;
 
-/// The shortest stage that is listed, in seconds.
+/// Shorter stages, in seconds, aren't listed.
 const STAGE_SECONDS_MIN: f64 = 0.005;
 
-/// The number of digits of the digest that are shown.
+/// Number of digest digits to show.
 const DIGEST_DIGITS: usize = 12;
 
-/// The number of the largest files that are shown.
+/// Maximum number of largest files to show.
 const LARGEST_SHOWN: usize = 5;
 
-/// How much of the archive's structure is shown.
+/// How much to show of the archive's structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Details {
-    /// The facts that the author of a site needs.
+    /// Just the facts that authors of sites need.
     Few,
-    /// Response heads and padding, too.
+    /// Also response heads and padding.
     All,
 }
 
-/// Returns the summary of the build of `archive`, which took `duration` seconds.
+/// Returns a summary of the build of `archive`. `duration` is in seconds.
 pub(super) fn summary(
     archive: &Path,
     report: &Report,
@@ -44,6 +44,7 @@ pub(super) fn summary(
         report.serial,
         seconds(duration),
     );
+
     let tables = [
         contents(report, details),
         stored(report, details),
@@ -51,10 +52,12 @@ pub(super) fn summary(
         skipped(&report.skipped),
         largest(&report.biggest),
     ];
+
     for table in tables.iter().filter(|table| !table.is_empty()) {
         text.push('\n');
         text.push_str(&table.render(2, paint));
     }
+
     for line in [times(report), caches(report)].into_iter().flatten() {
         text.push_str("\n  ");
         text.push_str(&paint.faint(&line));
@@ -107,7 +110,7 @@ fn stored(report: &Report, details: Details) -> Table {
     table
 }
 
-/// Returns the files that were carried forward from previous releases.
+/// Lists how many files were carried over from each of the previous releases.
 fn previous_releases(releases: &[PreviousRelease]) -> Table {
     let mut table = Table::default();
     for release in releases {
@@ -140,7 +143,7 @@ fn largest(files: &[BigFile]) -> Table {
     table
 }
 
-/// Returns the time of each stage that took long, or `None` if none did.
+/// Lists the stages that took long, if any.
 fn times(report: &Report) -> Option<String> {
     let long = report.times.iter().filter(|time| time.seconds >= STAGE_SECONDS_MIN);
     let stages: Vec<_> =
@@ -148,7 +151,7 @@ fn times(report: &Report) -> Option<String> {
     (!stages.is_empty()).then(|| stages.join(", "))
 }
 
-/// Returns the number of files and codings that came from the caches, or `None` if there were none.
+/// Says how many files and codings came from the caches, if any.
 fn caches(report: &Report) -> Option<String> {
     let caches = &report.caches;
     (caches.files_known + caches.encodings_found > 0).then(|| {

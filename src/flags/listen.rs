@@ -37,11 +37,10 @@ impl Host {
     }
 }
 
-/// A value of `--bind`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BindAddress {
     Complete(Address),
-    /// The port is that of `--port`, or a default.
+    /// The port comes from `--port` or a default.
     WithoutPort(IpAddr),
 }
 
@@ -57,24 +56,24 @@ impl FromStr for BindAddress {
     }
 }
 
-/// The port of an address that names none.
+/// How to treat addresses without a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MissingPort {
     Default(u16),
-    /// An error: a server of production listens where it is told to.
+    /// It's an error: a production server should only listen where it was told to.
     Refused,
 }
 
 impl PortFlags {
-    /// Returns `true` if the command line names a port.
+    /// Returns `true` if the command line has a port.
     pub(super) fn has_port(&self) -> bool {
         self.port.is_some()
     }
 
-    /// Returns the addresses that `--bind`, `--port` and `--host` name together, which may be none.
+    /// Returns the addresses specified by `--bind`, `--port` and `--host` together. There may be none.
     ///
     /// # Errors
-    /// Two of them name a port, or an address; or an address has no port and none is given for it.
+    /// Two flags specify a port or an address, or an address doesn't have a port and nothing else does.
     pub(super) fn addresses(
         &self,
         bind: &[BindAddress],
@@ -88,13 +87,16 @@ impl PortFlags {
             });
             return Ok(named.into_iter().collect());
         }
+
         if self.host.is_some() {
             return Err(Failure::usage("`--bind` and `--host` both name an address")
                 .hint("`--bind` is repeatable, and takes the port too: `--bind 127.0.0.1:8080`"));
         }
+
         let addresses =
             bind.iter().map(|address| self.complete(address, missing)).collect::<Result<_, _>>()?;
-        // All are local sockets, for example.
+
+        // For example, all of them may be local sockets.
         let lacks_port = |address: &BindAddress| matches!(address, BindAddress::WithoutPort(_));
         match self.port {
             Some(port) if !bind.iter().any(lacks_port) => Err(Failure::usage(format!(

@@ -435,8 +435,8 @@ pub fn parse(
 }
 
 impl Flags {
-    /// Turns the flags into settings. `own` is the file of this program, if it contains an archive, which is served unless
-    /// the flags name another one for all hosts.
+    /// Turns the flags into settings. `own` is this program's file, if it contains an archive. This archive is served unless the flags
+    /// name another one for all hosts.
     ///
     /// # Errors
     /// Two flags contradict each other, no archive is named, or a user is unknown.
@@ -444,9 +444,11 @@ impl Flags {
         if let Some(about) = self.about.requested() {
             return Ok(Invocation::About(about));
         }
+
         let archives = self.content.archive.len() + self.content.archives.len() + self.content.releases.len();
         let is_dummy = self.measurements.dummy_body().is_some();
         let own = own.filter(|_| !is_dummy && self.content.leaves_other_hosts());
+
         Ok(Invocation::Serve(Box::new(ServerOptions {
             profile_cpu: self.monitoring.profile_cpu.clone(),
             profile_mem: self.monitoring.profile_mem.clone(),
@@ -465,7 +467,7 @@ impl Flags {
         })))
     }
 
-    /// Returns the arguments of the archiver for folders.
+    /// Returns the archiver's arguments for folders.
     fn folder_arguments(&self) -> Result<Vec<OsString>, Failure> {
         let mut arguments = self.compiling.arguments();
         if let Some(flag) = arguments.first()
@@ -476,6 +478,7 @@ impl Flags {
             return Err(Failure::usage(format!("`{flag}` has no effect without `--folder`"))
                 .hint(format!("an archive is served as it was built: give `{flag}` to `cannery-archiver`")));
         }
+
         arguments.extend(
             self.content.folder_compress.iter().map(|codings| format!("--compress={codings}").into()),
         );
@@ -495,23 +498,29 @@ impl Flags {
             measurements,
             ..
         } = self;
+
         let is_profiled = monitoring.profile_cpu.is_some() || monitoring.profile_mem.is_some();
         let threads = thread_count(listening.threads, listening.processes);
+
         let default_address: Address = DEFAULT_ADDRESS.parse().expect("the default address is valid");
         let default_port = default_address.port().unwrap_or_default();
         let mut listen = listening.port.addresses(&listening.bind, default_port, MissingPort::Refused)?;
         listen.extend(listening.bind_2);
         let listen_tls = tls.addresses();
+        // By default, listen on the loopback interface without TLS.
         if listen.is_empty() && listen_tls.is_empty() {
             listen.push(default_address);
         }
+
         let http2 = !tls.http2_disable;
         let http1 = !tls.http1_disable;
         let https_redirect = tls.https_redirect();
         let tls = tls.into_tls()?;
         let http3 = http3.into_http3(tls.is_some())?;
+
         let special_pages =
             (!responses.special_pages_disable).then(|| special_pages(responses.special_pages_version));
+
         Ok(Config {
             listen,
             listen_tls,

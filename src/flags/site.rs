@@ -168,10 +168,10 @@ impl Serve {
         options
     }
 
-    /// Returns the configuration of a server for `archive`, which listens at these addresses.
+    /// Returns the server configuration for `archive`, listening at these addresses.
     #[must_use]
     pub fn config(&self, archive: NamedArchive, listen: Vec<Address>) -> Config {
-        // There is no sandbox: the threads that compiled the folder are still there, and would be outside.
+        // We can't use a sandbox: the threads that have compiled the folder are still running, and would be outside of it.
         let mut config = Config {
             listen,
             threads: server::thread_count(self.threads, None),
@@ -180,16 +180,18 @@ impl Serve {
             ..Config::plain(Content::Archives {
                 archives: vec![archive],
                 loading: Loading::Automatic,
-                // Changes are published.
+                // We publish changes ourselves.
                 watch: false,
             })
         };
+
         if self.tls {
             config.listen_tls = std::mem::take(&mut config.listen);
             config.http3.listen = internet_addresses(&config.listen_tls);
             config.tls =
                 Some(Tls { certificates: Vec::new(), self_signed: Some(SelfSigned::Ecdsa), seed: None });
         }
+
         if !self.quiet {
             config.access_log =
                 Some(AccessLog { target: LogTarget::Stderr, format: LogFormat::Failures, proxies: None });

@@ -58,6 +58,7 @@ fn messages_name_flags_of_every_program_that_prints_them() {
     let has = |program: &Command, flag: &str| {
         program.get_arguments().any(|argument| argument.get_long() == flag.strip_prefix("--"))
     };
+
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/archiver/src");
     let mut pending = vec![root];
     let mut found = 0;
@@ -83,6 +84,7 @@ fn messages_name_flags_of_every_program_that_prints_them() {
             }
         }
     }
+
     assert!(found > 5, "the messages are somewhere else");
 }
 

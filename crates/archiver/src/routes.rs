@@ -46,7 +46,7 @@ pub(crate) fn site_index(host: HostId) -> usize {
     host.map_or(0, |host| host as usize + 1)
 }
 
-/// What answers a path.
+/// The answer to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A source with this status.
@@ -55,7 +55,7 @@ pub(crate) enum Target {
     Rule(u32),
 }
 
-/// What answers a path, and why.
+/// The answer to a path, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) target: Target,

@@ -291,8 +291,10 @@ proptest! {
             (fixture, site)
         });
         let site = &FIXTURE.1;
+
         let values = values.into_iter().map(|(name, value)| (name, value.into_bytes()));
         let fields: Vec<_> = fields.into_iter().chain(values).collect();
+
         if let Some(request) = arbitrary_request(&method, &target, &fields) {
             let mount = site.at("/help");
             for response in [site.answer(&request), mount.answer(&request)]

@@ -62,6 +62,7 @@ impl Fixture {
         let seen = Arc::clone(&notices);
         let (proceed, waiting) = channel();
         let is_waiting = Arc::new(AtomicBool::new(false));
+
         let server = routes(waiting, Arc::clone(&is_waiting))
             .site(&site.archive)
             .bind("127.0.0.1:0")
@@ -73,6 +74,7 @@ impl Fixture {
                 config.on_notice =
                     NoticeHandler(Arc::new(move |notice| seen.lock().unwrap().push(notice.to_string())));
             });
+
         let server = change(server).start().unwrap();
         let plain = server.local_addresses()[0];
         let cannery::config::Address::Internet(quic) = server.addresses().quic[0] else {
@@ -259,13 +261,16 @@ fn over_http2(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>,
     } else {
         client.send_request_with_content(&fields, content).unwrap()
     };
+
     let mut early = early.into_iter();
     let mut response = None;
+
     loop {
         let frame = early.next().unwrap_or_else(|| client.receive_frame().unwrap());
         if frame.stream != stream {
             continue;
         }
+
         let is_last = frame.has(END_STREAM);
         match frame.kind {
             HEADERS => response = Some(client.decode_head(frame)),
@@ -464,14 +469,17 @@ fn slow_clients_do_not_occupy_threads_for_good() {
             })
         })
     });
+
     let send = |target: &str| {
         let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
         write!(stream, "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
         stream
     };
+
     let _slow: Vec<_> = (0..4).map(|_| send("/endless")).collect();
     let mut body = String::new();
     send("/stream").read_to_string(&mut body).unwrap();
+
     assert!(body.contains("19999"), "{} bytes", body.len());
     let notices = fixture.notices.lock().unwrap();
     assert!(notices.iter().any(|notice| notice.contains("others waited")), "{notices:?}");
@@ -1051,12 +1059,14 @@ fn body_waits_for_a_slow_client() {
     let options = http3::Options { stream_window: 1 << 30, ..http3::Options::default() };
     let mut client = http3::Client::connect_with(fixture.at.quic, &options).unwrap();
     client.send_request(&pseudo("GET", "/endless", &[])).unwrap();
+
     let mut streams = vec![];
     for _ in 0..2 {
         let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
         stream.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         streams.push(stream);
     }
+
     // The buffers of the sockets and of QUIC take some megabytes; then all three handlers wait.
     let before = Cell::new((0, 0));
     await_condition(|| {
@@ -1066,6 +1076,7 @@ fn body_waits_for_a_slow_client() {
         before.set(if written == last { (written, rounds + 1) } else { (written, 0) });
         written > 1 << 20 && rounds > 20
     });
+
     assert_eq!(over_http1(fixture.at.plain, "GET", "/hello/x", &[], b"").status, 200);
 }
 

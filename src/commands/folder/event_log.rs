@@ -133,10 +133,11 @@ impl EventLog {
         self.built(build, &[], took, || Some(line))
     }
 
-    /// Reports an event of the folder.
+    /// Reports something that happened to the folder or its builds.
     pub(in crate::commands) fn report(&mut self, event: &FolderEvent<'_>) -> Result<(), Failure> {
         match *event {
             FolderEvent::Rebuilt { build, changes, took } => {
+                // Stay silent if there is no difference that people would notice, for example if a file was saved without any changes.
                 let remarks = &build.report.diagnostics;
                 if changes.is_empty() && self.failure.is_none() && !self.has_new_remarks(remarks) {
                     return Ok(());
@@ -160,7 +161,7 @@ impl EventLog {
         }
     }
 
-    /// Reports that a build is served, which differs from the last one in its files or remarks.
+    /// Reports that a build is served whose files or remarks differ from the last one.
     fn rebuilt(&mut self, build: &Build, changes: &[Change], took: Duration) -> Result<(), Failure> {
         let paint = self.paint;
         // If no file has changed, only the remarks are new.

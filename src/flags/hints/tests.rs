@@ -67,6 +67,7 @@ fn answers_name_flags_that_exist() {
                 }
                 _ => scope,
             };
+
             for flag in flags_in(&format!("`{quoted}`")) {
                 let exists = is_flag_of(scope, flag) || flag == "--version";
                 assert!(exists, "{names:?}: {} has no {flag}", scope.name());

@@ -1,7 +1,7 @@
-//! Parallel jobs with results in order, so that the archive doesn't depend on timing.
+//! Runs jobs in parallel with results in order, so that the archive doesn't depend on timing.
 //!
-//! Workers take jobs in order. The calling thread commits the results in the same order and holds back early ones. The
-//! number of held bytes is limited, so results can't pile up behind one slow job.
+//! Workers take jobs in order. The calling thread commits results in the same order, and holds back those that come early. We limit
+//! the number of held bytes, because otherwise results might pile up while a slow job is running.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,24 +11,24 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Limits {
     /// Number of workers.
     pub(crate) threads: usize,
-    /// Maximum number of bytes that jobs and results may hold before another job starts. A larger job runs alone.
+    /// Maximum number of bytes held by jobs and results when another job starts. If a job is larger than this, it runs alone.
     pub(crate) held_bytes_max: u64,
 }
 
-/// Jobs, in the order in which their results are committed.
+/// Jobs in the order in which to commit their results.
 pub(crate) struct Jobs<'j, J, W> {
     pub(crate) all: &'j [J],
-    /// Returns the number of bytes that a job holds while it runs.
+    /// Returns the number of bytes that a running job holds.
     pub(crate) held_bytes: W,
 }
 
 /// Runs all jobs and commits their results in order.
 ///
-/// `scratch` creates the state that a worker keeps between jobs. `work` returns a result and the number of bytes that it
-/// holds until it is committed.
+/// `scratch` creates a worker's state, which is kept between jobs. `work` returns a result, along with the number of bytes that it
+/// holds until it's committed.
 ///
 /// # Errors
-/// Returns the first error in the order of the jobs. All results before it have been committed, and none after it.
+/// Returns the first error in job order. All earlier results have been committed, but none of the later ones.
 pub(crate) fn run<J, W, S, R, E>(
     limits: Limits,
     jobs: &Jobs<'_, J, W>,
@@ -52,10 +52,12 @@ where
             queue.hand_in(place, held_bytes(&jobs[place]), result);
         }
     };
+
     std::thread::scope(|scope| {
         for _ in 0..limits.threads.clamp(1, jobs.len().max(1)) {
             scope.spawn(worker);
         }
+        // If a commit panics, the workers must not wait for room forever.
         let _stop = StopOnPanic(&queue);
         for job in *jobs {
             let Some(result) = queue.next_result() else { break };
@@ -69,7 +71,7 @@ where
     })
 }
 
-/// State shared by the workers and the committing thread.
+/// Shared by workers and the committing thread.
 struct Queue<R, E> {
     state: Mutex<State<R, E>>,
     /// Signaled when a job may start.
@@ -81,13 +83,13 @@ struct Queue<R, E> {
 }
 
 struct State<R, E> {
-    /// Number of started jobs; `committed <= begun`.
+    /// Number of jobs that have started; `committed <= begun`.
     begun: usize,
-    /// Number of committed jobs.
+    /// Number of jobs that have been committed.
     committed: usize,
     /// Bytes held by running jobs and waiting results.
     held: u64,
-    /// Waiting results, with their bytes.
+    /// Results waiting to be committed, with the bytes they hold.
     waiting: BTreeMap<usize, (Result<R, E>, u64)>,
     stopped: bool,
 }
@@ -98,7 +100,7 @@ impl<R, E> Queue<R, E> {
         Queue { state: Mutex::new(state), room: Condvar::new(), result: Condvar::new(), held_bytes_max, jobs }
     }
 
-    /// Returns the next job once there is room for it, or `None` after the last one.
+    /// Returns the next job as soon as there's room for it, or `None` after the last one.
     fn take(&self, weight: impl Fn(usize) -> u64) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -106,7 +108,7 @@ impl<R, E> Queue<R, E> {
                 return None;
             }
             let bytes = weight(state.begun);
-            // If all started jobs are committed, no other thread would wake this one up.
+            // If all started jobs have been committed, take the next in any case: no other thread is left to wake us up.
             if state.begun == state.committed || state.held + bytes <= self.held_bytes_max {
                 state.held += bytes;
                 state.begun += 1;
@@ -157,12 +159,12 @@ impl<R, E> Queue<R, E> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<R, E>> {
-        // The state is consistent even if a thread has panicked, because it is changed by plain assignments.
+        // Only plain assignments change the state, so it's consistent even if a thread has panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ends the run when its thread panics, because others would wait for the result forever.
+/// Stops the run if this thread panics. Otherwise, others would wait for its result forever.
 struct StopOnPanic<'q, R, E>(&'q Queue<R, E>);
 
 impl<R, E> Drop for StopOnPanic<'_, R, E> {

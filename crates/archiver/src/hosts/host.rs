@@ -1,8 +1,8 @@
-//! Hosts in rule files, such as the one in `https://example.org/path`.
+//! Hosts in rule files, for example in `https://example.org/path`.
 
 use crate::ground::rule_error::RuleError;
 
-/// Returns the rest after `http://`, `https://` or `//`.
+/// Returns the part after `http://`, `https://` or `//`.
 pub(crate) fn after_scheme(text: &str) -> Option<&str> {
     ["http://", "https://", "//"].into_iter().find_map(|scheme| {
         let head = text.get(..scheme.len())?;
@@ -14,7 +14,7 @@ pub(crate) fn starts_with_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
     text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Splits `http://host`, `https://host` or `://host` off a source.
+/// Splits a source into its host, if it begins with `http://host`, `https://host` or `://host`, and its path.
 pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), RuleError> {
     let rest = match text.strip_prefix("://") {
         Some(rest) => rest,
@@ -24,12 +24,13 @@ pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), RuleError
             None => return Ok((None, text)),
         },
     };
+
     let slash = rest.find('/').unwrap_or(rest.len());
     let path = if slash == rest.len() { "/" } else { &rest[slash..] };
     Ok((Some(parse_host(&rest[..slash])?), path))
 }
 
-/// Splits the host off a source, as [`split_host`] does. A label such as `:project` matches any label.
+/// Same as [`split_host`], but labels such as `:project` are allowed and match any label.
 pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), RuleError> {
     let Some(rest) = text.strip_prefix("://").or_else(|| after_scheme(text)) else { return split_host(text) };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -40,9 +41,11 @@ pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), R
     if !authority.split('.').any(is_any) {
         return split_host(text);
     }
-    // With a name in place of each placeholder, the host can be validated.
+
+    // To validate the host, replace each placeholder with a name.
     let labels = authority.split('.').map(|label| if is_any(label) { "any" } else { label });
     let checked = parse_host(&labels.collect::<Vec<_>>().join("."))?;
+
     let labels = authority.split('.').zip(checked.split('.'));
     let labels: Vec<String> = labels
         .map(|(label, checked)| if is_any(label) { label.to_ascii_lowercase() } else { checked.to_owned() })
@@ -50,14 +53,16 @@ pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), R
     Ok((Some(labels.join(".")), if path.is_empty() { "/" } else { path }))
 }
 
-/// Returns a host in lower case, without its port. `*.example.com` means all hosts below `example.com`.
+/// Returns a host in lower case without its port. `*.example.com` stands for all hosts below `example.com`.
 pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
     let host = match authority.find(']') {
         Some(end) if authority.starts_with('[') => &authority[..=end],
         _ => authority.split(':').next().unwrap_or(authority),
     };
-    // The server ignores it too.
+
+    // The server ignores a final dot too.
     let host = host.strip_suffix('.').unwrap_or(host);
+
     let is_host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let is_literal =
         host.starts_with('[') && host[1..].bytes().all(|byte| is_host_byte(byte) || b":]".contains(&byte));
@@ -69,6 +74,7 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
         );
         return Err(RuleError::new("bad-host", message));
     }
+
     if is_too_deep(host) {
         let message = format!("`{authority}` has more than {WILDCARD_LABELS_MAX} labels after its `*.`");
         return Err(RuleError::new("bad-host", message));
@@ -76,15 +82,15 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
     Ok(host.to_ascii_lowercase())
 }
 
-/// The server looks up at most this many labels of a wildcard host.
+/// Maximum number of labels in a wildcard. The server doesn't look up more.
 const WILDCARD_LABELS_MAX: usize = 16;
 
-/// Returns `true` if a wildcard host has more labels than the server looks up.
+/// Returns `true` if a wildcard has more labels than the server looks up.
 pub(super) fn is_too_deep(host: &str) -> bool {
     host.strip_prefix("*.").is_some_and(|name| name.split('.').count() > WILDCARD_LABELS_MAX)
 }
 
-/// Returns `true` if a rule for the host `rule` applies to `host`, which may be a wildcard itself.
+/// Returns `true` if a rule for the host `rule` applies to `host`. Both may be wildcards.
 pub(crate) fn covers(rule: &str, host: &str) -> bool {
     if !rule.contains(':') || rule.starts_with('[') {
         return rule == host || rule.strip_prefix('*').is_some_and(|name| host.ends_with(name));
@@ -95,7 +101,7 @@ pub(crate) fn covers(rule: &str, host: &str) -> bool {
         && labels().all(|(wanted, label)| wanted.starts_with(':') || wanted == label)
 }
 
-/// Returns the wildcards that cover a host, the longest first.
+/// Returns all wildcards that cover a host, the longest first.
 pub(crate) fn wildcards_of(host: &str) -> impl Iterator<Item = String> {
     let name = host.strip_prefix("*.").unwrap_or(host);
     name.match_indices('.').map(|(dot, _)| format!("*{}", &name[dot..]))

@@ -1,26 +1,26 @@
-//! Names with a meaning, such as `index.html` and `404.html`: the role of a file, from its name alone.
+//! Recognizes special names, such as `index.html` and `404.html`: derives the role of a file from its name alone.
 //!
-//! [`routes`](crate::routes) decides whether a number is a status or part of a series.
+//! If a name is a number, [`routes`](crate::routes) decides if it's a status or part of a series.
 
 /// Suffixes of index pages, in order of preference.
 const INDEX_SUFFIXES: [&str; 7] = ["html", "htm", "xhtml", "xht", "txt", "json", "xml"];
 
-/// Suffixes that a URL may omit, in order of preference.
+/// Suffixes that may be omitted in URLs, in order of preference.
 const STRIPPED_SUFFIXES: [&str; 5] = ["html", "htm", "xhtml", "xht", "txt"];
 
-/// Suffixes with which a bare number is a fallback or error page.
+/// Suffixes with which a plain number is a fallback or error page.
 const PAGE_SUFFIXES: [&str; 4] = ["html", "htm", "xhtml", "xht"];
 
-/// Statuses that a site may have an error page for: those of the server, and those of rules.
+/// Statuses for which a site may have an error page, since either the server or a rule may use them.
 const ERRORS: [u16; 18] =
     [400, 403, 404, 405, 406, 408, 410, 412, 413, 414, 416, 417, 421, 431, 500, 501, 503, 505];
 
-/// The role of a file in its folder.
+/// Role of a file in its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role<'n> {
-    /// Answers its own name only.
+    /// Only answers its own name.
     Plain,
-    /// Index page; the lower rank is preferred. `hidden` means that it isn't served under its own name.
+    /// Index page. The lowest rank is preferred. If it's `hidden`, it isn't served under its own name.
     Index { rank: usize, hidden: bool },
     /// Fallback page for paths below the folder.
     Fallback { suffix: &'n [u8], hidden: bool },
@@ -30,11 +30,10 @@ pub(crate) enum Role<'n> {
     Redirects,
     /// A file of header rules.
     Headers,
-    /// Patterns of names to leave out.
+    /// Patterns for names to leave out.
     IgnoreFile,
 }
 
-/// Returns the role of a file.
 pub(crate) fn role(name: &[u8]) -> Role<'_> {
     match name {
         b"_redirects" | b"_redirects.txt" => return Role::Redirects,
@@ -42,7 +41,9 @@ pub(crate) fn role(name: &[u8]) -> Role<'_> {
         b".canneryignore" => return Role::IgnoreFile,
         _ => {}
     }
+
     let Some((stem, suffix)) = split(name) else { return Role::Plain };
+
     let is_page = place(&PAGE_SUFFIXES, suffix).is_some();
     match stem {
         b"_index" | b"index" => match place(&INDEX_SUFFIXES, suffix) {
@@ -60,7 +61,7 @@ pub(crate) fn role(name: &[u8]) -> Role<'_> {
     }
 }
 
-/// Returns the status in a name without suffix, such as `_404` or `404`, and whether it has the underscore.
+/// Returns the status in a name without suffix, such as `_404` or `404`, and whether it begins with an underscore.
 fn error_of(stem: &[u8]) -> Option<(u16, bool)> {
     let number = stem.strip_prefix(b"_").unwrap_or(stem);
     let status = number_of(number).filter(|status| ERRORS.contains(status))?;

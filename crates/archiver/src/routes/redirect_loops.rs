@@ -171,7 +171,7 @@ struct Search<'m> {
     ahead: HashMap<Url, Option<usize>>,
     /// Rules in loops that make the path longer each time. No URL occurs twice in such a loop.
     growing: HashSet<usize>,
-    /// What is left of [`SYMBOLS_MAX`].
+    /// Rest of [`SYMBOLS_MAX`].
     symbols_left: usize,
 }
 
@@ -277,7 +277,7 @@ struct RuleMap<'r> {
     has_slash_redirects: bool,
 }
 
-/// What answers a path exactly.
+/// The answer to exactly this path.
 enum Record {
     /// A file or a rewrite.
     Page,

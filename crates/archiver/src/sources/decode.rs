@@ -1,6 +1,6 @@
-//! Decodes bodies of any content coding.
+//! Decodes bodies in any content coding.
 //!
-//! We do not trust lengths in the data: contents are limited, and a failed allocation is an error.
+//! We don't trust any lengths in the data: the content is limited, and if we can't allocate it, that's an error.
 
 use std::io::{self, Write};
 
@@ -8,24 +8,24 @@ use cannery_archive::Coding;
 use libdeflater::Decompressor;
 use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
-/// The highest compression ratio of deflate: two bits can encode a run of 258 bytes.
+/// Maximum compression ratio of deflate. In the best case, two bits encode a run of 258 bytes.
 const DEFLATE_RATIO_MAX: usize = 1032;
 
-/// Why a body cannot be decoded.
+/// Why a body can't be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
     /// The body is malformed.
     Damaged,
-    /// The content is longer than the limit: most likely a decompression bomb.
+    /// The content exceeds the limit. It's probably a decompression bomb.
     TooLong,
-    /// The content does not fit into memory.
+    /// There isn't enough memory for the content.
     OutOfMemory,
 }
 
-/// Returns the content of `body`, which may have up to `bytes_max` bytes if it is compressed.
+/// Returns the content of `body`. If it's compressed, the content may have up to `bytes_max` bytes.
 ///
 /// # Errors
-/// The body is malformed, or its content too long.
+/// The body is malformed, or its content is too long.
 pub fn decode(coding: Coding, body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     match coding {
         Coding::Identity => Ok(body.to_vec()),
@@ -35,7 +35,7 @@ pub fn decode(coding: Coding, body: &[u8], bytes_max: u64) -> Result<Vec<u8>, De
     }
 }
 
-/// Decodes brotli. Its streams do not state the length of the content, so the buffer grows.
+/// Decodes Brotli. Streams don't contain the content length, so the buffer has to grow.
 fn unbrotli(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     let mut writer = BoundedWriter { content: Vec::new(), bytes_max, error: None };
     let decoded = brotli::BrotliDecompress(&mut &body[..], &mut writer);
@@ -46,11 +46,11 @@ fn unbrotli(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Collects up to `bytes_max` bytes.
+/// Collects up to `bytes_max` bytes, and then fails.
 struct BoundedWriter {
     content: Vec<u8>,
     bytes_max: u64,
-    /// Why the last write failed, if it did.
+    /// Set if a write has failed.
     error: Option<DecodeError>,
 }
 
@@ -74,13 +74,14 @@ impl Write for BoundedWriter {
     }
 }
 
-/// Decodes gzip. The last four bytes are the length of the content modulo 2^32 (RFC 1952 §2.3.1).
+/// Decodes gzip. The last four bytes of a member are the content length modulo 2^32 (RFC 1952 §2.3.1).
 fn gunzip(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     let stated = body.last_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or(DecodeError::Damaged)?;
     let length = usize::try_from(stated).map_err(|_| DecodeError::OutOfMemory)?;
     if length > body.len().saturating_mul(DEFLATE_RATIO_MAX) {
         return Err(DecodeError::Damaged);
     }
+
     let mut content = allocate(length, bytes_max)?;
     content.resize(length, 0);
     match Decompressor::new().gzip_decompress(body, &mut content) {
@@ -89,12 +90,13 @@ fn gunzip(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Decodes zstd. Not every frame states the length of its content (RFC 8878 §3.1.1), so the buffer grows.
+/// Decodes Zstandard. Some frames don't contain the content length (RFC 8878 §3.1.1), so the buffer has to grow.
 fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     let mut context = DCtx::create();
     let mut input = InBuffer::around(body);
     let mut chunk = vec![0; DCtx::out_size()];
     let mut writer = BoundedWriter { content: Vec::new(), bytes_max, error: None };
+
     loop {
         let mut output = OutBuffer::around(&mut chunk[..]);
         let missing = context.decompress_stream(&mut output, &mut input).map_err(|_| DecodeError::Damaged)?;
@@ -102,7 +104,8 @@ fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
         if writer.write_all(&chunk[..written]).is_err() {
             return Err(writer.error.unwrap_or(DecodeError::TooLong));
         }
-        // A full buffer may mean that there is more to come without more input.
+
+        // If the buffer is full, there may be more output even without more input.
         if input.pos() == body.len() && written < chunk.len() {
             return if missing == 0 && !body.is_empty() {
                 Ok(writer.content)
@@ -113,7 +116,7 @@ fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Returns an empty vector with room for `length` bytes.
+/// Returns an empty vector with room for `length` bytes, or fails if that's too much.
 fn allocate(length: usize, bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     if length as u64 > bytes_max {
         return Err(DecodeError::TooLong);

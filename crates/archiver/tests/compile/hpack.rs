@@ -54,6 +54,7 @@ fn line_ids_are_ordered_by_use() {
     let site = Site::new(&[("a.html", "a"), ("b.html", "b"), ("c.css", "c")]);
     site.write("_headers", "/*\n  X-All: 1\n/a*\n  X-Some: 1\n");
     let built = site.build();
+
     let mut numbers = BTreeMap::new();
     for line in heads(&built.archive).iter().flat_map(|head| head.hpack.all()) {
         let mut block = Vec::new();
@@ -68,6 +69,7 @@ fn line_ids_are_ordered_by_use() {
             })
             .unwrap();
     }
+
     let number = |line: &str| numbers[line];
     assert_eq!(number(":status: 200"), NO_LINE_ID);
     assert!(number("x-all: 1") < number("content-type: text/html; charset=utf-8"));
@@ -75,6 +77,7 @@ fn line_ids_are_ordered_by_use() {
         number("content-type: text/html; charset=utf-8") < number("content-type: text/css; charset=utf-8")
     );
     assert!(number("x-some: 1") < NO_LINE_ID);
+
     let given: Vec<u8> = numbers.values().copied().filter(|id| *id != NO_LINE_ID).collect();
     assert_eq!(given.iter().max().map(|id| usize::from(*id) + 1), Some(given.len()), "none is left out");
 }

@@ -271,9 +271,11 @@ fn files_that_are_hardly_meant_to_be_public_are_reported() {
         let remarks = Site::new(&[("index.html", "home"), (path, content)]).build().remarks();
         assert!(remarks.len() == 1 && remarks[0].ends_with(code), "{path}: {remarks:?}");
     }
+
     let handler = "export async function onRequest() {}";
     let files = [("index.html", "home"), ("functions/a.html", "a"), ("functions/b.js", handler)];
     assert_eq!(Site::new(&files).build().remarks(), ["functions: foreign-configuration"]);
+
     for (path, content) in [
         ("functions/a.html", "x"),
         ("a_files/main.js.download", "x"),
@@ -310,6 +312,7 @@ fn access_control_is_found_in_files_that_are_not_read() {
         let Err(cannery_archiver::Error::Sources { report, .. }) = site.try_build() else {
             panic!("{path} was accepted");
         };
+
         let errors: Vec<_> =
             report.diagnostics.iter().filter(|found| found.code == "access-control").collect();
         let [error] = errors[..] else { panic!("{path}: {errors:?}") };
@@ -317,6 +320,7 @@ fn access_control_is_found_in_files_that_are_not_read() {
         assert!(error.message.starts_with(subject) && error.message.contains("proxy"), "{}", error.message);
         assert!(!error.message.contains("bob") && !error.message.contains("admin"), "{}", error.message);
     }
+
     let open = "{\"routes\": [{\"route\": \"/*\", \"allowedRoles\": [\"anonymous\", \"authenticated\"]}]}";
     for (path, content) in
         [("staticwebapp.config.json", open), ("firebase.json", "{\"key\": \"Vary\", \"value\": \"Cookie\"}")]

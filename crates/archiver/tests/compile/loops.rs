@@ -55,6 +55,7 @@ fn loop_over_several_rules_is_reported_at_its_last_line() {
     ] {
         assert_eq!(remarks(rules, &["c.css"]), [format!("_redirects:{line}: redirect-loop")], "{rules}");
     }
+
     let site = Site::new(&[
         ("a/_redirects", "./x /b/x"),
         ("b/_redirects", "./* ../a/x"),
@@ -185,6 +186,7 @@ fn redirects_that_end_are_not_reported() {
         let loops: Vec<_> = loops.iter().filter(|remark| remark.contains("loop")).collect();
         assert!(loops.is_empty(), "{rules}: {loops:?}");
     }
+
     // The page for missing paths of a host ends the search.
     let site = [("_hosts/h.test/200.html", "app"), ("_redirects", "://h.test/a /b\n/b /a"), ("a.css", "")];
     assert_eq!(Site::new(&site).build().remarks(), [""; 0]);

@@ -35,6 +35,7 @@ fn compressed_files_are_decoded_and_negotiated() {
                  Content-Encoding: zstd\n/Build/g.data.br\n  Content-Type: application/x-game\n";
     let mut site = Site::new(&[("_headers", rules), ("Build/g.loader.js", "load"), ("other.br", "as it is")]);
     site.options.encoders = [Encoder::Identity, Encoder::Gzip, Encoder::Brotli].into();
+
     for (name, coding) in [
         ("g.wasm.br", Coding::Brotli),
         ("g.data.br", Coding::Brotli),
@@ -43,8 +44,10 @@ fn compressed_files_are_decoded_and_negotiated() {
     ] {
         site.write(format!("Build/{name}"), coded(coding));
     }
+
     let built = site.build();
     assert_eq!(built.remarks(), [""; 0]);
+
     for (name, media_type) in [
         ("g.wasm.br", "application/wasm"),
         ("g.data.br", "application/x-game"),

@@ -87,6 +87,7 @@ fn only_fingerprinted_files_are_carried() {
         ],
         &[],
     );
+
     let built = deploys.release("2", &[("index.html", "home")], &["1"]);
     for path in ["/gone.html", "/gone", "/style.css", "/404.html", "/x"] {
         assert_eq!(built.answer(path), None, "{path}");
@@ -178,8 +179,10 @@ fn names_are_inferred_by_the_shape_of_those_that_changed() {
             ("registerSW.js", photo),
         ]
     };
+
     deploys.release("1", &files("assets/index-B5kt5A8z.js", "old"), &[]);
     let mut built = deploys.release("2", &files("assets/index-D6WeUmqv.js", "new"), &["1"]);
+
     for round in ["2", "3", "4"] {
         for path in ["/assets/index-D6WeUmqv.js", "/assets/lazy-CqxJ3kLm.js"] {
             assert_eq!(caching(&built, path), IMMUTABLE, "{path} in release {round}");
@@ -231,12 +234,15 @@ fn items_and_documents_are_never_inferred() {
         "js/item-5f9a1c02.js",
         "js/item-6f9a1c02.js",
     ];
+
     let files = |paths: &[&'static str]| -> Vec<(&'static str, &'static str)> {
         let rule = ("_headers", "/p/*\n  Content-Type: text/html\n");
         [("index.html", "home"), rule].into_iter().chain(paths.iter().map(|path| (*path, *path))).collect()
     };
+
     deploys.release("1", &files(&[&stays[..], &gone].concat()), &[]);
     let built = deploys.release("2", &files(&[&stays[..], &new].concat()), &["1"]);
+
     for path in stays.iter().chain(&new) {
         assert_ne!(caching(&built, &format!("/{path}")), IMMUTABLE, "{path}");
     }
@@ -258,6 +264,7 @@ fn images_are_inferred_only_beside_scripts_of_their_shape() {
             ("assets/old-B5kt5A8z.png", "o"),
         ]
     };
+
     deploys.release(
         "1",
         &files("assets/index-B5kt5A8z.js", "assets/logo-Dq7Wz2kP.png", "p/a-B08N5WRW.jpg"),
@@ -265,6 +272,7 @@ fn images_are_inferred_only_beside_scripts_of_their_shape() {
     );
     let second = files("assets/index-D6WeUmqv.js", "assets/logo-CqxJ3kLm.png", "p/a-B09G9FPH.jpg");
     let built = deploys.release("2", &second, &["1"]);
+
     for (path, is_proven) in [
         ("/assets/index-D6WeUmqv.js", true),
         ("/assets/logo-CqxJ3kLm.png", true),
@@ -273,6 +281,7 @@ fn images_are_inferred_only_beside_scripts_of_their_shape() {
     ] {
         assert_eq!(caching(&built, path) == IMMUTABLE, is_proven, "{path}");
     }
+
     assert_eq!(built.page("/assets/logo-Dq7Wz2kP.png").origin, Origin::Carried);
     assert_eq!(built.answer("/p/a-B08N5WRW.jpg"), None);
 }
@@ -337,6 +346,7 @@ fn ignored_files_are_withdrawn() {
     deploys.release("1", &[("index.html", "home"), (secret, "key"), (other, "1")], &[]);
     let built = deploys.release("2", &[("index.html", "home")], &["1"]);
     assert_eq!(built.page(format!("/{secret}")).text(), "key");
+
     for (name, flag, file) in [
         ("flag", "_astro/config.*", ""),
         (
@@ -550,10 +560,12 @@ fn invalid_earlier_archive_is_an_error() {
     let mut changed = good.clone();
     let middle = changed.len() / 2;
     changed[middle] ^= 1;
+
     // The number follows the name of the first record.
     let mut other_version = good.clone();
     let place = good.windows(4).position(|window| window == b"CANR").unwrap() + 4;
     other_version[place] = 99;
+
     let cases: [(&str, Option<&[u8]>); 6] = [
         ("version", Some(&other_version)),
         ("missing", None),
@@ -562,6 +574,7 @@ fn invalid_earlier_archive_is_an_error() {
         ("cut", Some(&good[..good.len() - 9])),
         ("changed", Some(&changed)),
     ];
+
     for (name, bytes) in cases {
         if let Some(bytes) = bytes {
             fs::write(deploys.archive(name), bytes).unwrap();

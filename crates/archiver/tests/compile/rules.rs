@@ -169,6 +169,7 @@ fn error_status_needs_no_page() {
     let files =
         [("a.html", "a"), ("b.html", "b"), ("c.html", "c"), ("index.html", "home"), ("old/d.html", "d")];
     let built = Site::new(&[&files[..], &[("_redirects", rules)]].concat()).build();
+
     let remarks = built.remarks().join("\n");
     assert_eq!(remarks.matches("redirect-target-missing").count(), 4, "{remarks}");
     for (path, status, text) in [
@@ -180,6 +181,7 @@ fn error_status_needs_no_page() {
         let page = built.page(path);
         assert_eq!((page.status, page.text()), (status, text), "{path}");
     }
+
     assert_eq!(built.page("/a.html").field("Content-Type"), Some("text/plain; charset=utf-8"));
     assert_eq!(built.page("/a.html").field("Cache-Control"), Some("no-store"));
     assert_eq!(built.report.errors() + built.report.warnings(), 1);

@@ -273,6 +273,7 @@ impl Built {
     fn decode_resource(&self, resource: Resource<'_>) -> Page {
         let mut forms = Vec::new();
         let mut bodies = Vec::new();
+
         for representation in resource.representations() {
             let representation = representation.unwrap();
             let head = self.archive.head(representation.head).unwrap();
@@ -288,6 +289,7 @@ impl Built {
                 stored: stored.to_vec(),
             });
         }
+
         assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]), "the forms are of different contents");
         assert!(forms.is_sorted_by_key(|form| form.stored.len()), "the smallest form does not come first");
         Page { status: resource.status, origin: resource.origin, body: bodies.remove(0), forms }

@@ -32,11 +32,13 @@ pub(crate) fn site() -> Fixture {
         ),
         ("_headers", "/docs/*\n  X-Docs: yes\n"),
     ];
+
     for (name, content) in files {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
+
     let archive = directory.path().join("site.cdb");
     let mut options = Options::new(&folder, &archive);
     options.last_modified = LastModified::At(784_111_777);

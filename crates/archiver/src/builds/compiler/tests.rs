@@ -82,10 +82,12 @@ fn archive_after_edits_is_that_of_a_single_build() {
         let words = if number % 20 == 0 { 20_000 } else { 10 + number };
         fs::write(root.join(format!("{number}.html")), page(number, words)).unwrap();
     }
+
     let mut options = Options::new(&root, folder.path().join("site.cdb"));
     options.include_folder_listing = true;
     options.allow_empty = true;
     let compiler = Compiler::new(options.clone());
+
     let edits: [fn(&Path); 6] = [
         |_| {},
         |root| fs::write(root.join("77.html"), "shorter").unwrap(),
@@ -94,6 +96,7 @@ fn archive_after_edits_is_that_of_a_single_build() {
         |root| fs::write(root.join("0000.html"), "the first one ".repeat(100)).unwrap(),
         |root| fs::copy(root.join("40.html"), root.join("z.html")).map(drop).unwrap(),
     ];
+
     for (number, edit) in edits.into_iter().enumerate() {
         edit(&root);
         build(&compiler, Effort::Quick);
@@ -395,6 +398,7 @@ fn short_lived_files_do_not_fail_builds() {
     }
     let compiler = compiler(folder.path());
     build(&compiler, Effort::Quick);
+
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _done = SetOnDrop(&is_done);

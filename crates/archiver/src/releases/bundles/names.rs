@@ -1,4 +1,4 @@
-//! Hashes in file names: what looks like one, and the shapes that a build tool gives to its names.
+//! Recognizes hashes in file names, and the shapes of names that build tools use.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub(super) const BASE64URL_LENGTH: usize = 8;
 /// Minimum length of a hash that is the whole name.
 const WHOLE_NAME_LENGTH_MIN: usize = 16;
 
-/// Returns the range of what looks like a hash in a file name, and isn't a word: before a full stop, after a separator.
+/// Returns the range that looks like a hash in a file name and isn't a word. It must be followed by a dot and preceded by a separator.
 pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
     let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
     ends.filter(|end| *end > 0).find_map(|end| {
@@ -19,7 +19,8 @@ pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
         if looks_hashed(&name[plain.clone()]) {
             return Some(plain);
         }
-        // `-` and `_` may be base64url digits if the name has a part before them.
+
+        // `-` and `_` are also base64url digits. Only consider this if the name has a part before the hash.
         let start = end.checked_sub(BASE64URL_LENGTH).filter(|start| *start > 1)?;
         let token = &name[start..end];
         let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
@@ -32,12 +33,12 @@ fn is_separator(byte: &u8) -> bool {
     matches!(byte, b'.' | b'-' | b'_')
 }
 
-/// Returns `true` for digits of base64url, of which all other encodings use a part.
+/// Returns `true` if all bytes are base64url digits. All other encodings use a subset of these.
 pub(super) fn is_token(token: &[u8]) -> bool {
     token.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Returns `true` if letters and digits are most likely a hash, and not a word, number, date or version.
+/// Returns `true` if letters and digits are probably a hash, rather than a word, number, date or version.
 fn looks_hashed(token: &[u8]) -> bool {
     let is_alphanumeric = token.iter().all(u8::is_ascii_alphanumeric);
     let is_base32 = || token.len() == 8 && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'));
@@ -48,27 +49,29 @@ fn looks_hashed(token: &[u8]) -> bool {
         && !is_word_or_date(token)
 }
 
-/// Returns `true` for a number, or the width and height of an image.
+/// Returns `true` for numbers, and for the width and height of an image, such as `1920x1080`.
 fn is_number(token: &[u8]) -> bool {
     token.split(|byte| *byte == b'x').count() <= 2
         && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'x')
 }
 
-/// Returns `true` if letters and digits alternate as in no word: `3c2a7e1f` and `DKwAzefS`, but not `chapter12` or
-/// `GettingStarted`.
+/// Returns `true` if letters and digits alternate too often for words, for example in `3c2a7e1f` and `DKwAzefS`, but not in
+/// `chapter12` or `GettingStarted`.
 pub(super) fn is_mixed(token: &[u8]) -> bool {
     let turns = token.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
     if turns >= 2 {
         return true;
     }
+
     let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphabetic).collect();
     let capitals = letters.iter().filter(|byte| byte.is_ascii_uppercase()).count();
     if capitals == 0 || capitals == letters.len() {
-        // With letters of one case, digits at one end suggest hexadecimal.
+        // If all letters have the same case, it may be hexadecimal, unless the digits are just a number at the end.
         let digits = token.len() - letters.len();
         return turns == 1 && token.iter().all(u8::is_ascii_hexdigit) && digits >= 2;
     }
-    // In words in camel case, each capital starts a word of three letters or more on average.
+
+    // In camel case, each capital starts a word, which has three or more letters on average.
     let begins_words =
         letters.windows(2).all(|pair| !pair[0].is_ascii_uppercase() || pair[1].is_ascii_lowercase())
             && letters.last().is_some_and(u8::is_ascii_lowercase);
@@ -76,7 +79,7 @@ pub(super) fn is_mixed(token: &[u8]) -> bool {
     !begins_words || letters.len() < 3 * words
 }
 
-/// Returns `true` unless letters are combined as in no word, or digits as in no date.
+/// Returns `false` if letters are combined like in no word, or digits like in no date.
 pub(super) fn is_word_or_date(token: &[u8]) -> bool {
     if token.iter().all(u8::is_ascii_digit) {
         let number = |range: Range<usize>| std::str::from_utf8(&token[range]).ok()?.parse::<u16>().ok();
@@ -85,11 +88,13 @@ pub(super) fn is_word_or_date(token: &[u8]) -> bool {
             && matches!(number(4..6), Some(1..=12))
             && matches!(number(6..8), Some(1..=31));
     }
+
     let is_separator = |byte: &u8| matches!(byte, b'-' | b'_');
     let has_odd_separator = token.first().is_some_and(is_separator)
         || token.last().is_some_and(is_separator)
         || token.windows(2).any(|pair| pair.iter().all(is_separator));
-    // A capital starts a word, and so does the last one of an abbreviation.
+
+    // Each capital starts a word, and so does the last capital of an abbreviation.
     let words = || {
         token.chunk_by(|one, next| {
             one.is_ascii_alphabetic() && next.is_ascii_lowercase()
@@ -97,20 +102,22 @@ pub(super) fn is_word_or_date(token: &[u8]) -> bool {
                 || one.is_ascii_digit() && next.is_ascii_digit()
         })
     };
-    // Words and numbers have three characters or more on average, as in `registerSW` and `XMas2024`.
+
+    // On average, words and numbers have three or more characters. Examples are `registerSW` and `XMas2024`.
     let count = words().filter(|word| !is_separator(&word[0])).count();
-    // `iPhone` is one.
+    // `iPhone`, for example, counts as one.
     let has_prefix = matches!(token, [a, b, c, ..] if a.is_ascii_lowercase() && b.is_ascii_uppercase() && c.is_ascii_lowercase());
     let is_chopped = token.len() < 3 * (count - usize::from(has_prefix));
+
     !has_odd_separator
         && !is_chopped
         && words().filter(|word| word[0].is_ascii_alphabetic()).all(is_pronounceable)
 }
 
-/// Returns `true` unless a word of letters has no vowel, too many consonants in a row, or a `q` without `u`.
+/// Returns `false` if a word has no vowel, too many consonants in a row, or a `q` without `u`.
 fn is_pronounceable(word: &[u8]) -> bool {
     let capitals = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
-    // The last capital of an abbreviation begins a word.
+    // The last capital of an abbreviation belongs to the next word.
     let word = if capitals < word.len() { &word[capitals.saturating_sub(1)..] } else { word };
     let is_vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
     let longest = word.split(is_vowel).map(<[u8]>::len).max().unwrap_or(0);
@@ -119,15 +126,15 @@ fn is_pronounceable(word: &[u8]) -> bool {
     longest < 6 && first < 4 && !has_lone_q
 }
 
-/// Names that Angular gives to its entry points.
+/// Angular's names for entry points.
 const ANGULAR_ENTRIES: [&[u8]; 4] = [b"main", b"polyfills", b"scripts", b"styles"];
 
-/// Returns `true` for hashes of Angular and esbuild, which may have capitals only, as words have.
+/// Returns `true` for hashes of Angular and esbuild. These may consist of capitals only, just like words.
 pub(super) fn is_base32(token: &[u8]) -> bool {
     token.len() == BASE64URL_LENGTH && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'))
 }
 
-/// Returns the range of the hash of Angular's entry points, such as `main-ABCDEFGH.js`, whatever the hash looks like.
+/// Returns the range of the hash in one of Angular's entry points, such as `main-ABCDEFGH.js`, no matter what the hash looks like.
 pub(super) fn angular_hash(path: &[u8]) -> Option<Range<usize>> {
     let name_at = folder_of(path).len();
     let name = &path[name_at..];

@@ -31,6 +31,7 @@ fn names_of_bundlers_look_hashed() {
         ("start.DYWvYkPx.js", "DYWvYkPx"),
         ("hoisted.BkT3_xYz.js", "BkT3_xYz"),
     ];
+
     for (name, hash) in names {
         let found = hash_in(name.as_bytes()).map(|range| &name[range]);
         assert_eq!(found, Some(hash), "{name}");
@@ -92,6 +93,7 @@ fn hashes_that_resemble_words_are_recognized_by_their_shape() {
     ] {
         assert!(has_hash_of_shape(name, separator), "{name}");
     }
+
     for token in [
         "settings", "backdrop", "vertical", "DarkMode", "AppShell", "IconsSvg", "overview", "shortcut",
         "symphony", "rhythmic", "nightfly", "FAQsPage", "HTMLView", "toString", "20240131", "light-up",
@@ -113,6 +115,7 @@ fn manifests_list_existing_files() {
         fs::create_dir_all(root.path().join(name).parent().unwrap()).unwrap();
         fs::write(root.path().join(name), "").unwrap();
     }
+
     fs::create_dir(root.path().join(".vite")).unwrap();
     let vite = r#"{"src/main.js": {"file": "assets/main-abcdefgh.js", "css": ["assets/plain.css", "assets/gone-B5Qt_x-9.css"]}}"#;
     fs::write(root.path().join(".vite/manifest.json"), vite).unwrap();
@@ -122,10 +125,12 @@ fn manifests_list_existing_files() {
     )
     .unwrap();
     fs::write(root.path().join("manifest.json"), "no JSON").unwrap();
+
     let host = root.path().join("_hosts/a.test");
     fs::create_dir_all(&host).unwrap();
     fs::write(host.join("app.3c2a7e1f.js"), "").unwrap();
     fs::write(host.join("parcel-manifest.json"), r#"{"app.js": "/app.3c2a7e1f.js"}"#).unwrap();
+
     let mut listed: Vec<_> = manifests::listed(root.path()).into_iter().collect();
     listed.sort();
     assert_eq!(

@@ -61,7 +61,7 @@ fn is_react_app_name(name: &[u8]) -> bool {
     }
 }
 
-/// Returns `true` for this number of hexadecimal digits, unless it's a word or a number.
+/// Returns `true` if it has this number of hexadecimal digits and isn't a word or number.
 fn is_hexadecimal(token: &[u8], length: usize) -> bool {
     token.len() == length
         && token.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -83,7 +83,7 @@ impl<'s> ToolSites<'s> {
         let gatsby = paths.clone().filter_map(|path| path.strip_suffix(GATSBY_MARKER));
         let gatsby = gatsby.filter(|folder| is_at(folder)).collect();
 
-        // Two files with the same hash, of which the script loads the module.
+        // The script and the module it loads have the same hash.
         let modules: HashSet<&[u8]> =
             paths.clone().filter_map(|path| path.strip_suffix(b"_bg.wasm".as_slice())).collect();
         let scripts = paths.filter_map(|path| path.strip_suffix(b".js".as_slice()));
@@ -91,7 +91,7 @@ impl<'s> ToolSites<'s> {
         ToolSites { gatsby, trunk: pairs.map(folder_of).collect() }
     }
 
-    /// Returns `true` for a name that one of these tools has made.
+    /// Returns `true` if one of these tools made the name.
     pub(super) fn have_made(&self, path: &[u8]) -> bool {
         let is_of_gatsby =
             || self.gatsby.iter().any(|folder| path.strip_prefix(*folder).is_some_and(is_gatsby_path));
@@ -100,7 +100,7 @@ impl<'s> ToolSites<'s> {
     }
 }
 
-/// Returns `true` for `static/MD5/name.png`, `static/name-MD5.png`, and scripts and style sheets in the root.
+/// Returns `true` for `static/MD5/name.png` and `static/name-MD5.png`, and for scripts and style sheets in the root.
 fn is_gatsby_path(path: &[u8]) -> bool {
     if let Some(path) = path.strip_prefix(b"static/") {
         let mut segments = path.split(|byte| *byte == b'/');
@@ -112,18 +112,19 @@ fn is_gatsby_path(path: &[u8]) -> bool {
         let hash = stem.rsplit(|byte| *byte == b'-').next().unwrap_or_default();
         return hash.len() < stem.len() && is_hexadecimal(hash, GATSBY_FILE_LENGTH);
     }
+
     let is_code = folder_of(path).is_empty() && Family::of(path) == Family::Code;
     is_code && hash_in(path).is_some_and(|hash| is_hexadecimal(&path[hash], GATSBY_CODE_LENGTH))
 }
 
-/// Returns `true` for `app-0123456789abcdef`.
+/// Returns `true` for names such as `app-0123456789abcdef`.
 fn is_trunk_stem(stem: &[u8]) -> bool {
     stem.len().checked_sub(TRUNK_LENGTH + 1).is_some_and(|separator| {
         stem[separator] == b'-' && is_hexadecimal(&stem[separator + 1..], TRUNK_LENGTH)
     })
 }
 
-/// Returns `true` for `app-0123456789abcdef.js`, `app-0123456789abcdef_bg.wasm` and style sheets.
+/// Returns `true` for names such as `app-0123456789abcdef.js` and `app-0123456789abcdef_bg.wasm`, and for style sheets.
 fn is_trunk_name(path: &[u8]) -> bool {
     let suffixes: [&[u8]; 3] = [b"_bg.wasm", b".js", b".css"];
     suffixes.iter().any(|suffix| path.strip_suffix(*suffix).is_some_and(is_trunk_stem))
@@ -133,7 +134,7 @@ fn is_trunk_name(path: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The names are those of builds of each tool. Those that aren't immutable look alike, or change under the same name.
+    /// All names come from real builds. Mutable ones look similar, or change under the same name.
     #[test]
     fn names_of_tools_are_recognized_in_their_folders() {
         let immutable: [(&str, &[&str]); 8] = [
@@ -199,6 +200,7 @@ mod tests {
             ),
             ("Trunk in the root", &["my-app-0123456789abcdef_bg.wasm", "my-app-0123456789abcdef.js"]),
         ];
+
         let mutable = [
             "_app/version.json",
             "_next/data/a-42372ed130431b0a.json",
@@ -237,6 +239,7 @@ mod tests {
             "trunk/photo-8f3e2a1b9c0d4e5f.jpg",
             "trunk/app.js",
         ];
+
         let all: Vec<&[u8]> = immutable
             .iter()
             .flat_map(|(_, paths)| paths.iter())
@@ -245,6 +248,7 @@ mod tests {
             .collect();
         let sites = ToolSites::of(all.iter().copied());
         let is_made = |path: &str| is_in_tool_folder(path.as_bytes()) || sites.have_made(path.as_bytes());
+
         for (tool, paths) in immutable {
             for path in paths {
                 assert!(is_made(path), "{tool}: {path}");

@@ -1,26 +1,26 @@
-//! Targets of rules: text with references to captures.
+//! Targets of rules: text that may refer to captures.
 
 use crate::ground::rule_error::RuleError;
 use crate::rulefiles::pattern::identifier;
 
-/// Text with references to the captures of a pattern.
+/// Text that may refer to captures of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// The pieces in order.
+    /// Pieces in order.
     pub pieces: Vec<TemplatePiece>,
 }
 
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplatePiece {
-    /// These bytes.
+    /// Exactly these bytes.
     Literal(Vec<u8>),
-    /// The capture of this number.
+    /// The capture with this number.
     Capture(u8),
 }
 
 impl Template {
-    /// Returns the numbers of the captures in order of use.
+    /// Returns the numbers of all captures in the order in which they are used.
     pub fn captures(&self) -> impl Iterator<Item = u8> {
         self.pieces.iter().filter_map(|piece| match piece {
             TemplatePiece::Literal(_) => None,
@@ -28,7 +28,7 @@ impl Template {
         })
     }
 
-    /// Returns the text if it has no captures.
+    /// Returns the text, unless it refers to captures.
     pub fn constant(&self) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         for piece in &self.pieces {
@@ -38,10 +38,11 @@ impl Template {
         Some(text)
     }
 
-    /// Parses text with `:name` in it, `names` being the captures in order. `encode` converts the text between references.
+    /// Parses text that may contain `:name`. `names` are the names of all captures in order, and `encode` is called for the text between
+    /// references.
     ///
-    /// `:name` is a reference if the source has that name. Otherwise it is an error at the start of a segment, and plain
-    /// text elsewhere.
+    /// If the source has a capture `:name`, this is a reference. Otherwise it's an error at the start of a segment, and plain text
+    /// elsewhere.
     pub(super) fn parse(
         text: &str,
         names: &[String],
@@ -50,6 +51,7 @@ impl Template {
         let mut pieces = Vec::new();
         let mut begin = 0;
         for (colon, _) in text.match_indices(':') {
+            // Part of a reference that we have already handled.
             if colon < begin {
                 continue;
             }
@@ -61,6 +63,7 @@ impl Template {
                 }
                 continue;
             };
+
             if begin < colon {
                 pieces.push(TemplatePiece::Literal(encode(&text[begin..colon])?));
             }
@@ -68,6 +71,7 @@ impl Template {
             pieces.push(TemplatePiece::Capture(number));
             begin = colon + 1 + name.len();
         }
+
         if begin < text.len() {
             pieces.push(TemplatePiece::Literal(encode(&text[begin..])?));
         }
@@ -75,7 +79,7 @@ impl Template {
     }
 }
 
-/// Returns `true` if text contains `:name` for one of these names.
+/// Returns `true` if the text contains `:name` for one of these names.
 pub(crate) fn has_reference(text: &str, names: &[String]) -> bool {
     text.match_indices(':').any(|(colon, _)| {
         let name = identifier(&text[colon + 1..]);

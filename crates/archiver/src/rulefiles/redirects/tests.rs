@@ -138,6 +138,7 @@ fn splats_and_placeholders_are_captured_in_order() {
         PatternPiece::Splat,
     ];
     assert_eq!(rule.source.pieces, expected);
+
     let Action::Redirect { target, .. } = rule.action else { panic!("not a redirect") };
     let text = |text: &str| TemplatePiece::Literal(text.as_bytes().to_vec());
     let expected = [
@@ -149,6 +150,7 @@ fn splats_and_placeholders_are_captured_in_order() {
         TemplatePiece::Capture(2),
     ];
     assert_eq!(target.pieces, expected);
+
     let captures = rule.source.captures(b"/news/2024/x/y/z").unwrap();
     assert_eq!(captures, [&b"2024"[..], b"x", b"y/z"]);
     assert!(rule.source.matches(b"/news/2024/x/"));
@@ -307,6 +309,7 @@ fn catch_all_page_does_not_answer_for_assets() {
     ] {
         assert_eq!(rule(line).pages_only, pages_only, "{line}");
     }
+
     // A line that does as it says isn't a fault, so it must not fail a build with `--strict`.
     for dialect in [Dialect::Netlify, Dialect::Cloudflare] {
         let (_, diagnostics) = parse_root("/* /index.html 200", dialect);

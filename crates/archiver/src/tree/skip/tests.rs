@@ -40,6 +40,7 @@ fn litter_is_skipped_anywhere() {
         ("Desktop.ini", SkipReason::DesktopFile("desktop.ini")),
         (".DS_Store", SkipReason::DesktopFile(".DS_Store")),
     ];
+
     for (name, reason) in cases {
         for folder in ["", "docs/", ".well-known/"] {
             let path = format!("{folder}{name}");
