@@ -1,4 +1,4 @@
-//! Reads the DER fields that certificates and OCSP responses share: sequences, tagged fields and times.
+//! Reads DER fields that occur in both certificates and OCSP responses: sequences, tagged fields and times.
 
 use der::asn1::{AnyRef, GeneralizedTime, UtcTime};
 use der::{Decode, Reader, Tag, TagNumber, Tagged};
@@ -10,7 +10,7 @@ pub(crate) fn read_sequence<'a>(reader: &mut impl Reader<'a>) -> der::Result<&'a
     Ok(sequence.value())
 }
 
-/// Reads an optional field with an explicit tag. Returns its content, or `None` if another field or none follows.
+/// Reads an optional field with an explicit tag. Returns its content, or `None` if the field is missing.
 pub(crate) fn read_explicit<'a>(reader: &mut impl Reader<'a>, number: u32) -> der::Result<Option<&'a [u8]>> {
     let tag = Tag::ContextSpecific { constructed: true, number: TagNumber(number) };
     if reader.is_finished() || Tag::peek(reader)? != tag {
@@ -19,7 +19,7 @@ pub(crate) fn read_explicit<'a>(reader: &mut impl Reader<'a>, number: u32) -> de
     Ok(Some(AnyRef::decode(reader)?.value()))
 }
 
-/// Reads a time in either form of RFC 5280 §4.1.2.5. Returns it in seconds since 1970.
+/// Reads a time in either form of RFC 5280 §4.1.2.5. Returns the Unix time in seconds.
 pub(crate) fn read_time<'a>(reader: &mut impl Reader<'a>) -> der::Result<i64> {
     let since_1970 = match Tag::peek(reader)? {
         Tag::UtcTime => UtcTime::decode(reader)?.to_unix_duration(),

@@ -1,15 +1,16 @@
-//! Errors in certificates, keys or settings, reported to the operator.
+//! Errors in certificates, keys or settings. They are reported to the operator.
 //!
-//! Contains no byte of a key, and no line of a file that may hold one.
+//! Errors don't contain any byte of a key, nor any line of a file that may contain one.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why certificates could not be loaded or a context could not be built. Each names the file and the remedy.
+/// Why certificates couldn't be loaded or a context couldn't be created. Each error names the file and tells
+/// how to fix it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file cannot be read.
+    /// The file can't be read.
     #[error("{}: {cause}; the server's user must be able to read it", path.display())]
     Unreadable {
         /// The file.
@@ -18,37 +19,37 @@ pub enum Error {
         cause: io::Error,
     },
 
-    /// The path names a FIFO, a device, a socket or a directory.
+    /// The path belongs to a FIFO, a device, a socket or a directory.
     #[error("{}: is not a regular file; put the certificate or key into one", path.display())]
     NotRegular {
         /// The file.
         path: PathBuf,
     },
 
-    /// The file is longer than any chain with its key.
+    /// The file is too long to be a chain and its key.
     #[error("{}: is larger than {limit} bytes, which no certificate chain with its key is", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The most that is read, in bytes.
+        /// How much we read at most, in bytes.
         limit: u64,
     },
 
-    /// A PEM section cannot be decoded.
+    /// A PEM section can't be decoded.
     #[error("{}: is damaged: a section has no END line, or is not base64; copy the file again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
 
-    /// The file has no section CERTIFICATE.
+    /// The file doesn't have a CERTIFICATE section.
     #[error("{}: holds no certificate; a line `-----BEGIN CERTIFICATE-----` is expected (PEM)", path.display())]
     NoCertificate {
         /// The file.
         path: PathBuf,
     },
 
-    /// The first certificate cannot be parsed.
+    /// The first certificate can't be parsed.
     #[error("{}: the first certificate cannot be read ({why}); have it issued again", path.display())]
     BadCertificate {
         /// The file.
@@ -57,30 +58,30 @@ pub enum Error {
         why: String,
     },
 
-    /// The file has no section PRIVATE KEY.
+    /// The file doesn't have a PRIVATE KEY section.
     #[error("{}: holds no private key; give the file that does, or one file with chain and key", path.display())]
     NoKey {
         /// The file.
         path: PathBuf,
     },
 
-    /// The key is encrypted with a password, and a server has no terminal to type it at.
+    /// The key is encrypted with a password, and a server doesn't have a terminal where you could enter it.
     #[error("{}: the private key is encrypted; remove the password: openssl pkey -in FILE -out FILE", path.display())]
     EncryptedKey {
         /// The file.
         path: PathBuf,
     },
 
-    /// The file has several keys.
+    /// The file contains several keys.
     #[error("{}: holds {count} private keys; keep the one that belongs to the first certificate", path.display())]
     ManyKeys {
         /// The file.
         path: PathBuf,
-        /// The number of keys.
+        /// How many keys it contains.
         count: usize,
     },
 
-    /// The key's algorithm, or one of its parameters, is not supported.
+    /// The key's algorithm isn't supported, or one of its parameters isn't.
     #[error(
         "{}: the private key is of a kind that is not supported; use ECDSA (P-256, P-384, P-521), RSA (2048 to \
          8192 bits) or Ed25519",
@@ -91,7 +92,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The key is not that of the first certificate.
+    /// The key doesn't belong to the first certificate.
     #[error(
         "{}: the private key is not that of the first certificate in {}; the certificate of the site comes \
          first, its issuers after it",
@@ -99,13 +100,13 @@ pub enum Error {
         certificate.display()
     )]
     KeyMismatch {
-        /// The file with the certificate.
+        /// The certificate's file.
         certificate: PathBuf,
-        /// The file with the key.
+        /// The key's file.
         key: PathBuf,
     },
 
-    /// A certificate that clients would refuse was to replace one that they accept.
+    /// A certificate that clients accept was about to be replaced by one that they would refuse.
     #[error(
         "{}: the new certificate has expired or is not valid yet, and the previous one is still valid",
         path.display()
@@ -115,7 +116,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The file holds no successful OCSP response.
+    /// The file doesn't contain a successful OCSP response.
     #[error("{}: is no successful OCSP response in DER ({why}); fetch it again: openssl ocsp -respout FILE", path.display())]
     BadStaple {
         /// The file.
@@ -124,15 +125,15 @@ pub enum Error {
         why: &'static str,
     },
 
-    /// No source of certificates was given.
+    /// There aren't any sources of certificates.
     #[error("there is no certificate; give a file, or use a self-signed certificate for testing")]
     NoSource,
 
-    /// A key or a self-signed certificate could not be generated.
+    /// A key or a self-signed certificate couldn't be generated.
     #[error("a certificate could not be generated: {0}")]
     NotGenerated(String),
 
-    /// The system's random number generator failed.
+    /// The system's random number generator has failed.
     #[error("the system returns no random bytes; without them no connection can be kept secret")]
     NoRandomness,
 
@@ -140,7 +141,7 @@ pub enum Error {
     #[error("no {0} is enabled; enable one")]
     NoneEnabled(&'static str),
 
-    /// `rustls` refused the settings.
+    /// `rustls` has refused the settings.
     #[error("TLS cannot be set up: {0}")]
     Setup(String),
 }

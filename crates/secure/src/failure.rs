@@ -1,16 +1,16 @@
-//! The error that ends a session, in words for the log.
+//! Errors that end a session, worded for the log.
 //!
-//! Contains no byte that came through the session, and no key.
+//! They don't contain any keys, nor any bytes that were sent through the session.
 
-/// Ends a session. The alert for the peer, if it speaks TLS, has been appended to the records to send.
+/// Ends a session. If the peer speaks TLS, an alert for it has been appended to the records to be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The first bytes are no TLS record (the peer's fault).
+    /// The first bytes aren't a TLS record (the peer's fault).
     #[error("the peer does not speak TLS")]
     NotTls,
 
-    /// The first bytes are a plaintext HTTP request, sent to the port for TLS (the peer's fault).
+    /// The first bytes are a plaintext HTTP request, sent to the TLS port (the peer's fault).
     #[error("the peer sent plain HTTP to a port for TLS")]
     PlainHttp,
 
@@ -18,27 +18,28 @@ pub enum Failure {
     #[error("the peer's handshake is longer than {} bytes", crate::limits::HANDSHAKE_BYTES_MAX)]
     HandshakeTooLong,
 
-    /// The peer and the server share no version, cipher suite, group or protocol (neither side's fault).
+    /// The peer and the server don't have a version, cipher suite, group or protocol in common (neither side's
+    /// fault).
     #[error("the peer and this server have nothing in common: {0}")]
     Incompatible(String),
 
-    /// The peer ended the session with an alert, for example because it does not trust the certificate.
+    /// The peer has ended the session with an alert. For example, it may not trust the certificate.
     #[error("the peer sent an alert: {0}")]
     Alert(String),
 
-    /// A record failed authentication: it was damaged on its way, or forged.
+    /// A record has failed authentication. It was damaged in transit, or forged.
     #[error("a record of the peer is damaged or forged")]
     Damaged,
 
-    /// The peer violated the protocol, or repeated something allowed until it became a denial of service.
+    /// The peer has violated the protocol. Or it has repeated something so often that it's a denial of service.
     #[error("the peer violated the TLS protocol: {0}")]
     Misbehaved(String),
 
-    /// A key has sealed as many records as it may, and the TLS version has no key update.
+    /// A key has sealed as many records as it may, and the TLS version doesn't have key updates.
     #[error("the key of this connection has reached its limit")]
     KeyExhausted,
 
-    /// The caller used the session in the wrong state, or the library failed.
+    /// The caller has used the session in the wrong state, or the library has failed.
     #[error("internal TLS error: {0}")]
     Internal(String),
 }

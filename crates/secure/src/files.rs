@@ -1,6 +1,7 @@
-//! The files of a certificate: chain and key in PEM, and the OCSP response.
+//! Reads the files of a certificate: chain and key in PEM, and the OCSP response.
 //!
-//! Key material does not outlive its use: buffers are zeroed when dropped, and errors quote no line of a file.
+//! Keys don't stay in memory for longer than necessary. Buffers are zeroed when dropped, and errors don't quote
+//! any lines of a file.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -14,10 +15,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::Error;
 
-/// The longest file that is read, in bytes: a hundred times a chain with its key.
+/// Maximum length of a file, in bytes. This is a hundred times the size of a chain with its key.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A private key in DER, zeroed when dropped.
+/// A private key in DER. It's zeroed when dropped.
 pub(crate) struct Key(PrivateKeyDer<'static>);
 
 impl Key {
@@ -36,20 +37,21 @@ impl Drop for Key {
     }
 }
 
-/// The relevant sections of a PEM file.
+/// The sections of a PEM file that we need.
 pub(crate) struct PemSections {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) keys: Vec<Key>,
     pub(crate) has_encrypted_key: bool,
 }
 
-/// Reads a PEM file. Ignores other sections than certificates and private keys, and text between sections.
+/// Reads a PEM file. Ignores any text between sections, and sections that are neither certificates nor private
+/// keys.
 pub(crate) fn read_pem(path: &Path) -> Result<PemSections, Error> {
     let text = read(path)?;
     let mut sections =
         PemSections { chain: Vec::new(), keys: Vec::new(), has_encrypted_key: has_encrypted_key(&text) };
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(&text) {
-        // The reader's error may quote a line, which may be one of a key.
+        // The reader's error may quote a line, and that may be part of a key.
         let (kind, der) = section.map_err(|_| Error::Damaged { path: path.to_owned() })?;
         match kind {
             SectionKind::Certificate => sections.chain.push(der.into()),
@@ -62,7 +64,8 @@ pub(crate) fn read_pem(path: &Path) -> Result<PemSections, Error> {
     Ok(sections)
 }
 
-/// Returns `true` if a key is encrypted with a password: by PKCS #8, or by the header of the older formats (RFC 1421).
+/// Returns `true` if a key is encrypted with a password. This is possible in PKCS #8, and in the header of
+/// older formats (RFC 1421).
 fn has_encrypted_key(text: &[u8]) -> bool {
     let contains = |pattern: &[u8]| text.windows(pattern.len()).any(|window| window == pattern);
     contains(b"BEGIN ENCRYPTED PRIVATE KEY") || contains(b"Proc-Type: 4,ENCRYPTED")
@@ -73,16 +76,17 @@ pub(crate) fn read_staple(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(read(path)?.to_vec())
 }
 
-/// Reads a file of at most [`FILE_BYTES_MAX`].
+/// Reads a file that isn't longer than [`FILE_BYTES_MAX`].
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     let unreadable = |cause| Error::Unreadable { path: path.to_owned(), cause };
-    // Opening a FIFO would otherwise wait for its other end. The flag has no effect on regular files.
+    // If it's a FIFO, we don't want to wait for the other end. The flag doesn't have any effect on regular
+    // files.
     let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(unreadable)?;
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(Error::NotRegular { path: path.to_owned() });
     }
 
-    // Allocated once: a vector that grows would leave copies of a key in freed memory.
+    // Allocate once. A growing vector would leave copies of a key in freed memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(64 * 1024));
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {

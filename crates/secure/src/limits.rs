@@ -2,191 +2,217 @@
 //!
 //! HTTP's limits are in `wire`. The time limit for a handshake belongs to the server, which has the clock.
 
-/// The most that a peer may send before its handshake is done, in bytes including record headers. A browser's hello has
-/// 2 KiB with a post-quantum key share, and a client may have to send a second one; we request no client certificate.
-/// An incomplete message stays in the caller's buffer, which therefore needs no more than this.
+/// Maximum number of bytes that a peer may send during the handshake, including record headers.
+///
+/// A browser's hello has 2 KiB with a post-quantum key share, and the client may have to send a second one. We
+/// don't request client certificates. Incomplete messages stay in the caller's buffer, so that doesn't need to
+/// be larger than this.
 pub const HANDSHAKE_BYTES_MAX: usize = 20 * 1024;
 
-/// The longest record, in bytes including its header: 16 KiB of content, the expansion that RFC 5246 §6.2.3 allows (2 KiB;
-/// RFC 8446 §5.2 allows 256 bytes), and five bytes of header.
+/// Maximum length of a record, including its header, in bytes. It consists of 16 KiB of content, 2 KiB by which
+/// RFC 5246 §6.2.3 allows it to grow (RFC 8446 §5.2 allows 256 bytes), and five bytes of header.
 pub const RECORD_BYTES_MAX: usize = 16 * 1024 + 2048 + 5;
 
-/// Consecutive records without application data: empty ones, warnings, key updates, attempts to renegotiate. Each costs us
-/// more than the peer. Libraries send one at a time; BoringSSL and `rustls` accept 32 key updates.
+/// Maximum number of consecutive records without application data. These may be empty records, warnings, key
+/// updates, or attempts to renegotiate. Each is more expensive for us than for the peer. Libraries send one at
+/// a time; BoringSSL and `rustls` accept 32 key updates.
 pub const EMPTY_RECORDS_MAX: u8 = 32;
 
-/// The content of the longest record that we send, in bytes (RFC 8446 §5.1).
+/// Maximum content length of records that we send, in bytes (RFC 8446 §5.1).
 pub const CONTENT_BYTES_MAX: usize = 16 * 1024;
 
-/// The content of each record at the start of a long response, in bytes. A peer can't open a record before all of it has
-/// arrived, so the first flight of a connection should hold several.
+/// Content length of each record at the start of a long response, in bytes. Since a peer can't open a record
+/// until all of it has arrived, the first flight of a connection should contain several.
 pub const FIRST_CONTENT_BYTES: usize = 4 * 1024;
 
-/// Content that is sent in such small records after a pause, in bytes. A connection's first flight is ten segments of
-/// 1,460 bytes (RFC 6928), and everything after it waits for a round trip anyway.
+/// How much content we send in small records after a pause, in bytes. The first flight of a connection is ten
+/// segments of 1,460 bytes (RFC 6928), and everything after that has to wait for a round trip anyway.
 pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 
-/// Records that a key may still seal when its connection should end, if the TLS version has no key update: TLS 1.2 with
-/// AES-GCM, which limits a key to 2^24 records. Responses of up to one gibibyte that are in progress can still be sent.
+/// A connection should end when its key can only seal this many more records, if the TLS version doesn't have
+/// key updates. This affects TLS 1.2 with AES-GCM, where a key is limited to 2^24 records. It leaves enough for
+/// responses of up to one gibibyte that are already in progress.
 pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 
-/// Half-open connections of one endpoint: their handshake is not done. From this number on, each further client must prove its
-/// address by a Retry packet. That costs the client a round trip, so it is for floods: 256 is what 2,500 clients in a second
-/// have at a round trip of 0.1 seconds.
+/// If an endpoint has this many half-open connections, any other clients have to prove their address with a
+/// Retry packet. This costs a round trip, so it should only happen during a flood. For example, 2,500 clients
+/// per second with a round trip of 0.1 seconds have about 256 half-open connections.
 pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 256;
 
-/// Half-open connections of one endpoint. From this number on, Initial packets of further clients are dropped, so a caller keeps them
-/// until one of the handshakes is done. Each connection has about 20 KB.
+/// Maximum number of half-open connections of an endpoint. If there are more, we drop Initial packets of other
+/// clients, so callers should keep these until one of the handshakes is done. Each connection takes about 20
+/// KB.
 pub const QUIC_HALF_OPEN_MAX: usize = 1024;
 
-/// Datagrams that are kept for a connection until the caller accepts it, in bytes: a few beyond the first, since a hello
-/// with a post-quantum key share takes two.
+/// How much data we keep for a connection until the caller accepts it, in bytes. This is enough for a few
+/// datagrams in addition to the first, because a hello with a post-quantum key share takes two.
 pub const QUIC_EARLY_BYTES_MAX: u64 = 16 * 1024;
 
-/// The same for all connections of an endpoint together, in bytes: the full share of a quarter of the connections that may
-/// be half open.
+/// How much data we keep for all connections of an endpoint together until they are accepted, in bytes. This is
+/// enough if a quarter of the possible half-open connections use their full share.
 pub const QUIC_EARLY_BYTES_TOTAL_MAX: u64 = 4 * 1024 * 1024;
 
-/// Early datagrams kept per connection. Each costs a few hundred bytes in addition to its contents.
+/// How many datagrams we keep for a connection until it's accepted. Each of them takes a few hundred bytes in
+/// addition to its contents.
 pub const QUIC_EARLY_DATAGRAMS_MAX: usize = 16;
 
-/// Bidirectional streams that a client may have open at once: one for each request. RFC 9114 §6.1 recommends at least 100.
+/// How many bidirectional streams a client may have open. Each request needs one. RFC 9114 §6.1 recommends at
+/// least 100.
 pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 
-/// Bidirectional streams that a client may have open until it has had half as many open at once. The library allocates the state
-/// of all permitted streams, and most connections need few: 100 take 4 kB, several microseconds of the handshake, and more misses
-/// of the processor's caches with each request. The tables of `quinn-proto` have room for 14 streams before they double, and four are
-/// unidirectional.
+/// How many bidirectional streams a client may have open at first. Once half of them are open, we allow more.
+///
+/// The library allocates state for all permitted streams, but most connections only need a few. 100 of them
+/// would take 4 kB, several microseconds of the handshake, and more cache misses for each request. The tables
+/// of `quinn-proto` have room for 14 streams before they double, and four of these are unidirectional.
 pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 10;
 
-/// Unidirectional streams that a client may have open at once: the three of HTTP/3 and QPACK, and one more, of a reserved type
-/// (RFC 9114 §6.2.3) or by mistake, so that the client gets an error code.
+/// How many unidirectional streams a client may have open. HTTP/3 and QPACK use three. One more may have a
+/// reserved type (RFC 9114 §6.2.3), or be opened by mistake, and the client should then get an error code.
 pub const QUIC_UNIDIRECTIONAL_STREAMS_MAX: u32 = 4;
 
-/// Bytes that a client may send on a stream beyond those that were read: a request head of the largest size.
+/// How much a client may send on a stream before we've read it, in bytes. This is enough for the largest
+/// request head.
 pub const QUIC_STREAM_WINDOW_BYTES: u32 = 16 * 1024;
 
-/// Bytes that a client may send on all streams beyond those that were read: several large heads, many ordinary ones.
+/// How much a client may send on all streams before we've read it, in bytes. This is enough for several large
+/// request heads, or many ordinary ones.
 pub const QUIC_CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
 
-/// Handshake messages that are kept until earlier ones arrive, in bytes: clients may send them in any order. Nearly the
-/// same as [`HANDSHAKE_BYTES_MAX`].
+/// How much data of handshake messages we keep while earlier data is missing, in bytes. Clients may send it in
+/// any order. This is nearly the same as [`HANDSHAKE_BYTES_MAX`].
 pub const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
 
-/// CRYPTO frames with data of a connection. Browsers split their hello into up to two dozen, and may have to repeat them. Each that
-/// waits for an earlier one takes 56 bytes in addition to its data.
+/// How many CRYPTO frames with data a connection may receive. Browsers split their hello into up to two dozen,
+/// and may have to repeat them. While a frame is waiting for an earlier one, it takes 56 bytes in addition to
+/// its data.
 pub const QUIC_HANDSHAKE_PIECES_MAX: u32 = 256;
 
-/// Parts of a stream that wait for earlier ones: a client that sends tiny ones has most of a window in flight. Each takes 56 bytes in
-/// addition to its data.
+/// How many parts of a stream may be waiting for earlier ones. For example, a client may send tiny parts and
+/// have most of a window in flight. Each of them takes 56 bytes in addition to its data.
 pub const QUIC_UNREAD_PIECES_MAX: u32 = 256;
 
-/// Bytes that a client is sent before its address is validated, per byte that it has sent (RFC 9000 §8.1).
+/// How many bytes we may send for each byte that the client has sent, until its address is validated
+/// (RFC 9000 §8.1).
 pub const QUIC_AMPLIFICATION_MAX: u64 = 3;
 
-/// Datagrams of a connection that come from addresses that the client hasn't proved to have, and doesn't use, in one burst. Each may
-/// cause one to an address that may be forged. A client that moves needs one or two.
+/// How many datagrams a connection may receive in a burst from addresses that the client hasn't proved and
+/// isn't using. Each of these may cause another one to an address that may be forged. A client that migrates
+/// needs one or two.
 pub const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 8;
 
-/// Refill of this budget per second. No client moves more often.
+/// Refill of this budget per second. Clients don't migrate more often.
 pub const QUIC_FOREIGN_DATAGRAMS_PER_SECOND: u32 = 1;
 
-/// Unvalidated addresses per connection for which we keep byte counts.
+/// How many unvalidated addresses of a connection we keep byte counts for.
 pub const QUIC_UNVALIDATED_ADDRESSES_MAX: usize = 4;
 
-/// How long we keep them after the last datagram from such an address, in milliseconds.
+/// How long we keep the counts after the last datagram from an address, in milliseconds.
 pub const QUIC_UNVALIDATED_ADDRESS_MS: u64 = 30_000;
 
-/// PATH_CHALLENGE frames that a new address of a client is sent before it may be sent a whole datagram: the first may be lost.
+/// How many PATH_CHALLENGE frames we send to a client's new address before we may send a whole datagram there.
+/// The first may be lost.
 pub const QUIC_PATH_CHALLENGES_MAX: usize = 3;
 
-/// Packets in flight per connection whose stream data we stripped, because the address was unvalidated.
+/// How many packets of a connection may be in flight whose stream data we've removed, because the address
+/// wasn't validated.
 pub const QUIC_HIDDEN_PACKETS_MAX: usize = 16;
 
-/// Sequence numbers of peer connection IDs that we remember, to detect a reused one. Libraries issue up to eight IDs.
+/// How many sequence numbers of the peer's connection IDs we remember, so that we can tell if one is used
+/// twice. Libraries issue up to eight IDs.
 pub const QUIC_PEER_IDS_REMEMBERED_MAX: usize = 16;
 
-/// Token bucket for packets that neither request anything nor belong to a response, and its capacity, in tokens: a packet costs
-/// one. As for frames of HTTP/2. Beyond it, the connection is closed.
+/// Capacity of the token bucket for packets that neither request anything nor belong to a response. Each packet
+/// costs a token. If there aren't any left, the connection is closed. HTTP/2 frames have a similar budget.
 pub const QUIC_CREDIT_MAX: u32 = 2_000;
 
-/// Refill of this bucket per second: keep-alive takes one packet in several seconds.
+/// Refill of this bucket per second. A keep-alive only takes one packet every few seconds.
 pub const QUIC_CREDIT_PER_SECOND: u32 = 100;
 
-/// Refill of this bucket each time that a stream has returned data, or its end. A request takes a packet, and its response is
-/// acknowledged by another one.
+/// Refill of this bucket whenever a stream returns some data or its end. A request takes one packet, and its
+/// response is acknowledged by another one.
 pub const QUIC_CREDIT_PER_READ: u64 = 2;
 
-/// Refill of this bucket for each STREAM frame of ours: the packet with it is acknowledged, and another packet may enlarge a
-/// window.
+/// Refill of this bucket for each STREAM frame that we send. One packet will acknowledge it, and another one
+/// may enlarge a window.
 pub const QUIC_CREDIT_PER_STREAM_FRAME: u64 = 2;
 
-/// Bytes that must have been sent for each STREAM frame that refills the bucket. Otherwise a client that enlarges its windows
-/// byte by byte would earn tokens.
+/// How many bytes we must have sent for each STREAM frame that refills the bucket. Otherwise, clients could
+/// earn tokens by enlarging their windows byte by byte.
 pub const QUIC_CREDITED_BYTES_MIN: u64 = 256;
 
-/// Frames that cost one token in addition to that of their packet. Browsers send up to a dozen in a packet, but hundreds fit.
+/// How many frames cost one token, in addition to the token for their packet. Browsers send up to a dozen
+/// frames per packet, but hundreds would fit.
 pub const QUIC_FRAMES_PER_TOKEN: u64 = 16;
 
-/// Cost of an update of the keys in tokens: it takes as long as 20 small packets. Clients update their keys after gigabytes.
+/// Cost of a key update, in tokens. It takes as long as 20 small packets. Clients update their keys after
+/// gigabytes.
 pub const QUIC_KEY_UPDATE_COST: u64 = 20;
 
-/// Packets that a gap in the packet numbers of a client counts for at most. Some clients leave out numbers to detect
-/// acknowledgments that are made up (RFC 9000 §21.4). Of older packets, the library drops all.
+/// Maximum number of packets that a gap in a client's packet numbers counts for. Some clients skip numbers to
+/// detect acknowledgments that are made up (RFC 9000 §21.4). The library drops all older packets.
 pub const QUIC_PACKET_GAP_MAX: u64 = 128;
 
-/// The longest datagram of a handshake, in bytes of UDP payload: the size that every path of QUIC carries (RFC 9000 §14).
+/// Maximum size of a handshake datagram, in bytes of UDP payload. Every QUIC path must support this size
+/// (RFC 9000 §14).
 pub const QUIC_HANDSHAKE_DATAGRAM_BYTES: u16 = 1200;
 
-/// How long a connection lasts without a datagram of the client, in milliseconds. Longer is of little use, because many
-/// routers forget a UDP flow after 30 seconds (RFC 9308 §3.2).
+/// Idle timeout of a connection without datagrams from the client, in milliseconds. A longer timeout wouldn't
+/// help much, because many routers forget a UDP flow after 30 seconds (RFC 9308 §3.2).
 pub const QUIC_IDLE_MS: u32 = 30_000;
 
-/// The longest datagram that is sent, in bytes of UDP payload: 1,500 bytes with the headers of IPv6 and UDP. The path is
-/// probed from 1,200 bytes up to this size (RFC 8899).
+/// Maximum size of a datagram that we send, in bytes of UDP payload. With IPv6 and UDP headers, this is 1,500
+/// bytes. We probe the path from 1,200 bytes up to this size (RFC 8899).
 pub const QUIC_DATAGRAM_BYTES_MAX: u16 = 1452;
 
-/// The longest datagram that is received, in bytes of UDP payload: 1,500 bytes with the headers of IPv4 and UDP. It is announced as
-/// max_udp_payload_size (RFC 9000 §18.2). A part of a datagram that waits for earlier data keeps a buffer of this length.
+/// Maximum size of a datagram that we receive, in bytes of UDP payload. With IPv4 and UDP headers, this is
+/// 1,500 bytes. We announce it as max_udp_payload_size (RFC 9000 §18.2). If a part of a datagram is waiting for
+/// earlier data, it keeps a buffer of this size.
 pub const QUIC_RECEIVED_DATAGRAM_BYTES_MAX: u16 = 1472;
 
-/// Stateless resets of an endpoint in one burst. After a crash, each of its clients needs one, and learns by it that it must connect
-/// again. A reset is shorter than the datagram that it answers.
+/// How many stateless resets an endpoint may send in a burst. After a crash, each client needs one to learn
+/// that it has to reconnect. A reset is always shorter than the datagram it responds to.
 pub const QUIC_RESETS_MAX: u32 = 32;
 
-/// Refill of this budget per second. Clients repeat their packets, and get a reset for a later one.
+/// Refill of this budget per second. Clients repeat their packets, and will get a reset for a later one.
 pub const QUIC_RESETS_PER_SECOND: u32 = 10;
 
-/// The least time between two stateless resets that an endpoint computes, in milliseconds. One takes some microseconds, and an attacker
-/// can cause thousands in an iteration. One that isn't sent, because its receiver has closed its connection, may so delay another.
+/// Minimum time between two stateless resets that an endpoint computes, in milliseconds. Computing one takes a
+/// few microseconds, and attackers can cause thousands per iteration. If a reset isn't sent because its
+/// receiver has closed the connection, it may still delay another one.
 pub const QUIC_RESET_COMPUTED_INTERVAL_MS: u64 = 1;
 
-/// The least time between two version negotiations of an endpoint, in milliseconds. No client in use begins with a version
-/// that we don't have.
+/// Minimum time between two version negotiations of an endpoint, in milliseconds. All clients in use start with
+/// a version that we support.
 pub const QUIC_VERSION_NEGOTIATION_INTERVAL_MS: u64 = 10;
 
-/// How long late datagrams of a connection are dropped after its peer has closed it, in milliseconds, and up to twice as long. Three
-/// probe timeouts are recommended (RFC 9000 §10.2), which is as much at a round trip of 0.3 seconds.
+/// How long we drop late datagrams after the peer has closed a connection, in milliseconds. May take up to
+/// twice as long. RFC 9000 §10.2 recommends three probe timeouts, which is about the same for a round trip of
+/// 0.3 seconds.
 pub const QUIC_DRAINING_MS: u64 = 3000;
 
-/// Connections that their peers have closed in that time, of which an endpoint drops datagrams. Each takes about 60 bytes, and twice as
-/// many may be kept. Later, a datagram may get a stateless reset, or begin a connection if it is the first of the old one.
+/// How many connections closed by their peers an endpoint remembers during that time. Each takes about 60
+/// bytes, and there may be twice as many. After that, a datagram may get a stateless reset. If it's the first
+/// of the old connection, it may start a new one.
 pub const QUIC_DRAINING_MAX: usize = 3584;
 
-/// How long the token of a Retry packet is valid, in seconds: a client returns it at once.
+/// How long the token of a Retry packet is valid, in seconds. Clients return it immediately.
 pub const QUIC_RETRY_TOKEN_SECONDS: u64 = 15;
 
-/// How long a token for a later connection is valid, in seconds. A day covers most visits that are followed by another.
+/// How long a token for a later connection is valid, in seconds. Most visits that are followed by another one
+/// are less than a day apart.
 pub const QUIC_TOKEN_SECONDS: u64 = 24 * 60 * 60;
 
-/// Tokens that a client gets for later connections. Each is for one, in which the client gets the next.
+/// How many tokens for later connections a client gets. Each of them is for one connection, where the client
+/// will get the next.
 pub const QUIC_TOKENS_PER_CONNECTION: u32 = 1;
 
-/// Sessions that are stored for clients that resume them with early data, in one process. Each takes 300 bytes, and two are
-/// stored per connection. The oldest ones are dropped.
+/// How many sessions a process stores for clients that resume them with early data. Each takes 300 bytes, and
+/// we store two per connection. The oldest are dropped.
 pub const QUIC_STORED_SESSIONS_MAX: usize = 1 << 14;
 
-/// Bits of a filter that remembers used tokens: with 20,000 tokens a day, it refuses one in 25 by mistake.
+/// Size of a filter that remembers used tokens, in bits. With 20,000 tokens a day, it refuses one in 25 by
+/// mistake.
 pub const QUIC_USED_TOKENS_BITS: usize = 1 << 17;
 
 const _: () = assert!(QUIC_USED_TOKENS_BITS.is_power_of_two() && QUIC_USED_TOKENS_BITS >= 32);

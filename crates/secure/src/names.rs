@@ -1,19 +1,21 @@
-//! An index of certificates by DNS name: exact names, then wildcards of one label (RFC 6125 §6.4.3).
+//! Finds certificates by DNS name. Exact names come first, followed by wildcards for one label
+//! (RFC 6125 §6.4.3).
 //!
-//! Selecting one of several certificates for a name is up to the caller, because it depends on the client.
+//! If there are several certificates for a name, the caller has to select one, because the choice depends on
+//! the client.
 
 use std::collections::HashMap;
 
-/// Positions in the list of certificates by name, in the order in which they were added.
+/// Positions in the list of certificates, by name. They are in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct NameIndex {
     exact: HashMap<Box<str>, Vec<usize>>,
-    /// Keyed by the part after the asterisk, including its dot: `.example.com`.
+    /// The key is the part after the asterisk, including the dot: `.example.com`.
     wildcard: HashMap<Box<str>, Vec<usize>>,
 }
 
 impl NameIndex {
-    /// Adds a name of the certificate at `position`: `www.example.com` or `*.example.com`.
+    /// Adds a name of the certificate at `position`, for example `www.example.com` or `*.example.com`.
     pub(crate) fn add(&mut self, name: &str, position: usize) {
         let name = name.to_ascii_lowercase();
         let positions = match name.strip_prefix('*') {
@@ -25,7 +27,7 @@ impl NameIndex {
         }
     }
 
-    /// Adds all names of `other`. Its certificates begin at position `start` of the combined list.
+    /// Adds all names of `other`. In the combined list, its certificates begin at `start`.
     pub(crate) fn append(&mut self, other: Self, start: usize) {
         for (ours, theirs) in [(&mut self.exact, other.exact), (&mut self.wildcard, other.wildcard)] {
             for (name, positions) in theirs {
@@ -34,7 +36,7 @@ impl NameIndex {
         }
     }
 
-    /// Returns the positions of the certificates for a server name in lower case; empty if there is none.
+    /// Returns the positions of the certificates for a server name, which must be in lower case.
     pub(crate) fn find(&self, name: &str) -> &[usize] {
         let exact = self.exact.get(name);
         let found = exact.or_else(|| self.wildcard.get(&name[name.find('.')?..]));

@@ -1,7 +1,8 @@
-//! OCSP responses to be stapled (RFC 6960): whether one is about a certificate, its status, and how long it is valid.
+//! Parses OCSP responses for stapling (RFC 6960). Checks if a response is about a certificate, and reads the
+//! status and how long it's valid.
 //!
-//! We decide only whether a response is useful to clients. They verify its signature, because they know which roots they
-//! trust.
+//! We only decide if a response would be useful for clients. They verify its signature, because they know which
+//! roots they trust.
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
 use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef};
@@ -11,10 +12,10 @@ use webpki::EndEntityCert;
 use crate::asn1::{read_explicit, read_sequence, read_time};
 use crate::validity::Validity;
 
-/// The only type of response in use (id-pkix-ocsp-basic, RFC 6960 §4.2.1).
+/// The only response type in use (id-pkix-ocsp-basic, RFC 6960 §4.2.1).
 const BASIC_RESPONSE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1.1");
 
-/// The hash algorithms that may identify the issuer: SHA-1, SHA-256, SHA-384 and SHA-512.
+/// Hash algorithms that may identify the issuer: SHA-1, SHA-256, SHA-384 and SHA-512.
 const HASHES: [(ObjectIdentifier, &Algorithm); 4] = [
     (ObjectIdentifier::new_unwrap("1.3.14.3.2.26"), &SHA1_FOR_LEGACY_USE_ONLY),
     (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1"), &SHA256),
@@ -22,14 +23,14 @@ const HASHES: [(ObjectIdentifier, &Algorithm); 4] = [
     (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3"), &SHA512),
 ];
 
-/// The status `good`, a NULL with the implicit tag 0. `revoked` and `unknown` have the tags 1 and 2.
+/// The status `good` is a NULL with the implicit tag 0. `revoked` and `unknown` have the tags 1 and 2.
 const GOOD: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber(0) };
 
-/// How long a response without nextUpdate is valid, in seconds. It states that newer ones are available at any time
-/// (RFC 6960 §4.2.2.1), so it is not meant to be cached for long.
+/// How long a response without nextUpdate is valid, in seconds. Such a response says that newer ones are
+/// available at any time (RFC 6960 §4.2.2.1), so it shouldn't be cached for long.
 const WITHOUT_NEXT_UPDATE_SECONDS: i64 = 24 * 60 * 60;
 
-/// The status of a certificate according to a response.
+/// Status of a certificate, according to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CertStatus {
     /// Good, within this period.
@@ -43,7 +44,7 @@ pub(crate) enum CertStatus {
 /// Reads the status of `certificate` from a response in DER.
 ///
 /// # Errors
-/// The bytes are no successful response; the error is the reason.
+/// Returns the reason if this isn't a successful response.
 pub(crate) fn certificate_status(
     response: &[u8],
     certificate: &EndEntityCert<'_>,
@@ -84,7 +85,7 @@ fn basic_response(response: &[u8]) -> Result<&OctetStringRef, &'static str> {
     }
 }
 
-/// Reads the field `responseBytes`. Returns the type of the response, and the encoded response.
+/// Reads the `responseBytes` field. Returns the type of the response, and the encoded response.
 fn read_response_bytes<'a>(
     fields: &mut SliceReader<'a>,
 ) -> der::Result<(ObjectIdentifier, &'a OctetStringRef)> {
@@ -94,7 +95,7 @@ fn read_response_bytes<'a>(
     Ok((ObjectIdentifier::decode(&mut fields)?, <&OctetStringRef>::decode(&mut fields)?))
 }
 
-/// Returns the encoded SingleResponses of a BasicOCSPResponse, one after the other (RFC 6960 §4.2.1).
+/// Returns the encoded SingleResponses of a BasicOCSPResponse (RFC 6960 §4.2.1). They follow each other.
 fn single_responses(basic_response: &[u8]) -> der::Result<&[u8]> {
     let basic_response = read_sequence(&mut SliceReader::new(basic_response)?)?;
     let response_data = read_sequence(&mut SliceReader::new(basic_response)?)?;
@@ -106,7 +107,7 @@ fn single_responses(basic_response: &[u8]) -> der::Result<&[u8]> {
     read_sequence(&mut fields)
 }
 
-/// Returns the status of `certificate` according to a SingleResponse.
+/// Returns the status of `certificate`, according to a SingleResponse.
 fn single_response_status(
     single_response: &[u8],
     certificate: &EndEntityCert<'_>,
@@ -127,8 +128,7 @@ fn single_response_status(
     Ok(CertStatus::Good(Validity { not_before, not_after }))
 }
 
-/// Returns `true` if the content of a CertID identifies `certificate`, by its serial number and the hash of its issuer's
-/// name.
+/// Returns `true` if a CertID identifies `certificate`, by its serial number and the hash of its issuer's name.
 fn identifies(cert_id: &[u8], certificate: &EndEntityCert<'_>) -> der::Result<bool> {
     let mut fields = SliceReader::new(cert_id)?;
     let algorithm = ObjectIdentifier::decode(&mut SliceReader::new(read_sequence(&mut fields)?)?)?;

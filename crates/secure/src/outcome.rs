@@ -1,45 +1,46 @@
-//! The result of opening records, and of a handshake.
+//! Results of opening records, and of a handshake.
 
-/// The effect of [`Session::open`](crate::Session::open) on its input.
+/// Result of [`Session::open`](crate::Session::open).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOutcome {
-    /// Bytes at the start of the input that have been processed. The caller passes the remaining bytes again, as they were
-    /// left, followed by those that are received next.
+    /// How many bytes at the start of the input were processed. Callers should pass the remaining bytes again,
+    /// in the state they were left in, followed by any that are received next.
     pub consumed: usize,
-    /// The peer has sent its close_notify, or the session has failed: later input is ignored.
+    /// The peer has sent close_notify, or the session has failed. Any later input is ignored.
     pub peer_has_closed: bool,
-    /// Whether a handshake message was processed, which costs much more than a record.
+    /// Tells if a handshake message was processed. This is much more expensive than a record.
     pub handshake_step: HandshakeStep,
 }
 
-/// Whether a call took an expensive step of the handshake.
+/// Tells if a call has taken an expensive step of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandshakeStep {
-    /// No handshake message was complete.
+    /// There wasn't any complete handshake message.
     #[default]
     None,
-    /// At least one was processed.
+    /// At least one message was processed.
     Taken,
-    /// One is complete, and the caller did not permit its processing. The session makes no progress until it does.
+    /// A message is complete, but the caller didn't permit us to process it. The session won't make any
+    /// progress until it does.
     Deferred,
 }
 
-/// Whether a call may take expensive steps of the handshake.
+/// Tells if a call may take expensive steps of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakePermit {
     /// It may.
     Granted,
-    /// It must stop before the first; a later call continues there.
+    /// It must stop before the first expensive step. A later call can continue there.
     Withheld,
 }
 
-/// The kind of a handshake.
+/// Kind of a handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandshakeKind {
     /// With a certificate.
     #[default]
     Full,
-    /// With a ticket of an earlier session (RFC 8446 §2.2, RFC 5077).
+    /// With a ticket from an earlier session (RFC 8446 §2.2, RFC 5077).
     Resumed,
 }
 

@@ -1,16 +1,16 @@
-//! TLS versions, and the application protocols that are negotiated by ALPN.
+//! TLS versions, and application protocols that are negotiated with ALPN.
 
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// RFC 5246, restricted to elliptic-curve key exchange and authenticated encryption.
+    /// RFC 5246, but only with elliptic-curve key exchange and authenticated encryption.
     Tls12,
     /// RFC 8446.
     Tls13,
 }
 
 impl Version {
-    /// Returns the version as logs print it.
+    /// Returns the version as it's printed in logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -20,17 +20,17 @@ impl Version {
     }
 }
 
-/// An application protocol, negotiated by ALPN (RFC 7301).
+/// An application protocol negotiated with ALPN (RFC 7301).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1, and HTTP/1.0 for clients that offer only that.
+    /// HTTP/1.1. Also HTTP/1.0, if a client only offers that.
     Http11,
     /// HTTP/2.
     Http2,
 }
 
 impl Protocol {
-    /// Returns the protocol names that select this protocol, in order of preference.
+    /// Returns the names that select this protocol, in order of preference.
     pub(crate) fn alpn_names(self) -> Vec<Vec<u8>> {
         match self {
             Self::Http11 => vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
@@ -38,7 +38,7 @@ impl Protocol {
         }
     }
 
-    /// Returns the protocol that one of [`alpn_names`](Self::alpn_names) selects.
+    /// Returns the protocol selected by one of the [`alpn_names`](Self::alpn_names).
     pub(crate) fn from_alpn_name(name: &[u8]) -> Self {
         if name == b"h2" { Self::Http2 } else { Self::Http11 }
     }

@@ -1,24 +1,25 @@
-//! QUIC without I/O: datagrams in, datagrams and stream events out (RFC 9000, RFC 9001).
+//! QUIC without I/O. Takes datagrams, and returns datagrams and stream events (RFC 9000, RFC 9001).
 //!
-//! A [`Context`] holds what all connections share, and is made from that of TLS. An [`Endpoint`] belongs to one worker and
-//! has no lock: it routes a datagram to its [`Connection`], or reports an [`Incoming`] one, or writes a reply itself. A
-//! connection is passed its datagrams and timeouts, and asked for [`Event`]s and for datagrams to send. All of it is a
-//! function of its arguments: it makes no system call and reads no clock, and randomness comes from a seed.
+//! A [`Context`] contains everything that connections share, and is created from a TLS context. An [`Endpoint`]
+//! belongs to a worker, so it doesn't need a lock. It routes each datagram to its [`Connection`], reports an
+//! [`Incoming`] connection, or replies by itself. Callers pass datagrams and timeouts to a connection, and ask
+//! it for [`Event`]s and for datagrams to be sent. Everything is a function of its arguments: there aren't any
+//! system calls, the clock isn't read, and randomness comes from a seed.
 //!
-//! `quinn-proto` is the state machine and `rustls` performs the handshake. The cryptography between them is ours
-//! ([`crypto`], [`session`], [`tokens`]), so that the keys of tokens, stateless resets and connection IDs come from the
-//! [`Seed`](crate::Seed): another process with the same seed continues where this one stops. Neither library's types appear
-//! in the interface.
+//! `quinn-proto` is the state machine, and `rustls` performs the handshake. The cryptography in between is ours
+//! ([`crypto`], [`session`], [`tokens`]). This way, the keys for tokens, stateless resets and connection IDs
+//! can be derived from the [`Seed`](crate::Seed), and another process with the same seed can continue where
+//! this one stops. Types of these libraries aren't part of our interface.
 //!
-//! A panic in `quinn-proto` would be its bug, and earlier versions had some that a peer could trigger. A caller that
-//! catches one from a method of [`Connection`] passes that connection to [`Endpoint::remove`]; all others are unaffected.
-//! After one from [`Endpoint::receive`] or [`Endpoint::accept`] it calls [`Endpoint::recover`], and the endpoint and all
-//! connections remain usable.
+//! If `quinn-proto` panics, that's a bug. However, earlier versions had a few that could be triggered by a
+//! peer. If you catch a panic from a method of [`Connection`], you should pass that connection to
+//! [`Endpoint::remove`]. No other connections are affected. If it comes from [`Endpoint::receive`] or
+//! [`Endpoint::accept`], call [`Endpoint::recover`]. The endpoint and all connections can still be used.
 
-// Connection IDs, and routing by them.
+// Issues connection IDs, and routes by them.
 mod cid;
 
-// Cryptography: keys of packets, the TLS session, and keys from the seed.
+// Cryptography: packet keys, the TLS session, and keys derived from the seed.
 mod client_hello;
 mod contents;
 mod crypto;
@@ -36,11 +37,11 @@ mod suites;
 mod tokens;
 mod used_tokens;
 
-// The context that all connections share, and its transport parameters.
+// The context that all connections share, and their transport parameters.
 mod context;
 mod transport;
 
-// An endpoint, its connections and their streams.
+// Endpoints, connections and streams.
 mod addresses;
 mod budget;
 mod buffers;

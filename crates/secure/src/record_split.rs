@@ -1,24 +1,24 @@
-//! Splits content into records: short runs share a record, long ones fill records of their own.
+//! Splits content into records. Short runs share a record, while long runs get their own.
 //!
-//! Sealing a record costs about as much as copying four kilobytes. So short runs are copied together until a record is
-//! full. A long run is sealed where it is, without a copy; the short runs before it get a record of their own, unless the
-//! record must be small anyway.
+//! Sealing a record takes about as long as copying four kilobytes. So we copy short runs together until a
+//! record is full. A long run is sealed where it is, without a copy. Any short runs before it get a separate
+//! record, unless the record has to be small anyway.
 
 use std::io::IoSlice;
 
 use crate::limits;
 
-/// A run is sealed where it is if at least this many bytes of it remain.
+/// If at least this many bytes of a run remain, it's sealed where it is.
 const CONTIGUOUS_BYTES_MIN: usize = 4 * 1024;
 
 /// Runs of bytes that are consumed from the front.
 #[derive(Clone, Copy)]
 pub(crate) struct Runs<'a> {
-    /// Invariant: empty, or the first run has more than `consumed` bytes.
+    /// Invariant: either this is empty, or the first run has more than `consumed` bytes.
     runs: &'a [IoSlice<'a>],
-    /// Bytes consumed of the first run.
+    /// How many bytes of the first run have been consumed.
     consumed: usize,
-    /// Bytes that remain in all runs.
+    /// How many bytes remain in all runs.
     remaining: usize,
 }
 
@@ -30,12 +30,12 @@ impl<'a> Runs<'a> {
         runs
     }
 
-    /// Returns the number of bytes that remain.
+    /// Returns how many bytes remain.
     pub(crate) fn remaining(&self) -> usize {
         self.remaining
     }
 
-    /// Returns how many bytes the next record should hold, at most `max`.
+    /// Returns how many bytes the next record should contain, up to `max`.
     pub(crate) fn next_length(&self, max: usize) -> usize {
         let mut length = self.first().len();
         if length < CONTIGUOUS_BYTES_MIN {
@@ -49,7 +49,8 @@ impl<'a> Runs<'a> {
         length.min(max)
     }
 
-    /// Consumes the next `length` bytes without a copy. Returns `None`, without consuming any, unless one run has them all.
+    /// Consumes the next `length` bytes without copying them. Returns `None` if they aren't all in one run, and
+    /// doesn't consume any.
     pub(crate) fn take_contiguous(&mut self, length: usize) -> Option<&'a [u8]> {
         let bytes = self.first().get(..length)?;
         self.advance(length);
@@ -72,7 +73,7 @@ impl<'a> Runs<'a> {
         self.runs.first().map_or(&[], |run| &run[self.consumed..])
     }
 
-    /// Consumes `bytes` of the first run.
+    /// Consumes some bytes of the first run.
     fn advance(&mut self, bytes: usize) {
         self.consumed += bytes;
         self.remaining -= bytes;
@@ -89,15 +90,16 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Dynamic record sizing: small records at the start of a long response, full ones after the first flight.
+/// Dynamic record sizing: at the start of a long response, records are small. After the first flight, we use
+/// full records.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecordSizing {
-    /// Content sealed since the last pause, up to [`limits::FIRST_FLIGHT_BYTES`].
+    /// How much content was sealed since the last pause, up to [`limits::FIRST_FLIGHT_BYTES`].
     flight_bytes: usize,
 }
 
 impl RecordSizing {
-    /// Returns the most content that the next record may have, if `remaining` bytes are to be sealed.
+    /// Returns how much content the next record may contain, if `remaining` bytes are left to seal.
     pub(crate) fn content_bytes_max(self, remaining: usize) -> usize {
         let fits_flight = self.flight_bytes + remaining <= limits::FIRST_FLIGHT_BYTES;
         if fits_flight || self.flight_bytes >= limits::FIRST_FLIGHT_BYTES {
@@ -107,7 +109,7 @@ impl RecordSizing {
         }
     }
 
-    /// Counts `bytes` of content that were sealed.
+    /// Counts sealed content.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.flight_bytes = (self.flight_bytes + bytes).min(limits::FIRST_FLIGHT_BYTES);
     }

@@ -1,13 +1,16 @@
-//! The secrets that the processes of a server share: those of session tickets, with their ratchet, and that of QUIC.
+//! Secrets that the processes of a server share: the ticket secret, which changes over time, and the static
+//! secret.
 //!
-//! The ticket secret is replaced every six hours by a one-way function of itself: that of one period yields those of all
-//! later periods and of no earlier one. Processes that share a seed therefore agree on all later keys without communicating,
-//! and an attacker with a stolen seed can't decrypt connections from before the previous period (forward secrecy).
+//! Every six hours, the ticket secret is replaced by a one-way function of itself. So from the secret of one
+//! period, you can compute those of all later periods, but not of any earlier one. Processes that share a seed
+//! therefore agree on all later keys without communicating. If an attacker steals a seed, they can't decrypt
+//! connections from before the previous period (forward secrecy).
 //!
-//! The static secret never changes, because connections outlive a period and a client must recognize a stateless reset.
-//! It protects no content: it authenticates addresses, connection IDs and resets.
+//! The static secret never changes, because connections may last longer than a period, and clients must be able
+//! to recognize a stateless reset. It doesn't protect any content; it only authenticates addresses, connection
+//! IDs and resets.
 //!
-//! Neither secret is ever printed, and both are zeroed when dropped.
+//! Neither secret is ever printed. Both are zeroed when dropped.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -19,25 +22,26 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// How long a key encrypts tickets. It decrypts them for one period more.
+/// How long a key encrypts tickets. It decrypts them for another period.
 pub(crate) const PERIOD: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Length of a serialized seed: eight bytes for its period, and two secrets of 32 bytes.
+/// Length of a serialized seed. It contains the period (eight bytes) and two secrets of 32 bytes.
 pub const SEED_BYTES: usize = 8 + 2 * 32;
 
-/// The most steps that a seed advances at once: a hundred years. A clock that is further ahead is wrong.
+/// Maximum number of steps that a seed advances at once. This is a hundred years, so if the clock is ahead by
+/// more, it must be wrong.
 const STEPS_MAX: u64 = 100 * 366 * 4;
 
-/// The ticket secret of one period, and the static secret.
+/// The ticket secret of a period, and the static secret.
 #[derive(Clone)]
 pub struct Seed {
-    /// Periods since 1970.
+    /// Number of periods since 1970.
     period: u64,
     secret: Zeroizing<[u8; 32]>,
     static_secret: StaticSecret,
 }
 
-/// A secret that all processes of a server have, and that doesn't change while the server runs.
+/// A secret that all processes of a server share. It doesn't change while the server runs.
 #[derive(Clone)]
 pub(crate) struct StaticSecret(Zeroizing<[u8; 32]>);
 
@@ -45,14 +49,15 @@ impl Seed {
     /// Generates a random seed for the period of `now`.
     ///
     /// # Errors
-    /// The system's random number generator fails.
+    /// Returns an error if the system's random number generator fails.
     pub fn generate(now: SystemTime) -> Result<Self, Error> {
         let mut secret = Zeroizing::new([0; 32]);
         rand::fill(&mut *secret).map_err(|_| Error::NoRandomness)?;
         Ok(Self { period: period(now), secret, static_secret: StaticSecret::generate()? })
     }
 
-    /// Serializes the seed for another process of this server. The channel to that process must be private.
+    /// Serializes the seed for another process of this server. Note that the channel to that process must be
+    /// private.
     pub fn to_bytes(&self) -> Zeroizing<[u8; SEED_BYTES]> {
         let mut bytes = Zeroizing::new([0; SEED_BYTES]);
         bytes[..8].copy_from_slice(&self.period.to_be_bytes());
@@ -61,7 +66,7 @@ impl Seed {
         bytes
     }
 
-    /// Parses a seed that [`to_bytes`](Self::to_bytes) serialized.
+    /// Parses a seed that was serialized with [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8; SEED_BYTES]) -> Self {
         let mut period = [0; 8];
         let mut secret = Zeroizing::new([0; 32]);
@@ -72,18 +77,18 @@ impl Seed {
         Self { period: u64::from_be_bytes(period), secret, static_secret: StaticSecret(static_secret) }
     }
 
-    /// Reads a serialized seed, leaving no other copy of it in memory.
+    /// Reads a serialized seed, without leaving another copy of it in memory.
     ///
     /// # Errors
-    /// `source` fails or ends early.
+    /// Returns an error if `source` fails or ends early.
     pub fn read(mut source: impl Read) -> io::Result<Self> {
         let mut bytes = Zeroizing::new([0; SEED_BYTES]);
         source.read_exact(&mut *bytes)?;
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// Advances to the period of `now` and overwrites the earlier ticket secret. Has no effect if the clock was set back or is a
-    /// century ahead.
+    /// Advances to the period of `now`, and overwrites the earlier ticket secret. Does nothing if the clock was
+    /// set back or is a century ahead.
     pub fn advance(&mut self, now: SystemTime) {
         let steps = period(now).saturating_sub(self.period);
         if steps <= STEPS_MAX {
@@ -105,7 +110,7 @@ impl Seed {
         Self { period: self.period + 1, secret, static_secret: self.static_secret.clone() }
     }
 
-    /// Derives a secret of this period for one `purpose`.
+    /// Derives a secret of this period for a `purpose`.
     pub(crate) fn derive(&self, purpose: &[u8], secret: &mut [u8]) {
         derive(&self.secret, purpose, secret);
     }
@@ -120,20 +125,20 @@ impl StaticSecret {
     /// Generates a random secret.
     ///
     /// # Errors
-    /// The system's random number generator fails.
+    /// Returns an error if the system's random number generator fails.
     pub(crate) fn generate() -> Result<Self, Error> {
         let mut secret = Zeroizing::new([0; 32]);
         rand::fill(&mut *secret).map_err(|_| Error::NoRandomness)?;
         Ok(Self(secret))
     }
 
-    /// Derives a secret for one `purpose`.
+    /// Derives a secret for a `purpose`.
     pub(crate) fn derive(&self, purpose: &[u8], secret: &mut [u8]) {
         derive(&self.0, purpose, secret);
     }
 }
 
-/// Derives the secret for one `purpose` from another, by HKDF (RFC 5869).
+/// Derives a secret for a `purpose` from another one, with HKDF (RFC 5869).
 pub(crate) fn derive(from: &[u8; 32], purpose: &[u8], secret: &mut [u8]) {
     let info = [purpose];
     let key = Prk::new_less_safe(HKDF_SHA256, from);
@@ -153,7 +158,7 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// The length of the output of HKDF, in the form in which `aws-lc-rs` takes it.
+/// Length of the HKDF output, as a type that `aws-lc-rs` accepts.
 struct Length(usize);
 
 impl KeyType for Length {

@@ -1,6 +1,6 @@
-//! Self-signed certificates for testing: a key generated in memory at each start.
+//! Self-signed certificates for testing. The key is generated in memory at each start.
 //!
-//! No key is written to a file, and the program contains none.
+//! It's never written to a file, and the program doesn't contain any keys.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,20 +13,20 @@ use crate::files::Key;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The kind of key of a self-signed certificate.
+/// Kind of key for a self-signed certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelfSigned {
-    /// RSA with 2,048 bits, which every client can verify.
+    /// RSA with 2,048 bits. Every client can verify this.
     Rsa,
-    /// ECDSA on P-256, the most common choice for sites.
+    /// ECDSA on P-256, which most sites use.
     Ecdsa,
-    /// Ed25519, which libraries support and browsers don't.
+    /// Ed25519. Libraries support this, but browsers don't.
     Ed25519,
 }
 
 impl SelfSigned {
-    /// Generates a key and a certificate for `names` (DNS names and addresses). The certificate is valid from a day before
-    /// `now` for 398 days, the longest period that all browsers accept.
+    /// Generates a key and a certificate for `names`, which may be DNS names and addresses. The certificate is
+    /// valid for 398 days, starting a day before `now`. This is the longest period that all browsers accept.
     pub(crate) fn generate(
         self,
         names: &[String],

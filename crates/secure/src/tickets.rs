@@ -1,14 +1,15 @@
-//! Session tickets: the state that a client needs to resume, encrypted for this server's processes alone (RFC 5077,
-//! RFC 8446 §4.6.1).
+//! Session tickets. They contain the state for resuming a session, encrypted so that only processes of this
+//! server can read it (RFC 5077, RFC 8446 §4.6.1).
 //!
-//! A ticket consists of a key name of eight bytes, a random nonce of twelve, the state that `rustls` stores, and a tag. It
-//! is sealed by AES-256-GCM with the key name as additional data. A key encrypts for one period of six hours, and decrypts
-//! for one more. The key of the following period decrypts too, because one process may rotate its keys a moment before
-//! another. TLS over TCP and QUIC have keys of their own, so neither resumes a session of the other.
+//! A ticket consists of a key name of eight bytes, a random nonce of twelve bytes, the state from `rustls`, and
+//! a tag. It's sealed with AES-256-GCM, with the key name as additional data. A key encrypts for a period of
+//! six hours, and still decrypts for another one. We can also decrypt with the key of the next period, because
+//! another process may rotate its keys a moment earlier. TLS over TCP and QUIC have different keys, so neither
+//! can resume a session of the other.
 //!
-//! The server stores no state for a ticket, so a ticket can be used repeatedly until its key is gone. That would endanger
-//! only early data, which we accept over QUIC alone, and then for sessions that the server stores instead
-//! ([`EarlyData`](crate::quic::EarlyData)).
+//! The server doesn't store any state for a ticket, so a ticket can be used repeatedly until its key is gone.
+//! This would only be a problem for early data. We only accept that over QUIC, and then the server stores the
+//! sessions instead ([`EarlyData`](crate::quic::EarlyData)).
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,10 +25,10 @@ use crate::seed::{PERIOD, Seed, period};
 const NAME_BYTES: usize = 8;
 const TAG_BYTES: usize = 16;
 
-/// Encrypts and decrypts the tickets of all sessions of a context over one transport.
+/// Encrypts and decrypts the tickets of a context's sessions over one transport.
 pub(crate) struct Tickets(RwLock<Arc<Keys>>);
 
-/// The transport of the sessions that tickets resume.
+/// Transport of the sessions that tickets resume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Transport {
     Tcp,
@@ -36,12 +37,12 @@ pub(crate) enum Transport {
 
 struct Keys {
     transport: Transport,
-    /// The seed of the period after the current one, from which earlier seeds cannot be computed.
+    /// Seed of the next period. Earlier seeds can't be computed from it.
     following: Seed,
     current: Arc<Key>,
-    /// Decrypts tickets of a process that rotated its keys a moment earlier.
+    /// Decrypts tickets of a process that has rotated its keys a moment earlier.
     next: Key,
-    /// Decrypts tickets of the previous period, if this process had its key.
+    /// Decrypts tickets of the previous period. `None` if this process didn't have its key.
     previous: Option<Arc<Key>>,
 }
 
@@ -57,7 +58,7 @@ impl Tickets {
         Self(RwLock::new(Arc::new(Keys::new(&seed, transport, None))))
     }
 
-    /// Rotates the keys if `now` is in a later period. A handshake in progress may still use the earlier set.
+    /// Rotates the keys if `now` is in a later period. Handshakes in progress may still use the earlier keys.
     pub(crate) fn advance(&self, now: SystemTime) {
         let keys = self.keys();
         if period(now) < keys.following.period() {
@@ -67,7 +68,7 @@ impl Tickets {
         let mut seed = keys.following.clone();
         let previous = (period(now) == seed.period()).then(|| keys.current.clone());
         seed.advance(now);
-        // The seed refuses a clock that is a century ahead.
+        // If the clock is a century ahead, the seed won't advance.
         if seed.period() != period(now) {
             return;
         }
@@ -82,7 +83,7 @@ impl Tickets {
 }
 
 impl Keys {
-    /// Derives the keys of the seed's period and of the next one.
+    /// Derives the keys of the seed's period and the next one.
     fn new(seed: &Seed, transport: Transport, previous: Option<Arc<Key>>) -> Self {
         let following = seed.next();
         Self {
@@ -122,7 +123,8 @@ impl ProducesTickets for Tickets {
         true
     }
 
-    /// Returns how long a ticket is valid at least, in seconds: one issued at the end of a period is valid for the next.
+    /// Returns how long a ticket is valid at least, in seconds. If it's issued at the end of a period, it's
+    /// valid for the next one.
     fn lifetime(&self) -> u32 {
         u32::try_from(PERIOD.as_secs()).expect("six hours fit 32 bits of seconds")
     }

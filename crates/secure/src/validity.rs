@@ -1,7 +1,7 @@
-//! The period in which a certificate or an OCSP response is valid.
+//! When a certificate or an OCSP response is valid.
 //!
-//! We read a certificate's dates from its DER (RFC 5280 §4.1), because `rustls-webpki` reads them only while it verifies a
-//! chain up to a root, and a server has no roots.
+//! We read the dates of a certificate from its DER (RFC 5280 §4.1). `rustls-webpki` only reads them while
+//! verifying a chain up to a root, and servers don't have any roots.
 
 use std::cmp::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use der::{Decode, SliceReader};
 
 use crate::asn1::{read_explicit, read_sequence, read_time};
 
-/// Both ends of the period, inclusive, in seconds since 1970.
+/// Both ends of the period as Unix times in seconds, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) not_before: i64,
@@ -19,7 +19,7 @@ pub(crate) struct Validity {
 }
 
 impl Validity {
-    /// Reads the dates of a certificate in DER. Returns `None` if they cannot be parsed.
+    /// Reads the dates of a certificate in DER. Returns `None` if they can't be parsed.
     pub(crate) fn from_certificate(certificate: &[u8]) -> Option<Self> {
         Self::read(certificate).ok()
     }
@@ -38,7 +38,7 @@ impl Validity {
         Ok(Self { not_before: read_time(&mut dates)?, not_after: read_time(&mut dates)? })
     }
 
-    /// Compares `now`, in seconds since 1970, with the period: before it, in it, or after it.
+    /// Compares `now` (Unix time in seconds) with the period.
     pub(crate) fn compare(&self, now: i64) -> Ordering {
         if now < self.not_before {
             Ordering::Less
@@ -50,7 +50,7 @@ impl Validity {
     }
 }
 
-/// Returns the seconds since 1970; 0 for earlier times.
+/// Returns the Unix time in seconds. Returns 0 for earlier times.
 pub(crate) fn unix_seconds(now: SystemTime) -> i64 {
     let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX)

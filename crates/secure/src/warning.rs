@@ -1,26 +1,26 @@
-//! Defects of certificates that don't prevent their use, reported to the operator.
+//! Defects of certificates that don't prevent them from being used. They are reported to the operator.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A defect of a certificate or an OCSP response, with the file that it is in.
+/// A defect of a certificate or an OCSP response, and the file where we found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// The certificate has expired: clients refuse it.
+    /// The certificate has expired, so clients will refuse it.
     Expired(PathBuf),
-    /// The certificate is not valid yet: clients refuse it.
+    /// The certificate isn't valid yet, so clients will refuse it.
     NotYetValid(PathBuf),
-    /// The certificate has no DNS name, so it is used only for clients that send none.
+    /// The certificate doesn't have any DNS names. It's only used for clients that don't send one.
     NoDnsName(PathBuf),
-    /// A certificate of the chain is not issued by the next one, so some clients find no path to a root.
+    /// A certificate in the chain wasn't issued by the next one. Some clients won't find a path to a root.
     ChainOutOfOrder(PathBuf),
-    /// The OCSP response is not sent: a newer one exists or should exist.
+    /// The OCSP response isn't sent, because there is a newer one, or there should be.
     StapleExpired(PathBuf),
-    /// The OCSP response is not sent before its validity begins.
+    /// The OCSP response isn't sent until it becomes valid.
     StapleNotYetValid(PathBuf),
-    /// The OCSP response is not sent: it is about another certificate.
+    /// The OCSP response isn't sent, because it's about another certificate.
     StapleMismatch(PathBuf),
-    /// The OCSP response is not sent: its status is not "good".
+    /// The OCSP response isn't sent, because its status isn't "good".
     StapleNotGood(PathBuf),
 }
 

@@ -1,15 +1,16 @@
-//! Budgets against abuse of a connection: how much work a peer may cause by packets that neither request anything nor belong to
-//! a response.
+//! Limits how much work a peer can cause with packets that neither request anything nor belong to a response.
 //!
-//! A peer can send a PING, PADDING, PATH_CHALLENGE, a repeated or empty STREAM frame, or an acknowledgment of nothing new, in
-//! any number. Each packet costs a token, and so does a number of frames, since hundreds fit one packet. Updated keys cost
-//! more. Tokens come back over time, with data that the peer sends on streams, and with STREAM frames of ours: their
-//! receiver acknowledges them, and enlarges its windows.
+//! For example, a peer may send any number of PINGs, PADDING, PATH_CHALLENGE frames, repeated or empty STREAM
+//! frames, or acknowledgments without any news. Each packet costs a token. So does a certain number of frames,
+//! since hundreds of them fit into a packet. Key updates cost more. The peer gets tokens back over time, for
+//! data that it sends on streams, and for our STREAM frames, because it has to acknowledge these and enlarge
+//! its windows.
 //!
-//! Only packets that the peer has sealed are charged, each once ([`Records`](super::records::Records)). Otherwise an observer of
-//! the path could end connections by repeating their packets.
+//! We only charge packets that the peer has sealed, and each of them once
+//! ([`Records`](super::records::Records)). Otherwise, an observer on the path could end connections by
+//! repeating their packets.
 //!
-//! We settle after every 64 datagrams, so that a datagram costs an addition.
+//! The work is settled every 64 datagrams, so most datagrams only cost an addition.
 
 use std::time::Instant;
 
@@ -18,15 +19,16 @@ use crate::limits::{
     QUIC_CREDITED_BYTES_MIN, QUIC_FRAMES_PER_TOKEN, QUIC_KEY_UPDATE_COST,
 };
 
-/// Datagrams from one settlement to the next: a small part of the capacity, even if all of them are full of frames.
+/// How many datagrams to receive until the next settlement. Even if they are full of frames, this is only a
+/// small part of the capacity.
 const DATAGRAMS_PER_SETTLEMENT: u32 = 64;
 
-/// A number of tokens that time refills.
+/// A bucket of tokens that refills over time.
 pub(super) struct TokenBucket {
     tokens: u64,
     capacity: u64,
     per_second: u64,
-    /// When it was last refilled.
+    /// When the bucket was last refilled.
     refilled: Option<Instant>,
 }
 
@@ -57,7 +59,7 @@ impl TokenBucket {
     /// Takes tokens.
     ///
     /// # Errors
-    /// There are fewer. Those are taken.
+    /// Returns an error if there aren't enough tokens. In that case, takes all that are left.
     pub(super) fn take(&mut self, tokens: u64) -> Result<(), Exhausted> {
         let left = self.tokens.checked_sub(tokens);
         self.tokens = left.unwrap_or(0);
@@ -65,24 +67,24 @@ impl TokenBucket {
     }
 }
 
-/// A bucket has fewer tokens than were to be taken.
+/// There weren't enough tokens in the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exhausted;
 
-/// The activity of a connection and its peer since its start, as far as it costs tokens or earns them.
+/// Work that a connection and its peer have done so far, as far as it costs tokens or earns them.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Work {
-    /// Packets that the peer has sent.
+    /// Packets sent by the peer.
     pub(super) packets: u64,
-    /// Frames of all types that have arrived, except PADDING.
+    /// Frames received, of all types except PADDING.
     pub(super) received_frames: u64,
-    /// Key phases that have begun.
+    /// Key phases that were started.
     pub(super) key_phases: u64,
-    /// Reads of streams that have returned data, or their end.
+    /// Reads that have returned stream data or the end of a stream.
     pub(super) reads: u64,
-    /// STREAM frames that were sent.
+    /// STREAM frames sent.
     pub(super) sent_stream_frames: u64,
-    /// Bytes of datagrams that were sent.
+    /// Bytes sent, in datagrams.
     pub(super) sent_bytes: u64,
 }
 
@@ -108,20 +110,20 @@ impl Work {
     }
 }
 
-/// The budget of a connection.
+/// Budget of a connection.
 pub(super) struct Budget {
     bucket: TokenBucket,
-    /// The work that was settled.
+    /// The work that has been settled.
     settled: Work,
     datagrams: u32,
     state: State,
 }
 
-/// Whether the peer has exceeded its budget.
+/// Tells if the peer has exceeded its budget.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Sufficient,
-    /// It has, and the caller does not know.
+    /// It has, but we haven't told the caller yet.
     Exceeded,
     Reported,
 }
@@ -141,7 +143,7 @@ impl Budget {
         self.datagrams += 1;
     }
 
-    /// Returns `true` if the work must be settled now.
+    /// Returns `true` if it's time to settle.
     pub(super) fn needs_settlement(&self) -> bool {
         self.datagrams >= DATAGRAMS_PER_SETTLEMENT
     }
@@ -160,19 +162,20 @@ impl Budget {
         }
     }
 
-    /// Records that the peer has exceeded another limit, which has the same effect.
+    /// Must be called if the peer has exceeded some other limit. This has the same effect as exceeding the
+    /// budget.
     pub(super) fn exceed(&mut self) {
         if self.state == State::Sufficient {
             self.state = State::Exceeded;
         }
     }
 
-    /// Returns `true` if the peer has exceeded its budget: its datagrams are not worth reading.
+    /// Returns `true` if the peer has exceeded its budget. Its datagrams aren't worth reading any more.
     pub(super) fn is_exceeded(&self) -> bool {
         self.state != State::Sufficient
     }
 
-    /// Returns that the peer has exceeded its budget, once.
+    /// Reports that the peer has exceeded its budget, but only once.
     pub(super) fn take_report(&mut self) -> Option<Exhausted> {
         if self.state != State::Exceeded {
             return None;

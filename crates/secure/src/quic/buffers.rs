@@ -1,34 +1,35 @@
-//! Buffers for received datagrams, which are used again once their content was read.
+//! Buffers for received datagrams. They can be used again once the content has been read.
 //!
-//! A datagram of full length is too long for the fast path of some allocators, and is in use for microseconds.
+//! Some allocators have a fast path, but a datagram of full length is too long for it. It's only in use for
+//! microseconds.
 
 use bytes::BytesMut;
 
 use crate::limits::QUIC_RECEIVED_DATAGRAM_BYTES_MAX;
 
-/// Datagrams that can be in use at the same time without another allocation.
+/// How many datagrams can be in use at the same time without another allocation.
 const BUFFERS: usize = 32;
 
-/// The longest datagram that is received.
+/// Maximum length of a received datagram.
 const BUFFER_BYTES: usize = QUIC_RECEIVED_DATAGRAM_BYTES_MAX as usize;
 
-/// Shorter datagrams have memory of their own. A byte that waits for data before it keeps its buffer, so that a client could
-/// otherwise take a hundred times as much memory as it sends.
+/// Datagrams that are shorter than this have their own memory. A single byte that is waiting for earlier data
+/// keeps the whole buffer, so a client could otherwise take a hundred times as much memory as it sends.
 pub(super) const BUFFERED_BYTES_MIN: usize = 1000;
 
-/// A datagram never shares a buffer with another one.
+/// A datagram never shares its buffer.
 const _: () = assert!(2 * BUFFERED_BYTES_MIN > BUFFER_BYTES);
 
-/// The buffers of an endpoint.
+/// Buffers of an endpoint.
 #[derive(Default)]
 pub(super) struct DatagramBuffers {
     buffers: Vec<BytesMut>,
-    /// The index of the buffer that was used least recently.
+    /// Index of the buffer that was least recently used.
     next: usize,
 }
 
 impl DatagramBuffers {
-    /// Copies a datagram, which is not longer than a buffer.
+    /// Copies a datagram, which must fit into a buffer.
     pub(super) fn copy(&mut self, datagram: &[u8]) -> BytesMut {
         if datagram.len() < BUFFERED_BYTES_MIN {
             return BytesMut::from(datagram);

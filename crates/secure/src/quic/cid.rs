@@ -1,18 +1,21 @@
-//! Connection IDs that the server issues, and routing by them.
+//! Issues connection IDs, and routes datagrams by them.
 //!
 //! ```text
 //! byte 0                         [1..9]      then      then       last two
 //! config 3 | generation 2 | r 3  server ID   worker    r 6 bytes  check
 //! ```
 //!
-//! A connection ID has 10 bytes, or 18 with a server ID for a load balancer (draft-ietf-quic-load-balancers, plaintext
-//! algorithm): the highest three bits of the first byte are then 0, otherwise 7, "not routable". The worker and the
-//! generation of its process are in plaintext, because the kernel selects a socket by them. `r` is random: 51 bits, so that
-//! an ID and its stateless reset token are never issued twice in practice.
+//! A connection ID has 10 bytes. For a load balancer, it also contains a server ID, so it has 18 bytes
+//! (draft-ietf-quic-load-balancers, plaintext algorithm). In that case, the highest three bits of the first
+//! byte are 0; otherwise they are 7, which means "not routable".
 //!
-//! The check is a function of all other bytes under a key from the seed. It distinguishes the IDs that a process of this
-//! server has issued from all others without a table, so that foreign datagrams cause neither stateless resets nor
-//! forwarding.
+//! The worker and the generation of its process are in plaintext, because the kernel uses them to select a
+//! socket. `r` is random. With 51 bits, we can assume that an ID and its stateless reset token are never issued
+//! twice.
+//!
+//! The check is a function of all other bytes, with a key derived from the seed. It lets us recognize IDs
+//! issued by a process of this server without a table. Foreign datagrams therefore cause neither stateless
+//! resets nor forwarding.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,48 +27,48 @@ use zeroize::Zeroizing;
 use super::packet_type::LONG_HEADER;
 use crate::seed::StaticSecret;
 
-/// Bytes that identify this server to a load balancer, the same in all its processes.
+/// Identifies this server to a load balancer. All processes of the server use the same bytes.
 pub type ServerId = [u8; SERVER_ID_BYTES];
 
 const SERVER_ID_BYTES: usize = 8;
 const RANDOM_BYTES: usize = 6;
 const CHECK_BYTES: usize = 2;
 
-/// The longest connection ID that we issue.
+/// Maximum length of a connection ID that we issue.
 const BYTES_MAX: usize = 1 + SERVER_ID_BYTES + 1 + RANDOM_BYTES + CHECK_BYTES;
 
-/// The longest connection ID of version 1 (RFC 9000 §17.2).
+/// Maximum length of a connection ID in version 1 (RFC 9000 §17.2).
 const VERSION_1_ID_BYTES_MAX: usize = 20;
 
-/// The block that AES encrypts; a connection ID without its check fits it.
+/// Size of an AES block. A connection ID without its check fits into a block.
 const BLOCK_BYTES: usize = 16;
 const _: () = assert!(BYTES_MAX - CHECK_BYTES <= BLOCK_BYTES);
 
-/// The configuration bits of an ID without a server ID: a load balancer must not read one from it.
+/// Configuration bits of an ID that doesn't contain a server ID. They tell a load balancer not to look for one.
 const NOT_ROUTABLE: u8 = 0b1110_0000;
 
-/// The positions of the destination connection ID in a datagram: after flags and version and its length in a long header,
-/// after the flags in a short one.
+/// Positions of the destination connection ID in a datagram. In a long header, it comes after the flags, the
+/// version, and its own length. In a short header, it comes after the flags.
 const LONG_ID_START: usize = 6;
 const SHORT_ID_START: usize = 1;
 
-/// Distinguishes the processes of a server that serve at the same time after a takeover.
+/// Tells the processes of a server apart that serve at the same time during a takeover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation(u8);
 
 impl Generation {
-    /// Returns a generation from a number, of which it uses the lowest two bits.
+    /// Creates a generation from the lowest two bits of a number.
     pub const fn new(number: u8) -> Self {
         Self(number & 3)
     }
 
-    /// Returns the generation of the process that takes over. The fourth is the first again.
+    /// Returns the generation for a process that takes over. They repeat after four.
     #[must_use]
     pub const fn next(self) -> Self {
         Self::new(self.0 + 1)
     }
 
-    /// Returns the number, 0 to 3.
+    /// Returns the number, from 0 to 3.
     pub const fn number(self) -> u8 {
         self.0
     }
@@ -74,34 +77,34 @@ impl Generation {
 /// The endpoint that issued a connection ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issuer {
-    /// Its worker.
+    /// Number of its worker.
     pub worker: u8,
-    /// Its process.
+    /// Generation of its process.
     pub generation: Generation,
 }
 
-/// The length of connection IDs, and the position of the worker in them.
+/// Length of connection IDs, and where they contain the worker.
 ///
-/// A filter in the kernel and [`worker_of`](Self::worker_of) apply the same rule, so that all datagrams of a connection
-/// reach one worker.
+/// A filter in the kernel applies the same rule as [`worker_of`](Self::worker_of), so all datagrams of a
+/// connection reach the same worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionIdLayout {
     server_id: Option<ServerId>,
 }
 
 impl ConnectionIdLayout {
-    /// Returns the layout of connection IDs with or without the number of a server.
+    /// Returns the layout of connection IDs, with or without a server ID.
     #[must_use]
     pub const fn new(server_id: Option<ServerId>) -> Self {
         Self { server_id }
     }
 
-    /// Returns the length of a connection ID in bytes.
+    /// Returns the length of a connection ID, in bytes.
     pub const fn id_bytes(self) -> usize {
         self.worker_offset() + 1 + RANDOM_BYTES + CHECK_BYTES
     }
 
-    /// Returns the position of the worker within a connection ID.
+    /// Returns where a connection ID contains the worker.
     pub const fn worker_offset(self) -> usize {
         match self.server_id {
             None => 1,
@@ -109,10 +112,10 @@ impl ConnectionIdLayout {
         }
     }
 
-    /// Returns the byte of a datagram that selects its worker, to be taken modulo the number of workers.
+    /// Returns the byte of a datagram that selects the worker. Take it modulo the number of workers.
     ///
-    /// In an ID that a client has chosen, which only its first datagrams have, the byte is random. It is 0 if the datagram
-    /// is too short to have one; a classic BPF program that loads beyond its end returns 0, too.
+    /// If a client has chosen the ID, which is only the case for its first datagrams, then the byte is random.
+    /// If the datagram is too short, this returns 0, just like a classic BPF program that loads beyond the end.
     pub fn worker_of(self, datagram: &[u8]) -> u8 {
         let byte = |position: usize| datagram.get(position).copied();
         let position = match (byte(0), byte(LONG_ID_START - 1)) {
@@ -121,21 +124,21 @@ impl ConnectionIdLayout {
             (Some(_), Some(id_bytes)) if usize::from(id_bytes) > self.worker_offset() => {
                 LONG_ID_START + self.worker_offset()
             }
-            // A client's first ID has at least eight bytes (RFC 9000 §7.2).
+            // The first ID of a client has at least eight bytes (RFC 9000 §7.2).
             (Some(_), Some(_)) => LONG_ID_START + 3,
         };
         byte(position).unwrap_or(0)
     }
 
-    /// Returns the issuer that a datagram's destination connection ID names if one of our servers issued it, which is not
-    /// checked.
+    /// Returns the issuer named in a datagram's destination connection ID. Note that this doesn't check if the
+    /// ID was really issued by one of our processes.
     #[inline]
     pub fn named_issuer(self, datagram: &[u8]) -> Option<Issuer> {
         let id = self.destination(datagram)?;
         Some(Issuer { worker: id[self.worker_offset()], generation: Generation::new(id[0] >> 3) })
     }
 
-    /// Returns the destination connection ID of a datagram if it has the length of those that we issue.
+    /// Returns a datagram's destination connection ID if it has the right length to be issued by us.
     fn destination(self, datagram: &[u8]) -> Option<&[u8]> {
         let start = match datagram.first()? {
             ..LONG_HEADER => SHORT_ID_START,
@@ -146,8 +149,8 @@ impl ConnectionIdLayout {
     }
 }
 
-/// Returns the destination connection ID of a datagram that starts with a long header, or `None` for others and for an ID that is
-/// longer than those of version 1 (RFC 9000 §17.2).
+/// Returns a datagram's destination connection ID if it starts with a long header. Returns `None` if it
+/// doesn't, or if the ID is longer than version 1 allows (RFC 9000 §17.2).
 pub(super) fn long_header_destination(datagram: &[u8]) -> Option<ConnectionId> {
     let (LONG_HEADER.., length) = (*datagram.first()?, usize::from(*datagram.get(LONG_ID_START - 1)?)) else {
         return None;
@@ -156,7 +159,7 @@ pub(super) fn long_header_destination(datagram: &[u8]) -> Option<ConnectionId> {
     (length <= VERSION_1_ID_BYTES_MAX).then(|| ConnectionId::new(id))
 }
 
-/// Checks connection IDs, and computes the check of new ones.
+/// Checks connection IDs, and computes the check for new ones.
 pub(super) struct ConnectionIds {
     layout: ConnectionIdLayout,
     key: HeaderProtectionKey,
@@ -174,19 +177,20 @@ impl ConnectionIds {
         self.layout
     }
 
-    /// Returns the issuer of a datagram's destination connection ID, or `None` if no process of this server issued it.
+    /// Returns the issuer of a datagram's destination connection ID. Returns `None` if it wasn't issued by a
+    /// process of this server.
     pub(super) fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
         let id = self.layout.destination(datagram)?;
         if self.is_ours(id) { self.layout.named_issuer(datagram) } else { None }
     }
 
-    /// Returns `true` if a process of this server issued the connection ID.
+    /// Returns `true` if the connection ID was issued by a process of this server.
     fn is_ours(&self, id: &[u8]) -> bool {
         id.len() == self.layout.id_bytes()
             && id.split_last_chunk().is_some_and(|(start, check)| self.check(start) == *check)
     }
 
-    /// Computes the check of the other bytes of an ID, at most a block.
+    /// Computes the check of an ID's other bytes, which must not be longer than a block.
     fn check(&self, start: &[u8]) -> [u8; CHECK_BYTES] {
         let mut block = [0; BLOCK_BYTES];
         block[..start.len()].copy_from_slice(start);
@@ -195,17 +199,17 @@ impl ConnectionIds {
     }
 }
 
-/// Generates the connection IDs of one endpoint.
+/// Generates connection IDs for an endpoint.
 pub(super) struct IdGenerator {
     ids: Arc<ConnectionIds>,
     issuer: Issuer,
-    /// Encrypts a counter: its output is unpredictable and repeats only with the seed of the endpoint.
+    /// Encrypts a counter. The output is unpredictable, and it won't repeat unless the endpoint's seed does.
     random: HeaderProtectionKey,
     count: u64,
 }
 
 impl IdGenerator {
-    /// Creates a generator. `random_key` must never have been used before.
+    /// Creates a generator. `random_key` must not be used for anything else.
     pub(super) fn new(ids: Arc<ConnectionIds>, issuer: Issuer, random_key: &[u8; 32]) -> Self {
         let random =
             HeaderProtectionKey::new(&AES_256, random_key).expect("the key has the algorithm's length");
@@ -256,11 +260,12 @@ impl ConnectionIdGenerator for IdGenerator {
     }
 }
 
-/// The bytes of an encrypted block that the library returns: the length of a mask of header protection (RFC 9001 §5.4.1).
+/// Length of a header protection mask (RFC 9001 §5.4.1). This is how much of an encrypted block the library
+/// returns.
 const MASK_BYTES: usize = 5;
 
-/// Returns the first bytes of the block encrypted by AES. The library offers this as the mask of header protection
-/// (RFC 9001 §5.4.3).
+/// Encrypts a block with AES, and returns its first bytes. The library offers this as the header protection
+/// mask (RFC 9001 §5.4.3).
 fn encrypt(key: &HeaderProtectionKey, block: [u8; BLOCK_BYTES]) -> [u8; MASK_BYTES] {
     key.new_mask(&block).expect("the sample has the length of a block")
 }

@@ -1,19 +1,20 @@
-//! Checks of a ClientHello that QUIC requires, and `rustls` doesn't make.
+//! Checks of a ClientHello that QUIC requires but `rustls` doesn't make.
 
 use quinn_proto::{TransportError, TransportErrorCode};
 use rustls::AlertDescription;
 
-/// Message type, length, version and random bytes, before the session ID (RFC 8446 §4, §4.1.2).
+/// Bytes before the session ID: message type, length, version and random bytes (RFC 8446 §4, §4.1.2).
 const BYTES_BEFORE_SESSION_ID: usize = 1 + 3 + 2 + 32;
 
-/// The transport parameters extension, and its number in drafts of QUIC, which `rustls` also accepts.
+/// Number of the transport parameters extension. Drafts of QUIC used a different one, which `rustls` also
+/// accepts.
 const TRANSPORT_PARAMETERS: u16 = 0x39;
 const TRANSPORT_PARAMETERS_OF_DRAFTS: u16 = 0xffa5;
 
-/// Checks the first message of a client, which arrives in parts.
+/// Checks the first message of a client. It may arrive in several parts.
 #[derive(Default)]
 pub(super) struct HelloCheck {
-    /// The message until it is complete.
+    /// The message, until it's complete.
     message: Vec<u8>,
     is_checked: bool,
 }
@@ -39,7 +40,7 @@ impl HelloCheck {
     }
 }
 
-/// Returns `true` if the bytes have a message with its length, or can't be a ClientHello, which `rustls` reports.
+/// Returns `true` if the message is complete, or if it can't be a ClientHello. `rustls` reports the latter.
 fn is_complete(bytes: &[u8]) -> bool {
     match *bytes {
         [1, high, middle, low, ref rest @ ..] => {
@@ -52,12 +53,12 @@ fn is_complete(bytes: &[u8]) -> bool {
 
 fn check_message(message: &[u8]) -> Result<(), TransportError> {
     let error = |code, reason: &str| TransportError { code, frame: None, reason: reason.to_owned() };
-    // RFC 9001 §8.4.
+    // See RFC 9001 §8.4.
     if message.first() == Some(&1) && message.get(BYTES_BEFORE_SESSION_ID).is_some_and(|length| *length > 0) {
         let reason = "the ClientHello has a session ID of earlier TLS versions";
         return Err(error(TransportErrorCode::PROTOCOL_VIOLATION, reason));
     }
-    // RFC 9001 §8.2.
+    // See RFC 9001 §8.2.
     let mut has_parameters = false;
     let mut has_parameters_of_drafts = false;
     for extension in extension_types(message) {
@@ -71,7 +72,7 @@ fn check_message(message: &[u8]) -> Result<(), TransportError> {
     Ok(())
 }
 
-/// Returns the types of the extensions, up to the first that is malformed.
+/// Returns the extension types. Stops at the first malformed extension.
 fn extension_types(message: &[u8]) -> impl Iterator<Item = u16> {
     let mut rest = extensions(message).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -83,14 +84,14 @@ fn extension_types(message: &[u8]) -> impl Iterator<Item = u16> {
 
 fn extensions(message: &[u8]) -> Option<&[u8]> {
     let mut rest = message.get(BYTES_BEFORE_SESSION_ID..)?;
-    // The session ID, the cipher suites, and the compression methods.
+    // Skip the session ID, the cipher suites, and the compression methods.
     take_vector(&mut rest, 1)?;
     take_vector(&mut rest, 2)?;
     take_vector(&mut rest, 1)?;
     take_vector(&mut rest, 2)
 }
 
-/// Removes a vector that its length precedes, a number of `length_bytes` bytes (RFC 8446 §3.4).
+/// Removes a vector and its length, which has `length_bytes` bytes (RFC 8446 §3.4).
 fn take_vector<'a>(rest: &mut &'a [u8], length_bytes: usize) -> Option<&'a [u8]> {
     let length = rest.split_off(..length_bytes)?;
     let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));

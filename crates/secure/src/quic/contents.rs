@@ -1,8 +1,10 @@
-//! Contents of packets that have opened: what `quinn-proto` may keep of them, and frames that it doesn't check.
+//! Looks at the contents of opened packets: checks frames that `quinn-proto` doesn't, and limits the memory
+//! that it keeps.
 //!
-//! `quinn-proto` keeps data that arrives before earlier data as a part of its packet, and takes the length of the packet for the
-//! memory that it keeps so. But a packet may share its memory with others, and we cut off padding, which `quinn-proto` would parse
-//! byte by byte. A packet that is a small part of its memory is therefore copied.
+//! If data arrives before earlier data, `quinn-proto` keeps it as a part of its packet, and counts the length
+//! of the packet. However, the packet may share its memory with others. It may also look shorter than it was,
+//! because we remove padding that `quinn-proto` would have to parse byte by byte. So if a packet only uses a
+//! small part of its memory, we copy it.
 
 use bytes::BytesMut;
 use quinn_proto::ConnectionId;
@@ -13,19 +15,20 @@ use crate::limits::{
     QUIC_HANDSHAKE_PIECES_MAX, QUIC_PEER_IDS_REMEMBERED_MAX, QUIC_RECEIVED_DATAGRAM_BYTES_MAX,
 };
 
-/// Fewer bytes of padding cost less than a shorter payload.
+/// It's not worth shortening a payload by less padding than this.
 const PADDING_BYTES_MIN: usize = 32;
 
-/// Memory of a copy in addition to its bytes: the reference count, and what the allocator needs.
+/// Memory that a copy takes in addition to its bytes, for the reference count and the allocator.
 const COPY_BYTES: usize = 64;
 
-/// A payload that `quinn-proto` refuses as PROTOCOL_VIOLATION in packets of all types: HANDSHAKE_DONE.
+/// A payload that `quinn-proto` refuses with PROTOCOL_VIOLATION in any type of packet. This is HANDSHAKE_DONE.
 const VIOLATION: &[u8] = &[0x1e];
 
-/// A payload that `quinn-proto` refuses as CRYPTO_BUFFER_EXCEEDED: a CRYPTO frame far behind the handshake.
+/// A payload that `quinn-proto` refuses with CRYPTO_BUFFER_EXCEEDED. This is a CRYPTO frame with an offset far
+/// after the handshake.
 const EXCESSIVE_CRYPTO: &[u8] = &[0x06, 0xbf, 0xff, 0xff, 0xff, 0];
 
-/// The encryption level of a packet (RFC 9001 §2.1).
+/// Encryption level of a packet (RFC 9001 §2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Initial,
@@ -34,17 +37,18 @@ pub(super) enum Level {
     Application,
 }
 
-/// The treatment of a packet.
+/// How to treat a packet.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     Valid,
     Violation,
     ExcessiveCrypto,
-    /// It acknowledges packets that `quinn-proto` must take for lost.
+    /// It acknowledges packets that `quinn-proto` must believe to be lost.
     HiddenAcknowledged,
 }
 
-/// Handles the payload of a packet with this header that has opened, with the records of its connection. The first packet has none.
+/// Processes the payload of a packet that was just opened. `records` are those of its connection; the first
+/// packet doesn't have any.
 pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, records: Option<&Records>) {
     let mut packets = records.map(Records::lock);
     let piece_count = packets.as_ref().map_or(0, |packets| packets.pieces.len());
@@ -52,6 +56,7 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
         packets.forget_hidden();
         packets.level = level as usize;
     }
+
     let mut verdict = Verdict::Valid;
     let mut length = payload.len();
     let mut has_data = false;
@@ -59,7 +64,7 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
     for (position, frame) in Frames::new(payload) {
         match frame {
             Frame::Padding => {
-                // A packet must not be without frames, so a byte stays.
+                // Keep one byte, because packets without any frames aren't allowed.
                 if position.end == payload.len() && position.len() >= PADDING_BYTES_MIN {
                     length = position.start + 1;
                 }
@@ -117,11 +122,12 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
                     verdict = Verdict::Violation;
                 }
             }
-            // `quinn-proto` takes it for one of the transport.
+            // `quinn-proto` would treat it like a transport error.
             Frame::ApplicationClose if matches!(level, Level::Initial | Level::Handshake) => {
                 verdict = Verdict::Violation;
             }
-            // RFC 9000 §12.5. NEW_TOKEN is 0x07, HANDSHAKE_DONE 0x1e.
+            // These aren't allowed in early data (RFC 9000 §12.5). NEW_TOKEN is 0x07, and HANDSHAKE_DONE is
+            // 0x1e.
             Frame::Ack(_)
             | Frame::PathResponse(_)
             | Frame::RetireConnectionId(_)
@@ -165,9 +171,10 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
     }
 }
 
-/// Copies a payload that is a small part of its memory. Returns the memory that it has then, in bytes.
+/// If a payload only uses a small part of its memory, copies it. Returns how much memory it takes then, in
+/// bytes.
 fn own_memory(payload: &mut BytesMut, datagram_bytes: usize) -> usize {
-    // The first datagram's buffer size is unknown, so we assume the largest.
+    // For the first datagram, we don't know the size of the buffer. Assume the largest.
     let allocated =
         if datagram_bytes == 0 { usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) } else { datagram_bytes };
     if allocated > 2 * payload.len() + COPY_BYTES {
@@ -177,18 +184,18 @@ fn own_memory(payload: &mut BytesMut, datagram_bytes: usize) -> usize {
     allocated + COPY_BYTES
 }
 
-/// PATH_RESPONSE frames of a datagram that are read. A datagram has one.
+/// How many PATH_RESPONSE frames we read per datagram. Usually, there's only one.
 const PATH_RESPONSES_MAX: usize = 16;
 
 impl Verdict {
-    /// Returns this verdict, or another one if the packet is valid.
+    /// Returns this verdict, or `other` if the packet is valid so far.
     fn or(self, other: Self) -> Self {
         if self == Self::Valid { other } else { self }
     }
 }
 
 impl Packets {
-    /// Adds data of a stream, in a packet with pieces from index `first` on.
+    /// Adds stream data from a packet. The pieces of this packet start at index `first`.
     #[inline]
     fn add_piece(&mut self, first: usize, stream: u64, end: u64) {
         match self.pieces[first..].last_mut() {
@@ -200,7 +207,7 @@ impl Packets {
         }
     }
 
-    /// Charges the memory of a packet to the streams that it has data of.
+    /// Charges the memory of a packet to all streams that it contains data of.
     fn charge(&mut self, level: Level, first: usize, allocated: usize) {
         let bytes = u32::try_from(allocated).unwrap_or(u32::MAX);
         for piece in &mut self.pieces[first..] {
@@ -211,7 +218,8 @@ impl Packets {
         }
     }
 
-    /// Remembers a connection ID of the peer. Returns `false` if its number was used for another one (RFC 9000 §19.15).
+    /// Remembers one of the peer's connection IDs. Returns `false` if its number was already used for a
+    /// different ID (RFC 9000 §19.15).
     fn is_new_id(&mut self, sequence: u64, retire_prior_to: u64, id: &[u8]) -> bool {
         let mut start = [0; 8];
         let known_bytes = id.len().min(start.len());
@@ -226,7 +234,7 @@ impl Packets {
         true
     }
 
-    /// Records that our packet issues connection IDs.
+    /// Remembers the connection IDs that are issued in our packet.
     pub(super) fn issue_ids(&mut self, payload: &[u8]) {
         for (_, frame) in Frames::new(payload) {
             if let Frame::NewConnectionId { sequence, id, .. } = frame
@@ -237,12 +245,13 @@ impl Packets {
         }
     }
 
-    /// Retires one of our connection IDs. Returns `false` if it is the one in the header of the packet that says so (RFC 9000 §19.16).
+    /// Retires one of our connection IDs. Returns `false` if the packet that requests this uses the same ID
+    /// (RFC 9000 §19.16).
     fn may_retire(&mut self, sequence: u64, header: &[u8]) -> bool {
         let destination = header.get(1..).unwrap_or_default();
         let used = self.own_ids.iter().find(|(_, id)| destination.starts_with(id));
-        // The ID in our handshake has no frame of its own. Later ones are forgotten when they are retired, after which the client may
-        // use them in packets that are late.
+        // The ID in our handshake wasn't issued in a frame. We forget later IDs when they are retired, and the
+        // client may then still use them in late packets.
         let used = used.map(|(sequence, _)| *sequence).or((!self.has_retired_ids).then_some(0));
         if used == Some(sequence) {
             return false;
@@ -257,7 +266,7 @@ impl Packets {
         ack.numbers().any(|(low, high)| self.hidden.iter().any(|hidden| (low..=high).contains(hidden)))
     }
 
-    /// Returns the frames of a payload, with ACK frames that leave out hidden packets.
+    /// Returns the frames of a payload, but leaves hidden packets out of ACK frames.
     fn without_hidden(&mut self, payload: &[u8]) -> BytesMut {
         let mut frames = Vec::with_capacity(payload.len() + 16);
         let mut end = 0;
@@ -269,7 +278,7 @@ impl Packets {
                 _ => frames.extend_from_slice(&payload[position]),
             }
         }
-        // The rest can't be parsed. It remains, so that it is refused.
+        // The rest can't be parsed. Keep it, so that it will be refused.
         frames.extend_from_slice(&payload[end..]);
         if frames.is_empty() {
             frames.push(0);
@@ -277,7 +286,7 @@ impl Packets {
         BytesMut::from(&frames[..])
     }
 
-    /// Appends an ACK frame without the hidden packets. It is left out if it acknowledges nothing else.
+    /// Appends an ACK frame without any hidden packets. Omits the frame if it doesn't acknowledge any others.
     fn put_ack(&mut self, ack: &Ack<'_>, frames: &mut Vec<u8>) {
         let mut ranges = Vec::new();
         for (low, high) in ack.numbers() {
@@ -310,8 +319,8 @@ impl Packets {
         frames.extend_from_slice(ack.ecn);
     }
 
-    /// Forgets hidden packets that `quinn-proto` has taken for lost: it does so once a packet is acknowledged that was sent three
-    /// packets later.
+    /// Forgets hidden packets that `quinn-proto` believes to be lost. That's the case once a packet has been
+    /// acknowledged that was sent three packets later.
     #[inline]
     fn forget_hidden(&mut self) {
         let acknowledged_max = self.acknowledged_max;

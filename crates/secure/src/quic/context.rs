@@ -1,4 +1,4 @@
-//! QUIC context: the TLS configuration, keys and layout of connection IDs that all endpoints of a server share.
+//! QUIC context: TLS configuration, keys, and connection ID layout. All endpoints of a server share it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::used_tokens::UsedTokens;
 use crate::Error;
 use crate::context::Clock;
 
-/// Creates endpoints. Cheap to clone; clones share their state.
+/// Creates endpoints. It's cheap to clone, and clones share their state.
 #[derive(Clone)]
 pub struct Context {
     tls: Arc<rustls::ServerConfig>,
@@ -26,27 +26,28 @@ pub struct Context {
     clock: Clock,
 }
 
-/// Whether early data (0-RTT) of clients that resume a session is accepted.
+/// Tells if we accept early data (0-RTT) from clients that resume a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EarlyData {
-    /// No. Tickets contain the sessions, so that all processes with the same seed resume them.
+    /// We don't accept it. Tickets contain the sessions, so all processes with the same seed can resume them.
     #[default]
     Refused,
-    /// Yes. The context stores the sessions, and each is resumed once, so that early data can't be replayed to it.
+    /// We accept it. The context stores the sessions and resumes each of them only once, so early data can't be
+    /// replayed.
     Accepted,
 }
 
-/// The length of a key for forwarded datagrams, in bytes.
+/// Length of a key for forwarded datagrams, in bytes.
 pub const FORWARDING_KEY_BYTES: usize = 16;
 
 impl Context {
-    /// Builds a context for HTTP/3 with the certificates, the ticket secret and the clock of `tls`, which go on changing
-    /// with it.
+    /// Creates a context for HTTP/3. It shares the certificates, ticket secret and clock of `tls`, so it
+    /// changes together with it.
     ///
-    /// With a `server_id`, a load balancer can route datagrams to this server by their connection IDs.
+    /// If there's a `server_id`, a load balancer can route datagrams to this server by their connection IDs.
     ///
     /// # Errors
-    /// `rustls` refuses the settings.
+    /// Returns an error if `rustls` refuses the settings.
     pub fn new(
         tls: &crate::Context,
         server_id: Option<ServerId>,
@@ -55,12 +56,14 @@ impl Context {
         let secret = tls.static_secret();
         let mut forwarding_key = [0; FORWARDING_KEY_BYTES];
         secret.derive(b"cannery quic: forwarding", &mut forwarding_key);
+
         let config = match early_data {
             EarlyData::Refused => tls.quic_config(suites::provider())?,
             EarlyData::Accepted => {
                 tls.quic_config_with_early_data(suites::provider(), Arc::new(StoredSessions::default()))?
             }
         };
+
         let context = Self {
             forwarding_key,
             tls: Arc::new(config),
@@ -69,12 +72,13 @@ impl Context {
             token_key: Arc::new(TokenKey::new(secret)),
             clock: tls.clock().clone(),
         };
-        // Reports an error that an endpoint could not.
+
+        // Check the configuration here, because an endpoint couldn't report an error.
         ServerCrypto::new(context.tls.clone())?;
         Ok(context)
     }
 
-    /// Returns the key by which the programs of this server recognize the datagrams that they forward to each other.
+    /// Returns the key that proves a forwarded datagram was sent by a process of this server.
     pub fn forwarding_key(&self) -> [u8; FORWARDING_KEY_BYTES] {
         self.forwarding_key
     }
@@ -84,13 +88,13 @@ impl Context {
         self.ids.layout()
     }
 
-    /// Returns the endpoint to which a datagram's destination connection ID belongs, which may be one of another process.
-    /// Returns `None` for an ID that the client has chosen, and for datagrams that are not for this server.
+    /// Returns the endpoint that issued a datagram's destination connection ID. It may belong to another
+    /// process. Returns `None` if the ID was chosen by a client, or if the datagram isn't for this server.
     pub fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
         self.ids.issuer_of(datagram)
     }
 
-    /// Returns what checks connection IDs.
+    /// Returns an object that checks connection IDs.
     pub(super) fn ids(&self) -> Arc<ConnectionIds> {
         self.ids.clone()
     }
@@ -104,7 +108,7 @@ impl Context {
         config
     }
 
-    /// Returns the configuration of the connections of an endpoint.
+    /// Returns the configuration for the connections of an endpoint.
     pub(super) fn server_config(&self) -> ServerConfig {
         let crypto = ServerCrypto::new(self.tls.clone()).expect("the context has checked the configuration");
         let mut config = ServerConfig::new(Arc::new(crypto), self.token_key.clone());
@@ -123,7 +127,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Returns `true` if two keys are equal. Takes the same time for all keys of a length.
+/// Returns `true` if two keys are equal. For keys of the same length, this takes constant time.
 #[must_use]
 pub fn are_equal(key: &[u8], other: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(key, other).is_ok()

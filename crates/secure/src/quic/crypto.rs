@@ -1,4 +1,4 @@
-//! The server's cryptography on behalf of `quinn-proto`: starts sessions, and seals Retry packets (RFC 9001 §5.8).
+//! Server cryptography for `quinn-proto`: starts sessions, and seals Retry packets (RFC 9001 §5.8).
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ use super::packet_type::VERSION;
 use super::session::Session;
 use crate::Error;
 
-// The key and nonce of Retry packets are public: the tag detects damage, not forgery (RFC 9001 §5.8).
+// The key and nonce of Retry packets are public, so the tag only detects damage, but not forgery
+// (RFC 9001 §5.8).
 const RETRY_KEY: [u8; 16] =
     [0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e];
 const RETRY_NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
 
-/// Starts TLS sessions and derives the keys of first packets, for one endpoint.
+/// Starts TLS sessions and derives keys for first packets. Each endpoint has its own.
 pub(super) struct ServerCrypto {
     tls: Arc<ServerConfig>,
     initial_keys: Arc<InitialKeys>,
@@ -27,9 +28,10 @@ pub(super) struct ServerCrypto {
 
 impl ServerCrypto {
     /// # Errors
-    /// `rustls` can't serve QUIC with this configuration.
+    /// Returns an error if `rustls` doesn't support QUIC with this configuration.
     pub(super) fn new(tls: Arc<ServerConfig>) -> Result<Self, Error> {
-        // `start_session` can't report an error, and fails only because of the configuration.
+        // `start_session` can't report an error, but it only fails because of the configuration. So try it
+        // here.
         Session::new(tls.clone(), Vec::new(), Arc::default())
             .map_err(|error| Error::Setup(error.to_string()))?;
         Ok(Self { tls, initial_keys: Arc::default() })

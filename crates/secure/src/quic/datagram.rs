@@ -1,35 +1,35 @@
-//! Datagrams, with the addresses and ECN bits that the socket reports and sets.
+//! Datagrams, with addresses and ECN bits.
 
 use std::net::{IpAddr, SocketAddr};
 
 /// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// The address that it was sent from.
+    /// Address that it was sent from.
     pub source: SocketAddr,
-    /// The address that it was sent to, if the socket reports it (`IP_PKTINFO`). Replies are sent from there.
+    /// Address that it was sent to, if the socket reports that (`IP_PKTINFO`). We send replies from there.
     pub destination: Option<IpAddr>,
-    /// The ECN field of its IP header, two bits (RFC 3168 §5).
+    /// ECN field of the IP header, two bits (RFC 3168 §5).
     pub ecn: u8,
-    /// Its content. It is copied, because parts of it may be kept until earlier data arrives, and must not keep a larger
-    /// buffer alive.
+    /// Content of the datagram. It will be copied, because some parts may have to be kept until earlier data
+    /// arrives, and they shouldn't keep a larger buffer alive.
     pub bytes: &'a [u8],
 }
 
-/// Describes datagrams to send, which are at the start of the caller's buffer: the term of `quinn-proto`. The caller makes a
-/// train of the event loop of both.
+/// Describes datagrams to be sent, which are at the start of the caller's buffer. The name is `quinn-proto`'s.
+/// Together with the buffer, it can be converted to a train for the event loop.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The address to send them to.
+    /// Address to send them to.
     pub destination: SocketAddr,
-    /// The address to send them from; `None` if the socket has not reported it.
+    /// Address to send them from. `None` if the socket hasn't reported it.
     pub source: Option<IpAddr>,
-    /// The ECN field of their IP headers, two bits.
+    /// ECN field of the IP headers, two bits.
     pub ecn: u8,
-    /// The length of all datagrams together.
+    /// Total length of the datagrams.
     pub bytes: usize,
-    /// The length of each datagram, of which the last may be shorter; `None` if there is only one.
+    /// Length of each datagram, except that the last may be shorter. `None` if there's only one.
     pub segment_bytes: Option<usize>,
 }
 

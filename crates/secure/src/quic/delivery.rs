@@ -1,48 +1,52 @@
-//! Stream data in the packets that we send, and how much of it the peer has acknowledged.
+//! Tracks stream data in the packets that we send, and how much of it the peer has acknowledged.
 //!
-//! `quinn-proto` keeps both to itself, but our keys see the frames of every packet that is sealed or opened. Bytes of datagrams would
-//! be no measure: a peer can make us send PATH_RESPONSE frames and acknowledge these alone, and probes repeat what it has not taken.
+//! `quinn-proto` doesn't tell us any of this, but our keys see the frames of every packet that is sealed or
+//! opened. We can't just count the bytes of datagrams: a peer may make us send PATH_RESPONSE frames and only
+//! acknowledge these, and probes repeat data that it hasn't acknowledged.
 
 use std::collections::VecDeque;
 
 use super::frames::{Frame, Frames};
 
-/// A packet is lost once this many later ones are acknowledged (RFC 9002 §6.1.1). Its data is sent again.
+/// A packet is considered lost when this many later ones have been acknowledged (RFC 9002 §6.1.1). Its data is
+/// sent again.
 const REORDERED_PACKETS_MAX: u64 = 3;
 
-/// A table that is empty keeps room for this many packets: the responses of a page.
+/// An empty table keeps its memory for this many packets. That's enough for the responses of a page.
 const IDLE_PACKETS: usize = 64;
 
-/// A larger gap in our packet numbers ends the table. `quinn-proto` leaves out single numbers.
+/// If there's a larger gap in our packet numbers, we start a new table. `quinn-proto` only skips single
+/// numbers.
 const GAP_MAX: u64 = 64;
 
-/// The packets with stream data that are in flight.
+/// Packets in flight that contain stream data.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
-    /// The packet number of the first entry.
+    /// Packet number of the first entry.
     first: u64,
-    /// The stream data of each packet, in bytes; 0 if it has none or was acknowledged.
+    /// Stream data in each packet, in bytes. It's 0 if there isn't any, or if the packet was acknowledged.
     packets: VecDeque<u16>,
     acknowledged: u64,
     unacknowledged: u64,
-    /// Packets with stream data that were lost since all data was acknowledged.
+    /// How many packets with stream data were lost since all data was acknowledged.
     lost: u64,
 }
 
 impl Delivery {
-    /// Returns the stream data that the peer has acknowledged, in bytes. Data that was sent twice counts twice if both packets
-    /// arrive.
+    /// Returns how much stream data the peer has acknowledged, in bytes. If data was sent twice and both
+    /// packets arrive, it counts twice.
     pub(super) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// Returns the stream data in packets that are neither acknowledged nor lost, in bytes.
+    /// Returns how much stream data is in flight, in bytes.
     pub(super) fn unacknowledged(&self) -> u64 {
         self.unacknowledged
     }
 
-    /// Returns how many packets with stream data were lost, of which some data may still be unacknowledged: an upper bound of the gaps
-    /// between ranges that the peer has acknowledged. `quinn-proto` remembers each range.
+    /// Returns how many packets with stream data were lost and may contain some data that still isn't
+    /// acknowledged. This is an upper bound for the gaps between ranges that the peer has acknowledged.
+    /// `quinn-proto` remembers each range.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
@@ -52,7 +56,7 @@ impl Delivery {
         self.lost = 0;
     }
 
-    /// Records that the packet with this number is sent. Returns `true` if it issues a connection ID.
+    /// Must be called when a packet is sent. Returns `true` if it issues a connection ID.
     pub(super) fn seal(&mut self, number: u64, payload: &[u8]) -> bool {
         let Contents { stream_bytes: bytes, issues_ids } = Contents::of(payload);
         if self.packets.is_empty() {
@@ -76,7 +80,7 @@ impl Delivery {
         issues_ids
     }
 
-    /// Records the ACK frames of a packet that the peer has sent.
+    /// Processes the ACK frames in a packet from the peer.
     pub(super) fn open(&mut self, payload: &[u8]) {
         if self.packets.is_empty() {
             return;
@@ -93,12 +97,12 @@ impl Delivery {
         }
     }
 
-    /// Handles that the packets with these numbers have arrived.
+    /// Marks packets in this range of numbers as acknowledged.
     fn acknowledge(&mut self, low: u64, high: u64) {
         let start = low.saturating_sub(self.first);
         let end = (high + 1).saturating_sub(self.first).min(self.packets.len() as u64);
         for index in start..end {
-            // The index is below the length.
+            // This is less than the length, so it fits.
             if let Some(bytes) = self.packets.get_mut(usize::try_from(index).unwrap_or(usize::MAX)) {
                 let bytes = u64::from(std::mem::take(bytes));
                 self.acknowledged += bytes;
@@ -107,11 +111,11 @@ impl Delivery {
         }
     }
 
-    /// Forgets the first packets, as far as they are acknowledged or lost.
+    /// Removes the first packets if they are acknowledged or lost.
     fn drop_lost(&mut self, largest: u64) {
         let end = self.first + self.packets.len() as u64;
         while let Some(bytes) = self.packets.front().copied() {
-            // Numbers that were never sent end the connection.
+            // If the numbers were never sent, the connection will end.
             let is_lost = largest < end && self.first + REORDERED_PACKETS_MAX <= largest;
             if bytes > 0 && !is_lost {
                 return;
@@ -121,16 +125,16 @@ impl Delivery {
             self.unacknowledged -= u64::from(bytes);
             self.lost += u64::from(bytes > 0);
         }
-        // All of it has arrived.
+        // All data has arrived.
         self.packets.shrink_to(IDLE_PACKETS);
     }
 }
 
 /// Contents of one of our packets.
 struct Contents {
-    /// The length of the stream data. A frame that only ends its stream counts as a byte.
+    /// Length of the stream data. A frame that only ends its stream counts as a byte.
     stream_bytes: u16,
-    /// Whether it has a NEW_CONNECTION_ID frame.
+    /// `true` if there's a NEW_CONNECTION_ID frame.
     issues_ids: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Frames of a packet (RFC 9000 §19), as far as our keys look into them.
+//! Parses the frames of a packet (RFC 9000 §19), as far as our keys need to look at them.
 
 use std::ops::Range;
 
-/// A frame that a packet's receiver or sender acts on.
+/// A frame that the receiver or sender of a packet acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     /// All consecutive PADDING frames.
@@ -23,13 +23,13 @@ pub(super) enum Frame<'a> {
         retire_prior_to: u64,
         id: &'a [u8],
     },
-    /// The sequence number of an ID of the receiver's.
+    /// Sequence number of an ID that the receiver has issued.
     RetireConnectionId(u64),
     PathChallenge([u8; 8]),
     PathResponse([u8; 8]),
-    /// CONNECTION_CLOSE by the application (type 0x1d).
+    /// CONNECTION_CLOSE with an application error code (type 0x1d).
     ApplicationClose,
-    /// Another type.
+    /// A frame of another type.
     Other(u64),
 }
 
@@ -38,14 +38,14 @@ pub(super) enum Frame<'a> {
 pub(super) struct Ack<'a> {
     pub(super) largest: u64,
     pub(super) delay: u64,
-    /// The first range, then a gap and a length for each other one.
+    /// The first range, followed by a gap and a length for each of the others.
     pub(super) ranges: &'a [u8],
-    /// The ECN counts, if the frame has them.
+    /// ECN counts. Empty if the frame doesn't have any.
     pub(super) ecn: &'a [u8],
 }
 
 impl Ack<'_> {
-    /// Returns the ranges of packet numbers, from the highest one, up to the first that is malformed.
+    /// Returns the ranges of packet numbers, starting with the highest. Stops at the first malformed range.
     pub(super) fn numbers(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut rest = self.ranges;
         let mut next_high = Some(self.largest);
@@ -58,8 +58,8 @@ impl Ack<'_> {
     }
 }
 
-/// Iterates over the frames of a payload, with their positions. Ends before a frame that is malformed or of an unknown type, which
-/// `quinn-proto` refuses.
+/// Iterates over the frames of a payload and their positions. Stops before a frame that is malformed or has an
+/// unknown type; `quinn-proto` will refuse it.
 pub(super) struct Frames<'a> {
     payload: &'a [u8],
     rest: &'a [u8],
@@ -88,7 +88,7 @@ impl<'a> Iterator for Frames<'a> {
 
 /// Removes the first frame.
 fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
-    // `quinn-proto` accepts types that are longer than necessary.
+    // `quinn-proto` also accepts types with a longer encoding than necessary.
     let frame_type = read_integer(rest)?;
     Some(match frame_type {
         0x00 => {
@@ -97,17 +97,20 @@ fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
         }
         0x01 => Frame::Ping,
         0x02 | 0x03 => Frame::Ack(read_ack(rest, frame_type == 0x03)?),
+
         0x06 => {
             let offset = read_integer(rest)?;
             let bytes = read_data(rest)?.len();
             Frame::Crypto { end: offset.saturating_add(bytes as u64), bytes }
         }
+
         0x08..=0x0f => {
             let id = read_integer(rest)?;
             let offset = if frame_type & 0x04 == 0 { 0 } else { read_integer(rest)? };
             let data = if frame_type & 0x02 == 0 { std::mem::take(rest) } else { read_data(rest)? };
             Frame::Stream { id, end: offset.saturating_add(data.len() as u64), bytes: data.len() }
         }
+
         0x18 => {
             let (sequence, retire_prior_to) = (read_integer(rest)?, read_integer(rest)?);
             let id_bytes = usize::from(*rest.split_off_first()?);
@@ -115,6 +118,7 @@ fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
             rest.split_off(..16)?;
             Frame::NewConnectionId { sequence, retire_prior_to, id }
         }
+
         0x19 => Frame::RetireConnectionId(read_integer(rest)?),
         0x1a => Frame::PathChallenge(read_token(rest)?),
         0x1b => Frame::PathResponse(read_token(rest)?),
@@ -123,6 +127,7 @@ fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
             read_data(rest)?;
             Frame::ApplicationClose
         }
+
         _ => {
             skip_other(frame_type, rest)?;
             Frame::Other(frame_type)
@@ -141,11 +146,13 @@ fn skip_other(frame_type: u64, rest: &mut &[u8]) -> Option<()> {
         0x07 => read_data(rest).map(drop),
         // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED
         0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 => skip_integers(rest, 1),
+
         // CONNECTION_CLOSE by the transport
         0x1c => {
             skip_integers(rest, 2)?;
             read_data(rest).map(drop)
         }
+
         // HANDSHAKE_DONE, IMMEDIATE_ACK (draft-ietf-quic-ack-frequency §5)
         0x1e | 0x1f => Some(()),
         // DATAGRAM (RFC 9221 §4)
@@ -172,7 +179,7 @@ fn read_token(rest: &mut &[u8]) -> Option<[u8; 8]> {
     rest.split_off(..8)?.try_into().ok()
 }
 
-/// Removes data that its length precedes.
+/// Removes some data and the length before it.
 fn read_data<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(read_integer(rest)?).ok()?;
     rest.split_off(..length)
@@ -201,7 +208,7 @@ pub(super) fn read_integer(rest: &mut &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Appends a variable-length integer, which is less than 2^62.
+/// Appends a variable-length integer. It must be less than 2^62.
 pub(super) fn put_integer(value: u64, bytes: &mut Vec<u8>) {
     match value {
         0..0x40 => bytes.push(value.to_be_bytes()[7]),
@@ -211,7 +218,7 @@ pub(super) fn put_integer(value: u64, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Removes zeros at the start: some clients pad all datagrams to full length.
+/// Removes any zeros at the start. Some clients pad all datagrams to full length, so this should be fast.
 fn skip_zeros(rest: &mut &[u8]) {
     let words = rest.as_chunks::<8>().0.iter().take_while(|word| **word == [0; 8]).count();
     *rest = &rest[8 * words..];

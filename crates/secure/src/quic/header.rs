@@ -1,24 +1,24 @@
-//! Header protection: the parts of a packet that it reads and changes, and how a mask changes them (RFC 9001 §5.4).
+//! Header protection: which parts of a packet it uses, and how a mask changes them (RFC 9001 §5.4).
 
 use super::packet_type::LONG_HEADER;
 
-/// The length of a sample, the same for all cipher suites of TLS 1.3.
+/// Length of a sample. It's the same for all TLS 1.3 cipher suites.
 pub(super) const SAMPLE_BYTES: usize = 16;
 
-/// The bytes from the start of the packet number to the sample.
+/// Distance between the start of the packet number and the sample, in bytes.
 const PACKET_NUMBER_BYTES_MAX: usize = 4;
 
-/// The parts of a packet.
+/// Parts of a packet.
 pub(super) struct HeaderParts<'a> {
     pub(super) first: &'a mut u8,
-    /// As many bytes as a packet number can have.
+    /// As many bytes as a packet number may have.
     pub(super) packet_number: &'a mut [u8],
     pub(super) sample: &'a [u8],
 }
 
 impl<'a> HeaderParts<'a> {
-    /// Returns the parts of a packet that has its number at this position, or `None` if it is too short for a sample.
-    /// `quinn-proto` passes no such packet.
+    /// Returns the parts of a packet whose number is at this position. Returns `None` if the packet is too
+    /// short for a sample, but `quinn-proto` doesn't pass any of these.
     pub(super) fn split(number_start: usize, packet: &'a mut [u8]) -> Option<Self> {
         let (header, rest) = packet.split_at_mut_checked(number_start + PACKET_NUMBER_BYTES_MAX)?;
         let sample = rest.get(..SAMPLE_BYTES)?;
@@ -28,12 +28,13 @@ impl<'a> HeaderParts<'a> {
     }
 }
 
-/// The bits of a first byte that are protected: the type of a long header isn't, and a short header has no type.
+/// Returns the bits of a first byte that are protected. The type of a long header isn't, and short headers
+/// don't have one.
 fn protected_bits(first: u8) -> u8 {
     if first & LONG_HEADER == 0 { 0x1f } else { 0x0f }
 }
 
-/// Protects the first byte and the packet number by a mask (RFC 9001 §5.4.1).
+/// Protects the first byte and the packet number with a mask (RFC 9001 §5.4.1).
 pub(super) fn protect(first: &mut u8, packet_number: &mut [u8], [first_mask, mask @ ..]: [u8; 5]) {
     xor_number(*first, packet_number, mask);
     *first ^= first_mask & protected_bits(*first);
@@ -45,7 +46,7 @@ pub(super) fn unprotect(first: &mut u8, packet_number: &mut [u8], [first_mask, m
     xor_number(*first, packet_number, mask);
 }
 
-/// Applies a mask to the bytes of a packet number; the unprotected first byte of the packet has their count.
+/// Applies a mask to the packet number. The unprotected first byte tells how long that is.
 fn xor_number(first: u8, packet_number: &mut [u8], mask: [u8; 4]) {
     let number_bytes = usize::from(first & 3) + 1;
     for (byte, mask) in packet_number.iter_mut().zip(mask).take(number_bytes) {

@@ -1,7 +1,7 @@
-//! Keys of Initial packets, which follow from the client's first connection ID (RFC 9001 §5.2).
+//! Keys of Initial packets. These follow from the client's first connection ID (RFC 9001 §5.2).
 //!
-//! Each key is derived when it is first used. An Initial packet that is answered by a Retry packet needs one of the four, and
-//! in a flood that is most of the work.
+//! Each key is derived when it's first used. If we respond to an Initial packet with a Retry packet, we only
+//! need one of the four. During a flood, this is most of the work.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,22 +17,22 @@ use super::header::{HeaderParts, SAMPLE_BYTES, protect, unprotect};
 use super::keys::TAG_BYTES;
 use super::records::Records;
 
-/// The salt of version 1, which prevents other versions from opening its packets.
+/// Salt for version 1. It prevents other versions from opening our packets.
 const SALT: [u8; 20] = [
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc,
     0xbb, 0x7f, 0x0a,
 ];
 
-/// Derives the keys of Initial packets, and remembers the last.
+/// Derives the keys of Initial packets, and remembers the last ones.
 ///
-/// `quinn-proto` requests them twice per connection: to open the first packet, and for the connection. One endpoint uses
-/// this, so its lock is always free.
+/// `quinn-proto` requests them twice per connection: first to open the first packet, and then for the
+/// connection. This is only used by one endpoint, so the lock is never contended.
 #[derive(Default)]
 pub(super) struct InitialKeys(Mutex<Option<(ConnectionId, Arc<Secrets>)>>);
 
 impl InitialKeys {
-    /// Returns the keys of one side of a connection that the client started with this ID. They record the packets of the other
-    /// side, if there are records.
+    /// Returns the keys for our `side` of a connection. `id` is the ID that the client used to start it. If
+    /// there are `records`, the keys record the packets of the other side.
     pub(super) fn of(&self, id: &ConnectionId, side: Side, records: Option<&Arc<Records>>) -> Keys {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let secrets = match &*last {
@@ -49,14 +49,14 @@ impl InitialKeys {
     }
 }
 
-/// The secrets of both senders.
+/// Secrets of both senders.
 struct Secrets {
     initial: Prk,
     client: SenderKeys,
     server: SenderKeys,
 }
 
-/// The keys for the packets of one sender.
+/// Keys for the packets of one sender.
 #[derive(Default)]
 struct SenderKeys {
     secret: OnceLock<Prk>,
@@ -119,7 +119,8 @@ impl PacketKey {
     }
 }
 
-/// Expands a secret (HKDF-Expand-Label, RFC 8446 §7.1). These secrets are public, since anyone can derive them.
+/// Expands a secret (HKDF-Expand-Label, RFC 8446 §7.1). Note that these secrets are public, because everyone
+/// can derive them.
 fn expand_label<const BYTES: usize>(secret: &Prk, label: &[u8]) -> [u8; BYTES] {
     const PREFIX: &[u8] = b"tls13 ";
     let byte = |length| u8::try_from(length).expect("labels and keys are short");
@@ -130,7 +131,7 @@ fn expand_label<const BYTES: usize>(secret: &Prk, label: &[u8]) -> [u8; BYTES] {
     expanded
 }
 
-/// The length of the output of HKDF, in the form in which `aws-lc-rs` takes it.
+/// Length of the HKDF output, as a type that `aws-lc-rs` accepts.
 struct Length(usize);
 
 impl KeyType for Length {
@@ -139,7 +140,7 @@ impl KeyType for Length {
     }
 }
 
-/// Protects the packets of one sender.
+/// Protects packets of one sender.
 struct InitialKey {
     secrets: Arc<Secrets>,
     sender: Side,
@@ -154,7 +155,7 @@ impl InitialKey {
 
 impl crypto::HeaderKey for InitialKey {
     fn decrypt(&self, number_start: usize, packet: &mut [u8]) {
-        // A packet that remains protected fails authentication.
+        // If it remains protected, the packet will fail authentication.
         let Some(parts) = HeaderParts::split(number_start, packet) else { return };
         unprotect(parts.first, parts.packet_number, self.mask(parts.sample));
     }
@@ -194,7 +195,7 @@ impl crypto::PacketKey for InitialKey {
     }
 
     fn confidentiality_limit(&self) -> u64 {
-        // RFC 9001 §6.6, for AES-128-GCM.
+        // For AES-128-GCM (RFC 9001 §6.6).
         1 << 23
     }
 

@@ -1,10 +1,12 @@
-//! Key cache: each thread keeps the keys that it uses in expanded form.
+//! A key cache. Each thread keeps the keys that it's using in expanded form.
 //!
-//! AES encrypts with a schedule of round keys, and GCM authenticates with powers of a hash key. The four keys of a connection take
-//! two kilobytes in this form. An idle connection keeps only the 16 or 32 bytes of each, and expanding one again takes 0.2 µs.
+//! AES encrypts with a schedule of round keys, and GCM authenticates with powers of a hash key. In this form,
+//! the four keys of a connection take two kilobytes. An idle connection only keeps the original 16 or 32 bytes
+//! of each key. It takes 0.2 µs to expand one again.
 //!
-//! The cache belongs to the thread and not to the connection, because `quinn-proto` uses keys by shared reference: a connection would
-//! need a lock for each packet, which is 3 % of the CPU time of a large response.
+//! The cache belongs to the thread rather than the connection, because `quinn-proto` uses keys by shared
+//! reference. A connection would therefore need a lock for each packet, which takes 3 % of the CPU time of a
+//! large response.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -14,13 +16,13 @@ use std::thread::LocalKey;
 use aws_lc_rs::aead::LessSafeKey;
 use aws_lc_rs::aead::quic::HeaderProtectionKey;
 
-/// The form of an expanded key.
+/// An expanded key.
 pub(super) trait ExpandedKey: Sized + 'static {
-    /// Returns the cache of the current thread.
+    /// Returns the current thread's cache.
     fn cache() -> &'static LocalKey<RefCell<KeyCache<Self>>>;
 }
 
-/// The keys of packets.
+/// Packet keys.
 impl ExpandedKey for LessSafeKey {
     fn cache() -> &'static LocalKey<RefCell<KeyCache<Self>>> {
         thread_local!(static CACHE: RefCell<KeyCache<LessSafeKey>> = const { RefCell::new(KeyCache::EMPTY) });
@@ -28,7 +30,7 @@ impl ExpandedKey for LessSafeKey {
     }
 }
 
-/// The keys of headers, in boxes, because a vector that grows leaves copies of its elements in freed memory.
+/// Header keys. They are boxed, because a growing vector leaves copies of its elements in freed memory.
 impl ExpandedKey for Box<HeaderProtectionKey> {
     fn cache() -> &'static LocalKey<RefCell<KeyCache<Self>>> {
         thread_local! {
@@ -38,26 +40,27 @@ impl ExpandedKey for Box<HeaderProtectionKey> {
     }
 }
 
-/// The identity of a key in the caches of all threads. The expanded key is dropped together with this value.
+/// Identifies a key in the caches of all threads. When this value is dropped, the expanded key is dropped as
+/// well.
 pub(super) struct CachedKey<K: ExpandedKey> {
-    /// Identifies the key among those of all threads.
+    /// ID of the key. It's unique across threads.
     id: u64,
-    /// The index of the expanded key, in the thread that used it last.
+    /// Index of the expanded key in the thread that used it last.
     index: AtomicU32,
     form: PhantomData<fn() -> K>,
 }
 
-/// The ID of the next key. All threads increment it, eight times for each handshake.
+/// ID for the next key. All threads increment it, eight times per handshake.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 impl<K: ExpandedKey> CachedKey<K> {
-    /// Returns the identity of another key, which no thread has expanded.
+    /// Creates an identity for another key.
     pub(super) fn new() -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Self { id, index: AtomicU32::new(u32::MAX), form: PhantomData }
     }
 
-    /// Calls `f` with the expanded key, which comes from `expand` if the thread doesn't have it.
+    /// Calls `f` with the expanded key. If this thread doesn't have it yet, gets it from `expand`.
     pub(super) fn with<R>(&self, expand: impl FnOnce() -> K, f: impl FnOnce(&K) -> R) -> R {
         K::cache().with_borrow_mut(|cache| {
             if let Some(key) = cache.get(self.id, self.index.load(Ordering::Relaxed)) {
@@ -73,38 +76,38 @@ impl<K: ExpandedKey> CachedKey<K> {
 impl<K: ExpandedKey> Drop for CachedKey<K> {
     fn drop(&mut self) {
         let index = self.index.load(Ordering::Relaxed);
-        // A thread that ends may have dropped its cache already.
+        // If the thread is exiting, its cache may have been dropped already.
         let _ = K::cache().try_with(|cache| cache.borrow_mut().remove(self.id, index));
     }
 }
 
-/// Drops the expanded keys that the current thread has not used since the last call.
+/// Drops expanded keys that the current thread hasn't used since the last call.
 ///
-/// A thread with connections calls this about every second. Otherwise it keeps each expanded key as long as the key itself, and
-/// longer if another thread drops the key.
+/// Threads with connections should call this about once a second. Otherwise, each expanded key is kept for as
+/// long as the key itself, and even longer if another thread drops the key.
 pub fn drop_unused_keys() {
     LessSafeKey::cache().with_borrow_mut(KeyCache::drop_unused);
     Box::<HeaderProtectionKey>::cache().with_borrow_mut(KeyCache::drop_unused);
 }
 
-/// The expanded keys of a thread.
+/// Expanded keys of a thread.
 pub(super) struct KeyCache<K> {
     entries: Vec<Entry<K>>,
-    /// The indices of entries without a key.
+    /// Indices of vacant entries.
     free: Vec<u32>,
 }
 
 struct Entry<K> {
     /// The expanded key and its ID.
     key: Option<(u64, K)>,
-    /// Whether the key was used since the last call of [`drop_unused_keys`].
+    /// `true` if the key was used since the last call of [`drop_unused_keys`].
     is_used: bool,
 }
 
 impl<K> KeyCache<K> {
     const EMPTY: Self = Self { entries: Vec::new(), free: Vec::new() };
 
-    /// Returns the key with this ID, if it is at this index.
+    /// Returns the key at this index, if it has this ID.
     fn get(&mut self, id: u64, index: u32) -> Option<&K> {
         let entry = self.entries.get_mut(index as usize)?;
         let (key_id, key) = entry.key.as_ref()?;
@@ -115,7 +118,7 @@ impl<K> KeyCache<K> {
         Some(key)
     }
 
-    /// Inserts a key, and returns its index.
+    /// Inserts a key. Returns its index.
     fn insert(&mut self, id: u64, key: K) -> u32 {
         let entry = Entry { key: Some((id, key)), is_used: true };
         if let Some(index) = self.free.pop() {
@@ -126,7 +129,7 @@ impl<K> KeyCache<K> {
         entry_count(self.entries.len()) - 1
     }
 
-    /// Removes the key with this ID, if it is at this index.
+    /// Removes the key at this index, if it has this ID.
     fn remove(&mut self, id: u64, index: u32) {
         let Some(entry) = self.entries.get_mut(index as usize) else { return };
         if entry.key.take_if(|(key_id, _)| *key_id == id).is_some() {
@@ -134,10 +137,11 @@ impl<K> KeyCache<K> {
         }
     }
 
-    /// Removes the keys that were not used since the last call. The next keys get the lowest indices, so that the end can be freed
-    /// when the keys there are no longer used.
+    /// Drops keys that weren't used since the last call.
     ///
-    /// The table keeps its memory if keys have used a quarter of it since the last call, even if they were removed.
+    /// New keys get the lowest indices, so that the end of the table can be freed once its keys aren't used any
+    /// more. The table keeps its memory if a quarter of it was used since the last call, even if these keys
+    /// have been removed.
     fn drop_unused(&mut self) {
         let used_end = self.entries.iter().rposition(|entry| entry.is_used).map_or(0, |last| last + 1);
         for entry in &mut self.entries {

@@ -1,7 +1,7 @@
-//! Keys of packets and headers after the Initial ones, which `rustls` derives (RFC 9001 §5).
+//! Packet and header keys after the Initial ones. They are derived by `rustls` (RFC 9001 §5).
 //!
-//! A key costs two virtual calls per packet: `rustls` returns those of the suites ([`suites`](super::suites)) as trait objects, and
-//! `quinn-proto` takes trait objects of its own.
+//! Using a key takes two virtual calls per packet, because `rustls` returns the keys of our suites
+//! ([`suites`](super::suites)) as trait objects, and `quinn-proto` has its own trait objects.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -13,10 +13,10 @@ use super::contents::{self, Level};
 use super::header::{HeaderParts, SAMPLE_BYTES};
 use super::records::Records;
 
-/// The length of the tag of every AEAD in TLS 1.3.
+/// Length of the tag. It's the same for every AEAD in TLS 1.3.
 pub(super) const TAG_BYTES: usize = 16;
 
-/// The keys of both directions of a packet number space.
+/// Keys for both directions of a packet number space.
 pub(super) struct ProtectionKeys {
     local: (HeaderKey, PacketKey),
     remote: (HeaderKey, PacketKey),
@@ -29,16 +29,17 @@ impl From<rustls::quic::Keys> for ProtectionKeys {
     }
 }
 
-/// Protects the packets that carry the rest of the handshake.
+/// Protects the packets for the rest of the handshake.
 ///
-/// A packet that opens proves that the client has received ours, so its address is validated (RFC 9000 §8.1).
+/// If such a packet can be opened, the client must have received one of ours, so its address is validated
+/// (RFC 9000 §8.1).
 pub(super) struct HandshakeKeys {
     keys: ProtectionKeys,
     records: Arc<Records>,
 }
 
 impl HandshakeKeys {
-    /// Creates keys that record which packets open.
+    /// Creates keys that record which packets were opened.
     pub(super) fn new(keys: rustls::quic::Keys, records: Arc<Records>) -> Self {
         Self { keys: keys.into(), records }
     }
@@ -62,7 +63,7 @@ pub(super) struct TrafficKeys {
 }
 
 impl TrafficKeys {
-    /// Creates keys that record which packets open.
+    /// Creates keys that record which packets were opened.
     pub(super) fn new(keys: rustls::quic::Keys, records: Arc<Records>) -> Self {
         Self { keys: keys.into(), records }
     }
@@ -76,7 +77,7 @@ impl From<TrafficKeys> for Keys {
     }
 }
 
-/// Returns keys for packets with application data that record them.
+/// Returns keys that record packets with application data.
 fn recording<K: crypto::PacketKey + 'static>(
     keys: KeyPair<K>,
     records: &Arc<Records>,
@@ -88,14 +89,14 @@ fn recording<K: crypto::PacketKey + 'static>(
     KeyPair { local: key(keys.local), remote: key(keys.remote) }
 }
 
-/// Opens the packets of early data (0-RTT).
+/// Opens early data packets (0-RTT).
 pub(super) struct EarlyKeys {
     keys: DirectionalKeys,
     records: Arc<Records>,
 }
 
 impl EarlyKeys {
-    /// Creates keys that record which packets open.
+    /// Creates keys that record which packets were opened.
     pub(super) fn new(keys: DirectionalKeys, records: Arc<Records>) -> Self {
         Self { keys, records }
     }
@@ -108,35 +109,36 @@ impl From<EarlyKeys> for (Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>
     }
 }
 
-/// The keys of the key phases after the first (RFC 9001 §6), each derived when it is first used.
+/// Keys for later key phases (RFC 9001 §6). Each of them is derived when it's first used.
 ///
-/// `quinn-proto` requests them one phase in advance, so that the time of an update tells an observer nothing. But few connections
-/// ever update their keys, and they would take more than a kilobyte of each. An observer could learn when keys are updated for
-/// the first time, and a forged packet can cause one derivation.
+/// `quinn-proto` requests keys one phase in advance, so that the timing of an update doesn't tell an observer
+/// anything. However, few connections ever update their keys, and each would need more than a kilobyte for
+/// them. The downside is that an observer may learn when the keys are first updated, and that a forged packet
+/// can cause one derivation.
 pub(super) struct LaterKeys {
     secrets: Arc<Mutex<Secrets>>,
     limits: Limits,
     records: Arc<Records>,
-    /// The phase that was requested last.
+    /// The last phase that was requested.
     last: Option<Arc<KeyPhase>>,
 }
 
-/// The limits of the algorithm, in packets.
+/// Limits of the algorithm, in packets.
 #[derive(Clone, Copy)]
 struct Limits {
     confidentiality: u64,
     integrity: u64,
 }
 
-/// The packet keys of a phase.
+/// Packet keys of a phase.
 struct KeyPhase {
-    /// The secrets of the first phase that was not derived.
+    /// Secrets of the first phase that hasn't been derived.
     secrets: Arc<Mutex<Secrets>>,
     keys: OnceLock<KeyPair<PacketKey>>,
 }
 
 impl LaterKeys {
-    /// Creates the keys of the phases after the first one.
+    /// Creates the keys for all phases after the first.
     pub(super) fn new(secrets: Secrets, first: &TrafficKeys) -> Self {
         let key = &first.keys.remote.1.0;
         let limits =
@@ -145,9 +147,9 @@ impl LaterKeys {
         Self { secrets: Arc::new(Mutex::new(secrets)), limits, records, last: None }
     }
 
-    /// Returns the keys of the next phase.
+    /// Returns the keys for the next phase.
     pub(super) fn next(&mut self) -> KeyPair<Box<dyn crypto::PacketKey>> {
-        // Secrets follow from each other, so that phases are derived in order.
+        // Each secret follows from the previous one, so we have to derive the phases in order.
         if let Some(last) = &self.last {
             last.keys();
         }
@@ -206,7 +208,7 @@ impl crypto::PacketKey for LaterKey {
     }
 }
 
-/// A key that records the packets that it opens or seals.
+/// A key that records the packets it opens or seals.
 struct RecordingKey<K> {
     key: K,
     level: Level,
@@ -250,14 +252,14 @@ impl<K: crypto::PacketKey> crypto::PacketKey for RecordingKey<K> {
     }
 }
 
-/// Protects the headers of one direction.
+/// Protects headers in one direction.
 struct HeaderKey(Box<dyn HeaderProtectionKey>);
 
 impl crypto::HeaderKey for HeaderKey {
     fn decrypt(&self, number_start: usize, packet: &mut [u8]) {
         let opened = HeaderParts::split(number_start, packet)
             .map(|parts| self.0.decrypt_in_place(parts.sample, parts.first, parts.packet_number));
-        // A packet that remains protected fails authentication.
+        // If it remains protected, the packet will fail authentication.
         debug_assert!(matches!(opened, Some(Ok(()))), "a packet has a sample");
     }
 
@@ -273,7 +275,7 @@ impl crypto::HeaderKey for HeaderKey {
     }
 }
 
-/// Protects the payloads of one direction.
+/// Protects payloads in one direction.
 struct PacketKey(Box<dyn rustls::quic::PacketKey>);
 
 impl crypto::PacketKey for PacketKey {

@@ -1,38 +1,38 @@
-//! The types of packets, which the first bytes of a datagram name (RFC 9000 §17).
+//! Recognizes packet types by the first bytes of a datagram (RFC 9000 §17).
 
-/// The only version of QUIC that we offer (RFC 9000 §15).
+/// The only QUIC version that we support (RFC 9000 §15).
 pub(super) const VERSION: u32 = 1;
 
-/// The bit of a packet's first byte that marks a long header.
+/// Bit in a packet's first byte that marks a long header.
 pub(super) const LONG_HEADER: u8 = 0x80;
 
-/// The version with these types, as in a long header.
+/// The version in a long header.
 const VERSION_1: [u8; 4] = VERSION.to_be_bytes();
 
-/// The bytes of a long header before its connection IDs (RFC 9000 §17.2).
+/// How many bytes of a long header come before the connection IDs (RFC 9000 §17.2).
 const FLAGS_AND_VERSION_BYTES: usize = 5;
 
-/// The type of a packet.
+/// Type of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketType {
-    /// Begins a connection.
+    /// Starts a connection.
     Initial,
-    /// Has early data.
+    /// Contains early data.
     ZeroRtt,
     /// Continues the handshake.
     Handshake,
-    /// Asks the client to begin again, with a token. Only servers send it.
+    /// Asks the client to start over, with a token. Only servers send this.
     Retry,
-    /// Names the versions of the server. Only servers send it.
+    /// Lists the server's versions. Only servers send this.
     VersionNegotiation,
-    /// Has a long header of another version, whose types aren't known.
+    /// Has a long header of another version, so we don't know the type.
     OtherVersion,
-    /// Has a short header, as after the handshake.
+    /// Has a short header. Used after the handshake.
     Short,
 }
 
 impl PacketType {
-    /// Returns the type of the first packet of a datagram, or `None` if the datagram is too short to have one.
+    /// Returns the type of a datagram's first packet. Returns `None` if the datagram is too short.
     #[inline]
     pub fn of(datagram: &[u8]) -> Option<Self> {
         let (first, rest) = datagram.split_first()?;
@@ -40,7 +40,7 @@ impl PacketType {
             return Some(Self::Short);
         }
         Some(match *rest.first_chunk()? {
-            // The types of a long header (RFC 9000 §17.2, table 5).
+            // Types in a long header (RFC 9000 §17.2, table 5).
             VERSION_1 => match first >> 4 & 3 {
                 0 => Self::Initial,
                 1 => Self::ZeroRtt,
@@ -52,7 +52,7 @@ impl PacketType {
         })
     }
 
-    /// Returns the types of all packets of a datagram, up to the first incomplete one (RFC 9000 §12.2).
+    /// Returns the types of all packets in a datagram. Stops at the first incomplete one (RFC 9000 §12.2).
     #[inline]
     pub fn all_of(datagram: &[u8]) -> impl Iterator<Item = Self> {
         let mut rest = Some(datagram);
@@ -64,8 +64,8 @@ impl PacketType {
         })
     }
 
-    /// Returns the packets after the first one, which has this type. Returns `None` if it takes the rest of the datagram, or is
-    /// incomplete.
+    /// Returns the packets after the first, which has this type. Returns `None` if the first packet takes the
+    /// rest of the datagram, or is incomplete.
     fn after_first(self, packets: &[u8]) -> Option<&[u8]> {
         match self {
             Self::Initial | Self::ZeroRtt | Self::Handshake => {}

@@ -1,11 +1,15 @@
-//! Connections that their peers have closed recently.
+//! Remembers connections that were recently closed by their peers.
 //!
-//! Datagrams of such a connection may still arrive, because the network delayed or duplicated them, and must not be answered
-//! (RFC 9000 §10.2). `quinn-proto` keeps a connection for that, in the draining state. But freeing its 20 kB that late, when the
-//! processor's cache no longer has them, takes a fifth of the CPU time of a handshake. So the connection is dropped at once, and what
-//! recognizes most of its datagrams is kept here: the ID in its first packets, which would begin a connection, and the address of its
-//! peer, which would get a stateless reset, or whose later Initial packets would begin a connection. After a Retry packet, such later
-//! Initial packets are not recognized: the connection that they begin fails.
+//! Some datagrams of such a connection may be delayed or duplicated by the network, so they may still arrive.
+//! We must not respond to them (RFC 9000 §10.2). `quinn-proto` would keep the connection in the draining state
+//! for that. However, its 20 kB are then freed when they aren't in the processor's cache any more, which takes
+//! a fifth of the CPU time of a handshake.
+//!
+//! So we drop the connection immediately, and only keep enough to recognize most of its datagrams. The
+//! first is the ID from its first packets, because those would start another connection. The second is the
+//! peer's address, because it would get a stateless reset, and because its later Initial packets would also
+//! start a connection. We don't recognize these Initial packets if they follow a Retry packet; the connection
+//! they start will fail.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -15,27 +19,29 @@ use quinn_proto::ConnectionId;
 
 use crate::limits::{QUIC_DRAINING_MAX, QUIC_DRAINING_MS};
 
-/// The connections of an endpoint that their peers have closed.
+/// Connections of an endpoint that were closed by their peers.
 ///
-/// Each is kept for one to two periods of [`QUIC_DRAINING_MS`], or until there are [`QUIC_DRAINING_MAX`] later ones.
+/// Each is kept for one to two periods of [`QUIC_DRAINING_MS`], but only until there are [`QUIC_DRAINING_MAX`]
+/// later ones.
 #[derive(Default)]
 pub(super) struct RecentlyClosed {
-    /// When the current period began. `None` if no connection was closed.
+    /// When the current period began. `None` if no connections were closed.
     since: Option<Instant>,
     current: Closed,
     previous: Closed,
 }
 
-/// The connections that were closed in a period.
+/// Connections that were closed in the same period.
 #[derive(Default)]
 struct Closed {
-    /// The destination connection IDs of the first packets.
+    /// Destination connection IDs of their first packets.
     initial_ids: HashSet<ConnectionId>,
     peers: HashSet<SocketAddr>,
 }
 
 impl RecentlyClosed {
-    /// Adds a connection, which began with this destination connection ID. The address of its peer is `None` if it may be forged.
+    /// Adds a connection that was started with this destination connection ID. `peer` is `None` if the address
+    /// may be forged.
     pub(super) fn insert(&mut self, now: Instant, initial_id: ConnectionId, peer: Option<SocketAddr>) {
         self.expire(now);
         if self.current.initial_ids.len() == QUIC_DRAINING_MAX {
@@ -46,7 +52,7 @@ impl RecentlyClosed {
         self.current.peers.extend(peer);
     }
 
-    /// Returns `true` if a recently closed connection began with this destination connection ID.
+    /// Returns `true` if a recently closed connection was started with this destination connection ID.
     pub(super) fn has_begun_with(&mut self, now: Instant, initial_id: &ConnectionId) -> bool {
         self.expire(now);
         self.current.initial_ids.contains(initial_id) || self.previous.initial_ids.contains(initial_id)
@@ -58,7 +64,7 @@ impl RecentlyClosed {
         self.current.peers.contains(peer) || self.previous.peers.contains(peer)
     }
 
-    /// Drops the connections whose time is over, and the memory for them if there were no more in a period.
+    /// Forgets connections whose time is over. Also frees their memory if there weren't any others in a period.
     pub(super) fn expire(&mut self, now: Instant) {
         const PERIOD: Duration = Duration::from_millis(QUIC_DRAINING_MS);
 

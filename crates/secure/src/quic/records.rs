@@ -1,7 +1,7 @@
-//! Records of a session for its connection: which packets have opened, what they contain, how often keys were updated, and which stream
-//! data the peer has acknowledged.
+//! Records kept for a connection. They tell which packets were opened, the contents of these, how often keys
+//! were updated, and which stream data the peer has acknowledged.
 //!
-//! `quinn-proto` passes none of this on, but our keys take part in it.
+//! `quinn-proto` doesn't tell us any of this, but our keys get to see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,102 +11,105 @@ use quinn_proto::ConnectionId;
 use super::delivery::Delivery;
 use crate::limits::QUIC_PACKET_GAP_MAX;
 
-/// The records. One thread at a time uses them; they are atomic because keys belong to a connection that may move.
+/// Records of a connection. They are only used by one thread at a time, but need to be atomic because keys
+/// belong to a connection that may be moved.
 #[derive(Default)]
 pub(super) struct Records {
     has_opened_handshake: AtomicBool,
-    /// The number after the highest one of a packet with application data keys.
+    /// One past the highest number of a packet with application data keys.
     next_number: AtomicU64,
     packets: AtomicU64,
     key_phases: AtomicU64,
     delivery: Mutex<Delivery>,
     /// One past our last 1-RTT packet number.
     sent_end: AtomicU64,
-    /// One past the highest of them that the peer has acknowledged.
+    /// One past the highest of these that was acknowledged by the peer.
     acknowledged_end: AtomicU64,
-    /// Whether packets have a [limit](Packets::seal_limit).
+    /// `true` if packets have a [limit](Packets::seal_limit).
     limits_packets: AtomicBool,
     contents: Mutex<Packets>,
 }
 
-/// The contents of packets, as far as a connection needs to know them.
+/// Contents of packets that the connection needs to know.
 #[derive(Default)]
 pub(super) struct Packets {
     /// Buffer size of the datagram that we are decrypting, in bytes, without its reference count.
     pub(super) datagram_bytes: usize,
-    /// Data of streams that the connection hasn't looked at.
+    /// Stream data that the connection hasn't looked at.
     pub(super) pieces: Vec<Piece>,
-    /// The data of PATH_RESPONSE frames that the connection hasn't looked at.
+    /// Data of PATH_RESPONSE frames that the connection hasn't looked at.
     pub(super) path_responses: Vec<[u8; 8]>,
-    /// CRYPTO frames with data, and the memory of their packets in bytes.
+    /// Number of CRYPTO frames with data, and the memory of their packets in bytes.
     pub(super) crypto_pieces: u32,
     pub(super) crypto_bytes: u32,
-    /// The length of the handshake messages that have arrived, by [level](super::contents::Level).
+    /// How much data of handshake messages has been received, by [level](super::contents::Level).
     pub(super) crypto_ends: [u64; 4],
-    /// Bytes of handshake messages that the session has read, by level. Those in the first packet are not in `crypto_ends`.
+    /// How much data of handshake messages the session has read, by level. `crypto_ends` doesn't include the
+    /// first packet, but this does.
     pub(super) crypto_reads: [u64; 4],
-    /// The level of the packet that has opened last, as an index. Handshake messages are read when a packet of theirs has opened.
+    /// Level of the packet that was opened last, as an index. Handshake messages are read when one of their
+    /// packets has been opened.
     pub(super) level: usize,
-    /// Numbers of the peer's connection IDs, with the first bytes of each.
+    /// For each connection ID of the peer, its number and its first bytes.
     pub(super) peer_ids: Vec<(u64, [u8; 8])>,
-    /// Our connection IDs after the first that the peer hasn't retired, with their numbers.
+    /// Connection IDs of ours that the peer hasn't retired, except for the first, and their numbers.
     pub(super) own_ids: Vec<(u64, ConnectionId)>,
-    /// Whether the peer has retired one of these.
+    /// `true` if the peer has retired one of these.
     pub(super) has_retired_ids: bool,
-    /// Packets that were sent without a part of their frames.
+    /// Packets that we've sent without some of their frames.
     pub(super) hidden: Vec<u64>,
-    /// The highest number that `quinn-proto` knows to be acknowledged, except that of hidden packets.
+    /// Highest number that `quinn-proto` knows to be acknowledged. Doesn't include hidden packets.
     pub(super) acknowledged_max: u64,
     pub(super) seal_limit: SealLimit,
     pub(super) sealed: Option<Sealed>,
 }
 
-/// How long the packets of a transmission may be.
+/// Limits the length of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SealLimit {
-    /// As long as they are.
+    /// There isn't any limit.
     #[default]
     None,
-    /// Packets that only answer a PATH_CHALLENGE frame from another address: this many bytes.
+    /// Limits packets that only respond to a PATH_CHALLENGE frame from another address.
     OtherAddress(usize),
-    /// This many bytes.
+    /// Limits all packets.
     Bytes(usize),
 }
 
 /// The last packet that was sealed with a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sealed {
-    /// Its length, and the one that `quinn-proto` assumes.
+    /// Its length, and the length that `quinn-proto` assumes.
     pub(super) bytes: usize,
     pub(super) assumed_bytes: usize,
-    /// Whether it measures how long datagrams may be on the path.
+    /// `true` if its purpose is to find out how long datagrams may be.
     pub(super) is_mtu_probe: bool,
-    /// The PATH_CHALLENGE frame in it.
+    /// Its PATH_CHALLENGE frame.
     pub(super) challenge: Option<[u8; 8]>,
 }
 
-/// Data of a stream, in one packet.
+/// Stream data in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) stream: u64,
-    /// The end of the last one in the stream.
+    /// End of the last frame.
     pub(super) end: u64,
-    /// The number of frames.
+    /// Number of frames.
     pub(super) count: u32,
-    /// The memory of the packet, in bytes.
+    /// Memory of the packet, in bytes.
     pub(super) bytes: u32,
 }
 
 impl Records {
-    /// Records that a packet with the keys of the handshake has opened.
+    /// Must be called when a packet with handshake keys was opened.
     pub(super) fn open_handshake_packet(&self) {
         self.has_opened_handshake.store(true, Ordering::Relaxed);
     }
 
-    /// Records that the packet with this number has opened, with the keys of application data.
+    /// Must be called when a packet with application data keys was opened.
     ///
-    /// Its peer has sent all packets up to the number, so this counts those that were not counted before. Packets that a third
-    /// party repeats have lower numbers.
+    /// The peer must have sent all packets up to this number, so this counts any that haven't been counted. If
+    /// a third party repeats packets, they have lower numbers.
     pub(super) fn open_packet(&self, number: u64, payload: &[u8]) {
         self.delivery().open(payload);
         let next = self.next_number.load(Ordering::Relaxed);
@@ -117,14 +120,14 @@ impl Records {
         }
     }
 
-    /// Records that the session has read handshake messages of this length.
+    /// Must be called when the session has read this many bytes of handshake messages.
     pub(super) fn read_handshake(&self, bytes: usize) {
         let mut packets = self.lock();
         let level = packets.level;
         packets.crypto_reads[level] += bytes as u64;
     }
 
-    /// Records that the packet with this number is sealed, with the keys of application data.
+    /// Must be called when a packet with application data keys is sealed.
     pub(super) fn seal_packet(&self, number: u64, payload: &[u8]) {
         self.sent_end.store(number + 1, Ordering::Relaxed);
         let issues_ids = self.delivery().seal(number, payload);
@@ -133,32 +136,34 @@ impl Records {
         }
     }
 
-    /// Returns the stream data in our packets. No two threads use it at a time.
+    /// Returns the stream data in our packets. Only one thread uses it at a time.
     pub(super) fn delivery(&self) -> MutexGuard<'_, Delivery> {
         self.delivery.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the peer has acknowledged the packet with this number.
+    /// Must be called when the peer has acknowledged this packet.
     pub(super) fn acknowledge(&self, number: u64) {
         if number >= self.acknowledged_end.load(Ordering::Relaxed) {
             self.acknowledged_end.store(number.saturating_add(1), Ordering::Relaxed);
         }
     }
 
-    /// Returns how many packets were sent after the last one that the peer has acknowledged. `quinn-proto` keeps state of each.
+    /// Returns how many packets were sent after the last one that the peer has acknowledged. `quinn-proto`
+    /// keeps state for each of them.
     pub(super) fn unacknowledged_packets(&self) -> u64 {
         let acknowledged = self.acknowledged_end.load(Ordering::Relaxed);
         self.sent_end.load(Ordering::Relaxed).saturating_sub(acknowledged)
     }
 
-    /// Returns the number of pieces of handshake messages that wait for earlier ones, and their memory in bytes, or more.
+    /// Returns the number of handshake message pieces that are waiting for earlier ones, and the memory they
+    /// take, in bytes. Both are upper bounds.
     pub(super) fn waiting_handshake(&self) -> (u32, u32) {
         let packets = self.lock();
         let is_read = packets.crypto_ends.iter().zip(&packets.crypto_reads).all(|(end, read)| end <= read);
         if is_read { (0, 0) } else { (packets.crypto_pieces, packets.crypto_bytes) }
     }
 
-    /// Returns the contents of packets. The lock is always free.
+    /// Returns the contents of packets. The lock is never contended.
     pub(super) fn lock(&self) -> MutexGuard<'_, Packets> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,22 +181,22 @@ impl Records {
         packets.sealed = None;
     }
 
-    /// Records that the keys of another phase were requested.
+    /// Must be called when the keys for another phase are requested.
     pub(super) fn begin_key_phase(&self) {
         self.key_phases.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the peer has sent a packet that only the receiver of ours can send.
+    /// Returns `true` if the peer has sent a packet that proves it has received one of ours.
     pub(super) fn has_opened_handshake(&self) -> bool {
         self.has_opened_handshake.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of packets with application data keys that the peer has sent, as far as their numbers show.
+    /// Returns how many packets with application data keys the peer has sent, according to their numbers.
     pub(super) fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of key phases after the first, with one that was prepared in advance.
+    /// Returns the number of key phases after the first, including one that was prepared in advance.
     pub(super) fn key_phases(&self) -> u64 {
         self.key_phases.load(Ordering::Relaxed)
     }

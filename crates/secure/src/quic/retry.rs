@@ -1,12 +1,12 @@
 //! Recognizes Retry packets, which only servers send (RFC 9000 §17.2.5).
 //!
-//! `quinn-proto` closes a connection whose client seems to send one. A Retry packet isn't protected, so one changed bit in the
-//! first byte of another packet suffices, or a datagram that an observer of the handshake forges. We drop such datagrams, and
-//! the client sends its packets again.
+//! If a client seems to send one, `quinn-proto` closes the connection. Retry packets aren't protected, so this
+//! can be caused by a single wrong bit in the first byte of another packet, or by a datagram that an observer
+//! of the handshake has forged. We drop such datagrams, and the client will send its packets again.
 
 use super::packet_type::PacketType;
 
-/// Returns `true` if a packet of this datagram is a Retry packet.
+/// Returns `true` if this datagram contains a Retry packet.
 #[inline]
 pub(super) fn contains_retry(datagram: &[u8]) -> bool {
     PacketType::all_of(datagram).any(|packet| packet == PacketType::Retry)

@@ -1,7 +1,9 @@
-//! Sessions that clients can resume with early data (0-RTT): stored at the server, and each taken once.
+//! Sessions that clients can resume with early data (0-RTT). The server stores them, and each can be taken only
+//! once.
 //!
-//! The first packets of a client, repeated by an observer, find no session, so that their early data is never read
-//! (RFC 8446 §8.1). Other processes don't have the session either. A session that is gone costs its client a full handshake.
+//! If an observer repeats the first packets of a client, there's no such session any more, so the early data is
+//! never read again (RFC 8446 §8.1). Other processes don't have the session either. If a session is gone, its
+//! client needs a full handshake.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +14,7 @@ use rustls::server::StoresServerSessions;
 
 use crate::limits::QUIC_STORED_SESSIONS_MAX;
 
-/// The sessions of all endpoints of a context.
+/// Sessions of all endpoints of a context.
 #[derive(Default)]
 pub(super) struct StoredSessions(Mutex<Halves>);
 
@@ -33,13 +35,14 @@ impl StoresServerSessions for StoredSessions {
         }
         halves.newer.insert(id, session);
 
-        // Other workers don't wait until thousands of sessions are freed.
+        // Free the old sessions after unlocking. There may be thousands, and other workers shouldn't have to
+        // wait.
         drop(halves);
         drop(dropped);
         true
     }
 
-    /// Returns `None`: a session can only be taken.
+    /// Always returns `None`, because sessions may only be taken.
     fn get(&self, _id: &[u8]) -> Option<Vec<u8>> {
         None
     }

@@ -1,17 +1,17 @@
-//! Streams of a connection: their IDs, and the outcomes of reading and writing (RFC 9000 §2, §3).
+//! Stream IDs, and the results of reading and writing (RFC 9000 §2, §3).
 
 use quinn_proto::{Dir, Side, VarInt};
 
-/// The ID of a stream, below 2^62.
+/// ID of a stream. It's less than 2^62.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(u64);
 
-/// The directions in which a stream carries data.
+/// The directions in which a stream can carry data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Both.
+    /// Both directions.
     Bidirectional,
-    /// From the side that opened it to the other.
+    /// From the side that has opened it to the other.
     Unidirectional,
 }
 
@@ -21,27 +21,27 @@ impl StreamId {
         Self(number)
     }
 
-    /// Returns the number: the two lowest bits are the kind of the stream (RFC 9000 §2.1).
+    /// Returns the number. The two lowest bits are the kind of the stream (RFC 9000 §2.1).
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// Returns the directions in which the stream carries data.
+    /// Returns the directions in which the stream can carry data.
     pub const fn direction(self) -> Direction {
         if self.0 & 2 == 0 { Direction::Bidirectional } else { Direction::Unidirectional }
     }
 
-    /// Returns `true` if the client opens streams of this kind.
+    /// Returns `true` if this kind of stream is opened by clients.
     pub const fn is_opened_by_client(self) -> bool {
         self.0 & 1 == 0
     }
 
-    /// Returns `true` if the client sends data on streams of this kind.
+    /// Returns `true` if clients send data on this kind of stream.
     pub(super) fn is_readable(self) -> bool {
         self.direction() == Direction::Bidirectional || self.is_opened_by_client()
     }
 
-    /// Returns `true` if the server sends data on streams of this kind.
+    /// Returns `true` if servers send data on this kind of stream.
     pub(super) fn is_writable(self) -> bool {
         self.direction() == Direction::Bidirectional || !self.is_opened_by_client()
     }
@@ -76,38 +76,39 @@ impl From<Dir> for Direction {
     }
 }
 
-/// Why a read stopped.
+/// Why a read has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
-    /// All that has arrived in order was read. An event reports when there is more.
+    /// Everything that has arrived in order was read. There will be an event when there's more.
     Blocked,
-    /// All data was read; the stream is closed for reading.
+    /// All data was read. The stream is closed for reading.
     Finished,
-    /// The peer reset the stream with this code, and the data that was not read is lost. The stream is closed for reading.
+    /// The peer has reset the stream with this code, so any unread data is lost. The stream is closed for
+    /// reading.
     Reset(u64),
-    /// The stream was closed for reading before, or never opened.
+    /// The stream was already closed for reading, or has never been opened.
     Closed,
 }
 
-/// How far a write came.
+/// How much was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// Everything was taken.
     Complete,
-    /// The windows of the peer are full. An event reports when there is space.
+    /// The peer's windows are full. There will be an event when there's room.
     Blocked,
-    /// The peer wants no more data, and gave this code. The caller resets the stream.
+    /// The peer doesn't want any more data, and gave us this code. Callers should reset the stream.
     Stopped(u64),
-    /// The stream was finished or reset, or never opened.
+    /// The stream was finished or reset, or has never been opened.
     Closed,
 }
 
-/// The stream was finished or reset before, or never opened.
+/// The stream was already finished or reset, or has never been opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stream is closed")]
 pub struct StreamClosed;
 
-/// Converts an error code of the application, which is below 2^62 (RFC 9000 §20.2).
+/// Converts an application error code. It must be less than 2^62 (RFC 9000 §20.2).
 pub(super) fn error_code(code: u64) -> VarInt {
     let converted = VarInt::from_u64(code);
     debug_assert!(converted.is_ok(), "{code} is not below 2^62");

@@ -1,4 +1,5 @@
-//! Cipher suites of QUIC: those of TLS 1.3 with keys that are expanded when they are used (RFC 9001 §5).
+//! Cipher suites for QUIC. They are the TLS 1.3 suites, except that keys are expanded when they are used
+//! (RFC 9001 §5).
 
 use std::sync::LazyLock;
 
@@ -16,7 +17,7 @@ use super::header::{SAMPLE_BYTES, protect, unprotect};
 use super::key_cache::CachedKey;
 use super::keys::TAG_BYTES;
 
-/// Returns the cryptography of `rustls` with these suites, in its order.
+/// Returns the cryptography of `rustls` with these suites, in the same order.
 pub(super) fn provider() -> CryptoProvider {
     static SUITES: LazyLock<Vec<Tls13CipherSuite>> = LazyLock::new(|| {
         let suites = default_provider().cipher_suites;
@@ -26,7 +27,7 @@ pub(super) fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites, ..default_provider() }
 }
 
-/// Returns a suite whose keys are expanded when they are used, or `None` if it is a suite that we don't know.
+/// Returns a suite with keys that are expanded when they are used. Returns `None` if we don't know the suite.
 fn with_cached_keys(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
     let algorithm: &Algorithm = match suite.common.suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => &Algorithm::AES_128,
@@ -43,13 +44,13 @@ fn with_cached_keys(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
     })
 }
 
-/// The algorithms of a suite for packets and for headers.
+/// Algorithms of a suite for packets and headers.
 struct Algorithm {
     packet: &'static PacketAlgorithm,
     header: &'static HeaderAlgorithm,
-    /// The number of packets that a key may encrypt (RFC 9001 §6.6).
+    /// How many packets a key may encrypt (RFC 9001 §6.6).
     confidentiality_limit: u64,
-    /// The number of forged packets after which a key may not decrypt any more.
+    /// After this many forged packets, a key must not decrypt any more.
     integrity_limit: u64,
 }
 
@@ -85,7 +86,7 @@ impl quic::Algorithm for Algorithm {
     }
 }
 
-/// Protects the payloads of one direction.
+/// Protects payloads in one direction.
 struct PacketKey {
     algorithm: &'static PacketAlgorithm,
     key: AeadKey,
@@ -96,7 +97,7 @@ struct PacketKey {
 }
 
 impl PacketKey {
-    /// Calls `f` with the expanded key and the nonce of a packet.
+    /// Calls `f` with the expanded key and the packet's nonce.
     fn with<R>(&self, number: u64, f: impl FnOnce(&LessSafeKey, Nonce) -> R) -> R {
         let expand = || {
             let key = UnboundKey::new(self.algorithm, self.key.as_ref());
@@ -140,7 +141,7 @@ impl quic::PacketKey for PacketKey {
     }
 }
 
-/// Protects the headers of one direction.
+/// Protects headers in one direction.
 struct HeaderKey {
     algorithm: &'static HeaderAlgorithm,
     key: AeadKey,

@@ -1,7 +1,8 @@
-//! Address validation tokens and stateless resets, with keys from the seed (RFC 9000 §8.1, §10.3).
+//! Address validation tokens and stateless resets, using keys derived from the seed (RFC 9000 §8.1, §10.3).
 //!
-//! A token proves that a client receives datagrams at its address. That of a Retry packet is valid for seconds; one of a
-//! NEW_TOKEN frame is for a later connection, and should be used once (`used_tokens.rs`).
+//! A token proves that a client receives datagrams at its address. Tokens in Retry packets are valid for some
+//! seconds. Tokens in NEW_TOKEN frames are for a later connection, and should only be used once
+//! (`used_tokens.rs`).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +18,7 @@ use crate::seed::StaticSecret;
 
 const SECRET_BYTES: usize = 32;
 
-/// Computes the stateless reset token of a connection ID.
+/// Computes the stateless reset token for a connection ID.
 pub(super) struct ResetKey(hmac::Key);
 
 impl ResetKey {
@@ -42,7 +43,7 @@ impl crypto::HmacKey for ResetKey {
     }
 }
 
-/// Derives a key for each token from the random number that the token begins with.
+/// Derives a key for each token, from the random number at its start.
 pub(super) struct TokenKey(Prk);
 
 impl TokenKey {
@@ -64,11 +65,11 @@ impl crypto::HandshakeTokenKey for TokenKey {
     }
 }
 
-/// Encrypts one token, and decrypts it again.
+/// Encrypts a single token, and decrypts it later.
 struct OneTokenKey(LessSafeKey);
 
 impl OneTokenKey {
-    /// Returns the nonce. It is always the same, because the key encrypts only once.
+    /// Returns the nonce. It can always be the same, because each key only encrypts once.
     fn nonce() -> Nonce {
         Nonce::assume_unique_for_key([0; NONCE_LEN])
     }

@@ -1,4 +1,4 @@
-//! Transport parameters and limits of connections and endpoints, for `quinn-proto`.
+//! Transport parameters, and limits for connections and endpoints in `quinn-proto`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,10 @@ pub(super) fn transport_config() -> TransportConfig {
     let mut discovery = MtuDiscoveryConfig::default();
     let [min, max] = [limits::QUIC_HANDSHAKE_DATAGRAM_BYTES, limits::QUIC_DATAGRAM_BYTES_MAX];
     discovery.upper_bound(max);
-    // `quinn-proto` bisects the range down to this step, and probes the upper bound when half of the range is less. This one makes
-    // it probe the upper bound first, which most paths carry, and otherwise the middle: a probe is a full datagram, its
-    // acknowledgment another one, and a short connection is over before four of them pay off.
+    // `quinn-proto` bisects the range down to this step, and probes the upper bound once half of the range is
+    // smaller. With this value, it probes the upper bound first, which works on most paths, and only then the
+    // middle. A probe takes a full datagram and another one for the acknowledgment, so a short connection
+    // would be over before four of them pay off.
     discovery.minimum_change((max - min) / 2 + 1);
 
     let mut config = TransportConfig::default();
@@ -31,10 +32,10 @@ pub(super) fn transport_config() -> TransportConfig {
         .crypto_buffer_size(limits::QUIC_HANDSHAKE_GAP_BYTES_MAX)
         .initial_mtu(limits::QUIC_HANDSHAKE_DATAGRAM_BYTES)
         .mtu_discovery_config(Some(discovery))
-        // Content is in the archive, so that unacknowledged data takes no memory. The congestion window limits the
-        // bytes in flight.
+        // Content is in the archive, so unacknowledged data doesn't take any memory. The congestion window
+        // limits how much is in flight.
         .send_window(u64::MAX)
-        // HTTP/3 needs no datagrams (RFC 9221).
+        // HTTP/3 doesn't need datagrams (RFC 9221).
         .datagram_receive_buffer_size(None)
         // The bit would show the round trip time to observers of the path.
         .allow_spin(false);
@@ -46,14 +47,15 @@ pub(super) fn limit_endpoint(config: &mut EndpointConfig) {
     config
         .max_udp_payload_size(limits::QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
         .expect("RFC 9000 permits this length")
-        // A packet without the fixed bit is dropped (RFC 9000 §17.2, §17.3.1). We don't have the extension that uses it (RFC 9287).
+        // Drop packets without the fixed bit (RFC 9000 §17.2, §17.3.1). We don't implement the extension that
+        // uses it (RFC 9287).
         .grease_quic_bit(false)
         .supported_versions(vec![VERSION])
-        // The endpoint has a limit of its own, for those that it sends. This one is for those that it computes.
+        // This limit is for resets that are computed. The endpoint has its own limit for those that it sends.
         .min_reset_interval(Duration::from_millis(limits::QUIC_RESET_COMPUTED_INTERVAL_MS));
 }
 
-/// Sets the limits of connections that are not accepted yet, and the use of tokens.
+/// Sets the limits for connections that aren't accepted yet, and how tokens are used.
 pub(super) fn limit_server(config: &mut ServerConfig, mut tokens: ValidationTokenConfig) {
     tokens.sent(limits::QUIC_TOKENS_PER_CONNECTION).lifetime(Duration::from_secs(limits::QUIC_TOKEN_SECONDS));
     config

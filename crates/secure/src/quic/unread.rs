@@ -1,77 +1,81 @@
-//! Memory of data that has arrived on streams and was not read, because earlier data is missing.
+//! Counts the memory of stream data that was received but can't be read, because earlier data is missing.
 //!
-//! `quinn-proto` keeps each part of a stream with the memory of its packet, and doesn't tell how much that is. So we count what
-//! arrives, and forget what was read. The count may be too high, but is not too low.
+//! `quinn-proto` keeps each part of a stream together with the memory of its packet, and doesn't tell us how
+//! much that is. So we count data that arrives, and forget data that is read. The count may be too high, but
+//! it's never too low.
 
 use super::records::Piece;
 use crate::limits::{
     QUIC_BIDIRECTIONAL_STREAMS_MAX, QUIC_UNIDIRECTIONAL_STREAMS_MAX, QUIC_UNREAD_PIECES_MAX,
 };
 
-/// Memory of a piece in the table of its stream, in bytes.
+/// Memory that a piece takes in the table of its stream, in bytes.
 const PIECE_BYTES: u64 = 56;
 
-/// Pieces for which each stream has a table anyway, as a part of the memory of an idle connection.
+/// Each stream has a table for this many pieces anyway. It's included in the memory of an idle connection.
 const PIECES_IN_IDLE_TABLE: u32 = 4;
 
-/// Memory that `quinn-proto` keeps of the packets of one stream, in bytes. Beyond it, it copies their data together.
+/// How much memory `quinn-proto` keeps for the packets of a stream, in bytes. If there's more, it copies their
+/// data together.
 const STREAM_BYTES_MAX: u64 = 64 * 1024;
 
-/// Streams of an idle connection: the client's control stream, and two of QPACK.
+/// Number of streams in an idle connection: the client's control stream, and two for QPACK.
 const STREAMS_WHEN_IDLE: usize = 3;
 
-/// Memory of a stream here, in bytes. The size of a vector doubles.
+/// Memory that a stream takes here, in bytes. Vectors double their size.
 const ENTRY_BYTES: usize = 2 * size_of::<UnreadStream>();
 
-/// Streams that a client may have open at once. Their tables are used again for other streams.
+/// How many streams a client may have open. Their tables are used again for other streams.
 const STREAMS_MAX: u64 = QUIC_BIDIRECTIONAL_STREAMS_MAX as u64 + QUIC_UNIDIRECTIONAL_STREAMS_MAX as u64;
 
-/// The streams of a connection on which data has arrived.
+/// Streams of a connection that have received data.
 #[derive(Default)]
 pub(super) struct Unread {
     streams: Vec<UnreadStream>,
-    /// The pieces in the largest table of all streams.
+    /// Number of pieces in the largest table.
     table_pieces_max: u32,
-    /// Memory of the tables of streams that have ended, in bytes.
+    /// Memory of tables that belonged to streams that have ended, in bytes.
     ended_table_bytes: u64,
 }
 
 pub(super) struct UnreadStream {
     id: u64,
-    /// Up to where the data was read. `quinn-proto` drops data before it on arrival.
+    /// How far the data has been read. `quinn-proto` drops any data before that when it arrives.
     read_end: u64,
-    /// The end of the data.
+    /// End of the data.
     end: u64,
-    /// Data up to this position counts as `near`, later data as `far`. Once all of the near data was read, the far data becomes near.
+    /// Data up to this position counts as `near`, and any later data as `far`. Once all of the near data has
+    /// been read, the far data becomes near.
     ///
-    /// Among the data that waits for earlier data may be duplicates, which `quinn-proto` drops when they are reached, without telling. So
-    /// reading takes no duplicates off the count, but reaching `near_end` does.
+    /// The reason is that there may be duplicates in the data that is waiting for earlier data. `quinn-proto`
+    /// drops these when it gets there, without telling us. So reading some data doesn't subtract any
+    /// duplicates, but reaching `near_end` does.
     near_end: u64,
     near: Pieces,
     far: Pieces,
-    /// The most pieces there were.
+    /// Maximum number of pieces so far.
     pieces_max: u32,
-    /// Whether the stream is known to be open. Data for one that has ended is dropped.
+    /// `true` if we know that the stream is open. If a stream has ended, its data is dropped.
     is_open: bool,
 }
 
-/// Pieces that were not read.
+/// Pieces that haven't been read.
 #[derive(Clone, Copy, Default)]
 struct Pieces {
     count: u32,
-    /// The memory of their packets.
+    /// Memory of their packets, in bytes.
     bytes: u64,
 }
 
-/// A client has sent more pieces of a stream, and left out the one before them, than any client needs to.
+/// A client has left out a part of a stream and then sent more pieces than any client needs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooManyPieces;
 
 impl Unread {
-    /// Adds data that has arrived.
+    /// Adds data that was received.
     ///
     /// # Errors
-    /// A stream has too many pieces.
+    /// Returns an error if a stream has too many pieces.
     #[inline]
     pub(super) fn add(&mut self, piece: &Piece) -> Result<(), TooManyPieces> {
         let index = match self.streams.iter().position(|stream| stream.id == piece.stream) {
@@ -84,13 +88,14 @@ impl Unread {
         self.streams[index].add(piece)
     }
 
-    /// Returns the stream with this number, to remove what is read, unless none of its data has arrived.
+    /// Returns the stream with this number, so that data can be removed when it's read. Returns `None` if there
+    /// hasn't been any data.
     #[inline]
     pub(super) fn stream(&mut self, id: u64) -> Option<&mut UnreadStream> {
         self.streams.iter_mut().find(|stream| stream.id == id)
     }
 
-    /// Removes a stream that has ended, or whose data is dropped.
+    /// Removes a stream. It has ended, or its data is going to be dropped.
     #[inline]
     pub(super) fn end(&mut self, id: u64) {
         if let Some(index) = self.streams.iter().position(|stream| stream.id == id) {
@@ -100,7 +105,7 @@ impl Unread {
         }
     }
 
-    /// Returns the memory in bytes. `is_open` returns whether a stream can be read.
+    /// Returns the memory in bytes. `is_open` should tell if a stream can be read.
     pub(super) fn bytes(&mut self, mut is_open: impl FnMut(u64) -> bool) -> u64 {
         if self.streams.is_empty() && self.ended_table_bytes == 0 {
             return 0;
@@ -147,7 +152,7 @@ impl UnreadStream {
         if count > QUIC_UNREAD_PIECES_MAX { Err(TooManyPieces) } else { Ok(()) }
     }
 
-    /// Removes a piece of this length that was read, up to this position in the stream.
+    /// Removes a piece that was read. `end` is its end position in the stream.
     #[inline]
     pub(super) fn read(&mut self, bytes: usize, end: u64) {
         let pieces = if end <= self.near_end { &mut self.near } else { &mut self.far };
@@ -164,7 +169,7 @@ impl UnreadStream {
     }
 }
 
-/// Returns the memory of a table in which this number of pieces was, in bytes: its size doubles.
+/// Returns the memory of a table that had this many pieces, in bytes. Tables double their size.
 pub(super) fn table_bytes(pieces: u32) -> u64 {
     if pieces <= PIECES_IN_IDLE_TABLE { 0 } else { u64::from(pieces.next_power_of_two()) * PIECE_BYTES }
 }

@@ -1,4 +1,5 @@
-//! Address validation tokens that were used, so that a replayed one is accepted at most once by an endpoint (RFC 9000 §8.1.4).
+//! Remembers which address validation tokens were used. If a token is replayed, an endpoint accepts it at most
+//! once (RFC 9000 §8.1.4).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,17 +8,17 @@ use quinn_proto::{TokenLog, TokenReuseError};
 
 use crate::limits::QUIC_USED_TOKENS_BITS;
 
-/// The tokens of NEW_TOKEN frames that one endpoint has accepted.
+/// Tokens from NEW_TOKEN frames that an endpoint has accepted.
 ///
-/// Two Bloom filters hold the tokens of two periods of issue, each as long as a token is valid, so that older tokens have
-/// expired. A full filter refuses tokens that were never used, which costs their clients a round trip at worst. No client
-/// can make it forget.
+/// There are two Bloom filters, each for the tokens that were issued in one period. A period is as long as a
+/// token is valid, so any older tokens have expired. If a filter is full, it will refuse tokens that were never
+/// used. At worst, this costs their clients a round trip. Clients can't make it forget any tokens.
 pub(super) struct UsedTokens(Mutex<Filters>);
 
 struct Filters {
-    /// The latest period of which a token was seen, as a number since 1970.
+    /// The latest period that we've seen a token of, counted since 1970.
     period: u64,
-    /// The filters of even and odd periods.
+    /// Filters for even and odd periods.
     filters: [Filter; 2],
 }
 
@@ -44,10 +45,10 @@ impl TokenLog for UsedTokens {
     }
 }
 
-/// The result of inserting a token.
+/// Result of inserting a token.
 enum Insertion {
     New,
-    /// It may have been inserted before, or is too old.
+    /// The token may have been inserted before, or is too old.
     Refused,
 }
 
@@ -68,7 +69,7 @@ fn parity(period: u64) -> usize {
     usize::from(period % 2 == 1)
 }
 
-/// A Bloom filter of random numbers, which serve as their own hashes.
+/// A Bloom filter for random numbers. These are their own hashes.
 struct Filter(Box<[u32]>);
 
 impl Filter {
