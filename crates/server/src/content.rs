@@ -1,4 +1,4 @@
-//! Content of the server: opened once, shared by the workers, never changed.
+//! The server's content. It's opened once, shared by all workers, and never changed.
 
 mod document;
 mod dummy;
@@ -31,37 +31,37 @@ use crate::trusted_hosts::TrustedHosts;
 use dummy::Dummy;
 use exchange::Exchange;
 
-/// The source of responses.
+/// Where responses come from.
 #[derive(Debug)]
 pub(crate) enum Content {
     Sites(Sites),
-    /// The pages of the admin server.
+    /// Pages of the admin server.
     Admin(Admin),
-    /// The same response to every request.
+    /// The same response for every request.
     Dummy(Dummy),
 }
 
-/// A request, and the properties of its connection that a response depends on.
+/// A request, and the properties of its connection that the response depends on.
 pub(crate) struct IncomingRequest<'p, E> {
     pub(crate) exchange: E,
     pub(crate) peer: &'p Option<SocketAddr>,
-    /// The TLS version, if the connection uses TLS.
+    /// `None` if the connection doesn't use TLS.
     pub(crate) tls: Option<Version>,
-    /// The `https` port to redirect the request to, if redirects are configured.
+    /// The `https` port that the request should be redirected to, if redirects are configured.
     pub(crate) https_port: Option<u16>,
     pub(crate) fields: &'p ServerFields,
 }
 
-/// Resources of a served archive that only the reload thread uses.
+/// Resources of an archive that only the reload thread needs.
 #[derive(Debug, Default)]
 pub(crate) struct ArchiveResources {
     pub(crate) lease: Option<Lease>,
-    /// The other releases of its directory.
+    /// Other releases in the same directory.
     pub(crate) releases: Option<Releases>,
 }
 
 impl Content {
-    /// Opens the content of a configuration. Also returns the resources of each archive for the reload thread.
+    /// Opens the configured content. For the reload thread, also returns the resources of each archive.
     pub(crate) fn open(
         config: &Config,
         challenges: Option<Challenges>,
@@ -107,7 +107,7 @@ impl Content {
         }
     }
 
-    /// Returns the status of the server at startup, for operators.
+    /// Returns the status at startup, for operators.
     pub(crate) fn status(&self, config: &Config) -> Status {
         match (self, &config.content) {
             (Content::Sites(sites), config::Content::Archives { archives, .. }) => {
@@ -118,7 +118,7 @@ impl Content {
         }
     }
 
-    /// Answers one request.
+    /// Responds to a request.
     #[inline]
     pub(crate) fn answer<'a>(
         &'a self,
@@ -155,7 +155,7 @@ impl Content {
         }
     }
 
-    /// Answers one request of HTTP/2 or HTTP/3 that is refused.
+    /// Responds to an HTTP/2 or HTTP/3 request that is refused.
     #[cold]
     pub(crate) fn refuse<C: Multiplexed>(
         &self,
@@ -168,7 +168,7 @@ impl Content {
         let head = exchange.head();
 
         let (mut answer, archive) = self.refusal(refusal);
-        // RFC 9110 §9.3.2 has no exception for errors.
+        // RFC 9110 §9.3.2 doesn't make an exception for errors.
         if head.request.method == Method::Head {
             answer = answer.without_body();
         }
@@ -184,10 +184,10 @@ impl Content {
         });
     }
 
-    /// Returns the response to bytes that were refused as a request, and the archive that it refers to. This is the
-    /// error page of the default site, if it has one for the status and strangers may read it.
+    /// Returns the response to bytes that were refused as a request, and the archive that it refers to. If the
+    /// default site has an error page for the status, and foreign pages may read it, we use that.
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
-        // The error page of a site cannot explain this error.
+        // This error isn't one that the site's error page could explain.
         if refusal == Refusal::PlainHttp {
             let answer =
                 Answer { status: refusal.status(), ..Answer::built_in(PLAIN_HTTP, Reason::BadRequest) };
@@ -196,7 +196,8 @@ impl Content {
 
         let status = refusal.status();
         let default = match self {
-            // The host of such a request isn't known, or wasn't checked: for example, its target is too long.
+            // We may not know the host of such a request, or may not have checked it. For example, the target
+            // may be too long.
             Content::Sites(sites) if sites.trusts_all_hosts() => sites.default(),
             _ => None,
         };
@@ -206,7 +207,7 @@ impl Content {
         }
     }
 
-    /// Returns `true` if the host of a request is answered.
+    /// Returns `true` if we respond to requests for this host.
     #[cold]
     pub(crate) fn answers_host(&self, request: &Request<'_>) -> bool {
         match self {
@@ -215,8 +216,8 @@ impl Content {
         }
     }
 
-    /// Returns `true` if ranges of an archive may be sent zero-copy: their bytes never change, not even when another
-    /// process writes to the file while they are on their way to the peer.
+    /// Returns `true` if archive ranges may be sent zero-copy. This requires that their bytes never change, not
+    /// even if another process writes to the file while they are in flight.
     #[inline]
     pub(crate) fn may_be_sent_zero_copy(&self, archive: u16) -> bool {
         match self {
@@ -233,7 +234,7 @@ impl Content {
         }
     }
 
-    /// Returns the bytes of a range of an archive, without the first `skip` bytes.
+    /// Returns the bytes of an archive range, except for the first `skip`.
     #[inline]
     pub(crate) fn range(&self, archive: u16, extent: Extent, skip: u64) -> &[u8] {
         let rest = Extent { position: extent.position + skip, length: extent.length - skip };
@@ -248,7 +249,8 @@ impl Content {
     }
 }
 
-/// Encodes the response of the site that a request is for, or a built-in page if the site has none at the path.
+/// Responds with a page of the site that the request is for. If the site doesn't have one at this path, there
+/// may be a built-in page.
 #[inline]
 fn answer_from_sites<'a>(
     sites: &'a Sites,
@@ -274,7 +276,7 @@ fn answer_from_sites<'a>(
             exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
             return LoggedResponse::Site(answer);
         }
-        // RFC 9110 §15.5.20.
+        // See RFC 9110 §15.5.20.
         let host = Target::parse(request.target).and_then(|target| target.host(request.host));
         let answer = Answer::built_in(421, Reason::Host).with_subject(host.unwrap_or_default());
         exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
@@ -288,7 +290,7 @@ fn answer_from_sites<'a>(
         return LoggedResponse::Site(answer);
     }
 
-    // A document with a script is neither compressed nor revalidated.
+    // If a document has a script, we neither compress nor revalidate it.
     let script_path = sites.document_script();
     let is_read = matches!(request.method, Method::Get | Method::Head);
     let script = script_path.filter(|_| is_read && is_document(head)).map(|path| {
@@ -343,7 +345,7 @@ fn untrusted_host_page(host: &[u8]) -> Page<'static> {
          It answers for IP addresses, for localhost and names below it, and for the hosts that the site names in `_hosts/`.\n\
          If the name is yours, start the server with `--allow-host {host}`.\n"
     );
-    // RFC 9110 §15.5.20.
+    // See RFC 9110 §15.5.20.
     Page {
         status: 421,
         media_type: "text/plain; charset=utf-8",
@@ -352,7 +354,7 @@ fn untrusted_host_page(host: &[u8]) -> Page<'static> {
     }
 }
 
-/// Encodes a built-in page.
+/// Responds with a built-in page.
 #[cold]
 fn answer_page<'a>(
     exchange: &mut impl Exchange<'a>,
@@ -368,7 +370,7 @@ fn answer_page<'a>(
     }
 }
 
-/// Returns the reference to the archive of a site that its responses use.
+/// Returns a reference to a site's archive, for its responses.
 #[inline]
 fn archive_ref(number: u16, site: &Site) -> ArchiveRef<'_> {
     let archive = site.archive();

@@ -1,19 +1,19 @@
-//! Pages of the server itself: built-in pages below `/__/`, ACME challenges, and the admin pages.
+//! Pages that the server generates: built-in pages below `/__/`, ACME challenges, and admin pages.
 //!
-//! Built-in pages and challenges share the addresses of sites, and paths of the site take precedence. The admin pages have
-//! a listener of their own.
+//! Built-in pages and challenges have the same addresses as sites, and paths of the site take precedence. Admin
+//! pages have their own listener.
 
-// Metrics and statistics for programs, a page for operators.
+// Metrics and statistics for programs, and a page for operators.
 pub(crate) mod admin;
 
-// The pages below `/__/`: information about the server, and the state of a folder that is edited.
+// Pages below `/__/`: information about the server, and the state of a folder that is being edited.
 mod builtin;
 mod live;
 
-// Files that prove to a certificate authority who controls a host.
+// Files that prove to a certificate authority that we control a host.
 pub(crate) mod challenges;
 
-// One page: status, fields and body.
+// A page: status, fields and body.
 mod page;
 
 pub(crate) use challenges::Challenges;
@@ -30,7 +30,7 @@ use challenges::LookupResult;
 
 const PREFIX: &[u8] = b"/__/";
 
-/// Pages that belong to no site.
+/// Pages that don't belong to any site.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BuiltinPages {
     pub(crate) special: Option<Arc<SpecialPages>>,
@@ -39,10 +39,10 @@ pub(crate) struct BuiltinPages {
 }
 
 impl BuiltinPages {
-    /// Returns `false` if there is no such page at a request target.
+    /// Returns `false` if there isn't such a page for a request target.
     #[inline]
     pub(crate) fn may_have(target: &[u8]) -> bool {
-        // For nearly all requests, which have the origin form, these comparisons suffice.
+        // Nearly all requests have the origin form, and these comparisons are sufficient for that.
         target.first() != Some(&b'/') || target.starts_with(PREFIX) || target.starts_with(challenges::PREFIX)
     }
 
@@ -54,7 +54,7 @@ impl BuiltinPages {
             .or_else(|| self.live.as_ref()?.at(target, head))
     }
 
-    /// Returns the page at a path that says nothing about a site, so that every host may have it.
+    /// Returns the page at a path, if any host may have it because it doesn't say anything about a site.
     #[cold]
     pub(crate) fn of_any_host(&self, path: &[u8]) -> Option<Page<'_>> {
         self.challenge(path).or_else(|| self.special.as_ref()?.heartbeat(path))
@@ -65,7 +65,7 @@ impl BuiltinPages {
     fn challenge(&self, path: &[u8]) -> Option<Page<'static>> {
         let challenges = self.challenges.as_ref()?;
         let token = challenges::token(path)?;
-        // RFC 8555 §8.3.
+        // See RFC 8555 §8.3.
         let page = |status, media_type, body| Page { status, media_type, body, fields: &[] };
         match challenges.find(token) {
             LookupResult::File(file) => Some(page(200, "application/octet-stream", file.into())),

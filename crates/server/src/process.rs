@@ -3,7 +3,7 @@
 // The role of a process.
 mod role;
 
-// When a child process that has ended is started again.
+// When to restart a child process that has exited.
 pub mod restarts;
 
 // The supervisor, its processes, and the program that replaces it.
@@ -11,11 +11,11 @@ mod process_slot;
 mod supervisor;
 mod takeover;
 
-// Sockets, opened or inherited: TCP and Unix sockets, UDP sockets.
+// TCP, Unix and UDP sockets, either opened or inherited.
 mod datagrams;
 mod listening;
 
-// Descriptors and variables, as they are passed and as they are read.
+// Passing descriptors and environment variables to a program, and reading them.
 mod inheritance;
 mod inherited;
 
@@ -23,14 +23,14 @@ mod inherited;
 mod down_processes;
 mod handover;
 
-// Open files, and releases as such files, sent to another process.
+// Sends open files to another process, for example releases.
 pub mod file_socket;
 pub mod release_socket;
 
 // Messages to the service manager.
 pub mod notify;
 
-// System calls of one platform.
+// Platform-specific system calls.
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]

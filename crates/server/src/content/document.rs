@@ -1,14 +1,14 @@
-//! HTML pages of a site that is being edited: documents get the script of live reload.
+//! Adds the live reload script to HTML pages of a site that is being edited.
 
 use cannery_site::{Body, Fields, Site};
 use cannery_wire::{Output, Response, h1};
 
 use crate::pages::{OwnResponse, add_script, fields};
 
-/// The field by which documents and fetched pages differ, so that a cache never exchanges the one for the other.
+/// The field that tells documents from fetched pages. A cache must not exchange one for the other.
 const VARY: &[u8] = b"Sec-Fetch-Dest";
 
-/// The script of documents, and the address of the page that it is for.
+/// The script for a document, and the address of that document.
 pub(super) struct Script<'a> {
     pub(super) path: &'a str,
     pub(super) host: Option<&'a [u8]>,
@@ -16,7 +16,8 @@ pub(super) struct Script<'a> {
 }
 
 impl Script<'_> {
-    /// Returns the origin of the document, unless HTML would have to escape it.
+    /// Returns the origin of the document. Returns `None` if it contains any characters that need to be escaped
+    /// in HTML.
     fn origin(&self) -> Option<String> {
         let host = std::str::from_utf8(self.host?).ok()?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
@@ -24,7 +25,8 @@ impl Script<'_> {
     }
 }
 
-/// Returns the response to send instead of one with an HTML page, or `None` for other responses. It has the script, if one is given.
+/// Returns the response to send instead of `response` if that's an HTML page, and `None` if it isn't. If
+/// there's a `script`, the page will contain it.
 #[cold]
 pub(super) fn compose(
     response: &Response<'_>,
@@ -52,7 +54,7 @@ pub(super) fn compose(
     let is_compressed = fields(lines).any(|(name, _)| name.eq_ignore_ascii_case(b"content-encoding"));
     let script = script.filter(|_| !is_compressed);
     if script.is_none() && body.is_empty() {
-        // Its `Content-Length` isn't that of an empty body.
+        // The response has a `Content-Length` that isn't that of an empty body, so we can't send it instead.
         return None;
     }
 
@@ -63,7 +65,7 @@ pub(super) fn compose(
     Some(OwnResponse { status: response.answer.status, lines, body })
 }
 
-/// Returns the fields of a response with an HTML page. If it has the script, it can't be revalidated.
+/// Returns the fields for a response with an HTML page. If it contains the script, it can't be revalidated.
 fn fields_of_document(lines: &[u8], has_script: bool) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut vary = Vec::new();

@@ -1,24 +1,25 @@
-//! Responses of `--dummy`, encoded once: the same few bytes to every request.
+//! Responses of `--dummy`. All requests get the same few bytes, which are encoded once.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use cannery_wire::h1::dummy_response;
 
-/// Complete responses, the same for every request.
+/// Complete responses that are the same for every request.
 #[derive(Debug)]
 pub(crate) struct Dummy {
     plain: Responses,
-    /// Those with `Alt-Svc`. The first of them needs its value, which is the same for all workers.
+    /// Responses with `Alt-Svc`. They are encoded when they are first needed, because we don't know the value
+    /// before. It's the same for all workers.
     referring: OnceLock<Responses>,
-    /// The content of each response.
+    /// Content of each response.
     pub(super) body: &'static [u8],
-    /// The length of the content in decimal.
+    /// Length of the content, in decimal.
     pub(super) length: String,
     delay: Option<Duration>,
 }
 
-/// The same response for different connections.
+/// The same response for different kinds of connections.
 #[derive(Debug)]
 pub(super) struct Responses {
     /// For persistent HTTP/1.1 connections.
@@ -40,7 +41,7 @@ impl Dummy {
         }
     }
 
-    /// Returns the responses with this value of `Alt-Svc`.
+    /// Returns the responses with this `Alt-Svc` value.
     #[inline]
     pub(super) fn responses(&self, alternative: Option<&str>) -> &Responses {
         match alternative {

@@ -1,6 +1,6 @@
-//! Exchange of a request for a response, encoded for the protocol of the request.
+//! Encodes responses for the protocol of their request.
 //!
-//! The code that selects the response does not depend on the protocol.
+//! The code that selects a response doesn't depend on the protocol.
 
 use cannery_site::Method;
 use cannery_wire::{Multiplexed, Output, OwnHead, RequestHead, Response, ServerFields, Version, h1};
@@ -8,7 +8,7 @@ use cannery_wire::{Multiplexed, Output, OwnHead, RequestHead, Response, ServerFi
 use super::dummy::Dummy;
 use crate::pages::{OwnResponse, Page, fields};
 
-/// A request that is answered once.
+/// A request that needs to be answered once.
 pub(crate) trait Exchange<'a> {
     /// Returns the request head.
     fn head(&self) -> &'a RequestHead<'a>;
@@ -19,10 +19,10 @@ pub(crate) trait Exchange<'a> {
     /// Encodes a built-in page.
     fn respond_with_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output);
 
-    /// Encodes a response that was composed for this request.
+    /// Encodes a response composed for this request.
     fn respond_with_own(&mut self, response: &OwnResponse, output: &mut Output);
 
-    /// Encodes the response of `--dummy`. Of the server's fields, it has only `Alt-Svc`.
+    /// Encodes the response of `--dummy`. `Alt-Svc` is the only one of the server's fields that it contains.
     fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output);
 }
 
@@ -71,14 +71,14 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
             (true, _) => &responses.plain,
             (false, _) => &responses.close,
         };
-        // RFC 9110 §9.3.2: the response to HEAD has no content.
+        // The response to HEAD doesn't have any content (RFC 9110 §9.3.2).
         let is_head = self.head.common.request.method == Method::Head;
         let sent = if is_head { bytes.len() - dummy.body.len() } else { bytes.len() };
         self.http.respond_with_bytes(self.head, &bytes[..sent], output);
     }
 }
 
-/// A request on a stream of HTTP/2 or HTTP/3.
+/// A request on an HTTP/2 or HTTP/3 stream.
 pub(crate) struct OnStream<'a, 'c, C: Multiplexed> {
     pub(crate) http: &'c mut C,
     pub(crate) stream: C::StreamId,

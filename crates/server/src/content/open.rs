@@ -1,4 +1,4 @@
-//! Opening of archives, protected from writes of other processes.
+//! Opens archives, and protects them from being modified by other processes.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use cannery_archive::{Archive, Lease, Loading, OpenError};
 
 use crate::config::NamedArchive;
 
-/// Maximum size of an archive that is read into memory if it cannot be leased.
+/// Maximum size of an archive that we read into memory if it can't be leased.
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 
-/// An open archive that, unless it is unguarded, other processes cannot change while it is served.
+/// An open archive. Other processes can't change it while it's served, unless `is_unguarded` is set.
 pub(crate) struct OpenedArchive {
     pub(crate) archive: Archive,
-    /// Owned by the thread that checks it, because other threads may have separate descriptor tables.
+    /// Must stay with the thread that checks it, because other threads may have separate descriptor tables.
     pub(crate) lease: Option<Lease>,
-    /// Whether other processes can change the archive, because it can be neither leased nor copied.
+    /// `true` if other processes can change the archive, because it can neither be leased nor copied.
     pub(crate) is_unguarded: bool,
 }
 
-/// Opens the archive of a configuration.
+/// Opens a configured archive.
 pub(super) fn open_named(named: &NamedArchive, loading: Loading) -> Result<OpenedArchive, OpenError> {
     if let Some(bytes) = named.embedded {
         let archive = Archive::from_static(bytes)?;
@@ -29,7 +29,7 @@ pub(super) fn open_named(named: &NamedArchive, loading: Loading) -> Result<Opene
     Ok(OpenedArchive { archive, lease: None, is_unguarded: false })
 }
 
-/// Opens an archive: mapped if it can be leased, otherwise read into memory unless it is too large for that.
+/// Opens an archive. If it can be leased, it's mapped; otherwise, it's read into memory unless it's too large.
 pub(crate) fn open(path: &Path, loading: Loading) -> Result<OpenedArchive, OpenError> {
     let (archive, lease) = Archive::open_leased(path, loading)?;
     if lease.is_some() || archive.is_in_memory() {

@@ -1,8 +1,10 @@
-//! Other releases of a release directory: kept open in addition to the current one, for pages loaded from them.
+//! Other releases in a release directory. We keep them open in addition to the current one, because clients may
+//! have loaded pages from them.
 //!
-//! Owned by the reload thread. An archive is verified as a whole before it is served. At startup, that is done for the newest
-//! ones, and in the background for the rest, so that large ones don't delay the start. Archives that are damaged are skipped
-//! with a notice, and those that are still being copied without one. The current archive is never among them.
+//! This belongs to the reload thread. Before an archive is served, all of it is verified. At startup, we only
+//! do this for the newest ones; the others follow in the background, so that large archives don't delay the
+//! start. Damaged archives are skipped with a notice, and archives that are still being copied without one. The
+//! current archive isn't included here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -21,27 +23,28 @@ use super::open;
 use crate::config::ReleaseDirectory;
 use crate::notice::Notice;
 
-/// The suffix of archives. Other files with it are reported.
+/// Suffix of archives. If some other file has it, we report that.
 const SUFFIX: &str = "cdb";
 
-/// The bytes of archives that are verified before the server is ready: a few hundredths of a second. The rest is verified later.
+/// How much we verify before the server is ready, in bytes. This takes a few hundredths of a second. The rest
+/// is verified later.
 const VERIFIED_AT_STARTUP_BYTES_MAX: u64 = 64 << 20;
 
-/// The other releases of a release directory.
+/// Other releases in a release directory.
 #[derive(Debug)]
 pub(crate) struct Releases {
     directory: ReleaseDirectory,
-    /// `true` if there are archives that are to be served, and are not verified yet.
+    /// `true` if there are archives that should be served but haven't been verified.
     is_incomplete: bool,
     virtual_hosts: VirtualHosts,
     files: BTreeMap<OsString, File>,
-    /// The names of the files that are served, newest first.
+    /// Names of the files being served, newest first.
     served: Vec<OsString>,
-    /// The reported error of the last attempt to read the directory, if it failed.
+    /// The error of the last attempt to read the directory, which we've reported.
     unreadable: Option<io::ErrorKind>,
 }
 
-/// A file of the directory.
+/// A file in the directory.
 #[derive(Debug)]
 struct File {
     version: FileVersion,
@@ -50,13 +53,13 @@ struct File {
 
 #[derive(Debug)]
 enum State {
-    /// Seen once, so possibly incomplete.
+    /// We've seen it once, so it may be incomplete.
     New,
-    /// Not an archive, or a damaged one, which was reported.
+    /// It isn't an archive, or it's damaged and we've reported that.
     Unusable,
-    /// An archive that is not served.
+    /// An archive that isn't being served.
     Known(Label),
-    /// An archive that is served.
+    /// An archive that is being served.
     Open(Label, OpenRelease),
 }
 
@@ -76,24 +79,24 @@ pub(crate) struct OpenRelease {
     pub(crate) lease: Option<Lease>,
 }
 
-/// The trigger of a check of files, which decides the files that it considers complete.
+/// Why files are checked. This decides which files we consider complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
-    /// The start of the server: all files are complete. Only as much is verified as takes no time.
+    /// The server is starting. All files are complete. We only verify as much as takes next to no time.
     Startup,
-    /// Idle time after the start of the server, in which one more release is verified. The directory is not listed again.
+    /// The server has started and is idle. We verify one more release, and don't list the directory again.
     Continuation,
-    /// A request of the operator: all files are complete, and files that were refused before are tried again.
+    /// The operator has requested it. All files are complete, and we try again to open those that were refused.
     Request,
-    /// The interval between checks: files that have not changed since the last check are complete.
+    /// It's time for the next check. Files are complete if they haven't changed since the last one.
     Interval,
 }
 
-/// The outcome of a scan.
+/// Result of a scan.
 pub(crate) struct ScanOutcome {
-    /// Releases that are no longer served.
+    /// Releases that aren't served any more.
     pub(crate) retired: Vec<OpenRelease>,
-    /// Whether the list of served releases has changed.
+    /// `true` if the list of served releases has changed.
     pub(crate) is_changed: bool,
 }
 
@@ -109,7 +112,7 @@ impl Releases {
         }
     }
 
-    /// Returns `true` if more releases are served after a scan for [`Trigger::Continuation`].
+    /// Returns `true` if a scan with [`Trigger::Continuation`] would open more releases.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
@@ -120,7 +123,6 @@ impl Releases {
         self.served.iter().filter_map(open).map(|release| Arc::clone(&release.site)).collect()
     }
 
-    /// Returns the open releases.
     pub(crate) fn open_mut(&mut self) -> impl Iterator<Item = &mut OpenRelease> {
         self.files.values_mut().filter_map(|file| match &mut file.state {
             State::Open(_, release) => Some(release),
@@ -128,7 +130,7 @@ impl Releases {
         })
     }
 
-    /// Scans the directory, and opens the newest releases other than `current`.
+    /// Scans the directory, and opens the newest releases that aren't `current`.
     pub(crate) fn scan(
         &mut self,
         current: &Digest,
@@ -142,7 +144,7 @@ impl Releases {
                 self.unreadable = None;
                 self.update_files(found, trigger, &mut retired, notices);
             }
-            // Open releases stay open, because their files may still exist.
+            // Keep the open releases, because their files may still exist.
             Some(Err(error)) => self.report_unreadable(&error, notices),
         }
 
@@ -162,7 +164,7 @@ impl Releases {
         ScanOutcome { retired, is_changed }
     }
 
-    /// Reports that the directory can't be listed, unless that has been reported.
+    /// Reports that the directory can't be listed, unless we've already done so.
     fn report_unreadable(&mut self, error: &io::Error, notices: &mut Vec<Notice>) {
         if self.unreadable.replace(error.kind()) != Some(error.kind()) {
             let path = self.directory.path.clone();
@@ -170,14 +172,14 @@ impl Releases {
         }
     }
 
-    /// Lists the regular files of the directory, and whatever else has the suffix of an archive.
+    /// Lists the regular files in the directory, and anything else that has the suffix of an archive.
     fn list(&self) -> io::Result<BTreeMap<OsString, FileVersion>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(&self.directory.path)? {
             let entry = entry?;
             // Files that are still being built or copied have hidden names.
             let is_hidden = entry.file_name().as_bytes().starts_with(b".");
-            // A link leads to another release, which has its own name if it is kept.
+            // A symlink points to another release, and that has its own name if it's kept.
             let kind = entry.file_type()?;
             let is_candidate = kind.is_file() || !kind.is_symlink() && has_suffix(&entry.path());
             if is_hidden || !is_candidate {
@@ -190,7 +192,7 @@ impl Releases {
         Ok(found)
     }
 
-    /// Updates the files to the listing, and reads the labels of new ones.
+    /// Updates our files from the listing, and reads the labels of new ones.
     fn update_files(
         &mut self,
         found: BTreeMap<OsString, FileVersion>,
@@ -233,7 +235,7 @@ impl Releases {
         }
     }
 
-    /// Chooses the releases to serve, and opens those that are not open yet. Returns their file names.
+    /// Selects which releases to serve, and opens those that aren't open yet. Returns their file names.
     fn choose(&mut self, current: &Digest, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
         let mut ranked: Vec<_> = self
             .files
@@ -306,7 +308,7 @@ impl File {
         }
     }
 
-    /// Stops serving the file. Returns its release if it was open.
+    /// Stops serving the file. Returns the release if it was open.
     fn close(&mut self) -> Option<OpenRelease> {
         let label = self.label()?;
         match std::mem::replace(&mut self.state, State::Known(label)) {
@@ -329,7 +331,8 @@ fn has_suffix(path: &Path) -> bool {
     path.extension() == Some(OsStr::new(SUFFIX))
 }
 
-/// Returns `true` if a file that can't be opened appears to be an archive. The directory may have other files, such as notes.
+/// Returns `true` if a file that can't be opened seems to be an archive. The directory may contain other files,
+/// for example notes.
 fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
     let is_damaged = matches!(
         error,
@@ -343,7 +346,7 @@ fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
 
 /// Opens a release, and verifies all of it.
 fn open(path: &Path, virtual_hosts: VirtualHosts) -> Result<(OpenRelease, Option<Notice>), String> {
-    // We map it, because few requests are for it: the page cache keeps the parts in use.
+    // Map it. There are only a few requests for it, and the page cache keeps the parts that are in use.
     let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, Loading::Mapped).map_err(|error| error.to_string())?;
     archive.verify(|_| {}).map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
-//! Sites of a server, and the selection of the site for a request.
+//! The sites of a server, and how one is selected for a request.
 //!
-//! The exact host is preferred, then the nearest wildcard, then the default site. If there is only the default site,
-//! the host is not examined. Lookups never allocate.
+//! We prefer the exact host, then the nearest wildcard, then the default site. If there's only a default site,
+//! we don't look at the host. Lookups never allocate any memory.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::config::HostPattern;
 use crate::pages::{BuiltinPages, Page};
 use crate::trusted_hosts::{TrustedHosts, requested_hosts};
 
-/// The sites of one server.
+/// The sites of a server.
 #[derive(Debug)]
 pub(crate) struct Sites {
     all: Vec<Entry>,
-    /// Earlier releases of all entries, numbered after the entries.
+    /// Earlier releases of all entries. They are numbered after the entries.
     earlier: Vec<Arc<Site>>,
-    /// Index of the site that answers for all other hosts.
+    /// Index of the site for all other hosts.
     default: Option<usize>,
     builtin_pages: BuiltinPages,
-    /// The hosts that are answered besides those that a site names, unless all are.
+    /// Hosts that we respond for besides those that a site names. `None` if we respond for any host.
     trusted_hosts: Option<TrustedHosts>,
 }
 
-/// A site and the host that it answers for.
+/// A site, and its host.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     /// `None` for the default site.
     pub(crate) host: Option<HostPattern>,
     pub(crate) site: Arc<Site>,
-    /// Other releases of the site, newest first. They answer for immutable paths that `site` lacks.
+    /// Other releases of the site, newest first. They are used for immutable paths that `site` doesn't have.
     pub(crate) earlier: Vec<Arc<Site>>,
 }
 
@@ -43,29 +43,31 @@ impl Sites {
         Sites { all, earlier, default, builtin_pages, trusted_hosts: None }
     }
 
-    /// Restricts the hosts that are answered.
+    /// Restricts the hosts that we respond for.
     pub(super) fn trusting(self, trusted_hosts: Option<TrustedHosts>) -> Sites {
         Sites { trusted_hosts, ..self }
     }
 
-    /// Returns sites with these entries, the same built-in pages and the same hosts.
+    /// Returns sites with other entries, but the same built-in pages and trusted hosts.
     pub(crate) fn with(&self, entries: Vec<Entry>) -> Sites {
         Sites::new(entries, self.builtin_pages.clone()).trusting(self.trusted_hosts.clone())
     }
 
-    /// Returns `true` if requests may name any host.
+    /// Returns `true` if requests may be for any host.
     pub(super) fn trusts_all_hosts(&self) -> bool {
         self.trusted_hosts.is_none()
     }
 
-    /// Returns the host of a request if it isn't answered, because it may be a stranger's name for this machine.
+    /// Returns the host of a request if we don't respond for it, because it may be a stranger's name for this
+    /// machine.
     #[inline]
     pub(super) fn untrusted_host<'r>(&self, request: &Request<'r>) -> Option<&'r [u8]> {
         let trusted = self.trusted_hosts.as_ref()?;
         requested_hosts(request).find(|host| !trusted.includes(host) && !self.has_host(host))
     }
 
-    /// Returns `true` if a site has this host by its exact name. A stranger may have a name that a wildcard matches.
+    /// Returns `true` if a site has exactly this host name. Wildcards don't count, because a stranger may have
+    /// a name that matches.
     #[cold]
     fn has_host(&self, host: &[u8]) -> bool {
         let host = host.to_ascii_lowercase();
@@ -75,13 +77,13 @@ impl Sites {
         })
     }
 
-    /// Returns the path of the script that documents get.
+    /// Returns the path of the script to be added to documents.
     #[inline]
     pub(super) fn document_script(&self) -> Option<&str> {
         self.builtin_pages.live.as_ref()?.0.document_script()
     }
 
-    /// Returns the built-in page at the target of a request, if there is one.
+    /// Returns the built-in page for a request, if there is one.
     #[inline]
     pub(super) fn builtin_page(&self, head: &RequestHead<'_>) -> Option<Page<'_>> {
         let target = head.request.target;
@@ -91,15 +93,16 @@ impl Sites {
         self.builtin_pages.at(&Target::parse(target)?, head)
     }
 
-    /// Returns the page for a host without a site: a challenge, because a certificate authority may validate the names of a
-    /// certificate one after the other, or the heartbeat, because load balancers name an address or no host at all.
+    /// Returns the page for a host that doesn't have a site. This may be a challenge, because a certificate
+    /// authority may validate several names of a certificate. Or it may be the heartbeat, because load
+    /// balancers use an address or don't send a host at all.
     #[cold]
     pub(super) fn page_of_any_host(&self, request: &Request<'_>) -> Option<Page<'_>> {
         let is_read = matches!(request.method, Method::Get | Method::Head);
         self.builtin_pages.of_any_host(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
-    /// Returns the site that a request is for, and its number. Returns `None` if no site answers for its host.
+    /// Returns the site for a request, and the site's number. Returns `None` if there's no site for this host.
     #[inline]
     pub(super) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
         let place = match (self.default, self.all.len()) {
@@ -109,7 +112,7 @@ impl Sites {
         Some((u16::try_from(place).ok()?, self.all.get(place)?))
     }
 
-    /// Returns the number and the site of the earlier release at index `place` of entry `number`.
+    /// Returns the number and the site of an earlier release. It's at index `place` of entry `number`.
     #[cold]
     pub(super) fn earlier(&self, number: u16, place: usize) -> Option<(u16, &Site)> {
         let before = self.all.get(..usize::from(number))?;
@@ -118,16 +121,17 @@ impl Sites {
         Some((number, self.get(number)?))
     }
 
-    /// Returns the site that answers for all other hosts, and its number.
+    /// Returns the site for all other hosts, and its number.
     pub(super) fn default(&self) -> Option<(u16, &Site)> {
         let place = self.default?;
         Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))
     }
 
-    // We don't inline this, because most servers have one site.
+    // Most servers only have one site, so don't inline this.
     #[inline(never)]
     fn by_host(&self, request: &Request<'_>) -> Option<usize> {
-        // A malformed target has no host, so the `Host` field decides. Without either, the default site responds.
+        // If the target is malformed, look at the `Host` field. If that's missing as well, use the default
+        // site.
         let host = Target::parse(request.target).map_or(request.host, |target| target.host(request.host));
         let Some(host) = host else { return self.default };
         let matching = self
@@ -138,7 +142,7 @@ impl Sites {
         matching.max_by_key(|(specificity, _)| *specificity).map(|(_, place)| place).or(self.default)
     }
 
-    /// Returns the site of a number that [`Sites::of`] or [`Sites::earlier`] returned.
+    /// Returns the site with a number that came from [`Sites::of`] or [`Sites::earlier`].
     #[inline]
     pub(super) fn get(&self, number: u16) -> Option<&Site> {
         let number = usize::from(number);

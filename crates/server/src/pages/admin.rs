@@ -1,6 +1,6 @@
-//! Admin pages: metrics and statistics for programs, a page for people.
+//! Admin pages: metrics and statistics for programs, and a page for people.
 //!
-//! A separate listener serves them. Their content is computed per request.
+//! They have a separate listener. The content is computed for each request.
 
 pub(crate) mod collect;
 mod json;
@@ -20,7 +20,7 @@ use crate::observe::{Counters, Status};
 use crate::trusted_hosts::{TrustedHosts, requested_hosts};
 use stats::Stats;
 
-/// The page for people, a single file without external resources.
+/// The page for people. It's a single file without any external resources.
 const PAGE: &str = include_str!("admin/page.html");
 
 /// The admin pages.
@@ -30,21 +30,21 @@ pub(crate) struct Admin {
     hosts: TrustedHosts,
 }
 
-/// The source of the statistics.
+/// Where the statistics come from.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// This process.
+    /// From this process.
     Own {
         /// Counters of the workers.
         workers: Vec<Arc<Counters>>,
-        /// State that auxiliary threads maintain.
+        /// State maintained by auxiliary threads.
         status: Arc<Status>,
     },
-    /// The serving processes, combined. The mutex admits one query at a time.
+    /// From the serving processes, combined. The mutex makes sure that there's only one query at a time.
     Others(Mutex<Collector>),
 }
 
-/// The policy of every page: no content of other sites, and no embedding.
+/// Policy for all pages. It doesn't allow content from other sites, nor embedding.
 const POLICY: (&str, &str) = (
     "Content-Security-Policy",
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",

@@ -1,6 +1,6 @@
 //! Built-in pages below `/__/`: a heartbeat for monitors, and information about the server.
 //!
-//! The exact version is available on request only (`--special-pages-version`).
+//! The exact version is only available on request (`--special-pages-version`).
 
 use cannery_wire::ServerFields;
 
@@ -10,7 +10,7 @@ use crate::config::SpecialPages;
 const TEXT: &str = "text/plain; charset=utf-8";
 
 impl SpecialPages {
-    /// Returns the heartbeat, if it is at a path.
+    /// Returns the heartbeat, if this is its path.
     pub(super) fn heartbeat(&self, path: &[u8]) -> Option<Page<'_>> {
         let is_heartbeat = matches!(path, b"/__/heartbeat" | b"/__/heartbeat/");
         is_heartbeat.then(|| Page { status: 200, media_type: TEXT, body: b"OK\n".into(), fields: &[] })
@@ -31,7 +31,8 @@ impl SpecialPages {
         Some(Page { status: 200, media_type, body: body.as_bytes().into(), fields: &[] })
     }
 
-    /// Returns the response head of the page at a path, including the fields of every response, or `None` if there is no page.
+    /// Returns the response head of the page at a path, including the fields of every response. Returns `None`
+    /// if there isn't such a page.
     #[must_use]
     pub fn response_head(&self, path: &[u8], fields: &ServerFields) -> Option<Vec<u8>> {
         Some(self.at(path)?.head(None, fields.lines(0)))

@@ -1,4 +1,4 @@
-//! Pages by which browsers follow a folder that is edited.
+//! Pages that browsers use to follow a folder while it's being edited.
 
 mod document;
 mod encoding;
@@ -12,10 +12,10 @@ use cannery_wire::RequestHead;
 use super::page::Page;
 use crate::config::{LiveFolder, LivePage};
 
-/// The beginning of the paths of these pages.
+/// All paths of these pages start with this.
 const PREFIX: &[u8] = b"/__/cannery/live";
 
-/// Keeps other origins from including the pages, for example as a script.
+/// Keeps other origins from including the pages. For example, they can't be used as scripts.
 const FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-origin")];
 
 impl LiveFolder {
@@ -40,7 +40,7 @@ impl LiveFolder {
         }
     }
 
-    /// Returns `true` if the client should wait for the response to a request.
+    /// Returns `true` if the client should wait for the response to this request.
     pub(crate) fn is_pending(&self, head: &RequestHead<'_>) -> bool {
         let request = &head.request;
         request.target.starts_with(PREFIX)
@@ -49,8 +49,7 @@ impl LiveFolder {
             && Target::parse(request.target).is_some_and(|target| self.page(&target) == LivePage::Pending)
     }
 
-    /// Notifies the folder if a request with these field lines is that of a service worker's script
-    /// (`Service-Worker: script`).
+    /// If this is a request for a service worker script (`Service-Worker: script`), tells the folder.
     #[cold]
     pub(crate) fn notice_service_worker(&self, target: &[u8], field_lines: &[u8]) {
         let is_request = |(name, value): (&[u8], &[u8])| {
@@ -66,14 +65,15 @@ impl LiveFolder {
     }
 }
 
-/// Returns `true` if a page of another origin has sent a request: as far as browsers tell, by `Sec-Fetch-Site` or `Origin`.
+/// Returns `true` if a request was sent by a page from another origin. Browsers tell us in `Sec-Fetch-Site` or
+/// `Origin`.
 fn is_of_another_origin(head: &RequestHead<'_>) -> bool {
     let host = head.request.host.unwrap_or_default();
     fields(head.field_lines).any(|(name, value)| {
         if name.eq_ignore_ascii_case(b"sec-fetch-site") {
             return !matches!(value, b"same-origin" | b"none");
         }
-        // A proxy in front may use another scheme.
+        // There may be a proxy that uses a different scheme.
         let authority = value.strip_prefix(b"http://").or_else(|| value.strip_prefix(b"https://"));
         name.eq_ignore_ascii_case(b"origin")
             && !authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))

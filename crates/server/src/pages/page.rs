@@ -1,24 +1,25 @@
-//! Pages that the server makes: admin and built-in pages, ACME challenges, and pages of a site with the live-reload script.
+//! Pages that the server generates: admin and built-in pages, ACME challenges, and pages of a site with the
+//! live reload script.
 //!
-//! Both are rendered per request, because monitors and people request them rarely.
+//! They are rendered for each request, because they aren't requested often.
 
 use std::borrow::Cow;
 
 use cannery_wire::response_head::{put_field, status_line};
 
-/// A page of the server itself.
+/// A page that the server generates.
 pub(crate) struct Page<'a> {
     pub(crate) status: u16,
     pub(crate) media_type: &'static str,
     pub(crate) body: Cow<'a, [u8]>,
-    /// Fields in addition to those of every page.
+    /// Fields in addition to those that all pages have.
     pub(crate) fields: &'static [(&'static str, &'static str)],
 }
 
-/// A response whose fields and body aren't those of an archive.
+/// A response with fields and a body that don't come from an archive.
 pub(crate) struct OwnResponse {
     pub(crate) status: u16,
-    /// Field lines in the syntax of HTTP/1, except `Content-Length` and `Connection`.
+    /// Field lines in HTTP/1 syntax, except for `Content-Length` and `Connection`.
     pub(crate) lines: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
@@ -38,7 +39,7 @@ impl OwnResponse {
 }
 
 impl Page<'_> {
-    /// Renders the head of the HTTP/1 response. `server_lines` are the fields of every response.
+    /// Renders the head of the HTTP/1 response. `server_lines` are the fields that all responses have.
     pub(crate) fn head(&self, connection: Option<&str>, server_lines: &[u8]) -> Vec<u8> {
         let mut out = status_line(self.status);
         put_field(&mut out, "Content-Type", self.media_type.as_bytes());

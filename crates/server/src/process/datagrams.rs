@@ -1,8 +1,9 @@
-//! UDP sockets of a server, opened or inherited, and their assignment to workers.
+//! UDP sockets of a server, either opened or inherited, and their assignment to workers.
 //!
-//! Each worker has a socket at each address, and the kernel routes a datagram to a worker by its connection ID. On systems
-//! that can't do that, the first worker serves HTTP/3 alone. The supervisor of several processes keeps the sockets open:
-//! closing one would change the order by which the kernel selects them.
+//! Each worker has a socket for each address, and the kernel routes datagrams to workers by their connection
+//! IDs. On systems that don't support this, only the first worker serves HTTP/3. If there are several
+//! processes, the supervisor keeps the sockets open, because closing one would change the order in which the
+//! kernel numbers them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,46 +14,47 @@ use cannery_secure::quic::ConnectionIdLayout;
 use crate::config::{Http3, Http3Part};
 use crate::error::StartError;
 
-/// The UDP sockets of a server.
+/// UDP sockets of a server.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
-    /// The addresses, each once.
+    /// Addresses. Each is contained once.
     addresses: Vec<Address>,
-    /// The sockets of each worker.
+    /// Sockets of each worker.
     by_worker: Vec<Vec<UdpSocket>>,
-    /// The forwarding socket of each worker; none if there is only one worker, and no program can take over.
+    /// Forwarding socket of each worker. There aren't any if there's only one worker and no process can take
+    /// over.
     forwarding: Vec<UdpSocket>,
-    /// The addresses of the forwarding sockets of all workers, also of other processes.
+    /// Addresses of the forwarding sockets of all workers, including those of other processes.
     workers: Vec<SocketAddr>,
 }
 
-/// The sockets of an address, in the order in which they were bound.
+/// Sockets of an address, in the order in which they were bound.
 struct Group {
     address: Address,
     sockets: Vec<UdpSocket>,
 }
 
-/// The UDP sockets of one of several processes.
+/// UDP sockets for one of several processes.
 #[derive(Debug)]
 pub(super) struct ProcessDatagrams {
-    /// The number of the process's first worker among the workers of all processes.
+    /// Number of the process's first worker, if we count the workers of all processes.
     pub(super) first_worker: u8,
-    /// The port of the first address.
+    /// Port of the first address.
     pub(super) port: u16,
     pub(super) generation: u8,
-    /// Each with the number of its worker in the process.
+    /// Sockets. The number is that of the worker in this process.
     pub(super) sockets: Vec<(usize, UdpSocket)>,
     /// One for each worker.
     pub(super) forwarding: Vec<UdpSocket>,
-    /// The addresses of the forwarding sockets of all processes, by the number of the worker.
+    /// Addresses of the forwarding sockets of all processes, indexed by worker number.
     pub(super) workers: Vec<SocketAddr>,
 }
 
 impl Datagrams {
-    /// Opens the sockets for this number of workers, or uses the inherited ones.
+    /// Opens the sockets for this many workers, or uses inherited ones.
     ///
     /// # Errors
-    /// An address is not available, or an inherited descriptor is no UDP socket.
+    /// Returns an error if an address isn't available, or if an inherited descriptor isn't a UDP socket.
     pub(crate) fn open(http3: &Http3, workers: usize) -> Result<Datagrams, StartError> {
         let by_worker = (0..workers).map(|_| Vec::new()).collect();
         let mut datagrams =
@@ -72,7 +74,8 @@ impl Datagrams {
                     }
                 }
                 Routing::Unavailable => {
-                    // An inherited socket must not be closed, because its owner goes on receiving datagrams at it.
+                    // We mustn't close inherited sockets, because their owner would still receive datagrams
+                    // there.
                     let kept = if is_inherited { group.sockets.len() } else { 1 };
                     datagrams.by_worker[0].extend(group.sockets.into_iter().take(kept));
                 }
@@ -81,11 +84,11 @@ impl Datagrams {
         Ok(datagrams)
     }
 
-    /// Opens the forwarding sockets of a single process. Has no effect if only one worker serves, or if the supervisor has
-    /// opened them.
+    /// Opens the forwarding sockets for a single process. Does nothing if there's only one worker that serves
+    /// HTTP/3, or if the supervisor has already opened them.
     ///
     /// # Errors
-    /// A forwarding socket cannot be opened.
+    /// Returns an error if a forwarding socket can't be opened.
     pub(crate) fn open_forwarding(&mut self) -> Result<(), StartError> {
         let serving = self.by_worker.iter().filter(|sockets| !sockets.is_empty()).count();
         if serving > 1 && self.forwarding.is_empty() {
@@ -101,7 +104,6 @@ impl Datagrams {
         &self.workers
     }
 
-    /// Returns the addresses.
     #[must_use]
     pub(crate) fn addresses(&self) -> &[Address] {
         &self.addresses
@@ -113,10 +115,10 @@ impl Datagrams {
         self.by_worker.into_iter().zip(forwarding)
     }
 
-    /// Returns the sockets of each process with this number of workers, among them new forwarding sockets.
+    /// Returns the sockets for each process with this many workers. This includes new forwarding sockets.
     ///
     /// # Errors
-    /// A forwarding socket cannot be opened.
+    /// Returns an error if a forwarding socket can't be opened.
     pub(super) fn into_processes(
         self,
         workers: usize,
@@ -127,7 +129,7 @@ impl Datagrams {
 
         for (number, sockets) in self.by_worker.into_iter().enumerate() {
             if number % workers == 0 {
-                // More workers than a byte can count have no sockets.
+                // If there are more workers than fit into a byte, the rest don't get any sockets.
                 let first_worker = u8::try_from(number).unwrap_or(u8::MAX);
                 let forwarding = (0..workers).map(|_| forwarding_socket()).collect::<Result<_, _>>()?;
                 let sockets = Vec::new();
@@ -147,7 +149,7 @@ impl Datagrams {
             }
         }
 
-        // A datagram may arrive at any process, so each knows the workers of all.
+        // A datagram may arrive at any process, so each of them needs to know the workers of all.
         let workers: Vec<_> = processes.iter().flat_map(|process| addresses(&process.forwarding)).collect();
         for process in &mut processes {
             process.workers.clone_from(&workers);
@@ -178,11 +180,11 @@ impl Datagrams {
 enum Routing {
     /// By the worker in their connection IDs.
     ByWorker,
-    /// In a way that splits connections.
+    /// In a way that would split connections.
     Unavailable,
 }
 
-/// Makes the kernel route datagrams to the sockets by their connection IDs, if it can.
+/// Makes the kernel route datagrams by their connection IDs, if it supports that.
 fn route(sockets: &[UdpSocket], http3: &Http3) -> Routing {
     let layout = ConnectionIdLayout::new(http3.server_id);
     let (Ok(workers), Ok(worker_byte)) = (u8::try_from(sockets.len()), u8::try_from(layout.worker_offset()))
@@ -205,7 +207,7 @@ fn bind(http3: &Http3, workers: usize) -> Result<Vec<Group>, StartError> {
     http3.listen.iter().map(open).collect()
 }
 
-/// Groups the inherited sockets by address.
+/// Groups inherited sockets by address.
 fn inherit(http3: &Http3) -> Result<Vec<Group>, StartError> {
     let mut groups: Vec<Group> = Vec::new();
     for descriptor in &http3.inherited {
@@ -219,7 +221,7 @@ fn inherit(http3: &Http3) -> Result<Vec<Group>, StartError> {
     Ok(groups)
 }
 
-/// Opens a socket that only this machine reaches.
+/// Opens a socket that can only be reached from this machine.
 fn forwarding_socket() -> Result<UdpSocket, StartError> {
     let address = Address::Internet((Ipv4Addr::LOCALHOST, 0).into());
     let failed = |source| StartError::ListenUdp { address: address.clone(), source };

@@ -1,8 +1,9 @@
-//! Processes that are down. Until they are restarted, the others accept connections from their listening sockets.
+//! Keeps track of processes that are down. Until they are restarted, other processes accept connections from
+//! their listening sockets.
 //!
-//! The kernel continues to assign connections to the listening sockets of a process that has exited, because the supervisor
-//! keeps them open. Each process therefore inherits the sockets of all others too. When a process exits or is restarted, the
-//! supervisor sends a line with the numbers of the processes that are down.
+//! If a process has exited, the kernel still assigns connections to its listening sockets, because the
+//! supervisor keeps them open. So each process inherits the sockets of all others as well. Whenever a process
+//! exits or is restarted, the supervisor sends a line with the numbers of all processes that are down.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -16,12 +17,13 @@ use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// The numbers of the processes that are down. All workers share the set, and the supervisor's lines change it.
+/// Numbers of the processes that are down. All workers share this set, and it's updated by lines from the
+/// supervisor.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DownProcesses(Arc<[AtomicBool]>);
 
 impl DownProcesses {
-    /// Returns an empty set with room for the processes from 0 to `last`.
+    /// Creates an empty set with room for processes 0 to `last`.
     pub(crate) fn with_last(last: usize) -> DownProcesses {
         DownProcesses((0..=last).map(|_| AtomicBool::new(false)).collect())
     }
@@ -31,7 +33,8 @@ impl DownProcesses {
         self.0.get(process).is_some_and(|is_down| is_down.load(Ordering::Acquire))
     }
 
-    /// Applies a line of the supervisor: the numbers of the processes that are down, separated by commas.
+    /// Applies a line from the supervisor. It contains the numbers of the processes that are down, separated by
+    /// commas.
     fn set(&self, line: &str) {
         let down: Vec<usize> = line.split(',').filter_map(|number| number.trim().parse().ok()).collect();
         for (process, is_down) in self.0.iter().enumerate() {
@@ -39,7 +42,8 @@ impl DownProcesses {
         }
     }
 
-    /// Starts a thread that reads the supervisor's lines until it exits, and wakes the workers after each.
+    /// Starts a thread that reads lines from the supervisor until it exits. Wakes up the workers after each
+    /// line.
     pub(crate) fn follow(
         self,
         supervisor: Arc<UnixStream>,

@@ -1,17 +1,17 @@
-//! The order of the supervisor to leave the UDP sockets to a program that takes over.
+//! Supervisors use this to make processes leave the UDP sockets to a program that takes over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The line by which the supervisor gives the order.
+/// The line that the supervisor sends.
 pub(super) const HAND_OVER: &str = "hand over";
 
-/// Whether the order was given. All workers share it.
+/// Tells if the supervisor has sent the line. All workers share this.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Handover(Arc<AtomicBool>);
 
 impl Handover {
-    /// Returns `true` if the order was given.
+    /// Returns `true` if the UDP sockets should be left to another program.
     pub(crate) fn is_ordered(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

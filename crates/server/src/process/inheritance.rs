@@ -1,6 +1,6 @@
-//! Descriptors that a process passes to a program that it starts, and the environment variables that name them.
+//! Passes descriptors to programs that we start, with environment variables that name them.
 //!
-//! Descriptors have the close-on-exec flag except while the program that inherits them is started.
+//! Descriptors have the close-on-exec flag, except while we start a program that should inherit them.
 
 use std::io::{self, PipeReader, Write};
 use std::net::SocketAddr;
@@ -14,57 +14,56 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use super::datagrams::ProcessDatagrams;
 use crate::config::{ListenerKind, Standby};
 
-/// Environment variable with the descriptors of inherited listeners, separated by commas.
+/// Descriptors of inherited listeners, separated by commas.
 pub(super) const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
 
-/// Environment variable with the inherited listeners that use TLS, a subset of [`LISTENERS_VARIABLE`].
+/// The inherited listeners that use TLS. This is a subset of [`LISTENERS_VARIABLE`].
 pub(super) const TLS_LISTENERS_VARIABLE: &str = "CANNERY_TLS_LISTENERS";
 
-/// Environment variable with the descriptors of inherited sockets for statistics: in a serving process the one on which it
-/// replies, in the admin process those on which it queries the others.
+/// Descriptors of inherited sockets for statistics. In a serving process, this is the socket on which it
+/// replies. In the admin process, these are the sockets on which it queries the others.
 pub(super) const STATS_VARIABLE: &str = "CANNERY_STATS";
 
-/// Environment variable with the descriptor of the admin listener, for a supervisor that takes over.
+/// Descriptor of the admin listener, for a supervisor that takes over.
 pub(super) const ADMIN_VARIABLE: &str = "CANNERY_ADMIN_LISTENER";
 
-/// Environment variable with the standby listeners, those of other processes: `PROCESS:DESCRIPTOR` for each, separated by
-/// commas. [`TLS_LISTENERS_VARIABLE`] includes those that use TLS.
+/// Standby listeners, which belong to other processes. Each has the form `PROCESS:DESCRIPTOR`, and they are
+/// separated by commas. If they use TLS, [`TLS_LISTENERS_VARIABLE`] contains them as well.
 pub(super) const STANDBY_VARIABLE: &str = "CANNERY_STANDBY_LISTENERS";
 
-/// Environment variable with the descriptor of the socket to the supervisor.
+/// Descriptor of the socket to the supervisor.
 pub(super) const SUPERVISOR_VARIABLE: &str = "CANNERY_SUPERVISOR";
 
-/// Environment variable with the descriptor of a pipe that contains the seed of the ticket keys.
+/// Descriptor of a pipe that contains the seed of the ticket keys.
 pub(super) const SEED_VARIABLE: &str = "CANNERY_TICKET_SEED";
 
-/// Environment variable with the UDP sockets of a program that takes over: their descriptors in the order in which they were
-/// bound, separated by commas.
+/// UDP sockets for a program that takes over. These are descriptors in the order in which they were bound,
+/// separated by commas.
 pub(super) const DATAGRAMS_VARIABLE: &str = "CANNERY_DATAGRAMS";
 
-/// Environment variable with the UDP sockets of a process: `WORKER:DESCRIPTOR` for each, separated by commas.
+/// UDP sockets of a process. Each has the form `WORKER:DESCRIPTOR`, and they are separated by commas.
 pub(super) const PART_VARIABLE: &str = "CANNERY_DATAGRAMS_OF_WORKERS";
 
-/// Environment variable with the place of a process in HTTP/3: `FIRST_WORKER:PORT`.
+/// Place of a process in HTTP/3, in the form `FIRST_WORKER:PORT`.
 pub(super) const PLACE_VARIABLE: &str = "CANNERY_QUIC_PLACE";
 
-/// Environment variable with the descriptors of a process's forwarding sockets, one for each worker, separated by commas.
+/// Descriptors of a process's forwarding sockets, one for each worker, separated by commas.
 pub(super) const FORWARDING_VARIABLE: &str = "CANNERY_FORWARDING";
 
-/// Environment variable with the addresses of the forwarding sockets of all processes, in the order of their workers,
-/// separated by commas.
+/// Addresses of the forwarding sockets of all processes, in the order of their workers, separated by commas.
 pub(super) const WORKERS_VARIABLE: &str = "CANNERY_FORWARDING_OF_WORKERS";
 
-/// Environment variable with the addresses of the predecessor's forwarding sockets, in the order of its workers, separated by
-/// commas. The processes of a supervisor inherit it.
+/// Addresses of the predecessor's forwarding sockets, in the order of its workers, separated by commas. A
+/// supervisor's processes inherit this variable.
 pub(super) const PREDECESSORS_VARIABLE: &str = "CANNERY_FORWARDING_OF_PREDECESSOR";
 
-/// Environment variable with the generation of connection IDs.
+/// Generation of connection IDs.
 pub(super) const GENERATION_VARIABLE: &str = "CANNERY_QUIC_GENERATION";
 
-/// Returns a pipe that contains the seed, for a single process.
+/// Returns a pipe that contains the seed. It can only be used by one process.
 pub(super) fn seed_pipe(seed: &Seed) -> io::Result<PipeReader> {
     let (reader, mut writer) = io::pipe()?;
-    // The seed is smaller than the buffer of a pipe, so this never blocks.
+    // The seed is smaller than a pipe's buffer, so this won't block.
     writer.write_all(&*seed.to_bytes())?;
     Ok(reader)
 }
@@ -80,7 +79,7 @@ pub(super) fn address_list(addresses: impl Iterator<Item = SocketAddr>) -> Strin
     addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// Sets the environment variables that name the listeners of a program.
+/// Sets the environment variables that name a program's listeners.
 pub(super) fn set_listener_variables(
     command: &mut Command,
     listeners: &[(ListenerKind, &Listener)],
@@ -97,7 +96,7 @@ pub(super) fn set_listener_variables(
     command.env(STANDBY_VARIABLE, standby.iter().map(entry).collect::<Vec<_>>().join(","));
 }
 
-/// Sets the environment variables that name the UDP sockets of a process.
+/// Sets the environment variables that name a process's UDP sockets.
 pub(super) fn set_datagram_variables(command: &mut Command, part: &ProcessDatagrams) {
     let entry = |(worker, socket): &(usize, UdpSocket)| format!("{worker}:{}", socket.as_fd().as_raw_fd());
     command.env(PART_VARIABLE, part.sockets.iter().map(entry).collect::<Vec<_>>().join(","));
@@ -109,7 +108,8 @@ pub(super) fn set_datagram_variables(command: &mut Command, part: &ProcessDatagr
 
 /// Starts a program that inherits these descriptors.
 ///
-/// Only one thread may start programs, because a program that another thread starts meanwhile would inherit them too.
+/// Only one thread may start programs. If another thread started one in the meantime, that program would also
+/// inherit them.
 pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd<'_>]) -> io::Result<Child> {
     for descriptor in descriptors {
         fcntl_setfd(descriptor, FdFlags::empty())?;

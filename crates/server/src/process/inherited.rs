@@ -13,10 +13,10 @@ use super::inheritance::{
 use crate::config::{Http3Part, ListenerKind, Standby};
 use crate::error::StartError;
 
-/// The first descriptor that a service manager passes (`SD_LISTEN_FDS_START`).
+/// The first descriptor passed by a service manager (`SD_LISTEN_FDS_START`).
 const FIRST_PASSED: i32 = 3;
 
-/// Returns the listening sockets from the supervisor or, by `sd_listen_fds(3)`, from a service manager.
+/// Returns the listening sockets from the supervisor, or those from a service manager (`sd_listen_fds(3)`).
 pub(super) fn listeners() -> Result<Vec<(ListenerKind, i32)>, StartError> {
     if let Some(descriptors) = descriptors(LISTENERS_VARIABLE)? {
         let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
@@ -29,18 +29,18 @@ pub(super) fn listeners() -> Result<Vec<(ListenerKind, i32)>, StartError> {
     Ok(passed().filter(is_listener).map(with_kind).collect())
 }
 
-/// Returns the sockets that a service manager passes, with their names (`sd_listen_fds(3)`).
+/// Returns the sockets from a service manager, and their names (`sd_listen_fds(3)`).
 fn passed() -> impl Iterator<Item = (i32, String)> {
     let variable = |name| std::env::var(name).ok().and_then(|value| value.parse::<i32>().ok());
     let is_for_us = variable("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
     let count = variable("LISTEN_FDS").filter(|_| is_for_us).unwrap_or(0);
-    // A socket unit names its descriptors with `FileDescriptorName=`.
+    // In a socket unit, `FileDescriptorName=` sets the name.
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let names: Vec<_> = names.split(':').map(str::to_owned).collect();
     (FIRST_PASSED..FIRST_PASSED + count).zip(names.into_iter().chain(std::iter::repeat(String::new())))
 }
 
-/// Returns the UDP sockets from a predecessor or, by `sd_listen_fds(3)`, from a service manager.
+/// Returns the UDP sockets from a predecessor, or those from a service manager (`sd_listen_fds(3)`).
 pub(super) fn datagrams() -> Result<Vec<i32>, StartError> {
     if let Some(descriptors) = descriptors(DATAGRAMS_VARIABLE)? {
         return Ok(descriptors);
@@ -49,7 +49,8 @@ pub(super) fn datagrams() -> Result<Vec<i32>, StartError> {
     Ok(passed().filter(is_quic).map(|(descriptor, _)| descriptor).collect())
 }
 
-/// Returns the generation of connection IDs: a supervisor that takes over has another one than its predecessor.
+/// Returns the generation of connection IDs. A supervisor that takes over has a different one than its
+/// predecessor.
 pub(super) fn generation() -> Result<u8, StartError> {
     parse_generation(value(GENERATION_VARIABLE).as_deref())
 }
@@ -58,7 +59,7 @@ fn parse_generation(value: Option<&str>) -> Result<u8, StartError> {
     value.map_or(Ok(0), |value| value.parse().map_err(|_| invalid(GENERATION_VARIABLE, "numbers up to 255")))
 }
 
-/// Returns the forwarding sockets of the program that this one takes over from.
+/// Returns the forwarding sockets of the process we're taking over from.
 pub(super) fn forwarding_predecessors() -> Result<Vec<SocketAddr>, StartError> {
     addresses(PREDECESSORS_VARIABLE)
 }
@@ -72,7 +73,7 @@ fn parse_addresses(variable: &'static str, value: &str) -> Result<Vec<SocketAddr
     addresses.collect::<Result<_, _>>().map_err(|_| invalid(variable, "addresses"))
 }
 
-/// Returns the part of HTTP/3 that this process serves, or `None` if HTTP/3 is not served.
+/// Returns the part of HTTP/3 that this process serves, or `None` if there's no HTTP/3.
 pub(super) fn http3_part() -> Result<Option<Http3Part>, StartError> {
     let Some(place) = value(PLACE_VARIABLE) else { return Ok(None) };
     let invalid_place = || invalid(PLACE_VARIABLE, "FIRST_WORKER:PORT");
@@ -95,7 +96,7 @@ pub(super) fn http3_part() -> Result<Option<Http3Part>, StartError> {
     }))
 }
 
-/// Returns the listening sockets of the other processes, by descriptor.
+/// Returns the descriptors of other processes' listening sockets.
 pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, StartError> {
     let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
     let value = value(STANDBY_VARIABLE).unwrap_or_default();
@@ -108,19 +109,19 @@ pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, StartError> {
     entries.ok_or_else(|| invalid(STANDBY_VARIABLE, "PROCESS:DESCRIPTOR"))
 }
 
-/// Returns the sockets over which processes exchange statistics: one in a process that serves, one for each such process
-/// in the admin process.
+/// Returns the sockets for statistics. A serving process has one, and the admin process has one for each
+/// serving process.
 pub(super) fn stats_sockets() -> Result<Vec<i32>, StartError> {
     descriptors_or_none(STATS_VARIABLE)
 }
 
-/// Returns the descriptor that holds the seed of the keys of TLS tickets, which all processes share.
+/// Returns the descriptor of the ticket key seed, which all processes share.
 pub(super) fn ticket_seed() -> Result<Option<i32>, StartError> {
     Ok(descriptors_or_none(SEED_VARIABLE)?.first().copied())
 }
 
-/// Returns the admin listener: the predecessor's if there is one, otherwise a new one with the claim to
-/// its address.
+/// Returns the admin listener. If there's a predecessor, this is its listener. Otherwise, it's a new one,
+/// together with the claim to its address.
 pub(super) fn admin_listener(address: &Address) -> Result<(Option<Claim>, Listener), StartError> {
     let failed = |source| StartError::Listen { address: address.clone(), source };
     if let [descriptor] = descriptors_or_none(ADMIN_VARIABLE)?[..] {
@@ -139,7 +140,7 @@ fn descriptors_or_none(variable: &'static str) -> Result<Vec<i32>, StartError> {
     Ok(descriptors(variable)?.unwrap_or_default())
 }
 
-/// Returns the descriptors in a variable of the supervisor, or `None` if the variable is not set.
+/// Returns the descriptors in a variable set by the supervisor. Returns `None` if it isn't set.
 fn descriptors(variable: &'static str) -> Result<Option<Vec<i32>>, StartError> {
     let Some(value) = value(variable) else { return Ok(None) };
     let numbers = value.split(',').filter(|number| !number.is_empty()).map(str::parse);
@@ -147,7 +148,8 @@ fn descriptors(variable: &'static str) -> Result<Option<Vec<i32>>, StartError> {
     numbers.map(Some).map_err(|_| invalid(variable, "numbers"))
 }
 
-/// Returns the value of a variable, or `None` if it is not set. A value that isn't UTF-8 is invalid, like any other word.
+/// Returns the value of a variable, or `None` if it isn't set. If the value isn't UTF-8, it's invalid like any
+/// other wrong value.
 fn value(variable: &str) -> Option<String> {
     std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned())
 }

@@ -1,4 +1,4 @@
-//! Linux: abstract Unix sockets, and the signal at the death of the parent process.
+//! Linux: abstract Unix sockets, and a signal when the parent process exits.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -8,7 +8,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Makes the kernel send SIGTERM to this process when its parent exits (`PR_SET_PDEATHSIG`).
 pub(super) fn end_with_parent() {
-    // Without it, the operator has to stop the process.
+    // If this fails, operators have to stop the process themselves.
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
 }
 

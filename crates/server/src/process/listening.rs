@@ -1,34 +1,34 @@
-//! Listening sockets of a server, opened or inherited, and their assignment to workers.
+//! Listening sockets of a server, either opened or inherited, and their assignment to workers.
 //!
-//! The first process opens them before anything else, so the listening sockets survive the exit of any worker process and
-//! the takeover by another program.
+//! The first process opens them before anything else. They survive if a worker process exits, and also if
+//! another program takes over.
 
 use cannery_eventloop::{Address, Claim, ListenOptions, Listener};
 
 use crate::config::{Config, ListenerKind, Standby};
 use crate::error::StartError;
 
-/// The listening sockets of a server.
+/// Listening sockets of a server.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    /// The addresses, each once.
+    /// Addresses. Each is contained once.
     addresses: Vec<(ListenerKind, Address)>,
-    /// The listeners of each worker.
+    /// Listeners of each worker.
     by_worker: Vec<Vec<(ListenerKind, Listener)>>,
-    /// Reservations of the addresses; none for inherited sockets.
+    /// Reservations of the addresses. There aren't any for inherited sockets.
     claims: Vec<Claim>,
 }
 
 impl Listening {
-    /// Opens the sockets for this number of workers, or uses the inherited ones.
+    /// Opens the sockets for this many workers, or uses inherited ones.
     ///
     /// # Errors
-    /// An address is not available, or an inherited descriptor is no listening socket.
+    /// Returns an error if an address isn't available, or if an inherited descriptor isn't a listening socket.
     pub(crate) fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
         if config.inherited.is_empty() { open(config, workers) } else { inherit(config, workers) }
     }
 
-    /// Returns the addresses of the server, with the kind of their connections.
+    /// Returns the server's addresses, and the kind of connections for each.
     #[must_use]
     pub(crate) fn addresses(&self) -> &[(ListenerKind, Address)] {
         &self.addresses
@@ -39,7 +39,8 @@ impl Listening {
         &self.claims
     }
 
-    /// Returns the standby listeners of each worker: those of other processes, from which it accepts while they are down.
+    /// Returns the standby listeners of each worker. They belong to other processes, and the worker accepts
+    /// from them while those are down.
     pub(crate) fn standby(
         config: &Config,
         workers: usize,
@@ -54,7 +55,7 @@ impl Listening {
         Ok(by_worker)
     }
 
-    /// Returns the listeners of each worker, and the reservations, which must outlive them.
+    /// Returns the listeners of each worker, and the reservations. The reservations must outlive the listeners.
     #[must_use]
     pub(crate) fn into_parts(self) -> (Vec<Vec<(ListenerKind, Listener)>>, Vec<Claim>) {
         (self.by_worker, self.claims)
@@ -71,7 +72,7 @@ fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
         claims.push((kind, Claim::with_options(address, options).map_err(failed)?));
     }
 
-    // Each worker listens at each address.
+    // Each worker listens on each address.
     let listen = |(kind, claim): &(ListenerKind, Claim)| {
         let failed = |source| StartError::Listen { address: claim.address(), source };
         claim.listen().map(|listener| (*kind, listener)).map_err(failed)
@@ -83,15 +84,15 @@ fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
     Ok(Listening { addresses, by_worker, claims: claims.into_iter().map(|(_, claim)| claim).collect() })
 }
 
-/// The sockets of one address.
+/// Sockets of the same address.
 struct Group {
     kind: ListenerKind,
     address: Address,
     listeners: Vec<Listener>,
 }
 
-/// Assigns inherited sockets: if an address has at least one per worker, each worker gets its own, otherwise all workers
-/// share all of them.
+/// Assigns inherited sockets. If an address has at least one for each worker, then each worker gets its own.
+/// Otherwise, all workers share them.
 fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
     let mut groups: Vec<Group> = Vec::new();
     for (kind, descriptor) in &config.inherited {

@@ -1,7 +1,8 @@
-//! Notifications to the service manager: ready, reloading, stopping (`sd_notify(3)`).
+//! Notifies the service manager: ready, reloading, stopping (`sd_notify(3)`).
 //!
-//! They are datagrams to the socket that `NOTIFY_SOCKET` names; without the variable nothing is sent. We need no library for
-//! these few calls. A process that our supervisor has started reports readiness to it over an inherited socket instead.
+//! Notifications are datagrams to the socket in `NOTIFY_SOCKET`. If that isn't set, we don't send any. We don't
+//! need a library for these few calls. If a process was started by our supervisor, it reports readiness over an
+//! inherited socket instead.
 
 use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
@@ -13,30 +14,30 @@ use rustix::net::{SendFlags, send};
 use super::inheritance::SUPERVISOR_VARIABLE;
 use super::platform::abstract_address;
 
-/// The message to the supervisor that the process serves.
+/// Tells the supervisor that the process is serving.
 pub(super) const READY: &[u8] = b"READY=1";
 
-/// Environment variable with the name of the service manager's socket.
+/// Environment variable that contains the name of the service manager's socket.
 pub const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
-/// Environment variable with the watchdog timeout in microseconds.
+/// Environment variable that contains the watchdog timeout, in microseconds.
 const WATCHDOG_VARIABLE: &str = "WATCHDOG_USEC";
 
 /// Notifies the service manager or the supervisor.
 #[derive(Debug, Clone, Default)]
 pub struct Notify {
-    /// The service manager's socket.
+    /// Socket of the service manager.
     socket: Option<Arc<UnixDatagram>>,
-    /// The socket to our supervisor.
+    /// Socket to our supervisor.
     supervisor: Option<Arc<UnixStream>>,
-    /// Interval of watchdog notifications.
+    /// Interval between watchdog notifications.
     watchdog: Option<Duration>,
 }
 
 impl Notify {
-    /// Uses the sockets that the environment names. Without them, notifications have no effect.
+    /// Uses the sockets named in the environment. If there aren't any, notifications don't have any effect.
     ///
     /// # Errors
-    /// A variable names a socket that cannot be used.
+    /// Returns an error if a variable names a socket that can't be used.
     pub fn from_environment() -> io::Result<Notify> {
         if let Some(number) = std::env::var(SUPERVISOR_VARIABLE).ok().and_then(|number| number.parse().ok()) {
             let supervisor = UnixStream::from(cannery_eventloop::inherit_descriptor(number)?);
@@ -51,72 +52,73 @@ impl Notify {
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address)?;
-        // A service manager that doesn't read must not block us.
+        // If the service manager doesn't read, it mustn't block us.
         socket.set_nonblocking(true)?;
-        // rustix looks for the vDSO at its first call, which the sandbox would forbid later.
+        // rustix looks for the vDSO in its first call, and the sandbox won't allow that later.
         let _ = monotonic_microseconds();
         Ok(Notify { socket: Some(Arc::new(socket)), supervisor: None, watchdog: watchdog_interval() })
     }
 
-    /// Reports that connections are accepted.
+    /// Reports that we're accepting connections.
     pub fn ready(&self, status: &str) {
         if let Some(supervisor) = &self.supervisor {
-            // This fails only if the supervisor has exited, or has unread notifications.
+            // This only fails if the supervisor has exited or hasn't read our notifications.
             let _ = send(supervisor, READY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
         self.send(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// Reports the start of a reload. [`ready`](Notify::ready) reports its end.
+    /// Reports that a reload has started. To report its end, call [`ready`](Notify::ready).
     pub fn reloading(&self) {
         if self.socket.is_some() {
             self.send(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_microseconds()));
         }
     }
 
-    /// Reports that another process is the main process of the service.
+    /// Reports that another process is now the main process of the service.
     pub fn main_process(&self, process: u32) {
         self.send(&format!("MAINPID={process}"));
     }
 
-    /// Reports the start of a graceful shutdown.
+    /// Reports that a graceful shutdown has started.
     pub fn stopping(&self) {
         self.send("STOPPING=1");
     }
 
-    /// Returns the main function of a thread that sends watchdog notifications, or `None` if no watchdog is configured.
+    /// Returns the main function of a thread that sends watchdog notifications. Returns `None` if the watchdog
+    /// isn't configured.
     pub(crate) fn watchdog(&self) -> Option<impl FnOnce() + Send + 'static> {
         let socket = self.socket.clone()?;
         let interval = self.watchdog?;
         Some(move || {
             loop {
-                // If notifications don't arrive, the service manager restarts the service.
+                // If the notifications get lost, the service manager restarts the service.
                 let _ = socket.send(b"WATCHDOG=1");
                 std::thread::sleep(interval);
             }
         })
     }
 
-    /// Returns the socket to our supervisor if it has started this process.
+    /// If this process was started by our supervisor, returns the socket to it.
     pub(crate) fn supervisor(&self) -> Option<Arc<UnixStream>> {
         self.supervisor.clone()
     }
 
     fn send(&self, message: &str) {
         if let Some(socket) = &self.socket {
-            // An error means that the service manager doesn't read.
+            // If there's an error, the service manager isn't reading.
             let _ = socket.send(message.as_bytes());
         }
     }
 }
 
-/// Returns half of the watchdog timeout, as `sd_watchdog_enabled(3)` recommends.
+/// Returns half of the watchdog timeout, as recommended in `sd_watchdog_enabled(3)`.
 fn watchdog_interval() -> Option<Duration> {
     let microseconds: u64 = std::env::var(WATCHDOG_VARIABLE).ok()?.parse().ok()?;
     (microseconds > 0).then(|| Duration::from_micros(microseconds / 2))
 }
 
-/// Returns the time of `CLOCK_MONOTONIC`, which the standard library doesn't expose.
+/// Returns the time of `CLOCK_MONOTONIC`. The standard library doesn't expose it.
 fn monotonic_microseconds() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000)

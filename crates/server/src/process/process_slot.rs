@@ -1,6 +1,7 @@
-//! The place of a process among those of a supervisor: its sockets, which persist, and the process while it runs.
+//! A supervisor has a slot for each process. The slot contains the sockets, which persist, and the process
+//! while it's running.
 //!
-//! A process that exits is started again after a delay, which grows with each failure at start.
+//! If a process exits, it's restarted after a delay. The delay grows each time that the process fails to start.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,39 +19,40 @@ use super::restarts::Restarts;
 use crate::config::{ListenerKind, Standby};
 use crate::notice::Notice;
 
-/// The sockets of a process.
+/// Sockets of a process.
 #[derive(Debug)]
 pub(super) struct ProcessSockets {
-    /// The listeners.
+    /// Listening sockets.
     pub(super) listeners: Vec<(ListenerKind, Listener)>,
-    /// The UDP sockets, if HTTP/3 is served.
+    /// UDP sockets. `None` if there's no HTTP/3.
     pub(super) datagrams: Option<ProcessDatagrams>,
 }
 
-/// A process and its listeners. The slot persists while the process is restarted.
+/// A process and its listeners. The slot persists when the process is restarted.
 pub(super) struct ProcessSlot {
     pub(super) number: usize,
     pub(super) listeners: Vec<(ListenerKind, Listener)>,
-    /// The UDP sockets, if HTTP/3 is served.
+    /// UDP sockets. `None` if there's no HTTP/3.
     pub(super) datagrams: Option<ProcessDatagrams>,
-    /// Ends of socket pairs for statistics. They outlive the processes, so the admin process keeps its ends.
+    /// Ends of socket pairs for statistics. They outlive the processes, so that the admin process can keep its
+    /// ends.
     pub(super) stats: Vec<UnixDatagram>,
     child: Option<Child>,
-    /// The supervisor's end of a socket to the process.
+    /// Our end of a socket to the process.
     socket: Option<UnixStream>,
-    /// The latest line with the processes that are down that was sent to this process.
+    /// The last line about processes that are down which we've sent to this process.
     announced: String,
-    /// `true` after the process has reported that it serves.
+    /// `true` if the process has reported that it's serving.
     is_ready: bool,
-    /// The signals for the process that came before it was ready. A program that has just been started doesn't handle them yet,
-    /// so they would end it.
+    /// Signals that arrived before the process was ready. A program that has just been started doesn't handle
+    /// them yet, so they would terminate it.
     deferred: Vec<Signal>,
-    /// The exit status or start error of the latest process, until a new one serves.
+    /// Exit status or start error of the last process. Kept until a new one is serving.
     failure: Option<String>,
     restarts: Restarts,
-    /// The latest delay before a restart.
+    /// The last delay before a restart.
     delay: Duration,
-    /// Time of the next start.
+    /// When to start the process next.
     restart_at: Option<Instant>,
 }
 
@@ -73,10 +75,10 @@ impl ProcessSlot {
         }
     }
 
-    /// Orders the process to leave its UDP sockets to the successor.
+    /// Tells the process to leave its UDP sockets to the successor.
     pub(super) fn hand_over(&mut self) {
         if let Some(socket) = &mut self.socket {
-            // This fails only if the process has exited.
+            // This only fails if the process has exited.
             let _ = socket.write_all(format!("{HAND_OVER}\n").as_bytes());
         }
     }
@@ -100,7 +102,7 @@ impl ProcessSlot {
         own.map(|(kind, listener)| Standby { process: self.number, kind, listener })
     }
 
-    /// Returns the descriptors that the process inherits.
+    /// Returns the descriptors that the process should inherit.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.listeners()
             .map(|(_, listener)| listener.as_fd())
@@ -110,8 +112,8 @@ impl ProcessSlot {
             .collect()
     }
 
-    /// Reaps the process if it has exited, and schedules its restart. Returns its exit status, or `None` if it runs or was
-    /// reaped before.
+    /// If the process has exited, reaps it and schedules a restart. Returns the exit status. Returns `None` if
+    /// it's running or was already reaped.
     pub(super) fn reap(&mut self) -> Option<ExitStatus> {
         let status = self.child.as_mut()?.try_wait().ok().flatten()?;
         self.child = None;
@@ -129,11 +131,11 @@ impl ProcessSlot {
         self.restart_at = Some(now + self.delay);
     }
 
-    /// Reads the readiness report of the process, if it has arrived.
+    /// Reads the process's readiness report, if it has arrived.
     pub(super) fn read_readiness(&mut self) {
         let Some(socket) = self.socket.as_mut().filter(|_| !self.is_ready) else { return };
         let mut message = [0; READY.len()];
-        // The report is the first message, and is sent by one call.
+        // The report is the first message, and was sent with a single call.
         if socket.read(&mut message).is_ok_and(|bytes| message[..bytes] == *READY) {
             self.is_ready = true;
             self.failure = None;
@@ -143,7 +145,7 @@ impl ProcessSlot {
         }
     }
 
-    /// Sends a signal to the process, or once it is ready.
+    /// Sends a signal to the process. If it isn't ready yet, this happens later.
     pub(super) fn signal_when_ready(&mut self, signal: Signal) {
         if self.is_ready {
             self.signal(signal);
@@ -152,10 +154,10 @@ impl ProcessSlot {
         }
     }
 
-    /// Takes the process that was started, and the supervisor's end of a socket to it.
+    /// Stores a process that was just started, and our end of the socket to it.
     ///
     /// # Errors
-    /// The program could not be started. It is then scheduled for a retry.
+    /// Returns an error if the program couldn't be started. It will then be tried again.
     pub(super) fn begin(&mut self, spawned: io::Result<(Child, UnixStream)>) -> io::Result<()> {
         self.restarts.start(Instant::now());
         self.restart_at = None;
@@ -167,13 +169,14 @@ impl ProcessSlot {
         Ok(())
     }
 
-    /// Sends the process this line with the processes that are down, unless it has it.
+    /// Sends the line about processes that are down, unless the process already has it.
     pub(super) fn announce_down(&mut self, line: &str) {
         if self.announced == line {
             return;
         }
         if let Some(socket) = &mut self.socket {
-            // This fails only if the process has exited too. A line is far smaller than the socket's buffer.
+            // This only fails if the process has exited as well. A line is much smaller than the socket's
+            // buffer.
             let _ = socket.write_all(format!("{line}\n").as_bytes());
             line.clone_into(&mut self.announced);
         }
@@ -186,11 +189,11 @@ impl ProcessSlot {
         }
     }
 
-    /// Sends a signal to the process, if it runs.
+    /// Sends a signal to the process, if it's running.
     pub(super) fn signal(&self, signal: Signal) {
         let process = self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok());
         if let Some(process) = process.and_then(Pid::from_raw) {
-            // This fails only if the process has exited.
+            // This only fails if the process has exited.
             let _ = kill_process(process, signal);
         }
     }
@@ -198,43 +201,43 @@ impl ProcessSlot {
     /// Kills the process, and reaps it.
     pub(super) fn kill(&mut self) {
         if let Some(child) = &mut self.child {
-            // This fails only if the process has exited.
+            // This only fails if the process has exited.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// Returns `true` if the process runs.
+    /// Returns `true` if the process is running.
     pub(super) fn is_running(&self) -> bool {
         self.child.is_some()
     }
 
-    /// Returns `true` after the process has reported that it serves.
+    /// Returns `true` if the process has reported that it's serving.
     pub(super) fn is_ready(&self) -> bool {
         self.is_ready
     }
 
-    /// Returns `true` if the latest process has failed and no new one serves.
+    /// Returns `true` if the last process has failed and there isn't a new one that is serving.
     pub(super) fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// Returns when the next process is started, if one is scheduled.
+    /// Returns when the process will be started next, if that's scheduled.
     pub(super) fn restart_at(&self) -> Option<Instant> {
         self.restart_at
     }
 
-    /// Returns `true` if the process has been started and doesn't serve yet.
+    /// Returns `true` if the process has been started, but isn't serving yet.
     pub(super) fn is_starting(&self) -> bool {
         self.child.is_some() && !self.is_ready
     }
 
-    /// Returns `true` if the delay before its restart is over.
+    /// Returns `true` if the delay before the restart is over.
     pub(super) fn should_start(&self) -> bool {
         self.restart_at.is_some_and(|at| at <= Instant::now())
     }
 
-    /// Returns the number of the slot and the failure of its latest process, or `None` if it hasn't failed.
+    /// Returns the slot's number and why its last process has failed. Returns `None` if it hasn't failed.
     pub(super) fn failure(&self) -> Option<(usize, String)> {
         Some((self.number, self.failure.clone()?))
     }

@@ -1,6 +1,8 @@
-//! The role of a process: the only one, the supervisor of several, one of them, or the one that answers operators for them.
+//! The role of a process. It may be the only one, the supervisor of several, one of these, or the one that
+//! serves the admin pages for them.
 //!
-//! All of them are the same program with the same arguments. The supervisor sets a variable in the environment of the others.
+//! All of them run the same program with the same arguments. The supervisor sets an environment variable for
+//! the others.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -20,41 +22,43 @@ use super::takeover::Predecessor;
 use crate::config::{Config, ListenerKind};
 use crate::error::StartError;
 
-/// The variable that holds a process's number. The supervisor, and a process without one, do not have it.
+/// Environment variable that contains the number of a process. It isn't set for the supervisor, nor if there's
+/// only one process.
 const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
 
 /// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It serves alone.
+    /// It's the only process, and serves.
     Only,
     /// It starts the processes that serve.
     Supervisor {
-        /// Their number.
+        /// How many there are.
         processes: NonZeroUsize,
     },
-    /// It serves, as one of several.
+    /// It's one of several processes that serve.
     Member {
-        /// Its number, from 0.
+        /// Its number, starting at 0.
         number: usize,
     },
-    /// It answers operators for those that serve.
+    /// It serves the admin pages for the others.
     Operators,
 }
 
-/// The addresses at which a server listens.
+/// Addresses that a server listens on.
 #[derive(Debug, Clone)]
 pub struct Addresses {
-    /// The kinds and addresses of the TCP listeners and local sockets, in the order of the configuration.
+    /// Kinds and addresses of the TCP and Unix sockets, in the order of the configuration.
     pub listeners: Vec<(ListenerKind, Address)>,
-    /// The addresses of HTTP/3.
+    /// Addresses for HTTP/3.
     pub quic: Vec<Address>,
-    /// The address of the admin listener, if there is one.
+    /// Address of the admin listener, if there is one.
     pub admin: Option<Address>,
 }
 
 impl Role {
-    /// Returns the role of this process in a server with this number of processes, or in one that has no supervisor.
+    /// Returns the role of this process. `processes` is the configured number, or `None` if there's no
+    /// supervisor.
     #[must_use]
     pub fn of(processes: Option<NonZeroUsize>) -> Role {
         match (processes, process_number()) {
@@ -65,15 +69,18 @@ impl Role {
         }
     }
 
-    /// Adds the sockets and secrets to a configuration that this process inherits from a supervisor, or from a service manager.
+    /// Adds sockets and secrets to the configuration that this process has inherited from a supervisor or a
+    /// service manager.
     ///
     /// # Errors
-    /// The environment names no descriptors, or there is no certificate for a listener.
+    /// Returns an error if the environment doesn't contain valid descriptors, or if there's a listener that
+    /// needs a certificate but there isn't one.
     pub fn inherit(self, config: &mut Config) -> Result<(), StartError> {
         config.inherited = inherited::listeners()?;
         config.http3.inherited = inherited::datagrams()?;
         config.http3.generation = inherited::generation()?;
-        // A supervisor opens no certificates, and its processes could not serve.
+        // Check this here as well: a supervisor doesn't open any certificates, but its processes couldn't
+        // serve.
         if config.has_tls() && config.tls.is_none() {
             return Err(StartError::NoCertificate);
         }
@@ -81,7 +88,7 @@ impl Role {
         match self {
             Role::Only | Role::Supervisor { .. } => {}
             Role::Member { .. } => {
-                // If the supervisor is killed, it can no longer stop this process.
+                // If the supervisor is killed, it can't stop this process any more.
                 end_with_parent();
                 config.standby = inherited::standby_listeners()?;
                 config.admin = None;
@@ -102,11 +109,12 @@ impl Role {
     }
 }
 
-/// Runs several processes that serve, and one more for operators if there is an admin address, until a signal or a successor
-/// ends the supervisor. Calls `on_ready` when all of them serve.
+/// Runs several serving processes, plus an admin process if there's an admin address. Returns when the
+/// supervisor is stopped by a signal or replaced by a successor. Calls `on_ready` when all processes are
+/// serving.
 ///
 /// # Errors
-/// An address is not available, or no process can serve.
+/// Returns an error if an address isn't available, or if no process can serve.
 pub fn supervise(
     config: &Config,
     processes: NonZeroUsize,
@@ -117,9 +125,11 @@ pub fn supervise(
     let predecessor = Predecessor::from_environment().map_err(StartError::Supervisor)?;
     let takes_over = predecessor.is_some();
 
-    // From here on, no signal ends this process, because connections are accepted as soon as there are sockets.
+    // Connections are accepted as soon as there are sockets, so a signal must not terminate this process any
+    // more.
     let signals = supervisor::signals(config.kept_signals.as_ref()).map_err(StartError::Signals)?;
-    // We open all sockets before we start the first process, so that a port in use is an error now.
+
+    // Open all sockets before starting the first process. If a port is in use, that should be an error now.
     let workers = config.threads.get() * processes.get();
     let listening = Listening::open(config, workers)?;
     let datagrams = config.served_http3().map(|http3| Datagrams::open(http3, workers)).transpose()?;
@@ -144,7 +154,7 @@ pub fn supervise(
     let supervisor = Supervisor {
         command: &|number| {
             let mut command = Command::new(&program);
-            // The name tells the process where the next release of an archive in this program appears.
+            // The name tells the process where to find the next release of an archive embedded in this program.
             command.arg0(&successor).args(arguments()).env(PROCESS_VARIABLE, number.to_string());
             command
         },
@@ -161,7 +171,8 @@ pub fn supervise(
     };
     let ended = supervisor.run(signals, sockets, admin, || on_ready(&addresses));
 
-    // Another process still uses the addresses: the successor, or the predecessor if this one could not take over.
+    // The addresses are still used by another process. This is the successor, or the predecessor if we couldn't
+    // take over.
     if matches!(ended, Ok(ExitReason::Replaced)) || ended.is_err() && takes_over {
         claims.into_iter().for_each(Claim::release);
     }
@@ -187,21 +198,22 @@ fn divide(
     Ok(sockets.collect())
 }
 
-/// Returns the path by which this program was started, for its successor. A symbolic link is not resolved: an upgrade may
-/// point it at the new program and delete this one.
+/// Returns the path that this program was started with, for its successor. Symlinks aren't resolved, because an
+/// upgrade may point one to the new program and delete this one.
 ///
 /// # Errors
-/// The system does not tell.
+/// Returns an error if the system doesn't tell us.
 pub fn started_program() -> io::Result<PathBuf> {
     let named = std::env::args_os().next().map(PathBuf::from);
     match named.filter(|name| name.components().count() > 1) {
         Some(name) => std::path::absolute(name),
-        // A bare name was found through `PATH`, so only the file that it led to is known.
+        // If the name was found through `PATH`, we only know the file that it led to.
         None => std::env::current_exe(),
     }
 }
 
-/// Returns the number that the supervisor gave this process, or `None` if this is the supervisor or the only process.
+/// Returns the number that the supervisor gave to this process. Returns `None` if this is the supervisor or the
+/// only process.
 fn process_number() -> Option<usize> {
     std::env::var(PROCESS_VARIABLE).ok()?.parse().ok()
 }

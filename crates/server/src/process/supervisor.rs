@@ -1,13 +1,15 @@
-//! Supervisor of several processes on the same addresses: starts them, restarts those that exit, stops all.
+//! Supervisor of several processes that share their addresses. It starts them, restarts those that exit, and
+//! stops all of them.
 //!
-//! The supervisor serves nothing itself. It owns the listening sockets, so no connection is refused while a process is down.
-//! Each process inherits the listening sockets of all others too, and accepts from them while their process is down
-//! (`down_processes`). Each process has a private socket pair with the supervisor, over which it reports readiness. The
-//! supervisor never forks without executing a program.
+//! The supervisor doesn't serve anything itself. It owns the listening sockets, so no connection is refused
+//! while a process is down. Each process also inherits the listening sockets of all others, and accepts from
+//! them while their process is down (`down_processes`). There's a private socket pair between each process and
+//! the supervisor, which the process uses to report readiness. The supervisor never forks without executing a
+//! program.
 //!
-//! The service survives the exit of any process. Because all processes have the same configuration, the supervisor fails at
-//! start if none of them can serve. A program that takes over fails if any of its processes fails, and its predecessor
-//! continues to serve.
+//! The service survives the exit of any process. Since all processes have the same configuration, the
+//! supervisor fails at startup if none of them can serve. If a program takes over, it fails if any of its
+//! processes fails; its predecessor will then continue to serve.
 
 use std::fs::File;
 use std::io;
@@ -35,41 +37,42 @@ use crate::config::ListenerKind;
 use crate::kept_signals::KeptSignals;
 use crate::notice::Notice;
 
-/// Interval at which the supervisor checks the readiness of a process that it has started.
+/// How often to check if a process that was started is ready.
 const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Longest wait for a signal, after which the ticket seed is advanced.
+/// How long to wait for a signal at most. After that, the ticket seed is advanced.
 const SEED_INTERVAL: Duration = Duration::from_secs(3600);
-/// Time after the drain timeout before processes are killed.
+/// How long after the drain timeout processes are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Configuration of a supervisor.
 pub(super) struct Supervisor<'a> {
-    /// Returns the command of the process with this number, without its listeners.
+    /// Returns the command for the process with this number, without its listeners.
     pub(super) command: &'a dyn Fn(usize) -> Command,
-    /// Returns the command of the program that takes over at SIGUSR2, without its listeners.
+    /// Returns the command for the program that takes over on SIGUSR2, without its listeners.
     pub(super) successor: &'a dyn Fn() -> Command,
-    /// The supervisor that this one takes over from.
+    /// The supervisor that we're taking over from.
     pub(super) predecessor: Option<Predecessor>,
-    /// The descriptor from which the predecessor's seed of ticket keys is read, if it has one.
+    /// Descriptor of the predecessor's ticket key seed, if it has one.
     pub(super) predecessor_seed: Option<i32>,
-    /// `true` if there are TLS listeners, so that the processes must share ticket keys.
+    /// `true` if there are TLS listeners. In that case, the processes must share ticket keys.
     pub(super) has_tls: bool,
-    /// Drain timeout: how long connections may complete their responses.
+    /// Drain timeout: how long connections may keep sending their responses.
     pub(super) drain: Duration,
-    /// Receives the events.
+    /// Receives notices.
     pub(super) on_notice: &'a dyn Fn(&Notice),
 }
 
-/// The reason for which a supervisor exits.
+/// Why a supervisor exits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExitReason {
-    /// The service is stopped.
+    /// The service was stopped.
     Stopped,
-    /// Another supervisor has the listeners: the successor, or the predecessor after a failed takeover.
+    /// Another supervisor has the listeners. This is the successor, or the predecessor if the takeover has
+    /// failed.
     Replaced,
 }
 
-/// The reason for which a supervisor stops its processes.
+/// Why a supervisor stops its processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServiceEnd {
     /// A signal stops the service.
@@ -78,12 +81,12 @@ enum ServiceEnd {
     Replaced { by: u32 },
 }
 
-/// The outcome of waiting for the processes at start.
+/// Result of waiting for the processes at startup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StartOutcome {
-    /// Processes serve.
+    /// The processes are serving.
     Ready,
-    /// A signal stopped the service first.
+    /// Before that, a signal has stopped the service.
     Stopped,
 }
 
@@ -91,16 +94,17 @@ enum StartOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopOutcome {
     InOrder,
-    /// They were killed at the deadline, or because of a second signal.
+    /// They were killed, because of the deadline or a second signal.
     Killed,
 }
 
 impl Supervisor<'_> {
-    /// Starts a process for each set of sockets, and keeps them running until SIGINT, SIGTERM or SIGQUIT. If there is an
-    /// admin listener, one more process with the next number serves it. Calls `ready` when all processes serve.
+    /// Starts a process for each set of sockets, and keeps them running until SIGINT, SIGTERM or SIGQUIT. If
+    /// there's an admin listener, starts another process for that, which gets the next number. Calls `ready`
+    /// when all processes are serving.
     ///
     /// # Errors
-    /// No process can serve.
+    /// Returns an error if no process can serve.
     pub(super) fn run(
         &self,
         signals: Receiver<i32>,
@@ -148,7 +152,7 @@ impl Supervisor<'_> {
             }
             ServiceEnd::Stopped => {
                 notify.stopping();
-                // The signal is meant for the new program too.
+                // The signal is also meant for the new program.
                 takeover.stop();
                 let outcome = processes.stop(deadline);
                 let deadline = if outcome == StopOutcome::Killed { Instant::now() } else { deadline };
@@ -158,8 +162,8 @@ impl Supervisor<'_> {
         Ok(reason)
     }
 
-    /// Returns the seed of the ticket keys: that of the predecessor, so that its tickets and connection IDs remain valid, or
-    /// a new one.
+    /// Returns the seed of the ticket keys. If there's a predecessor, this is its seed, so that its tickets and
+    /// connection IDs remain valid. Otherwise, it's a new one.
     fn seed(&self) -> io::Result<Option<Seed>> {
         match self.predecessor_seed {
             _ if !self.has_tls => Ok(None),
@@ -171,17 +175,17 @@ impl Supervisor<'_> {
     }
 }
 
-/// The processes of a supervisor that runs.
+/// Processes of a running supervisor.
 struct Processes<'a> {
     supervisor: &'a Supervisor<'a>,
     signals: Receiver<i32>,
-    /// The number of serving processes.
+    /// Number of serving processes.
     serving: usize,
-    /// The slots of the serving processes, followed by that of the admin process if there is one.
+    /// Slots of the serving processes, followed by that of the admin process if there is one.
     slots: Vec<ProcessSlot>,
-    /// The seed of the ticket keys, which all processes inherit.
+    /// Seed of the ticket keys. All processes inherit it.
     seed: Option<Seed>,
-    /// The program that takes over, if one has been started.
+    /// The program that is taking over, if one was started.
     takeover: Takeover,
 }
 
@@ -189,15 +193,16 @@ impl Processes<'_> {
     /// Starts all processes for the first time.
     fn start_all(&mut self) {
         for number in 0..self.slots.len() {
-            // After an error, the slot is scheduled for a retry.
+            // If there's an error, the slot schedules another attempt.
             let _ = self.start(number);
         }
     }
 
-    /// Waits until every process serves, or at least one serves and all others have failed.
+    /// Waits until all processes are serving, or until at least one is serving and all others have failed.
     ///
     /// # Errors
-    /// All serving processes have failed, or any has while this supervisor takes over.
+    /// Returns an error if all serving processes have failed. If this supervisor is taking over, it's enough
+    /// that any has failed.
     fn await_ready(&mut self) -> io::Result<StartOutcome> {
         loop {
             for slot in &mut self.slots {
@@ -225,16 +230,16 @@ impl Processes<'_> {
                 Ok(SIGINT | SIGTERM | SIGQUIT) => return Ok(StartOutcome::Stopped),
                 Ok(SIGHUP) => self.signal_all(Signal::HUP),
                 Ok(SIGUSR1) => self.signal_all(Signal::USR1),
-                // A takeover has to wait until there is something to take over.
+                // We have to be ready before another program can take over.
                 Ok(SIGUSR2) => self.takeover = Takeover::Requested { at: Instant::now() },
                 Ok(_) | Err(_) => {}
             }
 
             for number in 0..self.slots.len() {
                 if self.slots[number].should_start() {
-                    // Reported only now, because no process is restarted while all fail.
+                    // Report this only now. While all processes fail, none of them is restarted.
                     self.slots[number].report_failure(self.supervisor.on_notice);
-                    // After an error, the slot is scheduled for a retry.
+                    // If there's an error, the slot schedules another attempt.
                     let _ = self.start(number);
                 }
             }
@@ -242,7 +247,7 @@ impl Processes<'_> {
         }
     }
 
-    /// Restarts processes and forwards signals until the service is stopped, or another program has taken over.
+    /// Restarts processes and forwards signals, until the service is stopped or another program has taken over.
     fn supervise(&mut self) -> ServiceEnd {
         loop {
             let timeout = self.timeout();
@@ -250,7 +255,7 @@ impl Processes<'_> {
             match self.signals.recv_timeout(timeout) {
                 Ok(SIGQUIT) => match self.takeover.readiness() {
                     Readiness::Ready { process } => return ServiceEnd::Replaced { by: process },
-                    // It was ready in the moment in which we killed it, so this program has to go on.
+                    // It became ready in the moment when we killed it, so we have to go on.
                     Readiness::Killed => {}
                     Readiness::NotReady => return ServiceEnd::Stopped,
                 },
@@ -269,7 +274,7 @@ impl Processes<'_> {
         }
     }
 
-    /// Returns how long to wait for a signal at most.
+    /// Returns the maximum time to wait for a signal.
     fn timeout(&self) -> Duration {
         let next = self.slots.iter().filter_map(ProcessSlot::restart_at).min();
         let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
@@ -279,7 +284,7 @@ impl Processes<'_> {
         until_next.into_iter().chain(until_check).chain(until_takeover).min().unwrap_or(SEED_INTERVAL)
     }
 
-    /// Reaps the processes that have exited, and starts those whose delay is over.
+    /// Reaps processes that have exited, and starts those whose delay is over.
     fn restart(&mut self) {
         for number in 0..self.slots.len() {
             let slot = &mut self.slots[number];
@@ -293,7 +298,7 @@ impl Processes<'_> {
         }
     }
 
-    /// Starts the program that now has our file name, with all listeners.
+    /// Starts the program that now has our file name, and passes all listeners to it.
     fn start_successor(&self) -> Option<Successor> {
         let (serving, admin) = self.slots.split_at(self.serving);
         let listeners: Vec<_> = serving.iter().flat_map(ProcessSlot::listeners).collect();
@@ -301,7 +306,7 @@ impl Processes<'_> {
         let generation =
             serving.iter().find_map(|slot| slot.datagrams.as_ref()).map_or(0, |part| part.generation);
         let http3 = Http3Handover {
-            // Bound in the order of the workers, over all processes.
+            // These were bound in the order of the workers, over all processes.
             sockets: serving.iter().flat_map(ProcessSlot::datagrams).map(|(_, socket)| socket).collect(),
             forwarding: serving.iter().flat_map(ProcessSlot::forwarding_sockets).collect(),
             generation: Generation::new(generation).next(),
@@ -323,14 +328,14 @@ impl Processes<'_> {
     /// Starts the process with this number.
     ///
     /// # Errors
-    /// The program cannot be started. It is then scheduled for a retry.
+    /// Returns an error if the program can't be started. It will then be tried again.
     fn start(&mut self, number: usize) -> io::Result<()> {
         self.advance_seed();
         let spawned = self.spawn(number);
         self.slots[number].begin(spawned)
     }
 
-    /// Starts a program with its listeners, and returns it with the supervisor's end of their socket pair.
+    /// Starts a program with its listeners. Returns it together with our end of their socket pair.
     fn spawn(&self, number: usize) -> io::Result<(Child, UnixStream)> {
         let slot = &self.slots[number];
         let is_serving = number < self.serving;
@@ -339,7 +344,8 @@ impl Processes<'_> {
 
         let mut command = (self.supervisor.command)(number);
         set_listener_variables(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
-        // The sockets of the predecessor are the supervisor's.
+        // The supervisor itself may have inherited UDP sockets from its predecessor. The processes shouldn't
+        // see these.
         command.env_remove(DATAGRAMS_VARIABLE);
         if let Some(part) = &slot.datagrams {
             set_datagram_variables(&mut command, part);
@@ -365,14 +371,14 @@ impl Processes<'_> {
         Ok((spawn(&mut command, &descriptors)?, ours))
     }
 
-    /// Advances the seed, so that earlier ticket keys cannot be recovered (forward secrecy).
+    /// Advances the seed, so that earlier ticket keys can't be recovered (forward secrecy).
     fn advance_seed(&mut self) {
         if let Some(seed) = &mut self.seed {
             seed.advance(SystemTime::now());
         }
     }
 
-    /// Sends the numbers of the processes that are down to each serving process, if they have changed.
+    /// If the set of processes that are down has changed, sends their numbers to each serving process.
     fn announce_down(&mut self) {
         let serving = &mut self.slots[..self.serving];
         let down = serving.iter().filter(|slot| slot.has_failed()).map(|slot| slot.number.to_string());
@@ -392,7 +398,7 @@ impl Processes<'_> {
         self.slots.iter_mut().flat_map(|slot| &mut slot.listeners).map(|(_, listener)| listener)
     }
 
-    /// Leaves all sockets to the successor. Closing the listeners here would refuse connections.
+    /// Leaves all sockets to the successor. If we closed the listeners here, connections would be refused.
     fn hand_over(&mut self) {
         for slot in &mut self.slots {
             slot.listeners.clear();
@@ -400,8 +406,8 @@ impl Processes<'_> {
         }
     }
 
-    /// Stops all processes, and kills those that serve after the deadline. The admin process is last, because it reports on the others
-    /// until they have exited.
+    /// Stops all processes, and kills those that are still running at the deadline. The admin process comes
+    /// last, because it reports on the others until they have exited.
     fn stop(&mut self, deadline: Instant) -> StopOutcome {
         let (serving, admin) = self.slots.split_at_mut(self.serving);
         let outcome = stop_all(serving, deadline, &self.signals);
@@ -412,7 +418,7 @@ impl Processes<'_> {
     }
 }
 
-/// Returns the slots of the serving processes, followed by that of the admin process.
+/// Creates the slots of the serving processes, followed by that of the admin process.
 fn slots(by_process: Vec<ProcessSockets>, admin: Option<Listener>) -> io::Result<Vec<ProcessSlot>> {
     let mut slots = Vec::new();
     let mut admin_ends = Vec::new();
@@ -434,7 +440,7 @@ fn slots(by_process: Vec<ProcessSockets>, admin: Option<Listener>) -> io::Result
     Ok(slots)
 }
 
-/// Shuts processes down gracefully, and kills those that still run after the deadline.
+/// Shuts processes down gracefully, and kills those that are still running at the deadline.
 fn stop_all(slots: &mut [ProcessSlot], deadline: Instant, signals: &Receiver<i32>) -> StopOutcome {
     for slot in &mut *slots {
         slot.close_listeners();
@@ -452,7 +458,7 @@ fn stop_all(slots: &mut [ProcessSlot], deadline: Instant, signals: &Receiver<i32
         }
         let left = deadline.saturating_duration_since(Instant::now());
         match signals.recv_timeout(left) {
-            // A second signal, or the deadline.
+            // There was a second signal, or the deadline has passed.
             Ok(SIGINT | SIGTERM) | Err(_) => {
                 slots.iter_mut().for_each(ProcessSlot::kill);
                 return StopOutcome::Killed;
@@ -462,7 +468,7 @@ fn stop_all(slots: &mut [ProcessSlot], deadline: Instant, signals: &Receiver<i32
     }
 }
 
-/// Returns a channel of received signals, and of those that were kept.
+/// Returns a channel that receives signals, including any that were kept.
 pub(super) fn signals(kept: Option<&KeptSignals>) -> io::Result<Receiver<i32>> {
     let mut signals = KeptSignals::take(kept)?;
     signals.add_signal(SIGCHLD)?;

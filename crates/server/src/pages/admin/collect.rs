@@ -1,8 +1,9 @@
-//! Collects statistics from the serving processes in the admin process.
+//! Collects statistics from the serving processes, in the admin process.
 //!
-//! The admin process sends datagrams over a socket pair per serving process, which the supervisor keeps open while processes
-//! are restarted. A query is a number of eight bytes, and the reply is the same number followed by the statistics as JSON. If a
-//! process doesn't reply in time, its latest known statistics are used.
+//! There's a socket pair for each serving process, and the admin process sends datagrams over it. The
+//! supervisor keeps these sockets open while processes are restarted. A query is a number of eight bytes. The
+//! reply contains the same number, followed by the statistics as JSON. If a process doesn't reply in time, we
+//! use the last statistics that we've received from it.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -15,16 +16,16 @@ use crate::observe::{Counters, Status};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Limit for a reply, in bytes. A reply has about a thousand numbers and 64 missing paths.
+/// Maximum size of a reply, in bytes. A reply contains about a thousand numbers and 64 missing paths.
 const REPLY_BYTES_MAX: usize = 256 * 1024;
 
-/// Timeout for the reply of a process that has exited or is overloaded.
+/// How long we wait for a reply. The process may have exited, or may be overloaded.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Returns an inherited socket for statistics.
 ///
 /// # Errors
-/// The descriptor is no socket.
+/// Returns an error if the descriptor isn't a socket.
 pub(crate) fn inherit(descriptor: i32) -> Result<UnixDatagram, StartError> {
     let failed = |source| StartError::Inherited { descriptor, source };
     let socket = cannery_eventloop::inherit_descriptor(descriptor).map(UnixDatagram::from).map_err(failed)?;
@@ -35,7 +36,7 @@ pub(crate) fn inherit(descriptor: i32) -> Result<UnixDatagram, StartError> {
 /// Starts a thread that replies to queries until the other end is closed.
 ///
 /// # Errors
-/// The thread cannot be started.
+/// Returns an error if the thread can't be started.
 pub(crate) fn answer(
     socket: UnixDatagram,
     workers: Vec<Arc<Counters>>,
@@ -44,11 +45,11 @@ pub(crate) fn answer(
 ) -> Result<(), StartError> {
     thread::start("stats", sandbox, ThreadRole::Coordinator, move || {
         let mut query = [0; 8];
-        // An empty message means that the other end is closed.
+        // An empty message means that the other end was closed.
         while let Ok(bytes @ 1..) = socket.recv(&mut query) {
             let mut reply = query[..bytes].to_vec();
             if serde_json::to_writer(&mut reply, &Stats::of(&workers, &status)).is_ok() {
-                // If this fails, the admin process has exited.
+                // This only fails if the admin process has exited.
                 let _ = socket.send(&reply);
             }
         }
@@ -60,18 +61,18 @@ pub(crate) fn answer(
 #[derive(Debug)]
 pub(crate) struct Collector {
     slots: Vec<ProcessSlot>,
-    /// The number of the latest query.
+    /// Number of the last query.
     query: u64,
     buffer: Vec<u8>,
 }
 
-/// A process, which may be replaced by a restarted one.
+/// A serving process. It may be replaced when it's restarted.
 #[derive(Debug)]
 struct ProcessSlot {
     socket: UnixDatagram,
-    /// The latest reply of the current process.
+    /// Last reply of the current process.
     last: Stats,
-    /// Counters of the earlier processes, because counters must never decrease.
+    /// Counters of earlier processes. We need these, because counters must never decrease.
     earlier: Stats,
 }
 
@@ -79,7 +80,7 @@ impl Collector {
     /// Uses inherited sockets.
     ///
     /// # Errors
-    /// A descriptor is no socket.
+    /// Returns an error if a descriptor isn't a socket.
     pub(crate) fn inherit(descriptors: &[i32]) -> Result<Collector, StartError> {
         let slot = |descriptor: &i32| -> Result<ProcessSlot, StartError> {
             let socket = inherit(*descriptor)?;
@@ -89,16 +90,16 @@ impl Collector {
             Ok(ProcessSlot { socket, last: Stats::default(), earlier: Stats::default() })
         };
         let slots = descriptors.iter().map(slot).collect::<Result<Vec<ProcessSlot>, _>>()?;
-        // Replies to an earlier admin process have other numbers.
+        // If there are replies for an earlier admin process, they have other numbers.
         let query = u64::from(std::process::id()) << 32;
         Ok(Collector { slots, query, buffer: vec![0; REPLY_BYTES_MAX] })
     }
 
-    /// Returns the statistics of all processes, including the counters of processes that have exited.
+    /// Returns the statistics of all processes. The counters include processes that have exited.
     pub(super) fn collect(&mut self) -> Stats {
         self.query += 1;
         let query = self.query.to_le_bytes();
-        // All queries are sent first, so that the processes work in parallel.
+        // Send all queries first, so that the processes can work in parallel.
         let is_sent: Vec<bool> = self.slots.iter().map(|slot| slot.socket.send(&query).is_ok()).collect();
         let mut sum = Stats::default();
         for (slot, is_sent) in self.slots.iter_mut().zip(is_sent) {
@@ -110,7 +111,7 @@ impl Collector {
 }
 
 impl ProcessSlot {
-    /// Receives the reply to a query, and skips replies to earlier ones.
+    /// Receives the reply to a query. Skips replies to earlier queries.
     fn receive(&self, query: &[u8], buffer: &mut [u8]) -> io::Result<Stats> {
         loop {
             let bytes = self.socket.recv(buffer)?;
@@ -123,7 +124,7 @@ impl ProcessSlot {
         }
     }
 
-    /// Adds the statistics of the process to `sum`. Without a reply, its latest counters are used.
+    /// Adds the statistics of the process to `sum`. If there wasn't any reply, adds its last counters.
     fn add_to(&mut self, sum: &mut Stats, reply: Option<Stats>) {
         match reply {
             Some(stats) => {

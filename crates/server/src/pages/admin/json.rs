@@ -1,15 +1,15 @@
-//! Statistics and facts as JSON.
+//! Renders statistics and facts as JSON.
 
 use serde_json::{Map, Value, json};
 
 use super::stats::Stats;
 use crate::observe::Http3Metric;
 
-/// Limit for the list of missing paths.
+/// Maximum length of the list of missing paths.
 const MISSING_MAX: usize = 20;
 
-/// Renders the statistics for the page. Counters start at the start of the server, so a client computes rates from two
-/// responses.
+/// Renders the statistics for the page. Counters start when the server starts, so clients need two responses to
+/// compute a rate.
 pub(super) fn stats(stats: &Stats) -> String {
     let all = &stats.counted;
     let latency = |part: f64| all.latency.quantile(part);

@@ -1,4 +1,4 @@
-//! Statistics in the text format of Prometheus, version 0.0.4.
+//! Renders statistics in the Prometheus text format, version 0.0.4.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,16 +13,16 @@ use crate::observe::{Http3Metric, MethodKind, Snapshot};
 const LATENCY_BOUNDS: [f64; 12] =
     [0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
 
-/// Statuses of responses that the server sends of its own accord. Others are those of rules and handlers.
+/// Statuses that the server uses by itself. Any others come from rules or handlers.
 const USUAL_STATUSES: [u16; 20] =
     [200, 206, 301, 302, 304, 308, 400, 404, 405, 408, 412, 413, 414, 416, 421, 431, 500, 501, 503, 505];
 
-/// The text of the metrics.
+/// Text of the metrics.
 struct Metrics(String);
 
 impl Metrics {
     fn begin(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string never fails.
+        // Writing to a string can't fail.
         let prefix = prefix(name);
         let _ = writeln!(self.0, "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}");
     }
@@ -41,12 +41,12 @@ impl Metrics {
     }
 }
 
-/// Returns the prefix of a metric. The standard metrics of a process have none.
+/// Returns the prefix for a metric. The standard metrics of a process don't have one.
 fn prefix(name: &str) -> &'static str {
     if name.starts_with("process_") { "" } else { "cannery_" }
 }
 
-/// Escapes backslash, quote and line feed for a label value.
+/// Escapes backslashes, quotes and line feeds in a label value.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -101,7 +101,8 @@ fn certificates(metrics: &mut Metrics, stats: &Stats) {
     }
 }
 
-/// The standard metrics of a process, as the Prometheus client libraries name them; the sum for several processes.
+/// The standard metrics of a process, with the names that Prometheus client libraries use. If there are several
+/// processes, this is their sum.
 fn process(metrics: &mut Metrics, stats: &Stats) {
     let build = "Always 1, with the version as a label.";
     metrics.begin("build_info", "gauge", build);
@@ -128,7 +129,8 @@ fn process(metrics: &mut Metrics, stats: &Stats) {
         ("process_open_fds", "Number of open file descriptors.", process.descriptors),
         ("process_max_fds", "Maximum number of open file descriptors.", process.descriptors_max),
     ] {
-        // No process has a zero here: it means that the value wasn't read, or that the system doesn't report it.
+        // No process has a zero here. It means that we couldn't read the value, or that the system doesn't
+        // report it.
         if value > 0 {
             metrics.single(name, "gauge", help, value);
         }
@@ -163,7 +165,7 @@ fn http3(metrics: &mut Metrics, all: &Snapshot) {
 
 fn requests(metrics: &mut Metrics, all: &Snapshot) {
     metrics.begin("responses_total", "counter", "Responses by status.");
-    // `increase()` of a series that appears with its first response would miss that one.
+    // If a series only appeared with its first response, `increase()` would miss that one.
     let mut statuses: BTreeMap<u16, u64> = USUAL_STATUSES.map(|status| (status, 0)).into();
     statuses.extend(&all.statuses);
     for (status, count) in &statuses {

@@ -1,6 +1,6 @@
 //! Statistics of one process, or of several combined.
 //!
-//! All sums saturate, because another process may send any numbers.
+//! All sums saturate, because other processes may send any numbers.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ pub(super) struct Stats {
     /// IDs of the serving processes.
     pub(super) processes: Vec<u32>,
     pub(super) threads: usize,
-    /// The longest uptime of a process.
+    /// The longest uptime of any process.
     pub(super) uptime_seconds: f64,
-    /// `true` if at least one process is shutting down.
+    /// `true` if any process is shutting down.
     pub(super) draining: bool,
-    /// Outcomes of reloads, summed over the processes.
+    /// Results of reloads, summed up over all processes.
     pub(super) reloads: Reloads,
-    /// Processor time of all processes, including those that have exited.
+    /// CPU time of all processes, including those that have exited.
     pub(super) processor_seconds: f64,
     /// Memory and descriptors of the processes.
     pub(super) process: ProcessUsage,
     pub(super) listeners: Vec<ListenerStats>,
     pub(super) certificates: Vec<CertificateStats>,
-    /// The sites. A site is repeated if processes serve different releases of it.
+    /// The sites. If processes serve different releases of a site, it's included several times.
     pub(super) sites: Vec<SiteStats>,
     pub(super) counted: Snapshot,
-    /// Threads of the pools that run a handler, or write a body.
+    /// Pool threads that are running a handler or writing a body.
     pub(super) occupied_threads: OccupiedThreads,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct OccupiedThreads {
     pub(super) bodies: u64,
 }
 
-/// Outcomes of reloads.
+/// Results of reloads.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Reloads {
     pub(super) served: u64,
@@ -61,11 +61,11 @@ pub(super) struct ListenerStats {
 /// A certificate in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CertificateStats {
-    /// Its first DNS name.
+    /// The first DNS name.
     pub(super) name: String,
-    /// The file of the certificate chain.
+    /// File of the certificate chain.
     pub(super) file: String,
-    /// The time of expiry, in seconds since 1970.
+    /// Expiry as Unix time in seconds.
     pub(super) not_after: i64,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct SiteStats {
     pub(super) previous: Option<ReleaseStats>,
 }
 
-/// Facts of an archive, and the time since which it is served, in seconds since 1970.
+/// Facts about an archive, and since when it has been served (Unix time in seconds).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ReleaseStats {
     pub(super) serial: u64,
@@ -116,7 +116,7 @@ impl Stats {
         }
     }
 
-    /// Returns `true` if a process serves, and the server isn't shutting down.
+    /// Returns `true` if there's a serving process, and the server isn't shutting down.
     pub(super) fn is_ready(&self) -> bool {
         !self.draining && !self.processes.is_empty()
     }
@@ -150,7 +150,7 @@ impl Stats {
         self.add_counted(other);
     }
 
-    /// Adds the certificates of another process. Of equal files, the earlier expiry is kept.
+    /// Adds the certificates of another process. If a file occurs twice, keeps the earlier expiry.
     fn add_certificates(&mut self, others: &[CertificateStats]) {
         for other in others {
             let is_same =

@@ -1,16 +1,17 @@
-//! Encodings of documents, as far as adding a script needs to know them.
+//! Document encodings, as far as we need to know them to add a script.
 
-/// How the bytes of a document encode ASCII characters.
+/// How a document encodes ASCII characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// One byte each, as in UTF-8 and nearly all other encodings.
+    /// As one byte each. This is true for UTF-8 and nearly all other encodings.
     Ascii,
     Utf16Le,
     Utf16Be,
 }
 
 impl Encoding {
-    /// Returns the encoding of a document with this `Content-Type`. A byte order mark takes precedence (WHATWG Encoding, §6).
+    /// Returns the encoding of a document with this `Content-Type`. A byte order mark takes precedence (WHATWG
+    /// Encoding, §6).
     pub(super) fn of(document: &[u8], media_type: &[u8]) -> Encoding {
         match document {
             [0xff, 0xfe, ..] => return Encoding::Utf16Le,
@@ -22,7 +23,7 @@ impl Encoding {
             b"utf-16" | b"utf-16le" | b"unicode" | b"ucs-2" | b"iso-10646-ucs-2" | b"csunicode"
             | b"unicodefeff" => Encoding::Utf16Le,
             b"utf-16be" | b"unicodefffe" => Encoding::Utf16Be,
-            // Without a label, UTF-16 is recognized by its first character.
+            // If there isn't any label, we recognize UTF-16 by the first character.
             b"" => match document {
                 [first, 0, ..] if *first != 0 => Encoding::Utf16Le,
                 [0, first, ..] if *first != 0 => Encoding::Utf16Be,
@@ -45,7 +46,7 @@ impl Encoding {
         }
     }
 
-    /// Returns the byte offsets of an ASCII text in a document, in any letter case.
+    /// Returns where a document contains an ASCII text, ignoring case. Offsets are in bytes.
     pub(super) fn offsets(self, document: &[u8], text: &str) -> impl DoubleEndedIterator<Item = usize> {
         let text = self.encode(text);
         let step = self.unit_bytes();
@@ -56,7 +57,8 @@ impl Encoding {
     }
 }
 
-/// Returns the label of the encoding that a `Content-Type` names, in lower case; empty if it names none.
+/// Returns the label of the encoding in a `Content-Type`, in lower case. Returns an empty label if there isn't
+/// one.
 pub(super) fn label_of(media_type: &[u8]) -> Vec<u8> {
     let lower = media_type.to_ascii_lowercase();
     let label = lower.split(|byte| *byte == b';').find_map(|part| {
