@@ -1,4 +1,4 @@
-//! Field values of responses that have no rendered head, for every version of HTTP.
+//! Field values of responses whose head isn't rendered in advance. They're the same in all HTTP versions.
 
 use cannery_site::{Answer, Fields, Location};
 
@@ -10,14 +10,14 @@ pub(crate) const ALLOWED: &str = "GET, HEAD, OPTIONS";
 /// Media type of built-in pages.
 pub(crate) const PAGE_TYPE: &str = "text/html; charset=utf-8";
 
-/// Media type of multipart responses, up to the boundary.
+/// Media type of multipart responses. The boundary comes next.
 pub(crate) const PARTS_TYPE: &str = "multipart/byteranges; boundary=";
 
 /// Returns the `Cache-Control` of a redirect.
 ///
-/// Browsers cache a permanent redirect without this field forever, so that a mistake could never be undone.
-/// An hour is permanent enough. A target with the host of the request is stored only by the client that sent it: a shared cache
-/// that ignores the host would send others to a forged one.
+/// Without this field, browsers would cache a permanent redirect forever, and a mistake couldn't be undone. So we only allow an
+/// hour. If the target has the request's host, only the client itself may store it. Otherwise a shared cache that ignores the host
+/// could send other clients to a forged one.
 pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &ServerFields) -> &'static str {
     match status {
         301 | 308 if fields.keeps_redirects() && location.has_requested_host() => "private, max-age=3600",
@@ -26,7 +26,7 @@ pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &Se
     }
 }
 
-/// Returns `true` if an error response reuses the head of a 2xx page, whose `Cache-Control` must then be replaced.
+/// Returns `true` if an error is sent with the head of a 2xx page. In this case, we have to replace its `Cache-Control`.
 pub(crate) fn is_success_sent_as_error(answer: &Answer<'_>) -> bool {
     let head = match &answer.fields {
         Fields::Canned { head, .. } => head,
@@ -36,7 +36,7 @@ pub(crate) fn is_success_sent_as_error(answer: &Answer<'_>) -> bool {
     answer.status >= 400 && head.status < 400
 }
 
-/// Returns `true` if lines of a head contain `Vary: Accept-Encoding`, as the archiver renders it.
+/// Returns `true` if the lines contain `Vary: Accept-Encoding`. This is how the archiver writes it.
 pub(crate) fn varies_by_encoding(lines: &[u8]) -> bool {
     let name = b"Vary: Accept-Encoding";
     lines.windows(name.len()).any(|window| window == name)

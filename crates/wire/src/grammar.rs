@@ -1,14 +1,14 @@
-//! Grammar that all versions of HTTP share (RFC 9110 §5): tokens, values, lists, hosts, lengths.
+//! The grammar of tokens, values, lists, hosts and lengths. It's the same in all HTTP versions (RFC 9110 §5).
 
 use std::net::Ipv6Addr;
 
-/// Returns the elements of a list (RFC 9110 §5.6.1.2), without empty ones.
+/// Returns the elements of a list. Empty ones are left out (RFC 9110 §5.6.1.2).
 pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(trim).filter(|element| !element.is_empty())
 }
 
-/// Parses `Content-Length` (RFC 9110 §8.6): digits only. Returns `None` for a sign, a list, or a number
-/// beyond 64 bits.
+/// Parses `Content-Length` (RFC 9110 §8.6). Only digits are allowed. Returns `None` if there's a sign, a list, or a number that
+/// doesn't fit into 64 bits.
 pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -19,8 +19,8 @@ pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns `true` if a value is a valid `Host` (RFC 9110 §7.2): a host (RFC 3986 §3.2.2) with an optional
-/// port. It may be empty, for targets without an authority.
+/// Returns `true` if a value is valid for `Host` (RFC 9110 §7.2). It's a host (RFC 3986 §3.2.2) and may have a port. If the target
+/// doesn't have an authority, it may be empty.
 #[must_use]
 pub fn is_host(value: &[u8]) -> bool {
     let rest = &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..];
@@ -32,19 +32,19 @@ pub fn is_host(value: &[u8]) -> bool {
     }
 }
 
-/// Returns `true` if the rest after a host is empty, or a port.
+/// Returns `true` if the rest after a host is a port, or if there is no rest.
 fn is_port(rest: &[u8]) -> bool {
     rest.strip_prefix(b":").map_or(rest.is_empty(), |port| port.iter().all(u8::is_ascii_digit))
 }
 
-/// Returns the rest after a host that is an IP literal or has percent-encoded bytes, or `None` if there is no
-/// such host.
+/// Returns the rest after a host that's an IP literal or is percent-encoded. Returns `None` if there isn't such a host.
 #[cold]
 fn after_unusual_host(value: &[u8]) -> Option<&[u8]> {
     if let Some(literal) = value.strip_prefix(b"[") {
         let end = literal.iter().position(|byte| *byte == b']')?;
         return is_literal(&literal[..end]).then_some(&literal[end + 1..]);
     }
+
     let mut rest = value;
     loop {
         rest = match rest {
@@ -55,8 +55,7 @@ fn after_unusual_host(value: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns `true` if a text between brackets is an address (RFC 3986 §3.2.2): IPv6 without a zone, or a later
-/// version.
+/// Returns `true` if text in brackets is an IPv6 address without a zone, or an address of a later version (RFC 3986 §3.2.2).
 fn is_literal(text: &[u8]) -> bool {
     let is_future_byte = |byte: &u8| *byte == b':' || is_host_byte(*byte);
     match text {
@@ -70,7 +69,7 @@ fn is_literal(text: &[u8]) -> bool {
     }
 }
 
-/// Removes leading and trailing white space (RFC 9110 §5.6.3).
+/// Removes white space at both ends (RFC 9110 §5.6.3).
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;
@@ -85,7 +84,7 @@ const TOKEN: u8 = 1;
 const VALUE: u8 = 2;
 const HOST: u8 = 4;
 
-/// The classes of each byte, as bits.
+/// The classes of each byte. They are bits.
 static CLASSES: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
@@ -130,7 +129,7 @@ const fn classes() -> [u8; 256] {
     }
 }
 
-/// Returns `true` for the bytes of a token (RFC 9110 §5.6.2).
+/// Returns `true` if tokens can have this byte (RFC 9110 §5.6.2).
 #[inline]
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TOKEN != 0
@@ -141,7 +140,7 @@ fn is_host_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & HOST != 0
 }
 
-/// Returns `true` for the bytes of a field value (RFC 9110 §5.5).
+/// Returns `true` if field values can have this byte (RFC 9110 §5.5).
 #[inline]
 pub(crate) fn is_value_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & VALUE != 0

@@ -1,7 +1,7 @@
-//! Request heads of HTTP/2 and HTTP/3: validates decoded fields (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
+//! Reads request heads in HTTP/2 and HTTP/3, and validates their fields (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
 //!
-//! The bytes of a head are stored in buffers that all connections of a worker share, so that no request
-//! allocates once they have grown. This module knows no frames, no streams and no header compression.
+//! The buffers are shared by all connections of a worker. Once they're large enough, requests don't have to allocate. This module
+//! doesn't know about frames, streams or header compression.
 
 use std::time::Instant;
 
@@ -15,34 +15,34 @@ use crate::refusal::Refusal;
 use crate::request_head::{RequestHead, Version};
 use crate::scan::target_end;
 
-/// Buffers for one request head, and the time. Shared by all connections of a worker.
+/// The time, and buffers for one request head. A worker's connections share it.
 #[derive(Debug)]
 pub struct HeadStore {
-    /// Scratch buffer of the decoder.
+    /// Temporary space for the decoder.
     strings: Vec<u8>,
-    /// Field values, concatenated.
+    /// All field values in one place.
     bytes: Vec<u8>,
     fields: Vec<StoredField>,
-    /// Field lines in the syntax of HTTP/1.
+    /// Field lines in HTTP/1 syntax.
     lines: Vec<u8>,
     kept_lines: KeptLines,
     intent: Intent,
     version: Version,
     seconds: u64,
-    /// When the bytes that are read were received.
+    /// When we received the bytes that we're reading.
     time: Option<Instant>,
 }
 
-/// The fields of requests that are kept as lines in the syntax of HTTP/1 ([`RequestHead::field_lines`]).
+/// Which fields we keep as lines in HTTP/1 syntax ([`RequestHead::field_lines`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptLines {
-    /// Those of proxies, for logs.
+    /// Only those of proxies. We log them.
     Proxies,
-    /// All, for handlers.
+    /// All of them. Handlers need this.
     All,
 }
 
-/// A field, with the range of its value in [`HeadStore::bytes`].
+/// A field. The value is in [`HeadStore::bytes`].
 #[derive(Debug, Clone, Copy)]
 struct StoredField {
     name: Name,
@@ -52,33 +52,33 @@ struct StoredField {
 
 const _: () = assert!(FIELD_LIST_BYTES_MAX <= u16::MAX as usize, "positions of values are two bytes wide");
 
-/// Outcome of reading the field section that opens a stream.
+/// Whether a new stream starts with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// A request.
+    /// It does.
     Request(RequestInfo),
-    /// A request that is refused with a status.
+    /// It does, but we refuse it with a status.
     Refused(RequestInfo, Refusal),
-    /// Not a valid request: a stream error (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
+    /// It doesn't, so this is a stream error (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
     Malformed,
 }
 
-/// Outcome of reading a field section on an open stream.
+/// Whether fields on an open stream are trailers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trailers {
-    /// A trailer section.
+    /// They are.
     Valid,
-    /// Pseudo-header fields, connection-specific fields, or too many of them.
+    /// There are too many of them, or fields that aren't allowed in trailers.
     Malformed,
 }
 
-/// Properties of a request that its connection needs.
+/// Everything that a connection has to know about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
-    /// Whether the method is `HEAD`: the response must not have content.
+    /// Whether the method is `HEAD`. If so, the response must not have content.
     pub(crate) is_head: bool,
     pub(crate) priority: Priority,
-    /// The announced length of the content, in bytes.
+    /// How much content was announced, in bytes.
     pub(crate) content_length: Option<u64>,
 }
 
@@ -99,12 +99,12 @@ impl HeadStore {
         }
     }
 
-    /// Sets which fields are kept as lines.
+    /// Sets which fields we keep as lines.
     pub fn keep_lines(&mut self, kept_lines: KeptLines) {
         self.kept_lines = kept_lines;
     }
 
-    /// Sets the time by which budgets against abuse refill, in seconds since 1970.
+    /// Sets the time in seconds since 1970. Limits against abuse depend on it.
     pub fn set_now(&mut self, seconds: u64) {
         self.seconds = seconds;
     }
@@ -113,7 +113,7 @@ impl HeadStore {
         self.seconds
     }
 
-    /// Sets the time at which the bytes that are read next count as received. Requests that are incomplete remember it.
+    /// Sets when we received the bytes that we'll read next. Incomplete requests remember this.
     #[inline]
     pub fn set_time(&mut self, time: Instant) {
         self.time = Some(time);
@@ -123,7 +123,7 @@ impl HeadStore {
         self.time
     }
 
-    /// Returns the head of the request that a connection announced last, or what was decoded of it if it is refused.
+    /// Returns the head of the connection's last request. If we've refused it, parts may be missing.
     #[must_use]
     #[inline]
     pub fn head(&self) -> RequestHead<'_> {
@@ -136,7 +136,7 @@ impl HeadStore {
             match field.name {
                 Name::Method => head.method_name = value,
                 Name::Path => request.target = value,
-                // RFC 9113 §8.3.1: if both are present, they are equal.
+                // If there are both, they are equal (RFC 9113 §8.3.1).
                 Name::Authority | Name::Host => request.host = Some(value),
                 Name::AcceptEncoding => push(&mut request.accept_encoding, value),
                 Name::Referer => head.referer = Some(value),
@@ -146,16 +146,16 @@ impl HeadStore {
         }
 
         request.method = Method::of(head.method_name);
-        // RFC 9113 §8.5: the target of CONNECT is the authority.
+        // For CONNECT, the target is the authority (RFC 9113 §8.5).
         if head.method_name == b"CONNECT" {
             request.target = request.host.unwrap_or_default();
         }
         head
     }
 
-    /// Reads the field section that opens a stream.
+    /// Reads the fields that a stream starts with.
     ///
-    /// `decode` gets a scratch buffer, and passes each field to the reader.
+    /// `decode` is called with a temporary buffer. It gives each field to the reader.
     #[inline]
     pub(crate) fn read_request<E>(
         &mut self,
@@ -167,8 +167,10 @@ impl HeadStore {
         bytes.clear();
         fields.clear();
         lines.clear();
+
         let mut reader = HeadReader::new(bytes, fields, lines, *kept_lines);
         let list = decode(strings, &mut reader)?;
+
         let HeadReader { is_malformed, refusal, priority, content_length, intent, .. } = reader;
         self.intent = intent;
 
@@ -178,7 +180,7 @@ impl HeadStore {
         let info = RequestInfo { is_head, priority, content_length };
         Ok(match (list, checked) {
             _ if is_malformed => Verdict::Malformed,
-            // Missing fields may be among those that were not passed on.
+            // The list is incomplete, so we don't know if required fields are missing.
             (List::TooLarge, _) => Verdict::Refused(info, Refusal::HeadTooLarge),
             (List::Whole, Err(HeadError::Malformed)) => Verdict::Malformed,
             (List::Whole, Err(HeadError::Refused(later))) => Verdict::Refused(info, refusal.unwrap_or(later)),
@@ -188,23 +190,23 @@ impl HeadStore {
         })
     }
 
-    /// Begins the head of a request that is refused before it is decoded.
+    /// Starts the head of a request that we refuse without decoding it.
     pub(crate) fn refuse_request(&mut self, version: Version) -> RequestInfo {
         self.version = version;
         self.bytes.clear();
         self.fields.clear();
         self.lines.clear();
         self.intent = Intent::UNKNOWN;
+
         RequestInfo { is_head: false, priority: Priority::DEFAULT, content_length: None }
     }
 
-    /// Returns the scratch buffer of decoders.
+    /// Returns the temporary buffer for decoders.
     pub(crate) fn strings(&mut self) -> &mut Vec<u8> {
         &mut self.strings
     }
 
-    /// Reads a field section that doesn't open a stream, and checks that it is a trailer section (RFC 9113 §8.1, RFC 9114
-    /// §4.1).
+    /// Reads fields on a stream that's already open. Checks that they're trailers (RFC 9113 §8.1, RFC 9114 §4.1).
     pub(crate) fn read_trailers<E>(
         &mut self,
         decode: impl FnOnce(&mut Vec<u8>, &mut TrailerReader) -> Result<List, E>,
@@ -215,11 +217,11 @@ impl HeadStore {
         Ok(if is_valid { Trailers::Valid } else { Trailers::Malformed })
     }
 
-    /// Returns the values of the fields without which a head is not a request.
+    /// Returns the values of the fields that all requests must have.
     #[inline]
     fn required_fields(&self) -> RequiredFields<'_> {
         let mut found = RequiredFields::default();
-        // From the last to the first, because the first field of a name counts.
+        // If there are several fields with the same name, the first one counts. So we go backwards.
         for field in self.fields.iter().rev() {
             let place = match field.name {
                 Name::Method => &mut found.method,
@@ -240,7 +242,7 @@ impl HeadStore {
     }
 }
 
-/// The values of the fields without which a head is not a request.
+/// The values of the fields that all requests must have.
 #[derive(Debug, Default)]
 struct RequiredFields<'a> {
     method: Option<&'a [u8]>,
@@ -251,7 +253,7 @@ struct RequiredFields<'a> {
 }
 
 impl RequiredFields<'_> {
-    /// Checks the rules that concern several fields.
+    /// Checks fields against each other.
     fn check(&self) -> Result<(), HeadError> {
         let RequiredFields { authority, host, .. } = *self;
         let method = self.method.ok_or(HeadError::Malformed)?;
@@ -260,7 +262,7 @@ impl RequiredFields<'_> {
         }
 
         match (self.scheme, self.path) {
-            // RFC 9113 §8.5.
+            // Allowed by RFC 9113 §8.5.
             (None, None) if method == b"CONNECT" && authority.is_some() => {}
             _ if method == b"CONNECT" => return Err(HeadError::Malformed),
             (Some(scheme), Some(path)) => check_target(scheme, path)?,
@@ -270,25 +272,25 @@ impl RequiredFields<'_> {
             return Err(HeadError::Refused(Refusal::Method));
         }
 
-        // RFC 9113 §8.3.1: both fields, if present, name the same host.
+        // If there are both, they must be the same (RFC 9113 §8.3.1).
         let has_one_host = match (authority, host) {
             (Some(authority), Some(host)) => authority.eq_ignore_ascii_case(host),
             (authority, host) => authority.is_some() || host.is_some(),
         };
-        // RFC 9113 §8.3.1: neither may be empty for `http` and `https`.
+        // With `http` and `https`, neither may be empty (RFC 9113 §8.3.1).
         let is_named = |value: &[u8]| is_host(value) && !value.is_empty() && !value.starts_with(b":");
         let are_hosts = [authority, host].into_iter().flatten().all(is_named);
         if has_one_host && are_hosts { Ok(()) } else { Err(HeadError::Refused(Refusal::Host)) }
     }
 }
 
-/// Why a head as a whole is not a request.
+/// Why a head isn't a valid request.
 enum HeadError {
     Malformed,
     Refused(Refusal),
 }
 
-/// Checks `:path`, which is a path with a query, or `*`, and never empty (RFC 9113 §8.3.1), and `:scheme`.
+/// Checks `:path` and `:scheme`. A path can have a query, or be `*`. It's never empty (RFC 9113 §8.3.1).
 fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     if !(path.starts_with(b"/") || path == b"*") || target_end(path).is_some() {
         return Err(HeadError::Malformed);
@@ -296,7 +298,7 @@ fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     if path.len() > TARGET_BYTES_MAX {
         return Err(HeadError::Refused(Refusal::TargetTooLong));
     }
-    // Either scheme is accepted on any connection, because proxies forward the scheme that the client used.
+    // We accept both schemes on all connections. A proxy forwards the scheme that the client has used.
     if scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"http") {
         Ok(())
     } else {
@@ -304,7 +306,7 @@ fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     }
 }
 
-/// Returns `true` for connection-specific fields, which HTTP/2 and HTTP/3 forbid (RFC 9113 §8.2.2, RFC 9114 §4.2).
+/// Returns `true` if the field is only about a connection. It isn't allowed in HTTP/2 and HTTP/3 (RFC 9113 §8.2.2, RFC 9114 §4.2).
 fn is_connection_specific(field: &Field<'_>) -> bool {
     match field.name {
         Name::Connection
@@ -322,7 +324,7 @@ fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) {
     debug_assert!(pushed.is_ok(), "`HeadReader::take` counted the lines");
 }
 
-/// Stores a field of conditional or range requests.
+/// Stores a field that conditional and range requests have.
 #[cold]
 fn take_condition<'a>(request: &mut Request<'a>, name: Name, value: &'a [u8]) {
     let conditions = &mut request.conditions;
@@ -335,18 +337,19 @@ fn take_condition<'a>(request: &mut Request<'a>, name: Name, value: &'a [u8]) {
         Name::IfUnmodifiedSince => conditions.if_unmodified_since.push(value),
         _ => return,
     }
+
     conditions.any = true;
 }
 
-/// Reads the fields of a request head, one by one.
+/// Reads the fields of a request head, one at a time.
 pub(crate) struct HeadReader<'s> {
     bytes: &'s mut Vec<u8>,
     fields: &'s mut Vec<StoredField>,
     lines: &'s mut Vec<u8>,
     kept_lines: KeptLines,
-    /// Number of fields, ignored ones included.
+    /// How many fields there were, including those that we've ignored.
     count: usize,
-    /// Whether a regular field was read, after which no pseudo-header field may follow (RFC 9113 §8.3).
+    /// Whether there was a regular field. After that, pseudo-header fields aren't allowed (RFC 9113 §8.3).
     has_regular_field: bool,
     is_malformed: bool,
     refusal: Option<Refusal>,
@@ -377,8 +380,8 @@ impl<'s> HeadReader<'s> {
         }
     }
 
-    /// Checks a field, and stores it if requests have a use for it.
-    // Inlined into the decoders of HPACK and QPACK: a call for each field costs 2 % of a browser's request.
+    /// Checks a field. If requests need it, stores it.
+    // Inlined into the decoders of HPACK and QPACK. Otherwise the calls would cost 2 % of a browser's request.
     #[inline(always)]
     pub(crate) fn take(&mut self, field: Field<'_>) {
         self.count += 1;
@@ -433,17 +436,17 @@ impl<'s> HeadReader<'s> {
         }
     }
 
-    /// Returns the number of stored fields with this name.
+    /// Returns how many fields with this name we've stored.
     fn count_of(&self, name: Name) -> usize {
         self.fields.iter().filter(|field| field.name == name).count()
     }
 
-    /// Refuses the request. The first refusal determines the status.
+    /// Refuses the request. Only the first reason counts.
     fn refuse(&mut self, refusal: Refusal) {
         self.refusal.get_or_insert(refusal);
     }
 
-    /// Stores a field as a line of HTTP/1. The limit of the field list bounds all lines together.
+    /// Stores a field as an HTTP/1 line. The lines can't get longer than the limit for field lists.
     #[cold]
     fn store_line(&mut self, field: &Field<'_>) {
         for part in [field.name_text, b": ", field.value, b"\r\n"] {
@@ -451,7 +454,7 @@ impl<'s> HeadReader<'s> {
         }
     }
 
-    /// Stores a field. The limit of the field list bounds all values together.
+    /// Stores a field. The values can't get longer than the limit for field lists.
     #[inline]
     fn store(&mut self, field: &Field<'_>) {
         let (Ok(start), Ok(bytes)) = (u16::try_from(self.bytes.len()), u16::try_from(field.value.len()))
@@ -459,12 +462,13 @@ impl<'s> HeadReader<'s> {
             debug_assert!(false, "the decoder passes on at most FIELD_LIST_BYTES_MAX bytes");
             return self.refuse(Refusal::HeadTooLarge);
         };
+
         self.bytes.extend_from_slice(field.value);
         self.fields.push(StoredField { name: field.name, start, bytes });
     }
 }
 
-/// Checks the fields of a trailer section, one by one.
+/// Checks the fields of trailers, one at a time.
 pub(crate) struct TrailerReader {
     is_malformed: bool,
 }

@@ -1,12 +1,11 @@
-//! Huffman code for strings in HPACK (RFC 7541 appendix B).
+//! The Huffman code of HPACK strings (RFC 7541 appendix B).
 //!
-//! The code is canonical: it follows from the lengths of its symbols, and all tables are computed from these
-//! at compile time. Encoding and decoding take time linear in the encoded length.
+//! This code is canonical, so it only depends on how long the symbols are. We use this to compute all tables at compile time.
+//! Encoding and decoding take linear time.
 
 use std::ops::Range;
 
-/// Length of each byte's code, in bits. The last one is the end-of-string symbol (EOS), which is not allowed
-/// in strings.
+/// How many bits the code of each byte has. The last one is for the end of a string (EOS), which isn't allowed in strings.
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -30,24 +29,23 @@ const LENGTHS: [u8; SYMBOLS] = [
 const SYMBOLS: usize = 257;
 const EOS: u16 = 256;
 const LENGTH_MAX: u32 = 30;
-/// Number of possible lengths, 0 included.
+/// How many different lengths there are, including 0.
 const LENGTH_COUNT: usize = LENGTH_MAX as usize + 1;
 
-/// Error: the bytes contain EOS, or the padding of the last byte is too long or not a prefix of EOS (RFC 7541
-/// §5.2).
+/// The bytes contain EOS, the padding of the last byte is too long, or it isn't the start of EOS (RFC 7541 §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invalid;
 
 /// A decoded string.
 pub(crate) enum Text<'a> {
-    /// As sent, without the Huffman code.
+    /// It was sent without the Huffman code.
     Plain(&'a [u8]),
-    /// In a scratch buffer, which may still be reallocated.
+    /// It's in a temporary buffer. We only have its range, because the buffer can still be reallocated.
     Decoded(Range<usize>),
 }
 
 impl<'a> Text<'a> {
-    /// Decodes a string, with `strings` as the scratch buffer.
+    /// Decodes a string. Uses `strings` as a temporary buffer.
     #[inline]
     pub(crate) fn decode(
         bytes: &'a [u8],
@@ -57,6 +55,7 @@ impl<'a> Text<'a> {
         if !is_coded {
             return Ok(Text::Plain(bytes));
         }
+
         let start = strings.len();
         decode(bytes, strings)?;
         Ok(Text::Decoded(start..strings.len()))
@@ -71,22 +70,21 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Decodes a string, and appends it: at most eight bytes for each five encoded ones.
+/// Decodes a string and appends it. For each five bytes, there are at most eight decoded ones.
 ///
 /// # Errors
-///
-/// Returns an error if the bytes are invalid, which is the peer's fault. The bytes appended by then are
-/// meaningless.
+/// If the bytes are invalid, it's the peer's fault. Some bytes may have been appended already. Ignore them.
 pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     let start = out.len();
-    // No symbol is shorter than five bits.
+    // Each symbol has at least five bits.
     out.resize(start + coded.len() * 8 / 5, 0);
+
     let mut bits = Bits { window: 0, count: 0 };
     let mut rest = coded;
     let mut at = start;
     while !rest.is_empty() {
         rest = bits.fill(rest);
-        // With this many bits, the next symbol is complete.
+        // We have enough bits for any symbol.
         while bits.count >= LENGTH_MAX {
             let (symbol, length) = bits.symbol();
             bits.drop(length);
@@ -94,8 +92,8 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
         }
     }
 
-    // RFC 7541 §5.2: the padding is less than a byte of ones. No symbol is short enough to be mistaken for
-    // it.
+    // The padding is shorter than a byte and only has ones (RFC 7541 §5.2). It can't be mistaken for a symbol, because they're
+    // longer.
     bits.fill_with_ones();
     while !(bits.count < 8 && bits.window == u64::MAX) {
         let (symbol, length) = bits.symbol();
@@ -105,11 +103,12 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
         bits.drop_before_ones(length);
         put(out, &mut at, symbol)?;
     }
+
     out.truncate(at);
     Ok(())
 }
 
-/// Stores a byte. Returns an error for EOS.
+/// Stores a byte. If it's EOS, returns an error.
 #[inline]
 fn put(out: &mut [u8], at: &mut usize, symbol: u16) -> Result<(), Invalid> {
     let (Ok(byte), Some(place)) = (u8::try_from(symbol), out.get_mut(*at)) else { return Err(Invalid) };
@@ -118,19 +117,19 @@ fn put(out: &mut [u8], at: &mut usize, symbol: u16) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The next bits of a string, starting with the highest.
+/// The next bits of a string. The highest bit comes first.
 struct Bits {
-    /// `count` bits, and possibly some of the bits after them.
+    /// Starts with `count` bits. There may already be some of the bits that come next.
     window: u64,
     count: u32,
 }
 
 impl Bits {
-    /// Loads as many bytes as fit. Returns the others.
+    /// Loads as many bytes as possible. Returns the rest.
     #[inline]
     fn fill<'c>(&mut self, coded: &'c [u8]) -> &'c [u8] {
         let Some(word) = coded.first_chunk() else { return self.fill_from_few(coded) };
-        // Bits of an incomplete byte are loaded again with the next word, and are the same then.
+        // If a byte doesn't fit completely, some of its bits are loaded now, and again with the next word. They don't change.
         self.window |= u64::from_be_bytes(*word) >> self.count;
         let bytes = (63 - self.count) / 8;
         self.count += bytes * 8;
@@ -148,12 +147,12 @@ impl Bits {
         coded
     }
 
-    /// Sets all bits after the last one to ones, as if EOS followed.
+    /// Fills all remaining bits with ones, like EOS would.
     fn fill_with_ones(&mut self) {
         self.window |= u64::MAX >> self.count;
     }
 
-    /// Returns the symbol that these bits begin with, and its length in bits.
+    /// Returns the symbol that the bits start with, and how many bits it has.
     #[inline]
     fn symbol(&self) -> (u16, u32) {
         let [byte, length] = SHORT[(self.window >> (64 - SHORT_BITS)) as usize];
@@ -166,36 +165,38 @@ impl Bits {
         self.count -= bits;
     }
 
-    /// Removes bits, and keeps ones after the last one.
+    /// Removes bits. Makes sure that there are still ones after the last bit.
     fn drop_before_ones(&mut self, bits: u32) {
         self.window = !(!self.window << bits);
         self.count -= bits;
     }
 }
 
-/// Returns the symbol that 32 bits begin with, which is longer than [`SHORT_BITS`], and its length in bits.
+/// Returns the symbol that 32 bits start with, and how many bits it has. It must be longer than [`SHORT_BITS`].
 #[cold]
 fn long_symbol(window: u32) -> (u16, u32) {
-    // The longest codes go up to all ones, so no limit is needed for them.
+    // The longest codes don't need a limit, because they go up to all ones.
     let is_in = |length: &u32| window < CANON.limits[*length as usize];
     let length = (SHORT_BITS + 1..LENGTH_MAX).find(is_in).unwrap_or(LENGTH_MAX);
+
     let row = length as usize;
     let position = u32::from(CANON.starts[row]) + (window >> (32 - length)) - CANON.firsts[row];
     (CANON.symbols[position as usize], length)
 }
 
-/// Returns the length of a string when encoded, in bytes.
+/// Returns how long a string will be when it's encoded, in bytes.
 #[must_use]
 pub fn encoded_bytes(string: &[u8]) -> usize {
     string.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum::<usize>().div_ceil(8)
 }
 
-/// Encodes a string, and appends it.
+/// Encodes a string and appends it.
 pub fn encode(string: &[u8], out: &mut Vec<u8>) {
     out.reserve(encoded_bytes(string));
-    // The lowest `bits` bits of `pending` are not written yet: at most 7 + 30.
+    // We haven't written the lowest `bits` bits of `pending` yet. There can be up to 7 + 30.
     let mut pending = 0_u64;
     let mut bits = 0;
+
     for byte in string {
         let length = LENGTHS[usize::from(*byte)];
         pending = pending << length | u64::from(CODES[usize::from(*byte)]);
@@ -205,22 +206,23 @@ pub fn encode(string: &[u8], out: &mut Vec<u8>) {
             out.push((pending >> bits).to_le_bytes()[0]);
         }
     }
+
     if bits > 0 {
-        // RFC 7541 §5.2: padded with the beginning of EOS, which is all ones.
+        // Add padding. It's the start of EOS, which only has ones (RFC 7541 §5.2).
         out.push((pending << (8 - bits) | 0xff >> bits).to_le_bytes()[0]);
     }
 }
 
-/// The canonical code: symbols in the order of their codes.
+/// The canonical code. Symbols are in the order of their codes.
 struct Canon {
     symbols: [u16; SYMBOLS],
-    /// Number of codes of each length.
+    /// For each length, how many codes there are.
     counts: [u32; LENGTH_COUNT],
-    /// First code of each length.
+    /// For each length, the first code.
     firsts: [u32; LENGTH_COUNT],
-    /// Position in `symbols` of the first symbol of each length.
+    /// For each length, the position of the first symbol in `symbols`.
     starts: [u16; LENGTH_COUNT],
-    /// Left-aligned in 32 bits, the end (exclusive) of the codes of each length.
+    /// For each length, the end of its codes. The end is exclusive, and left-aligned in 32 bits.
     limits: [u32; LENGTH_COUNT],
 }
 
@@ -248,6 +250,7 @@ impl Canon {
             code <<= 1;
             canon.firsts[length] = code as u32;
             canon.starts[length] = position as u16;
+
             let mut symbol = 0;
             while symbol < SYMBOLS {
                 if LENGTHS[symbol] as usize == length {
@@ -258,15 +261,17 @@ impl Canon {
                 }
                 symbol += 1;
             }
+
             canon.limits[length] = (code << (32 - length)) as u32;
             length += 1;
         }
+
         assert!(code == 1 << LENGTH_MAX, "the code must be complete");
         canon
     }
 }
 
-/// The code of each symbol, in the lowest bits.
+/// The code of each symbol. It's in the lowest bits.
 static CODES: [u32; SYMBOLS] = {
     let canon = Canon::new();
     let mut codes = [0; SYMBOLS];
@@ -283,11 +288,11 @@ static CODES: [u32; SYMBOLS] = {
     codes
 };
 
-/// Length of a lookup, in bits. Nearly all bytes of fields have codes that are no longer.
+/// How many bits we look up at once. Nearly all bytes in fields have codes that aren't longer.
 const SHORT_BITS: u32 = 10;
 
-/// For each value of the next bits, the byte that they begin with and the length of its code; 0 if the code
-/// is longer.
+/// For each combination of the next bits, the byte that they start with, and how long its code is. If the code has more bits, it's
+/// 0.
 static SHORT: [[u8; 2]; 1 << SHORT_BITS] = {
     let mut table = [[0; 2]; 1 << SHORT_BITS];
     let mut byte = 0;

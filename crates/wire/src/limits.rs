@@ -1,170 +1,165 @@
-//! Limits: every number that bounds a peer's bytes or the work that they cause, with its unit and its reason.
+//! Limits for the peer's bytes, and for the work that they can cause. Each comes with its unit and reason.
 //!
-//! There are no limits elsewhere in this crate. Timeouts belong to the server, which has the clock.
+//! All limits of this crate are in this file. The server is responsible for timeouts, because it has the clock.
 
-/// A request head, in bytes, from its first line to the empty line. Browsers send less than 4 KiB unless a
-/// site sets too many cookies; nginx and Apache allow 8 KiB for a single field.
+/// Length of a request head, including the empty line at the end. In bytes. Browsers send less than 4 KiB, unless a site has set
+/// too many cookies. nginx and Apache allow 8 KiB for each field.
 pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// A method name, in bytes. The longest registered one has 17.
+/// Length of a method, in bytes. The longest registered one has 17.
 pub const METHOD_BYTES_MAX: usize = 64;
 
-/// A request target, in bytes. RFC 9112 §3 recommends at least 8,000.
+/// Length of a request target, in bytes. RFC 9112 §3 recommends at least 8,000.
 pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
-/// Field lines in a head. Browsers send about 20, and proxies add a few.
+/// Number of lines in a head. Browsers send about 20 fields, and proxies add a few.
 pub const FIELDS_MAX: usize = 100;
 
-/// Request content that is read and discarded to keep the connection open, in bytes. No request that we
-/// answer needs content, so more is not worth reading.
+/// How much content we discard to keep the connection open, in bytes. Requests to sites don't need content, so reading more isn't
+/// worthwhile.
 pub const CONTENT_SKIPPED_BYTES_MAX: u64 = 64 * 1024;
 
-/// Content for a handler after which a client gets more time for the rest, in bytes.
+/// Clients get more time after they've sent this much content for a handler, in bytes.
 pub const CONTENT_BLOCK_BYTES: usize = 16 * 1024;
 
-/// The extensions of a chunk, or a line of a trailer section, in bytes. Clients of a file server send
-/// neither.
+/// Length of a chunk's extensions, or of a line in trailers. In bytes. Clients of a file server don't send them.
 pub const CHUNK_LINE_BYTES_MAX: u16 = 256;
 
-/// A PROXY protocol header of version 1, in bytes with its line end: the longest that the specification
-/// allows.
+/// Length of a PROXY protocol header (version 1), including the end of the line. In bytes. The specification doesn't allow more.
 pub const PROXY_LINE_BYTES_MAX: usize = 107;
 
-/// A PROXY protocol header of version 2, in bytes with its extensions. The largest that proxies send describe
-/// a client certificate, and stay below 2 KiB; nginx accepts 4 KiB.
+/// Length of a PROXY protocol header (version 2), including extensions. In bytes. It can contain a client certificate, but even
+/// then proxies send less than 2 KiB. nginx accepts 4 KiB.
 pub const PROXY_HEADER_BYTES_MAX: usize = 4096;
 
-/// The peer's dynamic table in HPACK, in bytes as defined in RFC 7541 §4.1: the default before any SETTINGS,
-/// and enough for the fields that a browser repeats.
+/// Size of the peer's dynamic table in HPACK. In bytes as defined by RFC 7541 §4.1. It's the default before SETTINGS, and it's
+/// enough for the fields that browsers repeat.
 pub const HPACK_TABLE_BYTES: usize = 4096;
 
-/// The peer's dynamic table in QPACK, in bytes as defined in RFC 9204 §3.2.1: as in HPACK.
+/// Size of the peer's dynamic table in QPACK. In bytes as defined by RFC 9204 §3.2.1. The same as in HPACK.
 pub const QPACK_TABLE_BYTES: usize = 4096;
 
-/// An instruction of a QPACK encoder stream, in bytes: two strings that fit the table even if every byte takes 30 bits in the
-/// Huffman code, and their lengths.
+/// Length of an instruction on a QPACK encoder stream, in bytes. There are two strings and their lengths. Strings have to fit into
+/// the table, and the Huffman code needs at most 30 bits for each byte.
 pub const QPACK_INSTRUCTION_BYTES_MAX: usize = 4 * QPACK_TABLE_BYTES + 16;
 
-/// An encoded field section of an HTTP/3 request, in bytes. One that is larger is not decoded, and refused like a
-/// field list that is too large.
+/// Length of an encoded field section in HTTP/3, in bytes. If it's longer, we don't decode it, and refuse the request just like we
+/// do if the fields themselves are too long.
 pub const FIELD_SECTION_BYTES_MAX: u64 = HEAD_BYTES_MAX as u64;
 
-/// A frame of the peer's control stream, in bytes. SETTINGS of browsers take about 30, and priorities about 10.
+/// Length of a frame on the peer's control stream, in bytes. In browsers, SETTINGS has about 30, and priorities have about 10.
 pub const CONTROL_FRAME_BYTES_MAX: u64 = 1024;
 
-/// Bytes of QPACK instructions that cost one token of [`CREDIT_MAX`]. A browser's table is full after 4 KiB of them.
+/// How many bytes of QPACK instructions cost one token of [`CREDIT_MAX`]. A browser's table is full after 4 KiB.
 pub const INSTRUCTION_BYTES_PER_TOKEN: usize = 64;
 
-/// A body of up to this many bytes is copied after its head in HTTP/3, so that QUIC handles one buffer instead of two. It
-/// copies both into packets again.
+/// If a body isn't longer than this, HTTP/3 copies it after the head. In bytes. Then QUIC only has to deal with one buffer. It
+/// copies the bytes into packets anyway.
 pub const STREAM_BODY_COPIED_BYTES_MAX: u64 = 1024;
 
-/// The field list of an HTTP/2 request, in bytes as defined in RFC 9113 §6.5.2: names, values, and 32 for
-/// each field. A request beyond it is refused; its other fields are decoded and ignored.
+/// Length of an HTTP/2 request's fields. In bytes as defined by RFC 9113 §6.5.2, so each field costs 32 more than its name and
+/// value. If they're longer, we refuse the request. Fields beyond this limit are decoded, but ignored.
 pub const FIELD_LIST_BYTES_MAX: usize = HEAD_BYTES_MAX;
 
-/// The field list that is decoded at all, in the same unit. Beyond it the connection closes: two bytes can
-/// expand to a field of 4,000, and only an attack uses that so often (decompression bomb).
+/// Length of the fields that we decode at all, in the same unit. If there are more, we close the connection. Two bytes can decode
+/// to a field of 4,000, but it takes an attack to do that many times (decompression bomb).
 pub const FIELD_LIST_BYTES_DECODED_MAX: usize = 8 * FIELD_LIST_BYTES_MAX;
 
-/// The minimum rate at which a peer must accept a response, in bytes per second, until it has accepted all of
-/// it. A tenth of the rate of a GSM phone; only an attack is slower (slow read).
+/// How fast a peer must accept our response, in bytes per second, until it has all of it. GSM phones are ten times faster, so
+/// anything slower is an attack (slow read).
 pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;
 
-/// Memory that all connections of a process may hold, in bytes: incomplete requests, responses that slow
-/// clients haven't accepted, TLS and HTTP/2 state. Ten thousand slow readers hold 160 MiB of encrypted
-/// records. It is divided equally among the threads; `--limit-memory` reduces it.
+/// How much memory the connections of a process can take, in bytes. This counts incomplete requests, responses that slow clients
+/// haven't accepted yet, and the state of TLS and HTTP/2. Ten thousand slow readers take 160 MiB for encrypted records. Each thread
+/// gets an equal share. `--limit-memory` reduces this.
 pub const CONNECTIONS_BYTES_MAX: u64 = 256 << 20;
 
-/// A body of up to this many bytes is copied after its head, so that one call with one buffer sends both: a
-/// second buffer costs more than the copy.
+/// If a body isn't longer than this, we copy it after the head, in bytes. Then we only have to send one buffer. A second buffer
+/// would cost more than copying.
 pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;
 
-/// A body of at least this many bytes is sent zero-copy, by reference to its pages. That takes one more
-/// system call and saves the copy.
+/// If a body is at least this long, we send it zero-copy, in bytes. So the kernel refers to our pages. This costs one more system
+/// call, but we don't have to copy.
 ///
-/// CPU time per response, copied and zero-copy, in microseconds (a program for this measurement alone, 64
-/// connections): 4 kB 3.5 and 3.9, 8 kB 3.9 and 3.9, 12 kB 4.3 and 4.0, 16 kB 4.6 and 4.0, 24 kB 5.4 and 4.1,
-/// 32 kB 5.2 and 4.2, 48 kB 5.8 and 4.5, 64 KiB 8.6 and 6.0, 89.7 kB 10.5 and 6.5.
+/// CPU time per response in microseconds, first with copying and then zero-copy (from a program that measures just this, with 64
+/// connections): 4 kB 3.5 and 3.9, 8 kB 3.9 and 3.9, 12 kB 4.3 and 4.0, 16 kB 4.6 and 4.0, 24 kB 5.4 and 4.1, 32 kB 5.2 and 4.2, 48
+/// kB 5.8 and 4.5, 64 KiB 8.6 and 6.0, 89.7 kB 10.5 and 6.5.
 pub const ZERO_COPY_BODY_BYTES_MIN: usize = 8 * 1024;
 
-/// Bytes of responses that are collected for a connection before they are sent: about 16 of the largest
-/// copied responses, or 200 small ones.
+/// How many bytes of responses we collect on a connection before we send them. This is about 16 of the largest responses that we
+/// copy, or 200 small ones.
 pub const OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Segments that one call sends; a response with a large body takes two.
+/// How many segments we send with one call. A response with a large body needs two.
 pub const SEGMENTS_MAX: usize = 64;
 
-/// Bytes of responses that are encrypted at once for a peer that accepts all of them: as many as one loop
-/// iteration sends. Records that the socket doesn't accept stay in memory, so a peer that is slower gets
-/// [`SEALED_BYTES_MIN`] next time.
+/// How many bytes we encrypt at once if the peer accepts all of them. It's the same number that one loop iteration sends. Records
+/// that the socket doesn't accept stay in memory, so if the peer is slower, the limit is [`SEALED_BYTES_MIN`] next time.
 pub const SEALED_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes of responses that are encrypted at once for a peer that is slower than we are: one record. Ten
-/// thousand such peers make us hold 160 MiB.
+/// How many bytes we encrypt at once if the peer is slower than we are. It's one record. With ten thousand slow peers, they take
+/// 160 MiB.
 pub const SEALED_BYTES_MIN: usize = 16 * 1024;
 
-/// Handshakes per loop iteration, counted by their expensive part (a signature and the key exchange). Each
-/// takes 0.1 to 0.6 milliseconds, which all other connections wait for. More handshakes wait for the next
-/// iterations, in order. If others take all of them, HTTP/3 has one more for a new connection, and one more
-/// for a ClientHello that came in several datagrams.
+/// How many handshakes we do in each loop iteration. We only count the expensive part, which is a signature and the key exchange.
+/// It takes 0.1 to 0.6 milliseconds, and all other connections have to wait. If there are more, they have to wait for the next
+/// iterations, in order. If none are left, HTTP/3 still gets one for a new connection, and one for a ClientHello
+/// that has arrived in several datagrams.
 pub const HANDSHAKES_PER_ITERATION_MAX: u32 = 2;
 
-/// Free space that an output needs before another response is written, in bytes: a copied body and a large
-/// head. A multipart response may take more, and makes the output grow until it is sent.
+/// If there's less space than this, we don't write another response. In bytes. It's enough for a body that's copied, and a large
+/// head. A multipart response can be larger. Then the buffer grows until it's sent.
 pub const RESPONSE_BYTES_RESERVED: usize = 12 * 1024;
 
-/// The most segments that one response takes: its head, and for each part a range of the archive and text.
+/// How many segments a response can have. There's a head, and for each part there's text and a range of the archive.
 pub const RESPONSE_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 
-/// Streams of an HTTP/2 connection that wait at the same time, for a window or for the rest of a request.
-/// Those that are answered at once don't count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends no
-/// fewer.
+/// How many streams of an HTTP/2 connection can wait at the same time, either for a window or for the rest of a request. Streams
+/// that we answer at once don't count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends at least as many.
 pub const STREAMS_MAX: u32 = 128;
 
-/// Streams that we reset, and on which late frames are ignored, because these may have been in flight (RFC
-/// 9113 §5.1): as many as can wait, four bytes each. Beyond that the oldest is forgotten: content on it
-/// causes another reset, and trailers close the connection.
+/// How many streams we remember that we've reset. Late frames can still arrive, and we ignore them (RFC 9113 §5.1). It's the same
+/// number that can wait. Each takes four bytes. If there are more, we forget the oldest one. After this, its content leads to
+/// another reset, and its trailers make us close the connection.
 pub const RESET_STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;
 
-/// Priorities of streams that are not open yet (RFC 9218 §7.1). Clients send one shortly before its request.
-/// Beyond that the oldest is forgotten.
+/// How many priorities we remember for streams that aren't open yet (RFC 9218 §7.1). Clients send them shortly before the request.
+/// If there are more, we forget the oldest one.
 pub const PRIORITIES_REMEMBERED_MAX: usize = 16;
 
-/// An HTTP/2 header block as sent, in bytes over all of its frames: twice the limit of a head, so that a head
-/// that is slightly too large is still decoded, and refused with a status.
+/// Length of a header block in HTTP/2 as sent, in bytes. Includes all frames. It's twice the limit for heads. So if a head is only
+/// slightly too large, we can still decode it and refuse it with a status.
 pub const BLOCK_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
 
-/// CONTINUATION frames of one header block. With frames of 16 KiB one is enough, but some clients send
-/// smaller ones (CONTINUATION flood, CVE-2024-27316 and similar).
+/// How many CONTINUATION frames a header block can have. One is enough if they have 16 KiB, but some clients send smaller ones. If
+/// there are too many, it's an attack (CONTINUATION flood, CVE-2024-27316 and others).
 pub const CONTINUATIONS_MAX: u8 = 8;
 
-/// Token bucket for HTTP/2 frames that produce no response, and its capacity: PING, SETTINGS, PRIORITY, small
-/// window updates, empty DATA. A page in a browser takes a few dozen.
+/// Tokens for HTTP/2 frames that don't lead to a response: PING, SETTINGS, PRIORITY, small window updates, and empty DATA. For a
+/// page, a browser needs a few dozen.
 pub const CREDIT_MAX: u32 = 2_000;
 
-/// Refill of this bucket per second: no keep-alive or bandwidth measurement needs more.
+/// How many of these tokens are added per second. This is enough for keep-alive and bandwidth measurements.
 pub const CREDIT_PER_SECOND: u32 = 100;
 
-/// Refill of this bucket for each response, and for each DATA frame of ours: a peer may send two window
-/// updates and one or two priorities for it.
+/// How many of these tokens are added for each response, and for each DATA frame that we send. In return, the peer may send two
+/// window updates and one or two priorities.
 pub const CREDIT_PER_RESPONSE: u32 = 6;
 
-/// The shortest DATA frame of ours that refills the bucket, in bytes, unless it ends its response. Otherwise
-/// a peer that opens its windows byte by byte would make us send a frame for each, on all streams at once,
-/// and earn tokens for it (CVE-2019-9511).
+/// How long a DATA frame has to be, in bytes, to add tokens. The last frame of a response can be shorter. Without this limit, a
+/// peer could open all its windows byte by byte, make us send a frame for each byte, and earn tokens for it (CVE-2019-9511).
 pub const CREDITED_DATA_BYTES_MIN: u32 = 256;
 
-/// Cost of a SETTINGS frame in this bucket, in addition to one token for each of its parameters: it can
-/// change the windows of all streams, and must be acknowledged. Clients send one or two.
+/// How many of these tokens SETTINGS costs. Each parameter costs one more. The frame can change the windows of all streams, and we
+/// have to acknowledge it. Clients send one or two of them.
 pub const SETTINGS_COST: u32 = 20;
 
-/// Token bucket for streams that end before their response, and its capacity: reset by the peer, or by us for
-/// an error of its (rapid reset, CVE-2023-44487). A browser that leaves a page resets the open streams, at
-/// most [`STREAMS_MAX`]. Each complete response refills one token.
+/// Tokens for streams that end before their response. This can be a reset by the peer, or an error that makes us reset the stream
+/// (rapid reset, CVE-2023-44487). If you leave a page, the browser resets all open streams, up to [`STREAMS_MAX`]. Each complete
+/// response adds one token.
 pub const RESETS_MAX: u32 = 2 * STREAMS_MAX;
 
-/// Refill of this bucket, in resets per second, so that a connection that lasts for hours can go on cancelling requests.
+/// How many of these tokens are added per second. So clients can keep cancelling requests on a connection that lasts for hours.
 pub const RESETS_PER_SECOND: u32 = 10;
 
 const _: () = assert!(PROXY_LINE_BYTES_MAX < PROXY_HEADER_BYTES_MAX, "the limit of version 2 holds for both");

@@ -1,22 +1,23 @@
-//! Interface of connections that carry each request on a stream of its own: HTTP/2 and HTTP/3.
+//! HTTP/2 and HTTP/3 both have streams. This is the interface that they have in common.
 
 use crate::output::Output;
 use crate::response::Response;
 use crate::server_fields::ServerFields;
 use crate::stored_request::StoredRequest;
 
-/// A connection of a version of HTTP with streams.
+/// A connection with streams.
 ///
-/// Each request is answered once, by one of the functions `respond`, before the connection reads the next one. With
-/// [`receive_content`](Multiplexed::receive_content) and [`postpone`](Multiplexed::postpone) the response comes later.
+/// Each request has a stream, and gets one response, from a function that starts with `respond`. You have to respond before the
+/// connection reads the next request. To respond later, use [`receive_content`](Multiplexed::receive_content) or
+/// [`postpone`](Multiplexed::postpone).
 pub trait Multiplexed {
-    /// Identifies a stream of the connection.
+    /// Which of the connection's streams it is.
     type StreamId: Copy;
 
-    /// Writes the response to a request. The answer to a request with the method `HEAD` has no body.
+    /// Writes a response. If the method is `HEAD`, it doesn't have a body.
     fn respond(&mut self, stream: Self::StreamId, response: &Response<'_>, output: &mut Output);
 
-    /// Responds to a request with a head that is encoded now. The response to `HEAD` has no body.
+    /// Writes a response, and encodes its head. If the method is `HEAD`, it doesn't have a body.
     fn respond_with_head(
         &mut self,
         stream: Self::StreamId,
@@ -25,8 +26,8 @@ pub trait Multiplexed {
         output: &mut Output,
     );
 
-    /// Writes a head that is encoded now. A body of unknown length follows, unless the request is for `HEAD`. Returns whether
-    /// it does.
+    /// Encodes a head. Then comes a body, and its length isn't known. If the method is `HEAD`, there's no body. Returns whether
+    /// there is one.
     fn begin_response(
         &mut self,
         stream: Self::StreamId,
@@ -34,60 +35,60 @@ pub trait Multiplexed {
         output: &mut Output,
     ) -> BodyFollows;
 
-    /// Returns `true` if content of the request may follow, which is to be answered.
+    /// Returns `true` if there may be content after this request.
     fn awaits_content(&self, stream: Self::StreamId) -> bool;
 
-    /// Returns the length of the content that a request has announced, which is to be answered.
+    /// Returns how much content the request has announced.
     fn announced_content(&self, stream: Self::StreamId) -> Option<u64>;
 
-    /// Keeps a request until its content has arrived, which may have `bytes_max` bytes.
+    /// Waits for the content of a request. It may have up to `bytes_max` bytes.
     fn receive_content(&mut self, stream: Self::StreamId, request: StoredRequest, bytes_max: usize);
 
-    /// Returns a request after its content has arrived. It must be answered before the connection reads the next one.
+    /// Returns a request that has all of its content now. You have to respond before the connection reads the next one.
     fn take_received(&mut self, stream: Self::StreamId) -> Option<StoredRequest>;
 
-    /// Lets the connection read more requests before this one is answered.
+    /// Lets the connection read more requests in the meantime. You can respond to this one later.
     fn postpone(&mut self, stream: Self::StreamId);
 
-    /// Returns `true` if a request was postponed, and neither answered nor cancelled since.
+    /// Returns `true` if a postponed request still waits for its response. Returns `false` if it was cancelled.
     fn is_postponed(&mut self, stream: Self::StreamId) -> bool;
 
-    /// Prepares the response to a request that was postponed.
+    /// Prepares for the response to a postponed request.
     fn resume(&mut self, stream: Self::StreamId) -> Resumption;
 }
 
-/// The head of a response that is not in an archive: of the server itself, or of a handler.
+/// A head that isn't from an archive. It's from the server itself, or from a handler.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnHead<'a> {
-    /// The fields: `:status` first, all names in lower case.
+    /// The fields, starting with `:status`. All names are in lower case.
     pub fields: &'a [(&'a str, &'a [u8])],
-    /// The fields that the server adds, and which of them the head sets itself, as in [`cannery_archive::Head::overrides`].
+    /// Fields that the server adds, and which of them the head already has, as in [`cannery_archive::Head::overrides`].
     pub server_fields: Option<(&'a ServerFields, u8)>,
 }
 
 impl<'a> OwnHead<'a> {
-    /// Returns a head with these fields only.
+    /// Creates a head with just these fields.
     #[must_use]
     pub fn new(fields: &'a [(&'a str, &'a [u8])]) -> OwnHead<'a> {
         OwnHead { fields, server_fields: None }
     }
 }
 
-/// The state of a request after [`Multiplexed::resume`].
+/// Whether the request is still there, after [`Multiplexed::resume`].
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumption {
-    /// It must be answered before the connection reads the next one.
+    /// It is. You have to respond before the connection reads the next one.
     Ready,
-    /// The client has cancelled it, or it was answered before.
+    /// It was cancelled, or already has a response.
     Gone,
 }
 
-/// Whether a body follows the head of a response.
+/// Whether there's a body after the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFollows {
-    /// Its bytes are passed to the connection as they become known.
+    /// Yes. Write its bytes to the connection once you have them.
     Yes,
-    /// The request was for `HEAD`, or was cancelled.
+    /// No. The request was for `HEAD`, or was cancelled.
     No,
 }

@@ -1,41 +1,39 @@
-//! PROXY protocol, versions 1 and 2: the header in which a proxy passes on the client's address.
+//! The PROXY protocol, version 1 and 2. Proxies send a header to tell us the client's address.
 //!
-//! The specification is HAProxy's `doc/proxy-protocol.txt`. A header is never detected: it is parsed only on
-//! listeners where every connection must begin with one. Otherwise any client could claim any address
-//! (section 5).
+//! HAProxy has specified this in `doc/proxy-protocol.txt`. We don't try to detect if there's a header. Each listener either
+//! requires it on all connections, or doesn't parse it. Otherwise, clients could claim to have any address (section 5).
 
 mod v1;
 mod v2;
 
 use std::net::SocketAddr;
 
-/// The source of a connection, according to its proxy.
+/// Where the proxy says that a connection is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The peer of the connection: the proxy itself (a health check), or a client with an unknown address.
+    /// The peer of our connection. Either it's the proxy itself (a health check), or the client's address is unknown.
     Connection,
-    /// A client with this address.
+    /// A client on the network.
     Internet(SocketAddr),
-    /// A client on a Unix socket of the proxy's.
+    /// A client that uses a Unix socket of the proxy.
     Local,
 }
 
-/// Outcome of [`parse`].
+/// Whether there's a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
-    /// A header of this length in bytes. The client's bytes follow.
+    /// There is. It has this many bytes. Then come the client's bytes.
     Header(Source, usize),
-    /// An incomplete header.
+    /// It's incomplete.
     More,
-    /// Not a header, whatever follows: the connection must be closed without a response.
+    /// There isn't, and more bytes can't change this. So we have to close the connection without a response.
     Malformed,
 }
 
-/// Parses the header at the beginning of `input`. After [`Parsed::More`], call it again with the same bytes
-/// and more.
+/// Parses the header at the start of `input`. After [`Parsed::More`], try again with the same bytes and more.
 ///
-/// A header has at most [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes: with that
-/// many, the result is never [`Parsed::More`].
+/// A header can't have more than [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes. If there are already this
+/// many, you won't get [`Parsed::More`].
 #[must_use]
 pub fn parse(input: &[u8]) -> Parsed {
     if may_begin_with(input, v1::PREFIX) {
@@ -47,7 +45,7 @@ pub fn parse(input: &[u8]) -> Parsed {
     }
 }
 
-/// Returns `true` if `input` begins with `prefix`, or is the beginning of it.
+/// Returns `true` if `input` starts with `prefix`, or could still do so.
 fn may_begin_with(input: &[u8], prefix: &[u8]) -> bool {
     input.iter().zip(prefix).all(|(byte, expected)| byte == expected)
 }

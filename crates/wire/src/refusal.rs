@@ -1,42 +1,42 @@
-//! Refusals: why a peer's bytes are not a request, and the status of the response.
+//! Why a peer's bytes aren't a valid request, and which status they get.
 //!
-//! Over HTTP/1 the connection closes after a refusal, because the start of the next request is unknown.
+//! With HTTP/1, we close the connection after this, because we don't know where the next request starts.
 
-/// Why a peer's bytes are not answered as a request. The fault is the peer's.
+/// Why we don't answer a request. It's always the peer's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The request line breaks the grammar of RFC 9112 §3.
+    /// The request line violates the grammar (RFC 9112 §3).
     RequestLine,
-    /// A field line breaks the grammar of RFC 9112 §5: a space before the colon, a folded line, a
-    /// control byte, a bare line feed.
+    /// A field line violates the grammar (RFC 9112 §5). For example, there can be a space before the colon, a folded line, a
+    /// control character, or a line feed without a carriage return.
     FieldLine,
-    /// HTTP/1.1 without `Host`, several `Host` fields, or an invalid one (RFC 9112 §3.2).
+    /// `Host` is missing in HTTP/1.1, repeated, or invalid (RFC 9112 §3.2).
     Host,
-    /// Ambiguous framing (request smuggling, RFC 9112 §6.3): an invalid or repeated `Content-Length`, or one
-    /// together with `Transfer-Encoding`.
+    /// It's ambiguous where the request ends (request smuggling, RFC 9112 §6.3). `Content-Length` is repeated, invalid, or combined
+    /// with `Transfer-Encoding`.
     Framing,
     /// The method is longer than [`crate::limits::METHOD_BYTES_MAX`] (RFC 9112 §3).
     Method,
-    /// A target of the scheme `https` on an unencrypted connection (RFC 9110 §7.4).
+    /// The target has the scheme `https`, but the connection isn't encrypted (RFC 9110 §7.4).
     Scheme,
-    /// A transfer coding before `chunked` (RFC 9112 §6.1).
+    /// There's a transfer coding before `chunked` (RFC 9112 §6.1).
     TransferCoding,
-    /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
+    /// There's an expectation that isn't `100-continue` (RFC 9110 §10.1.1).
     Expectation,
     /// The target is longer than [`crate::limits::TARGET_BYTES_MAX`].
     TargetTooLong,
-    /// The head is longer than [`crate::limits::HEAD_BYTES_MAX`], or has too many lines.
+    /// The head is longer than [`crate::limits::HEAD_BYTES_MAX`], or it has too many lines.
     HeadTooLarge,
-    /// Another major version of HTTP.
+    /// It's a different major version of HTTP.
     Version,
-    /// The head didn't arrive before its timeout.
+    /// The head hasn't arrived in time.
     Timeout,
-    /// Unencrypted HTTP on a port for TLS.
+    /// It's unencrypted HTTP, but the port is for TLS.
     PlainHttp,
 }
 
 impl Refusal {
-    /// All refusals, in the order of their discriminants.
+    /// All refusals in order.
     pub const ALL: [Refusal; 13] = [
         Refusal::RequestLine,
         Refusal::FieldLine,
@@ -53,7 +53,7 @@ impl Refusal {
         Refusal::PlainHttp,
     ];
 
-    /// Returns the label in metrics.
+    /// Returns the name for metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the status of the response.
+    /// Returns the response's status.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {

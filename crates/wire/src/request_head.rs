@@ -1,10 +1,10 @@
-//! Request heads, as every version of HTTP provides them: the request for the site, and fields for logs.
+//! Request heads, independent of the HTTP version. They contain the request for the site, and fields for logs.
 //!
-//! They borrow all of their parts. Whether a connection stays open is up to its protocol.
+//! Everything is borrowed. Each protocol decides on its own if a connection stays open.
 
 use cannery_site::{Conditions, Intent, Method, Request};
 
-/// The head of a request of any version of HTTP.
+/// A request head from any version of HTTP.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
     /// The request for the site.
@@ -13,21 +13,21 @@ pub struct RequestHead<'a> {
     pub method_name: &'a [u8],
     /// The client's version of HTTP.
     pub version: Version,
-    /// `Referer`, only for logs.
+    /// `Referer`. Only for logs.
     pub referer: Option<&'a [u8]>,
-    /// `User-Agent`, only for logs.
+    /// `User-Agent`. Only for logs.
     pub user_agent: Option<&'a [u8]>,
-    /// Field lines in the syntax of HTTP/1, for fields that few requests need: all of them, or, for HTTP/2 and
-    /// HTTP/3, those that [`KeptLines`](crate::KeptLines) names.
+    /// Field lines in HTTP/1 syntax. Few requests need them. They can have all fields. For HTTP/2 and HTTP/3, it depends on
+    /// [`KeptLines`](crate::KeptLines).
     pub field_lines: &'a [u8],
 }
 
-/// A version of HTTP, as far as responses and logs distinguish them.
+/// An HTTP version. We only distinguish those that matter for responses and logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0.
     Http10,
-    /// HTTP/1.1, or a later minor version of it.
+    /// HTTP/1.1, or a later minor version.
     Http11,
     /// HTTP/2.
     Http2,
@@ -36,7 +36,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version for logs, without its prefix `HTTP/`.
+    /// Returns the version for logs, without `HTTP/`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Version {
 }
 
 impl RequestHead<'_> {
-    /// An empty head, to be filled by a parser.
+    /// An empty head for parsers to start with.
     pub const EMPTY: RequestHead<'static> = RequestHead {
         request: Request::new(Method::Get, b""),
         method_name: b"",
@@ -59,8 +59,8 @@ impl RequestHead<'_> {
         field_lines: b"",
     };
 
-    /// Clears the optional parts that are set. Overwriting the whole head would cost more, because it is
-    /// large and most of it is unset.
+    /// Clears all optional parts that are set. The head is large and usually most of it isn't set, so overwriting it as a whole
+    /// would be more expensive.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.request.host = None;
@@ -69,6 +69,7 @@ impl RequestHead<'_> {
         if self.request.conditions.any {
             self.request.conditions = Conditions::NONE;
         }
+
         self.referer = None;
         self.user_agent = None;
     }

@@ -1,24 +1,24 @@
-//! The request line of a request that is refused, for logs: as much of it as can be read.
+//! If we refuse a request, we still log its request line, as far as we can read it.
 //!
-//! Lenient, because it decides nothing: a log should show what the client asked for, whatever else is wrong with it.
+//! This parser is lenient, because a log should show the client's request no matter what is wrong with it.
 
 use crate::grammar::is_token_byte;
 use crate::limits::{METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::request_head::{RequestHead, Version};
 
-/// A method and a target, each cut at the length that a valid request may have.
+/// A method and a target. If they're longer than valid requests can have them, they're cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLine<'a> {
-    /// The method: a token (RFC 9110 §5.6.2).
+    /// The method. It's a token (RFC 9110 §5.6.2).
     pub method: &'a [u8],
-    /// The target. It may hold any byte except a space, CR and LF.
+    /// The target. It can have any bytes except space, CR and LF.
     pub target: &'a [u8],
-    /// The version, or `None` if it is missing or not one that the server speaks.
+    /// The version. `None` if there isn't any, or if the server doesn't support it.
     pub version: Option<Version>,
 }
 
 impl<'a> RequestLine<'a> {
-    /// Returns the request line of a head.
+    /// Returns the request line of a valid head.
     #[inline]
     #[must_use]
     pub fn from_head(head: &RequestHead<'a>) -> RequestLine<'a> {
@@ -26,21 +26,22 @@ impl<'a> RequestLine<'a> {
         RequestLine { method: method_name, target: request.target, version: Some(*version) }
     }
 
-    /// Returns the request line of a head that was refused, in which fields may be missing or malformed, or `None` if it has
-    /// no method or no target.
+    /// Returns the request line of a head that we've refused. Fields may be missing or malformed. If the method or target is
+    /// missing, returns `None`.
     #[must_use]
     pub fn from_refused_head(head: &RequestHead<'a>) -> Option<RequestLine<'a>> {
         RequestLine::cut(head.method_name, head.request.target, Some(head.version))
     }
 
-    /// Parses the request line at the start of `input`, which may be truncated anywhere (RFC 9112 §3). Returns `None` if
-    /// `input` begins with no method, or has no target.
+    /// Parses the request line at the start of `input` (RFC 9112 §3). It may be incomplete. Returns `None` if there isn't a method
+    /// or target.
     #[must_use]
     pub fn from_http1(input: &'a [u8]) -> Option<RequestLine<'a>> {
         let mut rest = input;
         while let Some(line) = rest.strip_prefix(b"\r\n") {
             rest = line;
         }
+
         let line = rest.split(|byte| matches!(byte, b'\r' | b'\n')).next()?;
         let mut words = line.split(|byte| *byte == b' ');
         let method = words.next()?;
@@ -57,6 +58,7 @@ impl<'a> RequestLine<'a> {
         if method.is_empty() || target.is_empty() || !method.iter().all(|byte| is_token_byte(*byte)) {
             return None;
         }
+
         Some(RequestLine {
             method: &method[..method.len().min(METHOD_BYTES_MAX)],
             target: &target[..target.len().min(TARGET_BYTES_MAX)],
@@ -81,6 +83,7 @@ mod tests {
             let expected = RequestLine { method: b"GET", target, version };
             assert_eq!(RequestLine::from_http1(input), Some(expected), "{input:?}");
         }
+
         for none in [&b""[..], b"GET", b"GET ", b"G\xe9T / HTTP/1.1", b"\x16\x03\x01 /", b"\r\n\r\n"] {
             assert_eq!(RequestLine::from_http1(none), None, "{none:?}");
         }

@@ -1,17 +1,17 @@
-//! A response before it is encoded for a version of HTTP.
+//! Responses that haven't been encoded for an HTTP version yet.
 
 use cannery_site::Answer;
 
 use crate::archive_ref::ArchiveRef;
 use crate::server_fields::ServerFields;
 
-/// A response before it is encoded.
+/// A response that hasn't been encoded yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a> {
-    /// The answer of a site.
+    /// The site's answer.
     pub answer: &'a Answer<'a>,
     /// The archive that the answer's ranges refer to.
     pub archive: ArchiveRef<'a>,
-    /// The fields that only the server knows.
+    /// Fields that the server adds.
     pub fields: &'a ServerFields,
 }

@@ -1,12 +1,12 @@
-//! Response heads in HTTP/1.1 syntax, rendered ahead of time.
+//! Response heads in HTTP/1.1 syntax that we render before there's a request.
 //!
-//! The archiver renders a head for each kind of file, and the server renders those of its own pages at start.
-//! Never used on the request path, except for reason phrases.
+//! The archiver does this for each kind of file, and the server does it at start for its own pages. While answering requests, we
+//! only use the reason phrases.
 
 use crate::decimal::Decimal;
 
-/// The fields that the server adds to every response unless it is configured not to, and that a site may
-/// override. Each has a bit in [`cannery_archive::Head::overrides`], by its position in this list.
+/// Fields that the server adds to all responses, unless configured otherwise. Sites can override them. For each field, there's a
+/// bit in [`cannery_archive::Head::overrides`]. Bits have the order of this list.
 pub const SERVER_FIELDS: [&str; 6] = [
     "Referrer-Policy",
     "X-Content-Type-Options",
@@ -16,15 +16,15 @@ pub const SERVER_FIELDS: [&str; 6] = [
     "Content-Security-Policy",
 ];
 
-/// Returns the bit of [`cannery_archive::Head::overrides`] for a field that the site sets, or zero for a
-/// field that the server doesn't send.
+/// If the site sets this field, returns its bit in [`cannery_archive::Head::overrides`]. Returns zero if the server doesn't send
+/// this field anyway.
 #[must_use]
 pub fn override_bit(name: &str) -> u8 {
     let position = SERVER_FIELDS.iter().position(|field| field.eq_ignore_ascii_case(name));
     position.map_or(0, |position| 1 << position)
 }
 
-/// Returns the status line of HTTP/1.1 (RFC 9112 §4), with its line end.
+/// Returns HTTP/1.1's status line (RFC 9112 §4), including the end of the line.
 #[must_use]
 pub fn status_line(status: u16) -> Vec<u8> {
     let mut line = Vec::new();
@@ -32,7 +32,7 @@ pub fn status_line(status: u16) -> Vec<u8> {
     line
 }
 
-/// Appends the status line of HTTP/1.1.
+/// Appends HTTP/1.1's status line.
 pub(crate) fn put_status_line(lines: &mut Vec<u8>, status: u16) {
     lines.extend_from_slice(b"HTTP/1.1 ");
     lines.extend_from_slice(Decimal::new(status.into()).digits());
@@ -41,9 +41,9 @@ pub(crate) fn put_status_line(lines: &mut Vec<u8>, status: u16) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// Appends a field line of HTTP/1.1 (RFC 9112 §5), with its line end.
+/// Appends an HTTP/1.1 field line (RFC 9112 §5), including the end of the line.
 ///
-/// Name and value must be valid (RFC 9110 §5).
+/// You have to make sure that the name and value are valid (RFC 9110 §5).
 pub fn put_field(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
     lines.extend_from_slice(name.as_bytes());
     lines.extend_from_slice(b": ");
@@ -51,7 +51,7 @@ pub fn put_field(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// Returns the reason phrase of a status (RFC 9110 §15), or an empty string for an unknown status.
+/// Returns the reason phrase for a status (RFC 9110 §15). If we don't know the status, it's empty.
 #[must_use]
 pub const fn reason_phrase(status: u16) -> &'static str {
     match status {
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn status_without_phrase_keeps_its_space() {
         assert_eq!(status_line(200), b"HTTP/1.1 200 OK\r\n");
-        // RFC 9112 §4.
+        // Required by RFC 9112 §4.
         assert_eq!(status_line(499), b"HTTP/1.1 499 \r\n");
     }
 }

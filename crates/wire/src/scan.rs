@@ -1,16 +1,16 @@
-//! Byte searches for the end of a name, a target or a value, eight bytes at a time (SWAR).
+//! Searches for the end of a name, target or value. Looks at eight bytes at a time (SWAR).
 //!
-//! A differential test compares each search with a simple reference implementation.
+//! For each search, there's a test that compares it to a simple implementation.
 
 use cannery_base::swar::{self, eq_mask, lt_mask, repeat};
 
-/// Returns the position of the first byte that a field value must not have (RFC 9110 §5.5).
+/// Returns where the first byte is that's not allowed in field values (RFC 9110 §5.5).
 #[inline]
 pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += first_control::<b' '>(&bytes[at..])?;
-        // The tab is the only control byte that is allowed.
+        // The tab is allowed, in contrast to all other control characters.
         if bytes[at] != b'\t' {
             return Some(at);
         }
@@ -18,20 +18,20 @@ pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the position of the first byte that a target must not have. Bytes beyond ASCII are allowed,
-/// because users type them and their meaning is unambiguous.
+/// Returns where the first byte is that's not allowed in targets. Non-ASCII bytes are allowed. Users type them, and they aren't
+/// ambiguous.
 #[inline]
 pub(crate) fn target_end(bytes: &[u8]) -> Option<usize> {
     first_control::<b'!'>(bytes)
 }
 
-/// Returns the position of the first byte that is neither a letter nor a hyphen. Most names consist of these.
+/// Returns where the first byte is that's neither a letter nor a hyphen. Most names consist of these.
 #[inline]
 pub(crate) fn plain_name_end(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, odd_flags, |byte| !byte.is_ascii_alphabetic() && byte != b'-')
 }
 
-/// Flags the bytes that are neither letters nor hyphens.
+/// Flags all bytes that are neither letters nor hyphens.
 #[inline]
 const fn odd_flags(word: u64) -> u64 {
     let small = word | repeat(CASE_BIT);
@@ -39,14 +39,14 @@ const fn odd_flags(word: u64) -> u64 {
     repeat(0x80) & !(letters | eq_mask(word, b'-'))
 }
 
-/// Returns the position of the first byte that is DEL or less than `LEAST`, which is at most 128.
+/// Returns where the first byte is that's DEL or below `LEAST`. `LEAST` must be at most 128.
 #[inline]
 fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, control_flags::<LEAST>, |byte| byte < LEAST || byte == DEL)
 }
 
-/// Flags the first byte that is DEL or less than `LEAST`. Later bytes may be flagged wrongly, because the
-/// subtraction borrows from them: that is cheaper, and only the first flag is used.
+/// Flags the first byte that's DEL or below `LEAST`. After this byte, some may be flagged by mistake, because the subtraction
+/// borrows from them. However, this is cheaper, and we only use the first flag.
 #[inline]
 const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
     let is_less = word.wrapping_sub(repeat(LEAST)) & !word;
@@ -57,13 +57,13 @@ const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
 
 const DEL: u8 = 0x7f;
 
-/// The bit in which upper case letters differ from lower case letters.
+/// The bit that's different in upper case and lower case letters.
 const CASE_BIT: u8 = 0x20;
 
-/// Returns `true` if a token is this name in any letter case.
+/// Returns `true` if a token is this name, in any letter case.
 ///
-/// `known` must consist of lower case letters and hyphens. No byte of a token other than their upper case
-/// form differs from them in the case bit alone.
+/// `known` must only have lower case letters and hyphens. If a byte of a token only differs in the case bit, it has to be the upper
+/// case letter, because all other candidates aren't allowed in tokens.
 #[inline]
 pub(crate) fn is_name<const BYTES: usize>(token: &[u8], known: &[u8; BYTES]) -> bool {
     let Ok(token) = <&[u8; BYTES]>::try_from(token) else { return false };

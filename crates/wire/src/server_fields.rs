@@ -1,7 +1,7 @@
-//! Fields that only the server knows: `Date`, and those that it adds to every response.
+//! `Date`, and other fields that the server adds to all responses.
 //!
-//! They are rendered in every combination that sites can override, so that a response copies one slice.
-//! `Date` is updated once a second; the time is an argument.
+//! Sites can override some of them. We render all combinations, so a response only has to copy one slice. Once a second, we update
+//! `Date`. The time is an argument.
 
 use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine, NewQpackLine, QpackLine};
 use cannery_base::date::{HTTP_DATE_BYTES, format_http_date};
@@ -15,27 +15,27 @@ const ALTERNATIVE: &str = "Alt-Svc";
 const END: &[u8] = b"\r\n";
 const COMBINATIONS: usize = 1 << SERVER_FIELDS.len();
 
-/// The field lines at the end of every head.
+/// The lines at the end of each head.
 #[derive(Debug)]
 pub struct ServerFields {
-    /// For each set of overridden fields: `Date`, the other fields, and the end of the head.
+    /// Lines for each combination of overridden fields. They have `Date`, then the other fields, and finally the end of the head.
     lines: Vec<Vec<u8>>,
-    /// All fields except `Date` for HTTP/2, each with its bit in `overrides`.
+    /// HTTP/2 lines except `Date`. Each comes with its bit in `overrides`.
     hpack_lines: Vec<(u8, NewHpackLine)>,
-    /// `Date` for HTTP/2.
+    /// `Date` in HTTP/2.
     hpack_date: Vec<u8>,
-    /// All fields except `Date` for HTTP/3, each with its bit in `overrides`.
+    /// HTTP/3 lines except `Date`. Each comes with its bit in `overrides`.
     qpack_lines: Vec<(u8, NewQpackLine)>,
-    /// `Date` for HTTP/3.
+    /// `Date` in HTTP/3.
     qpack_date: Vec<u8>,
     seconds: u64,
     keeps_redirects: bool,
-    /// The value of `Alt-Svc`.
+    /// `Alt-Svc`.
     alternative: Option<String>,
 }
 
 impl ServerFields {
-    /// Renders fields of [`SERVER_FIELDS`], given as names and values. `seconds` is the time since 1970.
+    /// Renders fields from [`SERVER_FIELDS`]. They come as names and values. `seconds` is the time since 1970.
     #[must_use]
     pub fn new(fields: &[(&str, &str)], seconds: u64) -> ServerFields {
         let lines = (0..COMBINATIONS).map(|overridden| {
@@ -76,8 +76,7 @@ impl ServerFields {
         }
     }
 
-    /// Sets whether clients may cache permanent redirects; otherwise they must revalidate them before each
-    /// use.
+    /// Sets whether clients may cache permanent redirects. If not, they have to revalidate them each time.
     #[must_use]
     pub fn with_kept_redirects(self, keeps_redirects: bool) -> ServerFields {
         ServerFields { keeps_redirects, ..self }
@@ -88,36 +87,38 @@ impl ServerFields {
         self.keeps_redirects
     }
 
-    /// Returns the value of `Alt-Svc`, if it is one of the fields.
+    /// Returns `Alt-Svc`, if we send it.
     #[must_use]
     #[inline]
     pub fn alternative(&self) -> Option<&str> {
         self.alternative.as_deref()
     }
 
-    /// Sets the time, in seconds since 1970. Has no effect within the same second.
+    /// Sets the time in seconds since 1970. If it's the same second, nothing happens.
     pub fn set_time(&mut self, seconds: u64) {
         if seconds == self.seconds {
             return;
         }
+
         self.seconds = seconds;
         let date = format_http_date(seconds);
         for lines in &mut self.lines {
             lines[DATE_NAME.len()..][..HTTP_DATE_BYTES].copy_from_slice(&date);
         }
+
         self.hpack_date.clear();
         hpack::put_field(&mut self.hpack_date, "date", &date);
         self.qpack_date.clear();
         qpack::put_field(&mut self.qpack_date, "date", &date);
     }
 
-    /// Returns the time, in seconds since 1970.
+    /// Returns the time in seconds since 1970.
     #[must_use]
     pub fn seconds(&self) -> u64 {
         self.seconds
     }
 
-    /// Returns the lines for a response, except those with a bit in `overrides`.
+    /// Returns the lines for a response. Fields with a bit in `overrides` are left out.
     #[must_use]
     #[inline]
     pub fn lines(&self, overrides: u8) -> &[u8] {
@@ -125,34 +126,34 @@ impl ServerFields {
         &lines[..lines.len() - END.len()]
     }
 
-    /// Returns the same lines with the empty line that ends a head.
+    /// Returns the same lines along with the empty line at the end of a head.
     #[must_use]
     #[inline]
     pub fn end_of_head(&self, overrides: u8) -> &[u8] {
         &self.lines[usize::from(overrides) % COMBINATIONS]
     }
 
-    /// Returns `Date` for HTTP/2. It never enters a peer's table, because it changes every second.
+    /// Returns `Date` for HTTP/2. It changes every second, so it's never added to a peer's table.
     #[must_use]
     #[inline]
     pub(crate) fn hpack_date(&self) -> &[u8] {
         &self.hpack_date
     }
 
-    /// Returns the other lines for HTTP/2, except those with a bit in `overrides`.
+    /// Returns all other lines for HTTP/2. Fields with a bit in `overrides` are left out.
     #[inline]
     pub(crate) fn hpack_lines(&self, overrides: u8) -> impl Iterator<Item = HpackLine<'_>> {
         let left = self.hpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);
         left.map(|(_, line)| line.as_line())
     }
 
-    /// Returns `Date` for HTTP/3. It never enters a peer's table.
+    /// Returns `Date` for HTTP/3. It's never added to a peer's table.
     #[inline]
     pub(crate) fn qpack_date(&self) -> &[u8] {
         &self.qpack_date
     }
 
-    /// Returns the other lines for HTTP/3, except those with a bit in `overrides`.
+    /// Returns all other lines for HTTP/3. Fields with a bit in `overrides` are left out.
     #[inline]
     pub(crate) fn qpack_lines(&self, overrides: u8) -> impl Iterator<Item = QpackLine<'_>> {
         let left = self.qpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);
@@ -169,6 +170,7 @@ mod tests {
         let fields = [("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")];
         let mut fields = ServerFields::new(&fields, 0);
         fields.set_time(784_111_777);
+
         let date = b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".as_slice();
         let referrer = b"Referrer-Policy: no-referrer\r\n".as_slice();
         assert_eq!(fields.lines(0), [date, referrer, b"X-Frame-Options: deny\r\n"].concat());

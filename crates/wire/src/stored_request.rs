@@ -1,17 +1,17 @@
-//! A copy of a request and its content, for a handler that runs later.
+//! Copies of requests, for handlers that run later.
 
 use cannery_site::{Method, Request};
 
 use crate::request_head::{RequestHead, Version};
 
-/// A request that is kept until its content is complete, or until its handler has run.
+/// A request that we keep until we have all of its content, or until its handler has run.
 #[derive(Debug)]
 pub struct StoredRequest {
-    /// All parts of the head, one after the other.
+    /// All parts of the head, without anything in between.
     bytes: Vec<u8>,
-    /// Where each part ends in `bytes`, in the order of [`Part`].
+    /// Where each part ends in `bytes`. The order is that of [`Part`].
     ends: [usize; PARTS],
-    /// Which parts the request has.
+    /// Which parts there are.
     present: [bool; PARTS],
     method: Method,
     version: Version,
@@ -32,7 +32,7 @@ enum Part {
 const PARTS: usize = 6;
 
 impl StoredRequest {
-    /// Copies a head. Conditions and codings are not copied, because only sites need them.
+    /// Copies a head, except conditions and codings. Only sites need those.
     #[must_use]
     pub fn new(head: &RequestHead<'_>) -> StoredRequest {
         let parts: [Option<&[u8]>; PARTS] = [
@@ -69,6 +69,7 @@ impl StoredRequest {
             host: self.part(Part::Host),
             ..Request::new(self.method, self.part(Part::Target).unwrap_or_default())
         };
+
         RequestHead {
             request,
             method_name,
@@ -85,12 +86,12 @@ impl StoredRequest {
         &self.content
     }
 
-    /// Returns the content, for appending.
+    /// Returns the content. You can append to it.
     pub fn content_mut(&mut self) -> &mut Vec<u8> {
         &mut self.content
     }
 
-    /// Returns the memory that it takes, in bytes.
+    /// Returns how much memory this takes, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         size_of::<StoredRequest>() + self.bytes.capacity() + self.content.capacity()
@@ -119,6 +120,7 @@ mod tests {
         };
         let mut stored = StoredRequest::new(&head);
         stored.content_mut().extend_from_slice(b"content");
+
         assert_eq!(format!("{:?}", stored.head()), format!("{head:?}"));
         assert_eq!(stored.content(), b"content");
 

@@ -1,22 +1,22 @@
-//! PROXY protocol version 2: a binary block (section 2.2).
+//! PROXY protocol version 2. The header is a binary block (section 2.2).
 //!
-//! Of the extensions (TLVs) after the addresses, only the checksum is used; the others must be well-formed.
+//! After the addresses, there can be extensions (TLVs). They all have to be well-formed, but we only use the checksum.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Parsed, Source};
 use crate::limits::PROXY_HEADER_BYTES_MAX;
 
-/// The signature of every block.
+/// How each block starts.
 pub(super) const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Length of the signature, version and command, family and transport, and the length of the rest.
+/// Length of the fixed part: signature, version and command, family and transport, and length of the rest.
 const FIXED_BYTES: usize = SIGNATURE.len() + 4;
 
-/// Type of the extension with the checksum (section 2.2.3).
+/// The type of the extension that has the checksum (section 2.2.3).
 const CRC32C: u8 = 0x03;
 
-/// Parses the block at the beginning of `input`, which begins with [`SIGNATURE`] as far as it goes.
+/// Parses the block at the start of `input`. As far as there are bytes, it must start with [`SIGNATURE`].
 pub(super) fn parse(input: &[u8]) -> Parsed {
     let Some(fixed) = input.first_chunk::<FIXED_BYTES>() else { return Parsed::More };
     let [.., version_and_command, kind, length_high, length_low] = *fixed;
@@ -24,22 +24,24 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
     if length > PROXY_HEADER_BYTES_MAX {
         return Parsed::Malformed;
     }
+
     let Some(block) = input.get(..length) else { return Parsed::More };
     let source = match version_and_command {
-        // LOCAL: the rest must be ignored.
+        // LOCAL. We have to ignore the rest.
         0x20 => Some(Source::Connection),
         0x21 => source(kind, block),
         _ => None,
     };
+
     source.map_or(Parsed::Malformed, |source| Parsed::Header(source, length))
 }
 
-/// Parses the addresses of a block with this family and transport.
+/// Parses the addresses in a block. Their format depends on the family and transport.
 fn source(kind: u8, block: &[u8]) -> Option<Source> {
     let rest = &block[FIXED_BYTES..];
 
     let (source, extensions) = match (kind >> 4, kind & 0xf) {
-        // UNSPEC: the rest must be ignored.
+        // UNSPEC. We have to ignore the rest.
         (0, 0..=2) | (1..=3, 0) => return Some(Source::Connection),
         (1, 1 | 2) => {
             let (addresses, extensions) = rest.split_first_chunk::<12>()?;
@@ -60,8 +62,7 @@ fn source(kind: u8, block: &[u8]) -> Option<Source> {
     is_intact(block, extensions).then_some(source)
 }
 
-/// Returns `true` if the extensions at the end of a block are well-formed, and its checksum, if there is one,
-/// is correct.
+/// Returns `true` if the extensions at the end of a block are well-formed. If there's a checksum, it has to be correct.
 fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
     let mut rest = extensions;
     let mut checksum = None;
@@ -72,7 +73,7 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
         if kind == CRC32C {
             let position = block.len() - after.len();
             let Ok(stated) = <[u8; 4]>::try_from(value) else { return false };
-            // With more than one, it is ambiguous which of them counts as zero.
+            // If there's another one, it's ambiguous which of them was set to zero.
             if checksum.replace((position, u32::from_be_bytes(stated))).is_some() {
                 return false;
             }
@@ -80,7 +81,7 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
         rest = others;
     }
 
-    // The checksum covers the whole block, with zeros in its own place.
+    // The checksum is for the whole block, but with its own bytes set to zero.
     let is_correct = checksum.is_none_or(|(position, stated)| {
         let bytes = block[..position].iter().chain(&[0; 4]).chain(&block[position + 4..]);
         crc32c(bytes) == stated
@@ -88,8 +89,8 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
     rest.is_empty() && is_correct
 }
 
-/// Computes CRC-32C (RFC 4960, appendix B). Bit by bit is fast enough, because few proxies send it, and once
-/// per connection.
+/// Computes CRC-32C (RFC 4960, appendix B). We do it bit by bit. This is fast enough, because few proxies use it, and it's only
+/// needed once per connection.
 fn crc32c<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
     const POLYNOMIAL_REVERSED: u32 = 0x82f6_3b78;
     !bytes.fold(u32::MAX, |sum, byte| {
