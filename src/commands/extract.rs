@@ -1,8 +1,8 @@
-//! `cannery extract`: writes the files of an archive into a directory, byte for byte.
+//! `cannery extract`: restores the files in an archive to a directory, byte for byte.
 //!
-//! We verify the whole archive before we write the first file. Nothing is written outside the directory, neither through a
-//! file name nor through a symbolic link in the directory. An archive does not hold empty directories, excluded files,
-//! times or permissions, so these are not restored.
+//! The whole archive is verified before we write the first file. Nothing is ever written outside the directory, no matter which names
+//! the archive has or which symbolic links are in the directory. Empty directories, excluded files, times and permissions aren't in an
+//! archive, so we can't restore those.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -19,10 +19,10 @@ use crate::flags::tools::Extract;
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
 
-/// Runs the command.
+/// Runs `cannery extract`.
 ///
 /// # Errors
-/// The file is not an archive or is damaged, or a file cannot be written.
+/// The file isn't an archive or is damaged, or a file can't be written.
 pub fn run(flags: &Extract) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
     archive
@@ -51,7 +51,7 @@ pub fn run(flags: &Extract) -> Result<(), Failure> {
     ))
 }
 
-/// Creates the directory. If it exists, it must be empty, unless `force` is set.
+/// Creates the directory. If it exists, it must be empty unless `force` is set.
 fn prepare(directory: &Path, force: bool) -> Result<(), Failure> {
     fs::create_dir_all(directory).map_err(|error| write_failure(directory, &error))?;
     let mut entries = fs::read_dir(directory).map_err(|error| write_failure(directory, &error))?;
@@ -62,10 +62,10 @@ fn prepare(directory: &Path, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A file of the site folder: its path there, and its content.
+/// Path in the source folder, and content.
 type SourceFile = (Vec<u8>, Vec<u8>);
 
-/// Returns the source file of an entry, or `None` if the entry comes from no file.
+/// Returns the source file of an entry, if it comes from a file.
 fn source_file(archive: &Archive, entry: &Entry<'_>) -> Result<Option<SourceFile>, ExtractError> {
     match entry.kind() {
         RecordKind::Source(path) => {
@@ -85,7 +85,7 @@ fn source_file(archive: &Archive, entry: &Entry<'_>) -> Result<Option<SourceFile
     }
 }
 
-/// Returns the content of a resource, decoded if the archive does not store it as it is.
+/// Returns the content of a resource. If the archive only has compressed forms, decodes one of them.
 fn content(archive: &Archive, resource: &Resource<'_>, name: &[u8]) -> Result<Vec<u8>, ExtractError> {
     let representations = resource.representations().collect::<Result<Vec<_>, _>>()?;
     let identity = representations.iter().find(|found| found.coding == Coding::Identity);
@@ -98,7 +98,7 @@ fn content(archive: &Archive, resource: &Resource<'_>, name: &[u8]) -> Result<Ve
     })
 }
 
-/// Why the file of an entry cannot be restored.
+/// Why we can't restore an entry's file.
 enum ExtractError {
     Corrupt(Corrupt),
     Decode { name: String, coding: &'static str, error: DecodeError },
@@ -131,7 +131,7 @@ impl ExtractError {
     }
 }
 
-/// The directory that is written to.
+/// The directory to write to.
 struct Target<'a> {
     directory: &'a Path,
     force: bool,
@@ -148,10 +148,10 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Creates the directories of a file, and returns its path.
+    /// Creates the directories for a file and returns its path.
     ///
     /// # Errors
-    /// The name leads out of the directory. The archiver never writes such a name, so the archive is an attack.
+    /// The name would lead out of the directory. The archiver never writes such a name, so the archive is an attack.
     fn create_parents(&self, name: &[u8]) -> Result<PathBuf, Failure> {
         let is_harmful = |part: &[u8]| matches!(part, b"" | b"." | b"..") || part.contains(&0);
         if name.split(|byte| *byte == b'/').any(is_harmful) {
@@ -171,7 +171,7 @@ impl Target<'_> {
     }
 }
 
-/// Creates a directory, or checks that the path is one and no symbolic link.
+/// Creates a directory. If it exists, makes sure that it isn't a symbolic link.
 fn create_directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -182,7 +182,7 @@ fn create_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a new file. With `force`, an existing one is removed first, so that a symbolic link is replaced and not followed.
+/// Writes a new file. With `force`, we remove an existing file first, because we must not follow a symbolic link.
 fn write_file(path: &Path, content: &[u8], force: bool) -> io::Result<()> {
     let create = || OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = match create() {

@@ -1,6 +1,6 @@
-//! Signals during a build: the temporary files are removed, then the signal ends the process.
+//! Handles signals during a build: removes temporary files, and then lets the signal end the process.
 //!
-//! Signals that were ignored when the process started stay ignored, as `nohup` expects.
+//! If a signal was ignored when the process started, it stays ignored. `nohup` relies on that.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::emulate_default_handler;
 
-/// Handles signals until it is dropped. After that, these signals have no effect of their own.
+/// Handles signals until it's dropped. After that, these signals no longer have any effect.
 pub(super) struct Interrupt {
-    /// `None` if signals cannot be handled. They then end the process without a cleanup.
+    /// `None` if we can't handle signals. In this case, they end the process without cleaning up.
     handle: Option<Handle>,
 }
 
 impl Interrupt {
-    /// Removes the temporary files of builds, and `directory`, when a signal ends this process.
+    /// If a signal ends this process, removes temporary files of builds, and also `directory`.
     pub(super) fn watch(directory: Option<PathBuf>) -> Interrupt {
         Interrupt { handle: start(directory) }
     }
@@ -37,12 +37,12 @@ fn start(directory: Option<PathBuf>) -> Option<Handle> {
     let handle = signals.handle();
     let wait = move || {
         let Some(signal) = signals.forever().next() else { return };
-        // Until the guard is dropped, no thread creates another temporary file.
+        // As long as we hold the guard, no other thread can create a temporary file.
         let guard = temporary::remove_all();
         if let Some(directory) = directory {
             let _ = std::fs::remove_dir_all(directory);
         }
-        // The process ends by the signal, so its parent sees which one it was.
+        // Really end by the signal, so that the parent can see which one it was.
         let _ = emulate_default_handler(signal);
         drop(guard);
     };
@@ -50,8 +50,8 @@ fn start(directory: Option<PathBuf>) -> Option<Handle> {
     Some(handle)
 }
 
-/// Returns the signals that were ignored when this process started, one bit each (`SigIgn` in `proc(5)`). 0 if the
-/// system has no `/proc`.
+/// Returns the signals that were ignored when this process started, with one bit per signal (`SigIgn` in `proc(5)`). Without `/proc`,
+/// returns 0.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

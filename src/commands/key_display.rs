@@ -1,8 +1,8 @@
-//! Keys of an archive as they appear in URLs and in the site folder.
+//! Shows archive keys like in URLs, or like in the source folder.
 
 use cannery_archive::{percent_encode, split_host};
 
-/// Formats a key of an archive as in a URL: `/a%20b`, or `//host/a%20b`.
+/// Formats an archive key like in a URL, for example `/a%20b` or `//host/a%20b`.
 pub(super) fn display(key: &[u8]) -> String {
     let (host, path) = split_host(key);
     let mut text = host.map_or(String::new(), |host| format!("//{}", String::from_utf8_lossy(host)));
@@ -12,11 +12,11 @@ pub(super) fn display(key: &[u8]) -> String {
     text
 }
 
-/// Returns the path in the site folder of the file with this path on a site.
+/// Returns the path in the source folder of a file with this path on a site.
 pub(super) fn source_path(site: Option<&[u8]>, path: &[u8]) -> Vec<u8> {
     let path = path.strip_prefix(b"/").unwrap_or(path);
     match site {
-        // The site of all hosts below a name begins with a dot in an archive, and with `*.` in the site folder.
+        // For all hosts below a name, the site begins with a dot in archives, but with `*.` in the source folder.
         Some([b'.', host @ ..]) => [b"_hosts/*.", host, b"/", path].concat(),
         Some(host) => [b"_hosts/", host, b"/", path].concat(),
         None => path.to_vec(),

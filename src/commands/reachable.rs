@@ -1,10 +1,10 @@
-//! Addresses at which clients reach a server, for its output.
+//! Finds addresses at which clients can reach a server, to print them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use cannery_server::Address;
 
-/// The addresses of this machine on the network.
+/// This machine's addresses on the network.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LocalAddresses {
     v4: Option<IpAddr>,
@@ -12,8 +12,8 @@ pub(super) struct LocalAddresses {
 }
 
 impl LocalAddresses {
-    /// Finds the addresses of this machine, if one of `addresses` is unspecified. Opens sockets, so call it before the process
-    /// enters the sandbox.
+    /// Finds this machine's addresses, if any of `addresses` is unspecified. This opens sockets, so it must be called before the process
+    /// enters its sandbox.
     pub(super) fn find<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> LocalAddresses {
         let is_unspecified = |address: &Address| match address {
             Address::Internet(address) => address.ip().is_unspecified(),
@@ -23,8 +23,9 @@ impl LocalAddresses {
         if !addresses.into_iter().any(is_unspecified) {
             return LocalAddresses::default();
         }
-        // TEST-NET-1 and the documentation prefix (RFC 5737, RFC 3849): connecting a datagram socket sends nothing, and
-        // the kernel chooses the address that it would send from.
+
+        // Connecting a datagram socket doesn't send anything, but the kernel chooses the address from which it would send. We use
+        // addresses reserved for documentation (RFC 5737, RFC 3849).
         let documentation_v4 = Ipv4Addr::new(192, 0, 2, 1);
         let documentation_v6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
         LocalAddresses {
@@ -33,8 +34,8 @@ impl LocalAddresses {
         }
     }
 
-    /// Returns the addresses at which clients reach a server at `address`. For an unspecified address, these are the
-    /// loopback address and the addresses of this machine on the network.
+    /// Returns addresses at which clients can reach a server that listens at `address`. If it's unspecified, these are the loopback address
+    /// and the machine's addresses on the network.
     pub(super) fn reachable(self, address: &Address) -> Vec<Address> {
         let (port, ips) = match address {
             Address::Every(port) => (*port, [Some(Ipv4Addr::LOCALHOST.into()), self.v4, self.v6]),
@@ -48,7 +49,7 @@ impl LocalAddresses {
     }
 }
 
-/// Returns the address from which this machine would send to `remote`, or `None` if it has no route.
+/// Returns the address from which this machine would send to `remote`, if there's a route.
 fn source(unspecified: IpAddr, remote: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((unspecified, 0)).ok()?;
     socket.connect((remote, 9)).ok()?;

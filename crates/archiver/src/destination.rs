@@ -1,4 +1,4 @@
-//! The destination of a build: a path, or a file without a name in memory or on disk.
+//! Destination of a build: a path, or an unnamed file in memory or on disk.
 
 pub(crate) mod disk; // Files without a name on disk.
 pub(crate) mod memory_file; // Files without a name in memory.
@@ -15,22 +15,21 @@ use crate::destination::publish::Staging;
 use crate::ground::diagnostic::Diagnostic;
 use crate::settings::error::Error;
 
-/// Stands for the path in errors.
+/// Stands in for a path in errors.
 const IN_MEMORY: &str = "the archive in memory";
 
-/// Where a build writes.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// A temporary file next to the path, which replaces the archive there when it is complete.
+    /// A temporary file next to the path. Once it's complete, it replaces the archive there.
     Path(Staging),
-    /// A file in memory, for this process alone.
+    /// A file in memory that only this process has.
     Memory(Space),
-    /// A file on disk without a name, because the archive is large.
+    /// An unnamed file on disk, for large archives.
     Disk(Space),
 }
 
 impl Destination {
-    /// Returns the archive's path, for errors.
+    /// Returns the path to show in errors.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Destination::Path(staging) => staging.archive_path(),
@@ -39,7 +38,7 @@ impl Destination {
         }
     }
 
-    /// Returns the version of the archive that will be replaced, if there is one.
+    /// Returns the version of the archive that will be replaced, if any.
     pub(crate) fn existing(&self) -> Option<FileVersion> {
         match self {
             Destination::Path(staging) => {
@@ -49,13 +48,13 @@ impl Destination {
         }
     }
 
-    /// Returns `true` if an archive of this length must leave memory.
+    /// Returns `true` if an archive of this length can't stay in memory.
     pub(crate) fn needs_disk(&self, archive_bytes: u64) -> bool {
         matches!(self, Destination::Memory(space) if space.needs_disk(archive_bytes))
     }
 
-    /// Creates a file on disk for an archive that is likely to be too large for memory, with `content_bytes` bytes of contents.
-    /// Returns `None` if there can be none yet: there is another attempt if the archive is too large.
+    /// Creates a file on disk for an archive that will probably be too large for memory. Its contents have `content_bytes` bytes. If
+    /// this fails, returns `None`: we'll try again once the archive really is too large.
     pub(crate) fn begin_on_disk(&mut self, content_bytes: u64) -> Option<File> {
         let Destination::Memory(space) = self else { return None };
         let file = space.create_on_disk(content_bytes).ok()?;
@@ -63,8 +62,8 @@ impl Destination {
         Some(file)
     }
 
-    /// Creates a file on disk for an archive of this length, which is in memory so far. Returns `None` if there can be none:
-    /// the archive stays in memory.
+    /// Creates a file on disk for an in-memory archive that has reached this length. If this fails, returns `None`, and the archive
+    /// stays in memory.
     pub(crate) fn move_to_disk(&mut self, archive_bytes: u64) -> Option<File> {
         let Destination::Memory(space) = self else { return None };
         match space.create_on_disk(archive_bytes) {
@@ -79,7 +78,7 @@ impl Destination {
         }
     }
 
-    /// Returns the warning that a large archive is in memory, if it is.
+    /// If a large archive is in memory, returns a warning about that.
     pub(crate) fn warning(&self) -> Option<Diagnostic> {
         match self {
             Destination::Memory(space) => space.warning().cloned(),
@@ -87,7 +86,7 @@ impl Destination {
         }
     }
 
-    /// Creates a file, open for reading and writing.
+    /// Creates a file for reading and writing.
     pub(crate) fn create(&mut self) -> Result<File, Error> {
         match self {
             Destination::Path(staging) => staging.create(),
@@ -100,26 +99,26 @@ impl Destination {
         }
     }
 
-    /// Removes all files but the newest, into which the others have been copied.
+    /// Removes all files except for the newest, which has everything from the others.
     pub(crate) fn drop_older(&mut self) {
         match self {
             Destination::Path(staging) => staging.drop_older(),
-            // The last descriptor of the file is closed.
+            // Closing the last descriptor is enough.
             Destination::Memory(_) | Destination::Disk(_) => {}
         }
     }
 
-    /// Opens `file`, the finished archive, to read it.
+    /// Opens `file`, the finished archive, for reading.
     pub(crate) fn open(&self, file: &File) -> Result<Archive, Error> {
         Archive::from_file(file, Loading::Mapped)
             .map_err(|source| Error::ReadBack { path: self.path().to_owned(), source })
     }
 
-    /// Publishes `file`, the finished archive: makes it the archive at the path, or protects it against changes.
+    /// Publishes `file`, the finished archive. If it has a path, it replaces the old archive there; otherwise, it's write-protected.
     pub(crate) fn publish(self, file: &File) -> Result<(), Error> {
         match self {
             Destination::Path(staging) => staging.publish(file),
-            // It has no name.
+            // Without a name, there's nothing to protect.
             Destination::Disk(_) => Ok(()),
             Destination::Memory(_) => {
                 memory_file::protect(file).map_err(|error| Error::write(self.path())(error.into()))

@@ -4,10 +4,10 @@ use std::process::{Command, Stdio};
 
 use crate::output;
 
-/// The program that opens a URL.
+/// Program for opening URLs.
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// Opens a URL. Prints a note if that isn't possible.
+/// Opens a URL. If this isn't possible, prints a note.
 pub(super) fn open(url: &str) {
     let spawned = Command::new(OPENER)
         .arg(url)
@@ -17,7 +17,7 @@ pub(super) fn open(url: &str) {
         .spawn();
     match spawned {
         Ok(mut child) => {
-            // Some openers run as long as the browser. The thread only reaps them.
+            // Some openers run for as long as the browser does. Wait for them on another thread, so that they don't become zombies.
             let wait = move || drop(child.wait());
             let _ = std::thread::Builder::new().name("browser".into()).spawn(wait);
         }

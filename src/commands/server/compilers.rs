@@ -1,6 +1,7 @@
-//! The processes that compile the folders of `--folder`, one for each.
+//! Processes that compile the folders of `--folder`. Each folder has its own process.
 //!
-//! Each sends its archives as open files. They start before the server enters its sandbox, in which no program can be started.
+//! The processes send archives as open files. They must be started before the server enters its sandbox, which doesn't allow starting
+//! programs.
 
 use std::fs::File;
 use std::io;
@@ -15,34 +16,34 @@ use super::start_failure;
 use crate::flags::server::ServerOptions;
 use crate::output::{Exit, Failure};
 
-/// The programs that compile, in order of preference, with the arguments that select their archiver.
+/// Programs that can compile, in order of preference, with the arguments that select the archiver.
 const PROGRAMS: [(&str, &[&str]); 2] = [("cannery-archiver", &[]), ("cannery", &["archiver"])];
 
-/// The processes that have sent their first archives.
+/// Processes that have sent their first archive.
 #[derive(Default)]
 pub(super) struct Compilers(Vec<Compiler>);
 
 struct Compiler {
-    /// The index of the archive in the configuration.
+    /// Index of the archive in the configuration.
     place: usize,
     folder: PathBuf,
     releases: ReleaseReceiver,
 }
 
-/// A process that compiles a folder for the first time.
+/// A process that is compiling a folder for the first time.
 struct Started {
     compiler: Compiler,
     child: Child,
 }
 
 impl Compilers {
-    /// Starts the processes, and replaces the folders in the configuration by their first archives.
+    /// Starts the processes, and replaces each folder in the configuration with its first archive.
     pub(super) fn start(options: &ServerOptions, config: &mut Config) -> Result<Compilers, Failure> {
         let sandbox = config.sandbox;
         let Content::Archives { archives, .. } = &mut config.content else { return Ok(Compilers::default()) };
         let folders = options.folders.iter().map(|place| (*place, archives[*place].path.clone()));
         let started = folders.map(|(place, folder)| Started::new(place, folder, sandbox, options));
-        // They compile at the same time.
+        // Start all of them before waiting for the first, so that they compile at the same time.
         let started = started.collect::<Result<Vec<_>, _>>()?;
 
         let mut compilers = Vec::new();
@@ -55,10 +56,10 @@ impl Compilers {
         Ok(Compilers(compilers))
     }
 
-    /// Serves every later archive.
+    /// Serves all later archives.
     pub(super) fn follow(self, server: &RunningServer) -> Result<(), Failure> {
         for Compiler { place, folder, releases } in self.0 {
-            // The first archive is served.
+            // By now, the first archive is being served.
             releases.acknowledge();
             server.follow(place, folder, releases).map_err(|error| start_failure(&error))?;
         }
@@ -85,7 +86,8 @@ impl Started {
         }
         command.args(&options.folder_arguments);
         command.arg("--sources").arg(&folder).args(["--archive", "-"]).stdin(socket);
-        // Signals of the terminal are for the server. The process ends with it.
+
+        // Signals from the terminal are meant for the server. The process exits along with it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.spawn().map_err(|error| {
             Failure::failed(format!("cannot start {}: {error}", command.get_program().display()))
@@ -98,7 +100,7 @@ impl Started {
         let folder = self.compiler.folder.display();
         match self.compiler.releases.receive() {
             Ok(Some(archive)) => Ok((self.compiler, archive)),
-            // It has printed the reason.
+            // The process has already printed the reason.
             Ok(None) => {
                 let status = self.child.wait();
                 let is_input = status.as_ref().is_ok_and(|status| status.code() == Some(Exit::Input as i32));
@@ -110,7 +112,7 @@ impl Started {
     }
 }
 
-/// Returns the command that starts the archiver in the directory of this program.
+/// Returns the command that starts the archiver, which must be next to this program.
 fn program() -> Result<Command, Failure> {
     let own = std::env::current_exe();
     let own = own.map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
@@ -126,7 +128,6 @@ fn program() -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Returns the word for a policy.
 fn policy(sandbox: SandboxPolicy) -> &'static str {
     match (sandbox.filesystem, sandbox.system_calls) {
         (Requirement::Off, _) => "off",

@@ -1,4 +1,4 @@
-//! The resource limits of a process: open descriptors and memory (`setrlimit(2)`).
+//! Resource limits of the process: open descriptors and memory (`setrlimit(2)`).
 
 use std::io;
 
@@ -7,11 +7,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::format;
 use crate::output::Failure;
 
-/// Sets how many descriptors may be open. `None` allows as many as the system lets this user have.
+/// Sets the maximum number of open descriptors. `None` means as many as this user may have.
 pub(super) fn set_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
     let present = getrlimit(Resource::Nofile);
     let Some(limit) = wanted else {
-        // If the limit cannot be raised, the server runs with the present one.
+        // If we can't raise the limit, the server has to make do with the present one.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: present.maximum, maximum: present.maximum });
         return Ok(());
     };
@@ -25,10 +25,10 @@ pub(super) fn set_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
     })
 }
 
-/// Limits the private memory that the process writes to, in bytes.
+/// Limits the private, writable memory of this process, in bytes.
 ///
-/// Mapped archives do not count, because their pages belong to the page cache. We do not use `RLIMIT_AS`, which would
-/// count them.
+/// Mapped archives don't count, because their pages belong to the page cache. This is why we don't use `RLIMIT_AS`, which would include
+/// them.
 pub(super) fn set_memory(limit: u64) -> Result<(), Failure> {
     let present = getrlimit(Resource::Data);
     let maximum = Some(present.maximum.map_or(limit, |maximum| maximum.min(limit)));

@@ -1,8 +1,8 @@
-//! The archive in this program's own file, which `cannery bundle` has put there.
+//! The archive inside this program's own file, where `cannery bundle` has put it.
 //!
-//! Opening it checks its length and first record. In addition, the process that the operator starts checks the digest, because
-//! an executable is copied from machine to machine more often than it is verified. That takes about 0.3 ms for each MiB, so a
-//! large archive is checked while it is already served.
+//! When we open an archive, we only check its length and first record. Here, we also check the digest, because executables are copied
+//! from machine to machine more often than they are verified. With several processes, only the one started by the operator does this.
+//! It takes about 0.3 ms per MiB, so a large archive is checked while it's already being served.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use cannery_archive::{Archive, program_bytes};
 use crate::commands::{open, verify};
 use crate::output::{self, Failure};
 
-/// Archives of up to this size are checked before the server starts, which takes about a millisecond.
+/// Archives up to this size are checked before the server starts. This takes about a millisecond.
 const CHECKED_FIRST_BYTES_MAX: u64 = 4 << 20;
 
-/// Returns the file of this program if an archive, or part of one, follows the program in it.
+/// Returns this program's file, if there's an archive or a part of one after the program.
 pub(super) fn find(started: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
-    // The name by which the program was started may be a symbolic link, which is switched to deploy another release.
+    // Prefer the name under which the program was started: it may be a symbolic link that is switched to deploy another release.
     let names = started().into_iter().chain(std::env::current_exe().ok());
     names.into_iter().find(|path| is_longer_than_program(path).unwrap_or(false))
 }
@@ -28,14 +28,14 @@ fn is_longer_than_program(path: &Path) -> std::io::Result<bool> {
     Ok(program_bytes(&file)?.is_some_and(|program_bytes| program_bytes < length))
 }
 
-/// A check of the archive that is still to be made.
+/// An archive that we have yet to check.
 pub(super) struct Unchecked {
     path: PathBuf,
     archive: Archive,
 }
 
 impl Unchecked {
-    /// Checks the archive now if it is small, or if this is a supervisor. Otherwise, returns it.
+    /// If the archive is small, or this is a supervisor, checks it now. Otherwise, returns it.
     pub(super) fn open(path: &Path, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
         let unchecked = Unchecked { archive: open::open(path)?, path: path.to_owned() };
         if is_supervisor || unchecked.archive.facts().file_bytes <= CHECKED_FIRST_BYTES_MAX {
@@ -44,7 +44,7 @@ impl Unchecked {
         Ok(Some(unchecked))
     }
 
-    /// Checks the archive in a thread, and ends this process with an error if it is damaged.
+    /// Checks the archive on another thread. If it's damaged, prints an error and exits the process.
     pub(super) fn check_in_background(self) -> Result<(), Failure> {
         let check = move || {
             if let Err(failure) = self.check() {

@@ -1,8 +1,8 @@
-//! Temporary files on disk, for archives that are too large to be held in memory.
+//! Temporary files on disk, for archives that are too large for memory.
 //!
-//! The pages of such a file belong to the page cache, so the kernel can drop them and read them again. It has no name, so
-//! other users can't open it, and the kernel removes it when its last descriptor and mapping are gone, also after a crash.
-//! Unlike memory, it can't be sealed: a process of the same user that may trace this one can change it, through `/proc/PID/fd`.
+//! The pages of such a file belong to the page cache, so the kernel may drop them and read them again. The file doesn't have a name, so
+//! other users can't open it. The kernel removes it when the last descriptor and mapping are gone, even after a crash. Unlike memory, a
+//! file can't be sealed: a process of the same user that may trace ours can modify it via `/proc/PID/fd`.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -25,31 +25,31 @@ use std::sync::Arc;
 
 use crate::ground::diagnostic::Diagnostic;
 
-/// A larger archive of a [`Compiler`](crate::Compiler), not counting response heads, is a temporary file on disk. Up to four exist
-/// at a time: the served one, the one before it, and those of a quick and of a full build. So archives take about 256 MiB of memory
-/// at most, and sites of text, which are edited most, are hardly ever written to disk.
+/// If an archive of a [`Compiler`](crate::Compiler) is larger than this, not counting response heads, it's a temporary file on disk. Up
+/// to four archives exist at a time: the one being served, the one before it, and those of a quick and a full build. So they take up
+/// to 256 MiB of memory in total. Text sites, which people edit most, are hardly ever written to disk.
 pub const MEMORY_ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 
-/// The environment variables that name the directory, in order of precedence. `CACHE_DIRECTORY` has the directories of
-/// systemd's `CacheDirectory=`, separated by colons.
+/// Environment variables for the directory, in order of precedence. `CACHE_DIRECTORY` is set by systemd's `CacheDirectory=`. It may
+/// contain several directories, separated by colons.
 const VARIABLES: [&str; 2] = ["CACHE_DIRECTORY", "TMPDIR"];
 
-/// The directory for large temporary files that every system has (`file-hierarchy(7)`).
+/// A directory for large temporary files that exists everywhere (`file-hierarchy(7)`).
 const DEFAULT_DIRECTORY: &str = "/var/tmp";
 
-/// Creates an empty file, open for reading and writing.
+/// Creates an empty file for reading and writing.
 type CreateFile = Box<dyn Fn() -> io::Result<File> + Send + Sync>;
 
-/// A directory for temporary files without a name.
+/// A directory for unnamed temporary files.
 pub struct TemporaryDirectory {
     path: PathBuf,
-    /// The environment variable with which the user can choose another directory.
+    /// Environment variable that lets users choose another directory.
     variable: &'static str,
     create: Option<CreateFile>,
 }
 
 impl TemporaryDirectory {
-    /// Returns the directory that the environment names, unless that is a file system in memory, or `/var/tmp`.
+    /// Returns the directory from the environment. If there is none, or it's in memory, returns `/var/tmp`.
     #[must_use]
     pub fn from_environment() -> TemporaryDirectory {
         TemporaryDirectory::from_variables(env::var_os)
@@ -71,7 +71,7 @@ impl TemporaryDirectory {
         })
     }
 
-    /// Lets `create` create the files, which must be in the directory: a process in a sandbox may lack the permission.
+    /// Lets `create` create the files, for example because this process is in a sandbox. They must be in the same directory.
     #[must_use]
     pub fn with_files_from(
         self,
@@ -80,10 +80,10 @@ impl TemporaryDirectory {
         TemporaryDirectory { create: Some(Box::new(create)), ..self }
     }
 
-    /// Creates an empty file without a name, open for reading and writing.
+    /// Creates an empty, unnamed file for reading and writing.
     ///
     /// # Errors
-    /// Returns the error of the system. The directory may be missing, not writable, or a file system in memory.
+    /// Returns the system's error. The directory may be missing, not be writable, or be in memory.
     pub fn create(&self) -> io::Result<File> {
         if let Some(create) = &self.create {
             return create();
@@ -94,7 +94,7 @@ impl TemporaryDirectory {
         platform::create(&self.path)
     }
 
-    /// Returns the warning that an archive is held in memory because of an error.
+    /// Returns a warning that the archive is in memory because of an error.
     fn warning(&self, error: &io::Error) -> Diagnostic {
         let remedy = match error.kind() {
             ErrorKind::NotFound => "create the directory",
@@ -116,13 +116,13 @@ impl fmt::Debug for TemporaryDirectory {
     }
 }
 
-/// The space for the archive of one build: memory, and the disk for a large one.
+/// Space for a build's archive, either in memory or, if it's large, on disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Space {
     directory: Arc<TemporaryDirectory>,
-    /// A larger archive is on disk.
+    /// Archives up to this size are in memory.
     memory_bytes_max: u64,
-    /// Why this build doesn't use the disk.
+    /// Set if this build can't use the disk.
     warning: Option<Diagnostic>,
 }
 
@@ -131,7 +131,6 @@ impl Space {
         Space { directory, memory_bytes_max, warning: None }
     }
 
-    /// Returns the directory on disk.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory.path
     }
@@ -141,10 +140,10 @@ impl Space {
         archive_bytes > self.memory_bytes_max && self.warning.is_none()
     }
 
-    /// Creates a file on disk, with room for an archive of this length.
+    /// Creates a file on disk, if there's room for an archive of this length.
     pub(super) fn create_on_disk(&self, archive_bytes: u64) -> io::Result<File> {
         let file = self.directory.create()?;
-        // A full file system would hinder other programs until the build has failed.
+        // Check this first. If we filled up the file system, other programs would suffer until the build fails.
         match rustix::fs::fstatvfs(&file) {
             Ok(found) if found.f_bavail.saturating_mul(found.f_frsize) < archive_bytes => {
                 Err(rustix::io::Errno::NOSPC.into())
@@ -153,12 +152,12 @@ impl Space {
         }
     }
 
-    /// Keeps the archive of this build in memory, because the disk has failed.
+    /// Keeps this build's archive in memory because of an error.
     pub(crate) fn abandon_disk(&mut self, error: &io::Error) {
         self.warning = Some(self.directory.warning(error));
     }
 
-    /// Returns the warning that the disk isn't used, if it has failed.
+    /// If the disk has failed, returns the warning about that.
     pub(super) fn warning(&self) -> Option<&Diagnostic> {
         self.warning.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Files in memory, without a name: archives that only this process reads.
+//! Unnamed files in memory, for archives that only this process reads.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,8 +1,8 @@
-//! Atomic replacement of an archive, or of a program with one: temporary file, fsync, rename, fsync of the directory.
+//! Atomically replaces an archive, or a program with an archive: temporary file, fsync, rename, fsync of the directory.
 //!
-//! The temporary file is in the archive's directory and is removed when a build fails or is interrupted. A running build
-//! holds a lock on it, so that the next build in the same directory can remove files that killed builds have left, whatever
-//! the name of their archive.
+//! The temporary file is in the same directory, and it's removed if the build fails or is interrupted. A running build locks its
+//! temporary file. This allows the next build in the same directory to remove files left behind by builds that were killed, no matter
+//! how their archives were named.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -14,20 +14,20 @@ use std::path::{Path, PathBuf};
 use crate::ground::temporary::Temporary;
 use crate::settings::error::Error;
 
-/// Permissions of a new archive, subject to the umask.
+/// Mode of new archives, subject to the umask.
 const MODE: u32 = 0o644;
 
-/// Suffix of temporary files, which no other program uses.
+/// Suffix of temporary files. No other program uses it.
 const SUFFIX: &[u8] = b".cannery.tmp";
 
 /// Maximum number of names to try for a temporary file.
 const NAMES_MAX: u32 = 100;
 
-/// Replaces the file at `path` by what `write` writes, as a whole or not at all. It keeps its permissions; those of a new
-/// file are `mode`, subject to the umask.
+/// Replaces the file at `path` with whatever `write` writes, as a whole or not at all. The file keeps its permissions. A new file gets
+/// `mode`, subject to the umask.
 ///
 /// # Errors
-/// The path does not name a file, or the file cannot be written. Then the old file is unchanged.
+/// The path doesn't name a file, or the file can't be written. In this case, the old file is unchanged.
 pub fn replace_file(
     path: &Path,
     mode: u32,
@@ -39,21 +39,21 @@ pub fn replace_file(
     staging.publish(&file)
 }
 
-/// Where a build writes until its archive is complete.
+/// Holds a build's output until the archive is complete.
 #[derive(Debug)]
 pub(crate) struct Staging {
-    /// The archive's path, with symlinks resolved.
+    /// Path of the archive. Symlinks are resolved.
     archive: PathBuf,
-    /// Permissions of a new file, subject to the umask.
+    /// Mode of a new file, subject to the umask.
     mode: u32,
-    /// The existing temporary files.
+    /// Temporary files that exist right now.
     temporary: Vec<Temporary>,
 }
 
 impl Staging {
-    /// Prepares to replace the archive at `path`, and removes temporary files that killed builds have left.
+    /// Prepares to replace the archive at `path`. Removes temporary files left behind by builds that were killed.
     pub(crate) fn beside(path: &Path) -> Result<Staging, Error> {
-        // A symlink to an archive is kept, and its target replaced.
+        // If it's a symlink, keep it and replace its target.
         let archive = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&archive) {
             Ok(found) if found.is_dir() => {
@@ -73,12 +73,11 @@ impl Staging {
         Ok(staging)
     }
 
-    /// Returns the archive's path.
     pub(super) fn archive_path(&self) -> &Path {
         &self.archive
     }
 
-    /// Creates a temporary file, open for reading and writing.
+    /// Creates a temporary file for reading and writing.
     pub(super) fn create(&mut self) -> Result<File, Error> {
         self.create_locked().map_err(|error| Error::write(&self.archive)(error.into()))
     }
@@ -91,27 +90,27 @@ impl Staging {
                 created => created?,
             };
 
-            // Another build may have removed the file before it was locked.
+            // Between these two steps, another build may have removed the file because it wasn't locked.
             let is_ours =
                 file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| is_same_file(&found, &file));
             if is_ours {
                 self.temporary.push(temporary);
                 return Ok(file);
             }
-            // The name now belongs to another build.
+            // The name belongs to another build now, so we must not remove it.
             temporary.forget();
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Removes all temporary files but the newest, into which the others have been copied.
+    /// Removes all temporary files except for the newest, which has everything from the others.
     pub(super) fn drop_older(&mut self) {
         let newest = self.temporary.pop();
         self.temporary.clear();
         self.temporary.extend(newest);
     }
 
-    /// Makes `file`, the newest temporary file, the archive.
+    /// Turns `file`, the newest temporary file, into the archive.
     pub(super) fn publish(mut self, file: &File) -> Result<(), Error> {
         self.replace_archive(file).map_err(|error| Error::write(&self.archive)(error.into()))
     }
@@ -123,7 +122,7 @@ impl Staging {
 
         file.sync_all()?;
         self.temporary.pop().ok_or(io::ErrorKind::NotFound)?.persist(&self.archive)?;
-        // Without this, a crash could restore the old directory entry.
+        // Without this, a crash might bring back the old directory entry.
         File::open(self.folder())?.sync_all()
     }
 
@@ -138,7 +137,7 @@ impl Staging {
         self.archive.file_name().unwrap_or_default()
     }
 
-    /// Returns the name of a temporary file: `.NAME.PID.SERIAL.cannery.tmp`.
+    /// Returns a temporary file name, which has the form `.NAME.PID.SERIAL.cannery.tmp`.
     fn temporary_name(&self, serial: u32) -> OsString {
         let mut name = OsString::from(".");
         name.push(self.name());
@@ -147,7 +146,7 @@ impl Staging {
         name
     }
 
-    /// Removes temporary files that no process has locked. Errors are ignored, because leftover files are harmless.
+    /// Removes temporary files that aren't locked by any process. Errors are ignored, because leftover files are harmless.
     fn remove_stale(&self) {
         let Ok(entries) = fs::read_dir(self.folder()) else { return };
         for entry in entries.flatten().filter(|entry| is_temporary_name(&entry.file_name())) {
@@ -160,7 +159,7 @@ impl Staging {
     }
 }
 
-/// Returns `true` for the name of a temporary file of any archive: two numbers before the suffix.
+/// Returns `true` if this is the temporary file of any archive, which means that there are two numbers before the suffix.
 fn is_temporary_name(name: &OsStr) -> bool {
     let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     let Some(numbered) = name.as_bytes().strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX)) else {

@@ -1,6 +1,6 @@
 //! Diagnostics: remarks about the source folder, with file and line.
 //!
-//! A diagnostic is a value in the report. Whether one fails the build is decided by [`crate::compile`] from its severity.
+//! Diagnostics are just values in the report. [`crate::compile`] decides by severity if one of them fails the build.
 
 use std::fmt;
 
@@ -10,11 +10,12 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Harmless information, also with `--strict`.
+    /// Harmless information, even with `--strict`.
     Note,
-    /// Most likely a mistake. `--strict` turns it into an error.
+    /// Probably a mistake. With `--strict`, it's an error.
     Warning,
-    /// A fault that would make the site insecure, such as a public page that was meant to be protected. It fails the build.
+    /// A problem that would make the site insecure, for example a page that would be public although it was meant to be protected. The
+    /// build fails.
     Error,
 }
 
@@ -28,23 +29,24 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A remark about one place in the source folder.
+/// A remark about a place in the source folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,
-    /// The file, relative to the source root, or the absolute path of a directory outside it. Bytes that aren't UTF-8 are replaced with U+FFFD, so it is for display only.
+    /// File relative to the source root, or the absolute path of a directory outside it. For display only: invalid UTF-8 is replaced
+    /// with U+FFFD.
     pub file: String,
-    /// The line, starting at 1; `None` for the whole file.
+    /// Line number, starting at 1, or `None` if the remark is about the whole file.
     pub line: Option<u32>,
-    /// A stable kebab-case code for this kind of remark, such as `redirect-shadowed`.
+    /// A stable kebab-case code for this kind of remark, for example `redirect-shadowed`.
     pub code: &'static str,
-    /// The problem and its remedy.
+    /// The problem and how to solve it.
     pub message: String,
 }
 
 impl Diagnostic {
-    /// Creates a warning about a whole file, `path` being relative to the source root.
+    /// Creates a warning about a whole file. `path` is relative to the source root.
     pub fn warning(path: &[u8], code: &'static str, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Warning,
@@ -55,12 +57,12 @@ impl Diagnostic {
         }
     }
 
-    /// Creates a note about a whole file, `path` being relative to the source root.
+    /// Creates a note about a whole file. `path` is relative to the source root.
     pub fn note(path: &[u8], code: &'static str, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::warning(path, code, message) }
     }
 
-    /// Returns the same remark about one line of the file, starting at 1.
+    /// Returns the same remark for a single line of the file. Lines start at 1.
     #[must_use]
     pub fn at_line(self, line: u32) -> Diagnostic {
         Diagnostic { line: Some(line), ..self }
@@ -78,8 +80,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Text with escaped control characters. File names and rule files are untrusted, and an escape sequence in them must not
-/// reach the terminal.
+/// Escapes control characters. File names and rule files aren't trusted, so they may contain escape sequences that must not reach the
+/// terminal.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {

@@ -1,6 +1,6 @@
-//! IDs of frequent header lines, by which HTTP/2 and HTTP/3 refer to them.
+//! Assigns IDs to frequent header lines. HTTP/2 and HTTP/3 refer to lines by these IDs.
 //!
-//! The same lines always have the same IDs, in whatever order they were counted.
+//! The same lines always have the same IDs, no matter in which order they are counted.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,19 +8,18 @@ use std::collections::HashMap;
 use cannery_archive::{LINE_IDS, NO_LINE_ID, NewHead};
 use cannery_wire::hpack;
 
-/// Counts uses of heads.
+/// Counts how often heads are used.
 #[derive(Debug, Default)]
 pub(crate) struct Uses {
     heads: HashMap<NewHead, u64>,
 }
 
 impl Uses {
-    /// Adds `uses` uses of a head.
     pub(crate) fn add(&mut self, head: NewHead, uses: u64) {
         *self.heads.entry(head).or_insert(0) += uses;
     }
 
-    /// Returns the uses of each line that fits a dynamic table and isn't in HPACK's static table.
+    /// Returns how often each line is used. Omits lines that don't fit into a dynamic table or are in HPACK's static table.
     fn lines(&self) -> HashMap<Line, u64> {
         let mut lines = HashMap::new();
         for (head, uses) in &self.heads {
@@ -37,10 +36,9 @@ impl Uses {
     }
 }
 
-/// A line: its lower-case name, and its value.
+/// A lower-case name and a value.
 type Line = (String, Vec<u8>);
 
-/// The IDs of lines.
 #[derive(Debug, Default)]
 pub(crate) struct LineIds {
     ids: HashMap<Line, u8>,

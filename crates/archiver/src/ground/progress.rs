@@ -1,6 +1,4 @@
-//! Progress of a build, reported to an observer.
-//!
-//! The build never waits for the observer.
+//! Reports a build's progress to an observer. The build never waits for it.
 
 use serde::Serialize;
 
@@ -8,25 +6,25 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Lists the source folder. Without a count.
+    /// Lists the source folder. Doesn't count.
     Walk,
-    /// Plans the routes. Without a count.
+    /// Plans the routes. Doesn't count.
     Route,
-    /// Reads and hashes. Counts files.
+    /// Reads and hashes files. Counts files.
     Read,
-    /// Compresses. Counts bytes of content, once for all codings.
+    /// Compresses contents. Counts bytes, once for all codings.
     Encode,
     /// Writes records. Counts paths.
     Write,
     /// Looks for broken links. Counts pages and style sheets.
     Links,
-    /// Syncs and renames the archive. Without a count.
+    /// Syncs and renames the archive. Doesn't count.
     Publish,
 }
 
-/// Observes a build. Methods are called from several threads.
+/// Observes a build. Methods may be called from several threads.
 pub trait Progress: Sync {
-    /// A stage begins, which will count up to `total` if it counts.
+    /// A stage begins. If it counts, it will count up to `total`.
     fn stage(&self, stage: Stage, total: Option<u64>);
 
     /// The stage has advanced by this many units.

@@ -1,6 +1,6 @@
-//! Report of a build: counts, sizes, remarks.
+//! Report of a build: numbers, sizes, remarks.
 //!
-//! The times are those of this run. Of the report, only counts get into the archive, in the manifest.
+//! Times differ from run to run, so only the numbers become part of the archive, in its manifest.
 
 use std::collections::HashSet;
 
@@ -9,53 +9,52 @@ use serde::Serialize;
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::ground::progress::Stage;
 
-/// The result of a build.
+/// Result of a build.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     /// Number of source files, including control files such as `_redirects`.
     pub files: u64,
     /// Number of source folders, including the root.
     pub folders: u64,
-    /// Total size of those files in bytes; duplicates count each time.
+    /// Total size of these files in bytes. Duplicates count each time.
     pub bytes_in: u64,
     /// Number of distinct contents, including generated pages.
     pub contents: u64,
-    /// Number of paths that have a record: files, aliases, static rules, generated pages.
+    /// Number of paths with a record: files, aliases, static rules, generated pages.
     pub paths: u64,
     /// Number of alternative paths of files: index pages and names without suffix.
     pub aliases: u64,
     /// Number of static redirects.
     pub redirects: u64,
-    /// Number of rules with a pattern.
+    /// Number of rules with patterns.
     pub rules: u64,
     /// Number of generated pages: folder listings.
     pub generated: u64,
-    /// Number of paths carried forward from earlier releases, which `paths` includes.
+    /// Number of paths carried forward from earlier releases. They are included in `paths`.
     pub carried: u64,
-    /// Earlier releases within the limits, newest first.
+    /// Earlier releases within the limits, the newest first.
     pub previous: Vec<PreviousRelease>,
     /// Serial of this release.
     pub serial: u64,
     /// Number of distinct response heads.
     pub heads: u64,
-    /// Totals by coding, in the order of [`cannery_archive::Coding::ALL`], without unused codings.
+    /// Totals by coding, in the order of [`cannery_archive::Coding::ALL`]. Unused codings are omitted.
     pub codings: Vec<CodingTotal>,
-    /// Padding before large bodies, which start at a page boundary, in bytes.
+    /// Bytes of padding. Large bodies start at a page boundary, so there may be padding in front of them.
     pub padding_bytes: u64,
     /// Length of the archive in bytes.
     pub archive_bytes: u64,
-    /// The format: `cdb` or `cdb64`.
+    /// Format: `cdb` or `cdb64`.
     pub format: &'static str,
-    /// Digest of the archive in hexadecimal.
+    /// Hexadecimal digest of the archive.
     pub digest: String,
     /// Names that were left out, by rule.
     pub skipped: Vec<SkippedGroup>,
     /// Remarks about the source folder.
     pub diagnostics: Vec<Diagnostic>,
-    /// Problems with the caches, each with the path of the cache. They don't affect the archive, so [`Report::warnings`]
-    /// doesn't count them.
+    /// Problems with the caches, with their paths. Since they don't affect the archive, [`Report::warnings`] doesn't include them.
     pub cache_warnings: Vec<Diagnostic>,
-    /// The largest files, at most [`Report::BIGGEST_MAX`].
+    /// The largest files, up to [`Report::BIGGEST_MAX`].
     pub biggest: Vec<BigFile>,
     /// Hits and misses of the caches.
     pub caches: CacheUse,
@@ -69,19 +68,19 @@ impl Report {
     /// Maximum number of example paths per rule.
     pub const EXAMPLES_MAX: usize = 5;
 
-    /// Returns the number of warnings, which `strict` turns into an error.
+    /// Returns the number of warnings. With `strict`, these are an error.
     #[must_use]
     pub fn warnings(&self) -> usize {
         self.count(Severity::Warning)
     }
 
-    /// Returns the files that have a diagnostic with this code.
+    /// Returns the files with a diagnostic that has this code.
     pub(crate) fn files_with(&self, code: &str) -> HashSet<String> {
         let found = self.diagnostics.iter().filter(|diagnostic| diagnostic.code == code);
         found.map(|diagnostic| diagnostic.file.clone()).collect()
     }
 
-    /// Returns the number of errors. One suffices to fail the build.
+    /// Returns the number of errors. If there is one, the build fails.
     #[must_use]
     pub fn errors(&self) -> usize {
         self.count(Severity::Error)
@@ -92,47 +91,47 @@ impl Report {
     }
 }
 
-/// Totals of one coding.
+/// Totals for a coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CodingTotal {
-    /// Name of the coding in HTTP.
+    /// Name of the coding, as used in HTTP.
     pub coding: &'static str,
-    /// Number of contents stored in it.
+    /// Number of contents stored in this coding.
     pub count: u64,
-    /// Their total size in this coding, in bytes.
+    /// Total size in this coding, in bytes.
     pub bytes: u64,
-    /// Their total size uncompressed, in bytes.
+    /// Total uncompressed size, in bytes.
     pub identity_bytes: u64,
 }
 
 /// An earlier release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PreviousRelease {
-    /// Its serial.
+    /// Serial of the release.
     pub serial: u64,
-    /// The digest of its archive, in hexadecimal.
+    /// Hexadecimal digest of its archive.
     pub digest: String,
-    /// Number of carried paths that were last part of it.
+    /// Number of carried paths that were last part of this release.
     pub carried: u64,
 }
 
-/// Names that one rule left out.
+/// Names left out by the same rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SkippedGroup {
-    /// The rule, as the end of "left out because …".
+    /// The rule, to complete "left out because …".
     pub reason: String,
     /// Number of files and folders.
     pub count: u64,
-    /// The first few paths, relative to the source folder; folders end with `/`.
+    /// The first few paths, relative to the source folder. Folders end with `/`.
     pub examples: Vec<String>,
 }
 
 /// One of the largest files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BigFile {
-    /// Its path, relative to the source folder.
+    /// Path relative to the source folder.
     pub path: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
     /// Name and length in bytes of each stored coding.
     pub codings: Vec<(&'static str, u64)>,

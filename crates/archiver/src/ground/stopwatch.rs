@@ -1,11 +1,10 @@
-//! Times the stages of a build, and reports them to the observer. Only the report uses this clock.
+//! Times the stages of a build and reports them to the observer. This clock is only used for the report.
 
 use std::time::Instant;
 
 use crate::ground::progress::{Progress, Stage};
 use crate::ground::report::StageTime;
 
-/// A stopwatch with one lap per stage.
 pub(crate) struct Stopwatch<'p> {
     progress: &'p dyn Progress,
     running: Option<(Stage, Instant)>,
@@ -17,14 +16,14 @@ impl<'p> Stopwatch<'p> {
         Stopwatch { progress, running: None, times: Vec::new() }
     }
 
-    /// Ends the current stage, and starts the next.
+    /// Ends the current stage and starts the next one.
     pub(crate) fn stage(&mut self, stage: Stage, total: Option<u64>) {
         self.end();
         self.progress.stage(stage, total);
         self.running = Some((stage, Instant::now()));
     }
 
-    /// Ends the last stage, and returns the times.
+    /// Ends the last stage and returns all times.
     pub(crate) fn finish(mut self) -> Vec<StageTime> {
         self.end();
         self.times

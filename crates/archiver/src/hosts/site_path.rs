@@ -1,4 +1,4 @@
-//! Paths of the source folder as paths of sites: `_hosts/HOST/` is the root of a host's site.
+//! Maps paths in the source folder to sites. `_hosts/HOST/` is the root of a host's site.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use cannery_archive::split_host;
 use crate::hosts::host::is_too_deep;
 use crate::hosts::punycode::ascii_host;
 
-/// The top-level folder with a subfolder per host.
+/// Top-level folder with a subfolder for each host.
 const HOSTS_FOLDER: &[u8] = b"_hosts/";
 
-/// The site of a source path, and the path within that site.
+/// The site of a source path, with the path inside that site.
 pub(crate) enum Site<'p> {
     Default(&'p [u8]),
     Host(Cow<'p, str>, &'p [u8]),
@@ -30,7 +30,7 @@ pub(crate) fn site_of(path: &[u8]) -> Site<'_> {
     }
 }
 
-/// Returns a source path with the folder of a wildcard host spelled `*.example.com`, as paths of earlier releases are.
+/// Returns a source path in which a wildcard host's folder is spelled `*.example.com`, just like in paths of earlier releases.
 pub(crate) fn canonical(path: &[u8]) -> Cow<'_, [u8]> {
     match path.strip_prefix(b"_hosts/_wildcard.") {
         Some(rest) => Cow::Owned([b"_hosts/*.", rest].concat()),
@@ -38,40 +38,40 @@ pub(crate) fn canonical(path: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns a path of an earlier release in the folder of a wildcard host, with the folder's other spelling.
+/// If an earlier release's path is in a wildcard host's folder, returns it with the folder's other spelling.
 pub(crate) fn other_wildcard_folder(path: &[u8]) -> Option<Vec<u8>> {
     let rest = path.strip_prefix(b"_hosts/*.")?;
     Some([b"_hosts/_wildcard.", rest].concat())
 }
 
-/// Returns `true` for the folder of a host, which is the root of its site.
+/// Returns `true` if the folder is the root of a host's site.
 pub(crate) fn is_host_folder(folder: &[u8]) -> bool {
     matches!(site_of(&[folder, b"/"].concat()), Site::Host(_, b""))
 }
 
-/// Returns the folder in `_hosts/` that a file is in, or the file itself if it is directly in `_hosts/`.
+/// Returns the subfolder of `_hosts/` that contains a file, or the file itself if it's directly in `_hosts/`.
 pub(crate) fn host_folder(path: &[u8]) -> &[u8] {
     let rest = path.strip_prefix(HOSTS_FOLDER).unwrap_or_default();
     let name = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
     &path[..path.len() - rest.len() + name]
 }
 
-/// Returns the spelling of a folder in `_hosts/` that is named after a host, but not as in requests.
+/// If a subfolder of `_hosts/` is named after a host, but not as in requests, returns the correct spelling.
 pub(crate) fn ascii_folder(folder: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(folder.strip_prefix(HOSTS_FOLDER)?).ok()?;
     let host = ascii_host(name)?;
     (host != name && host_of_folder(&host).is_some()).then(|| format!("_hosts/{host}"))
 }
 
-/// Returns the host that a folder is named after. `*.example.com` means all hosts below `example.com`, and so does
-/// `_wildcard.example.com`, for file systems without `*`.
+/// Returns the host that a folder is named after. Both `*.example.com` and, for file systems that don't allow `*`,
+/// `_wildcard.example.com` stand for all hosts below `example.com`.
 fn host_of_folder(name: &str) -> Option<Cow<'_, str>> {
     let below = name.strip_prefix("_wildcard.");
     let host = below.map_or(Cow::Borrowed(name), |below| Cow::Owned(format!("*.{below}")));
     is_host(host.strip_prefix("*.").unwrap_or(&host)).then_some(host).filter(|host| !is_too_deep(host))
 }
 
-/// Returns `true` for RFC 1123 §2.1 names: labels of letters, digits and hyphens, without a hyphen at either end.
+/// Checks a name according to RFC 1123 §2.1: labels of letters, digits and hyphens, without a hyphen at either end.
 fn is_host(name: &str) -> bool {
     let is_label = |label: &str| {
         let plain =
@@ -81,12 +81,12 @@ fn is_host(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// Returns the path in the source folder of a stored key.
+/// Converts a stored key to a path in the source folder.
 pub(crate) fn source_path(stored: &[u8]) -> Vec<u8> {
     let (host, key) = split_host(stored);
     let key = key.strip_prefix(b"/").unwrap_or(key);
     match host {
-        // Archives have the name of a wildcard host without its asterisk.
+        // In archives, wildcard hosts don't have their asterisk.
         Some(host) if host.starts_with(b".") => [b"_hosts/*".as_slice(), host, b"/", key].concat(),
         Some(host) => [b"_hosts", host, key].join(&b'/'),
         None => key.to_vec(),

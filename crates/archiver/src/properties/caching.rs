@@ -1,22 +1,22 @@
 //! Cache policy by media type and name.
 //!
-//! The caller decides whether a name is fingerprinted; contents aren't read.
+//! Contents aren't read here. The caller must know if the name is fingerprinted.
 
 use crate::properties::classify::{MediaType, essence, file_name};
 
 /// How clients may reuse copies of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
-    /// An entry point, which refers to other resources, or data that changes under the same name. A stale copy keeps the
-    /// whole site stale, so clients revalidate it before each use.
+    /// An entry point that refers to other resources, or data that changes under the same name. A stale copy would keep the whole site
+    /// stale, so clients must revalidate it each time.
     Entry,
-    /// A resource that entry points refer to: a copy may be one hour old.
+    /// A resource that entry points refer to. Copies may be up to one hour old.
     Part,
 }
 
 /// Returns the default `Cache-Control` value.
 ///
-/// `fingerprinted` means that the name never stands for other bytes.
+/// If a name is `fingerprinted`, it never stands for other bytes.
 pub fn cache_control(kind: CacheKind, fingerprinted: bool) -> &'static str {
     match (kind, fingerprinted) {
         (_, true) => "public, max-age=31536000, immutable",
@@ -25,7 +25,7 @@ pub fn cache_control(kind: CacheKind, fingerprinted: bool) -> &'static str {
     }
 }
 
-/// Returns the cache policy of the file at `path`.
+/// Returns the cache policy for the file at `path`.
 pub fn cache_kind(path: &[u8], media_type: MediaType<'_>) -> CacheKind {
     let essence = essence(media_type.text);
     let is_entry =
@@ -33,7 +33,7 @@ pub fn cache_kind(path: &[u8], media_type: MediaType<'_>) -> CacheKind {
     if is_entry { CacheKind::Entry } else { CacheKind::Part }
 }
 
-/// Media types of entry points, in addition to all `+json` types.
+/// Media types of entry points. All `+json` types are entry points too.
 const ENTRY_TYPES: [&str; 7] = [
     "application/atom+xml",
     "application/json",
@@ -44,12 +44,12 @@ const ENTRY_TYPES: [&str; 7] = [
     "text/html",
 ];
 
-/// Returns `true` for the names of service workers, and of the scripts that register them: browsers ask for these by the same
-/// name for years.
+/// Returns `true` for names of service workers, and of scripts that register them. Browsers may ask for these under the same name for
+/// years.
 pub(crate) fn is_service_worker(name: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     let Some(stem) = name.strip_suffix(b".js").or_else(|| name.strip_suffix(b".mjs")) else { return false };
-    // Without what separates words: `service-worker`, `service_worker`.
+    // Ignore whatever separates words, for example in `service-worker` and `service_worker`.
     let letters: Vec<u8> = stem.iter().copied().filter(|byte| !matches!(byte, b'-' | b'_' | b'.')).collect();
     let mut words = stem.split(|byte| matches!(byte, b'-' | b'_' | b'.'));
     words.any(|word| word == b"sw")

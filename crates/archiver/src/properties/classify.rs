@@ -1,6 +1,6 @@
-//! Media types by file name: a built-in table, and overrides by the user.
+//! Media types by file name: a built-in table, and the user's overrides.
 //!
-//! The type depends on the name only. If [`MediaType::charset`] is set, the caller checks that the content is valid UTF-8.
+//! Only the name matters. If [`MediaType::charset`] is set, the caller must check that the content is valid UTF-8.
 
 mod table;
 
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 
 use table::TABLE;
 
-/// The properties of a media type.
+/// Properties of a media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaType<'a> {
-    /// The type without parameters, such as `text/html`; an override may have parameters.
+    /// The type without parameters, for example `text/html`. Overrides may have parameters.
     pub text: &'a str,
-    /// Adds `; charset=utf-8` if the content is valid UTF-8.
+    /// Whether to add `; charset=utf-8` if the content is valid UTF-8.
     pub charset: bool,
-    /// Compressible. Formats that are already compressed aren't.
+    /// Whether to compress it. Formats that already use compression aren't worth it.
     pub compress: bool,
 }
 
-/// The table, and the overrides.
+/// The built-in table and overrides.
 #[derive(Clone, Debug, Default)]
 pub struct MediaTypes {
     overrides: BTreeMap<String, Override>,
@@ -34,14 +34,14 @@ struct Override {
 }
 
 impl MediaTypes {
-    /// Adds one override `EXT=TYPE`, such as `ts=text/plain` or `.geo=application/geo+json`. A later one for the same
-    /// extension replaces an earlier one.
+    /// Adds an override with the form `EXT=TYPE`, for example `ts=text/plain` or `.geo=application/geo+json`. If there's already one for
+    /// the extension, it's replaced.
     ///
-    /// Other properties come from the table's row for that type if there is one, or from the type's family. Parameters of
-    /// the type are kept.
+    /// If the table has a row for this type, other properties come from there; otherwise, from the type's family. Parameters of the type
+    /// are kept.
     ///
     /// # Errors
-    /// Returns an error if the text doesn't have this form, or TYPE isn't a media type (RFC 9110 §8.3.1).
+    /// Returns an error if the text doesn't have this form, or if TYPE isn't a media type (RFC 9110 §8.3.1).
     pub fn set(&mut self, assignment: &str) -> Result<(), MediaTypeError> {
         let error = || MediaTypeError { assignment: assignment.to_owned() };
         let (extension, text) = assignment.split_once('=').ok_or_else(error)?;
@@ -58,7 +58,7 @@ impl MediaTypes {
         Ok(())
     }
 
-    /// Returns the type of the file at `path`, relative to the source root.
+    /// Returns the type of the file at `path`, which must be relative to the source root.
     pub fn of(&self, path: &[u8]) -> MediaType<'_> {
         let mut buffer = [0; SHORT_BYTES_MAX];
         let Some(extension) = lower_case_extension(file_name(path), &mut buffer) else {
@@ -75,8 +75,8 @@ impl MediaTypes {
     }
 }
 
-/// The beginnings of the extensions in the table. Comparing numbers takes a fraction of the time that comparing strings takes,
-/// and a build looks up each name several times.
+/// First bytes of all extensions in the table. Each build looks up every name several times, and comparing numbers takes a fraction of
+/// the time of comparing strings.
 static BEGINNINGS: [u64; TABLE.len()] = {
     let mut beginnings = [0; TABLE.len()];
     let mut row = 0;
@@ -87,7 +87,7 @@ static BEGINNINGS: [u64; TABLE.len()] = {
     beginnings
 };
 
-/// Returns the first eight bytes as a number, which has their order.
+/// Returns the first eight bytes as a number. These numbers have the same order as the strings.
 const fn beginning(extension: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let mut place = 0;
@@ -102,11 +102,11 @@ const fn beginning(extension: &[u8]) -> u64 {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`--media-type {assignment}` is not of the form EXT=TYPE, such as `ts=text/plain`")]
 pub struct MediaTypeError {
-    /// The override.
+    /// The invalid override.
     pub assignment: String,
 }
 
-/// The type of unknown files. Compressing them is worth a try, because only smaller results are kept.
+/// Type of unknown files. It's worth trying to compress them, because we only keep smaller results.
 const UNKNOWN: MediaType<'static> =
     MediaType { text: "application/octet-stream", charset: false, compress: true };
 
@@ -114,8 +114,7 @@ const PLAIN: MediaType<'static> = MediaType { text: "text/plain", charset: true,
 
 const JSON: MediaType<'static> = MediaType { text: "application/json", charset: false, compress: true };
 
-/// Names without an extension that are text by convention of hosting, source code and licences. Upper case only, because
-/// `/readme` may well be a page.
+/// Names without extension that are text by convention. Only in upper case, because `/readme`, for example, may well be a page.
 const PLAIN_NAMES: [&str; 18] = [
     "AUTHORS",
     "CHANGELOG",
@@ -137,7 +136,7 @@ const PLAIN_NAMES: [&str; 18] = [
     "VERSION",
 ];
 
-/// Names without an extension that a specification defines as JSON.
+/// Names without extension that are JSON according to some specification.
 const JSON_PATHS: [&str; 11] = [
     ".well-known/apple-app-site-association",
     ".well-known/host-meta.json",
@@ -162,15 +161,14 @@ fn from_bare_name(path: &[u8]) -> MediaType<'static> {
     }
 }
 
-/// Returns the last segment of a path.
 pub(crate) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
 
-/// Length of the extensions that are converted to lower case without an allocation.
+/// Maximum length of extensions that we can convert to lower case without an allocation.
 const SHORT_BYTES_MAX: usize = 16;
 
-/// Returns the extension, unless the full stop is the name's first byte.
+/// Returns the extension, unless the only dot is the name's first byte.
 fn lower_case_extension<'b>(name: &[u8], buffer: &'b mut [u8; SHORT_BYTES_MAX]) -> Option<Cow<'b, str>> {
     let stop = name.iter().rposition(|&byte| byte == b'.').filter(|&stop| stop > 0)?;
     let extension = name.get(stop + 1..).filter(|extension| !extension.is_empty())?;
@@ -182,7 +180,7 @@ fn lower_case_extension<'b>(name: &[u8], buffer: &'b mut [u8; SHORT_BYTES_MAX]) 
     Some(std::str::from_utf8(short).ok()?.into())
 }
 
-/// Returns the type without its parameters.
+/// Returns the type without parameters.
 pub(crate) fn essence(text: &str) -> &str {
     text.split(';').next().unwrap_or(text).trim_end()
 }
@@ -194,7 +192,7 @@ fn by_family(essence: &str) -> MediaType<'static> {
     MediaType { text: "", charset: is_text, compress: is_text || is_structured || !is_media }
 }
 
-/// Returns `true` for `type "/" subtype` with optional parameters, without bytes that could end a header field.
+/// Checks for `type "/" subtype` with optional parameters. Bytes that might end a header field aren't allowed.
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
         !part.is_empty()

@@ -1,17 +1,17 @@
 //! Verified fingerprints: names that contain a digest of the file's own content.
 //!
-//! Build tools write names such as `app-3f9a1c02.js`, so that clients may keep a copy forever. We trust such a name only
-//! after hashing the content and finding that the name contains the start of the digest.
+//! Build tools use names such as `app-3f9a1c02.js`, so that clients can keep a copy forever. We only trust such a name if we hash the
+//! content and find that the name contains the start of the digest.
 //!
-//! Tools that hash something else (their input, or the content before other names were inserted) write names that can't be
-//! verified here; see the module `bundles`.
+//! Some tools hash other things, for example their input, or the content before other names are inserted. Such names can't be verified
+//! here. See the module `bundles` instead.
 //!
 //! # Probability of a false match
 //!
-//! The weakest token is 8 hexadecimal digits, which are 32 bits. A content yields 12 byte strings (9 digests, of which 3
-//! are integers that tools write in either byte order), so an unrelated name of that kind matches with a probability of 12
-//! / 2^32, one in 358 million. All other tokens have at least 36 bits (base 36 encodes an integer, and its first digit may
-//! have almost no information: 7 * 5.17), and together they add about two hundredths to that probability.
+//! The weakest token has 8 hexadecimal digits, which are 32 bits. For each content, there are 12 byte strings: 9 digests, of which 3 are
+//! integers that tools may write in either byte order. This means that the probability for an unrelated name to match is 12 / 2^32,
+//! one in 358 million. All other tokens have at least 36 bits (in base 36, which encodes an integer, the first digit may contain
+//! almost no information: 7 * 5.17), and together they add about two hundredths to that.
 
 use std::borrow::Cow;
 
@@ -21,10 +21,10 @@ use sha2::{Digest, Sha256, Sha384, Sha512};
 use xxhash_rust::xxh3::Xxh3;
 use xxhash_rust::xxh64::Xxh64;
 
-/// Minimum length of a token in characters; see the probability above.
+/// Minimum length of a token in characters. See the probability above.
 const TOKEN_LEN_MIN: usize = 8;
 
-/// SHA-512 in hexadecimal is the longest digest.
+/// The longest digest is SHA-512 in hexadecimal.
 const TOKEN_LEN_MAX: usize = 128;
 
 /// A name that may contain a digest.
@@ -34,11 +34,11 @@ pub struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// Looks for a token that could be a digest: at least 8 letters and digits (and, for base64url, `-` and `_`) between
-    /// separators, which are `.`, `-`, `_` and the ends of the name.
+    /// Looks for a token that might be a digest. It must have at least 8 letters and digits (for base64url, also `-` and `_`) between
+    /// separators, which are `.`, `-`, `_` and both ends of the name.
     ///
-    /// Words such as `getting-started` and `Introduction` are excluded. This also excludes digests of lower-case letters
-    /// only (7 in 100 of those in base 36), which are cached for less time.
+    /// Words such as `getting-started` and `Introduction` are excluded. Unfortunately, so are digests that only have lower-case letters,
+    /// for example 7 in 100 of those in base 36. Such files will just be cached for less time.
     pub fn in_name(file_name: &'a [u8]) -> Option<Candidate<'a>> {
         let has_plain_token = file_name.split(|&byte| is_separator(byte)).any(|token| {
             token.len() >= TOKEN_LEN_MIN && token.len() <= TOKEN_LEN_MAX && could_be_digest(token)
@@ -63,7 +63,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// A content that is being hashed to compare it with its name. Takes about 5 kB.
+/// Hashes a content to compare it with its name. Takes about 5 kB of memory.
 pub struct Check<'a> {
     name: &'a [u8],
     md5: Md5,
@@ -89,11 +89,12 @@ impl Check<'_> {
         self.xxh3.update(bytes);
     }
 
-    /// Returns the algorithm of the digest in the name, if there is one.
+    /// If the name contains a digest, returns its algorithm.
     pub fn finish(self) -> Option<&'static str> {
         let Check { name, md5, sha1, sha256, sha384, sha512, blake3, xxh64, xxh3 } = self;
         let is_in_name = |digest: &[u8]| name_carries(name, digest);
-        // Tools write integers in either byte order.
+
+        // Tools may write integers in either byte order.
         let is_in_either_order = |digest: &[u8]| {
             let reversed: Vec<u8> = digest.iter().rev().copied().collect();
             is_in_name(digest) || is_in_name(&reversed)
@@ -127,15 +128,15 @@ fn is_separator(byte: u8) -> bool {
     matches!(byte, b'.' | b'-' | b'_')
 }
 
-/// Returns `true` for letters and digits that aren't a lower-case word.
+/// Returns `true` for letters and digits, unless they are a lower-case word.
 fn could_be_digest(token: &[u8]) -> bool {
     let is_word = token.iter().skip(1).all(u8::is_ascii_lowercase);
     let is_hex = token.iter().all(u8::is_ascii_hexdigit);
     token.iter().all(u8::is_ascii_alphanumeric) && (is_hex || !is_word)
 }
 
-/// Returns `true` if `-` or `_` may be base64url digits: a capital follows a small letter or a digit, as in a digest and
-/// rarely in a title.
+/// Returns `true` if `-` or `_` may be base64url digits. This is the case if a capital follows a lower-case letter or a digit, which is
+/// common in digests but rare in titles.
 fn has_base64url_token(part: &[u8]) -> bool {
     let is_mixed = part.windows(2).any(|pair| {
         pair[1].is_ascii_uppercase() && (pair[0].is_ascii_lowercase() || pair[0].is_ascii_digit())
@@ -149,31 +150,31 @@ fn name_carries(name: &[u8], digest: &[u8]) -> bool {
     carries_any_case(name, &hex)
         || carries_one_case(name, &in_bits(digest, 5, BASE32))
         || carries(name, &in_bits(digest, 6, BASE64URL))
-        // Rollup converts integers with these digits.
+        // Rollup uses these digits for integers.
         || carries(name, &in_base(digest, BASE64URL))
         || carries_one_case(name, &in_base(digest, BASE36))
         || carries(name, &in_base(digest, BASE62_UPPER_FIRST))
         || carries(name, &in_base(digest, BASE62_LOWER_FIRST))
 }
 
-/// RFC 4648 §6, in lower case here; §5 below.
+/// RFC 4648 §6, but in lower case. The next one is §5.
 const BASE32: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
 const BASE64URL: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// The digits of JavaScript's `toString(36)`.
 const BASE36: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-/// Both orders of base 62 are in use.
+/// There are two orders of digits for base 62.
 const BASE62_UPPER_FIRST: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const BASE62_LOWER_FIRST: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Returns `true` if a token of the name is a prefix of `encoded`.
+/// Returns `true` if one of the name's tokens is a prefix of `encoded`.
 fn carries(name: &[u8], encoded: &[u8]) -> bool {
     (0..name.len())
         .filter(|&start| start == 0 || is_separator(name[start - 1]))
         .any(|start| begins_with_token(&name[start..], encoded))
 }
 
-/// Returns `true` if a prefix of `rest` that ends at a separator is a prefix of `encoded`. We try every separator, because
-/// it may be a base64url digit.
+/// Returns `true` if a prefix of `rest` that ends at a separator is also a prefix of `encoded`. We have to try every separator, because
+/// it might be a base64url digit.
 fn begins_with_token(rest: &[u8], encoded: &[u8]) -> bool {
     let shared = rest.iter().zip(encoded).take_while(|(a, b)| a == b).count();
     (TOKEN_LEN_MIN..=shared).any(|end| rest.get(end).is_none_or(|&byte| is_separator(byte)))
@@ -187,8 +188,8 @@ fn carries_one_case(name: &[u8], lower: &[u8]) -> bool {
     carries(name, lower) || carries(name, &lower.to_ascii_uppercase())
 }
 
-/// Encodes bytes in groups of `width` bits, most significant bit first, without padding (RFC 4648 §3.2). The alphabet has
-/// `2^width` letters.
+/// Encodes bytes in groups of `width` bits without padding, starting with the most significant bit (RFC 4648 §3.2). The alphabet must
+/// have `2^width` letters.
 fn in_bits(bytes: &[u8], width: u32, alphabet: &[u8]) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(bytes.len() * 2);
     let mut pending: usize = 0;
@@ -208,7 +209,7 @@ fn in_bits(bytes: &[u8], width: u32, alphabet: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// Encodes bytes as one big-endian integer, without leading zeros.
+/// Encodes bytes as a single big-endian integer without leading zeros.
 fn in_base(bytes: &[u8], alphabet: &[u8]) -> Vec<u8> {
     let mut rest: Cow<'_, [u8]> = Cow::Borrowed(bytes);
     let mut encoded = Vec::new();
@@ -217,7 +218,7 @@ fn in_base(bytes: &[u8], alphabet: &[u8]) -> Vec<u8> {
         for byte in rest.to_mut() {
             let dividend = remainder << 8 | usize::from(*byte);
             remainder = dividend % alphabet.len();
-            // The remainder was below the divisor, so the quotient fits a byte.
+            // The remainder is smaller than the divisor, so the quotient fits into a byte.
             *byte = u8::try_from(dividend / alphabet.len()).expect("the quotient is below 256");
         }
         encoded.push(alphabet[remainder]);

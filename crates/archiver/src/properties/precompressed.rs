@@ -1,28 +1,28 @@
-//! Files that are compressed already: `Content-Encoding` in `_headers`, for `game.wasm.br` of a Unity build, for example.
+//! Files that are already compressed according to `Content-Encoding` in `_headers`, for example `game.wasm.br` in a Unity build.
 //!
-//! On other hosts, such a line sends the file as it is, and browsers without this coding can't read it. We decode the file
-//! during the build instead, and publish its content under the same name: then it is compressed and negotiated like any other.
-//! Its media type is that of the name without the suffix of the coding. [`content_encoding`](crate::routes::content_encoding) finds the
-//! files.
+//! With other providers, such a line means that the file is sent as it is, so browsers that don't support the coding can't read it. We
+//! decode the file during the build instead, and publish the content under the same name. From then on, it's compressed and negotiated
+//! like any other file. The media type comes from the name without the coding's suffix.
+//! [`content_encoding`](crate::routes::content_encoding) finds these files.
 
 use cannery_archive::Coding;
 use cannery_base::{FileStamp, FileVersion};
 
-/// Maximum length of a decoded file, which is held in memory. A few bytes can decode to gigabytes.
+/// Maximum length of a decoded file, since we hold it in memory. A few bytes may decode to gigabytes.
 pub(crate) const DECODED_BYTES_MAX: u64 = 512 << 20;
 
-/// Suffixes of compressed files. The last is that of older Unity builds.
+/// Suffixes of compressed files. The last one is used by older Unity versions.
 const SUFFIXES: [&[u8]; 6] = [b".br", b".gz", b".gzip", b".zst", b".zstd", b".unityweb"];
 
-/// How a file is decoded.
+/// How to decode a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Precompressed {
     pub(crate) coding: Coding,
-    /// The length of the content, decoded.
+    /// Length of the decoded content.
     pub(crate) length: u64,
 }
 
-/// Returns the coding of a lower-case name in `Content-Encoding` (RFC 9110 §8.4.1).
+/// Returns the coding for a lower-case name in `Content-Encoding` (RFC 9110 §8.4.1).
 pub(crate) fn coding_of(name: &str) -> Option<Coding> {
     match name {
         "br" => Some(Coding::Brotli),
@@ -32,19 +32,19 @@ pub(crate) fn coding_of(name: &str) -> Option<Coding> {
     }
 }
 
-/// Returns the name that determines a file's media type.
+/// Returns the name that determines the media type.
 pub(crate) fn inner_name(path: &[u8]) -> &[u8] {
     SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix)).unwrap_or(path)
 }
 
-/// Returns the stamp of a decoded file. No file has it, so that no cache takes the content for that of the file, should the rule
-/// be removed.
+/// Returns a stamp for the decoded file. No real file has this stamp. Otherwise, if the rule is removed, a cache might take the decoded
+/// content for the content of the file.
 pub(crate) fn stamp_of_decoded(stamp: &FileStamp, length: u64) -> FileStamp {
     let version = FileVersion { size: length, inode: !stamp.version.inode, ..stamp.version };
     FileStamp { version, ..*stamp }
 }
 
-/// Returns `true` for the stamp of a decoded file: no file system has this many inodes.
+/// Returns `true` if the stamp belongs to a decoded file. We can tell because no file system has this many inodes.
 pub(crate) fn is_of_decoded(stamp: &FileStamp) -> bool {
     stamp.version.inode > u64::MAX / 2
 }

@@ -1,49 +1,50 @@
-//! Index of patterns: finds those that may match a path, or cover another pattern, without comparing all of them.
+//! Finds patterns that may match a path, or cover another pattern, without comparing all of them.
 //!
-//! A trie over path segments. We search it for every rule, so a file of 100,000 patterns takes no quadratic time.
+//! This is a trie over path segments. It's searched for each rule, so even with 100,000 patterns a file doesn't take quadratic time.
 
 use std::collections::HashMap;
 
 use crate::rulefiles::pattern::Symbol;
 
-/// Patterns by their segments, each with the number that it was added under.
+/// Patterns by segments. Each pattern has a number, under which it was added.
 ///
-/// The tree is one table of edges: a table for each of its nodes would take most of the time of a build with many patterns.
+/// All edges of the tree are in a single table. With a table for each node, a build with many patterns would spend most of its time
+/// here.
 #[derive(Default)]
 pub(crate) struct PatternIndex {
     children: HashMap<Edge, NodeId>,
-    /// The patterns that end at each node, except for the root, where none ends.
+    /// Patterns that end at each node. None of them ends at the root, so it's omitted.
     ends: Vec<Vec<usize>>,
 }
 
-/// A node: the patterns that agree in the segments up to this one. The root is 0; the others are one more than their index in
-/// [`PatternIndex::ends`].
+/// A node stands for all patterns that have the same segments up to here. The root is 0. For all others, this is the index into
+/// [`PatternIndex::ends`] plus one.
 type NodeId = usize;
 
 const ROOT: NodeId = 0;
 
-/// A segment of a pattern that leads from a node to another.
+/// A pattern segment that leads from one node to another.
 #[derive(PartialEq, Eq, Hash)]
 struct Edge {
     from: NodeId,
-    /// The bytes before the first symbol that isn't a byte.
+    /// All bytes before the first symbol that isn't a byte.
     prefix: Vec<u8>,
     tail: Tail,
 }
 
-/// The part of a segment after its prefix.
+/// The rest of a segment after its prefix.
 #[derive(PartialEq, Eq, Hash)]
 enum Tail {
     /// The prefix is the whole segment.
     Empty,
-    /// A capture, and anything after it.
+    /// A capture, maybe followed by more.
     Capture,
-    /// A splat, and the rest of the pattern.
+    /// A splat and the rest of the pattern.
     Splat,
 }
 
 impl PatternIndex {
-    /// Adds a pattern, which begins with a slash.
+    /// Adds a pattern. It must begin with a slash.
     pub(crate) fn add(&mut self, symbols: &[Symbol], number: usize) {
         let mut node = ROOT;
         let mut rest = Some(after_slash(symbols));
@@ -59,8 +60,8 @@ impl PatternIndex {
         self.ends[node - 1].push(number);
     }
 
-    /// Returns the lowest number for which `is_match` holds among the patterns that may cover `symbols`, a path or a
-    /// pattern that begins with a slash.
+    /// Returns the lowest number that satisfies `is_match` among all patterns that may cover `symbols`, which are a path or a pattern and
+    /// must begin with a slash.
     pub(crate) fn first(&self, symbols: &[Symbol], is_match: impl Fn(usize) -> bool) -> Option<usize> {
         let mut candidates = Vec::new();
         self.find(ROOT, after_slash(symbols), &mut candidates);
@@ -68,7 +69,7 @@ impl PatternIndex {
         candidates.into_iter().find(|number| is_match(*number))
     }
 
-    /// Collects the patterns below `node` that may cover the rest of a path or a pattern.
+    /// Collects patterns below `node` that may cover the rest of a path or pattern.
     fn find(&self, node: NodeId, symbols: &[Symbol], found: &mut Vec<usize>) {
         let (segment, rest) = split_segment(symbols);
         let follow = |edge: &Edge, found: &mut Vec<usize>| {
@@ -85,7 +86,7 @@ impl PatternIndex {
             follow(&edge, found);
         }
 
-        // Captures and splats also match from any earlier byte of the prefix on.
+        // A capture or splat may also start at any earlier byte of the prefix.
         loop {
             edge.tail = Tail::Capture;
             follow(&edge, found);
@@ -118,7 +119,7 @@ fn after_slash(symbols: &[Symbol]) -> &[Symbol] {
     symbols.strip_prefix(&[Symbol::Byte(b'/')]).unwrap_or(symbols)
 }
 
-/// Splits off the first segment, and the slash after it.
+/// Splits off the first segment and the slash after it.
 fn split_segment(symbols: &[Symbol]) -> (&[Symbol], Option<&[Symbol]>) {
     match symbols.iter().position(|symbol| *symbol == Symbol::Byte(b'/')) {
         Some(slash) => (&symbols[..slash], Some(&symbols[slash + 1..])),

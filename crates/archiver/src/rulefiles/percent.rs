@@ -1,6 +1,6 @@
-//! Percent-encoding (RFC 3986 §2.1) of rule files and listings.
+//! Percent-encoding (RFC 3986 §2.1) for rule files and listings.
 //!
-//! Requests are decoded in `cannery_archive`, which defines the keys.
+//! Requests are decoded in `cannery_archive`, which also defines what a key is.
 
 use std::fmt::Write;
 
@@ -11,21 +11,21 @@ pub(crate) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Percent-encodes all bytes except those that `keep` returns `true` for.
+/// Percent-encodes all bytes for which `keep` returns `false`.
 pub(crate) fn percent_encode(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
         if byte.is_ascii() && keep(byte) {
             text.push(char::from(byte));
         } else {
-            // Writing to a String cannot fail.
+            // Writing to a string can't fail.
             let _ = write!(text, "%{byte:02X}");
         }
     }
     text
 }
 
-/// Percent-decodes a path. An encoded separator or NUL is rejected, because no request can name it.
+/// Percent-decodes a path. Encoded separators and NUL are rejected, because requests can't contain them.
 pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -45,7 +45,7 @@ pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, RuleError> {
     Ok(bytes)
 }
 
-/// Returns the byte of the two hexadecimal digits at the start of `text`.
+/// Decodes the two hexadecimal digits at the start of `text`.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
     let digit = |index: usize| char::from(*text.get(index)?).to_digit(16);
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
@@ -55,7 +55,7 @@ fn bad_escape() -> RuleError {
     RuleError::new("bad-escape", "a `%` must be followed by two hex digits; write a literal one as %25")
 }
 
-/// Encodes text for a `Location` field: percent-encodes bytes that a URL can't contain.
+/// Encodes text for a `Location` field. Bytes that aren't allowed in a URL are percent-encoded.
 pub(super) fn encode_for_location(text: &str) -> Result<String, RuleError> {
     let is_sound = text
         .bytes()

@@ -1,4 +1,4 @@
-//! The last build of a process, from which the next one takes what hasn't changed: digests of files and their contents.
+//! The last build of this process. The next build takes everything from it that hasn't changed: digests of files, and contents.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::ground::digest_map::DigestMap;
 use crate::properties::precompressed;
 use crate::sources::source_facts::SourceFacts;
 
-/// Fewer files may have been deleted by hand.
+/// If fewer files are missing, they may have been deleted by hand.
 const LOST_FILES_MIN: usize = 8;
 
-/// Files by path, relative to the source folder. Each build looks up all of them several times, so their hash is a fast one.
+/// Files by path relative to the source folder. Each build looks up all of them several times, so we use a fast hash.
 pub(crate) type KnownFiles = HashMap<Box<[u8]>, KnownFile, RandomState>;
 
 /// A finished build.
@@ -22,26 +22,26 @@ pub(crate) struct Snapshot {
     /// Builds are numbered in the order in which they start.
     pub(crate) number: u64,
     pub(crate) files: Arc<KnownFiles>,
-    /// Has the contents, because a build of this kind always stores them uncompressed too.
+    /// Contains all contents, because builds of this kind always store them uncompressed too.
     pub(crate) archive: Arc<Archive>,
     pub(crate) bodies: Bodies,
     /// Whether the site has a page for `/`.
     pub(crate) has_start_page: bool,
-    /// Length of all sources, from which the length of the next archive is estimated.
+    /// Total length of all sources, from which we estimate the length of the next archive.
     pub(crate) source_bytes: u64,
 }
 
-/// The bodies of an archive by digest. Finding one here takes a fraction of the time that a lookup in the archive takes.
+/// The bodies of an archive, by digest. This is much faster than looking them up in the archive itself.
 #[derive(Debug)]
 pub(crate) enum Bodies {
-    /// Of an archive that this process has written.
+    /// From an archive written by this process.
     Written { ids: DigestMap<BodyId>, extents: Vec<Extent> },
-    /// Of one that was read back.
+    /// From an archive that was read back.
     Read(DigestMap<Extent>),
 }
 
 impl Bodies {
-    /// `extents` are those of all IDs.
+    /// Creates a table. `extents` must contain an entry for each ID.
     pub(crate) fn new(ids: DigestMap<BodyId>, extents: &[Extent]) -> Bodies {
         Bodies::Written { ids, extents: extents.to_vec() }
     }
@@ -50,7 +50,6 @@ impl Bodies {
         Bodies::Read(extents)
     }
 
-    /// Returns the number of bodies.
     pub(crate) fn len(&self) -> usize {
         match self {
             Bodies::Written { extents, .. } => extents.len(),
@@ -66,36 +65,36 @@ impl Bodies {
     }
 }
 
-/// A file of a finished build.
+/// A file that was part of a finished build.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownFile {
     pub(crate) stamp: FileStamp,
     pub(crate) facts: SourceFacts,
-    /// `false` if the file could have changed once more without a new stamp, because it was modified just before the build.
+    /// `false` if the file was modified just before the build, so that it might change again without a new stamp.
     pub(crate) is_settled: bool,
-    /// The coding from which the build decoded the file, if it did. `Identity` stands for a content that was decoded before.
+    /// If the build had to decode the file, its coding. `Identity` means that the content had already been decoded.
     pub(crate) coding: Option<Coding>,
 }
 
 impl Snapshot {
-    /// Returns a content, if it was part of the build.
+    /// Returns a content, if the build had it.
     pub(super) fn content(&self, digest: &Digest) -> Option<&[u8]> {
         self.archive.body(self.bodies.find(digest)?).ok()
     }
 
-    /// Estimates the length of an archive of sources with this length.
+    /// Estimates how long an archive will be if its sources have this length.
     pub(crate) fn estimate_archive_bytes(&self, source_bytes: u64) -> u64 {
         estimate_archive_bytes(self.archive.facts().file_bytes, self.source_bytes, source_bytes)
     }
 
-    /// Returns `true` if a content was part of the build.
+    /// Returns `true` if the build had this content.
     pub(crate) fn has(&self, digest: &Digest) -> bool {
         self.bodies.find(digest).is_some()
     }
 }
 
-/// Estimates the length of an archive of `source_bytes` bytes of sources, from that of another one: shorter in proportion, because
-/// the compressed contents shrink too, or longer by the new sources.
+/// Estimates the length of an archive from the last one. If there are fewer source bytes, we assume that the archive shrinks in
+/// proportion, because compressed contents shrink too. If there are more, we add the difference.
 fn estimate_archive_bytes(archive_before: u64, sources_before: u64, source_bytes: u64) -> u64 {
     let Some(removed_bytes) = sources_before.checked_sub(source_bytes).filter(|removed| *removed > 0) else {
         return archive_before.saturating_add(source_bytes - sources_before);
@@ -104,15 +103,15 @@ fn estimate_archive_bytes(archive_before: u64, sources_before: u64, source_bytes
     archive_before.saturating_sub(u64::try_from(removed).unwrap_or(u64::MAX))
 }
 
-/// The last build, and the files for which the next one takes its version although they have changed.
+/// The last build, and changed files for which the next build should still take its version.
 #[derive(Clone, Default)]
 pub(crate) struct Earlier {
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     /// Files that another process is writing.
     pub(crate) held_back: BTreeSet<Box<[u8]>>,
-    /// Files that have been held back for long enough, and are read although they are being written.
+    /// Files that have been held back for too long. They are read even if they are still being written.
     pub(crate) overdue: BTreeSet<Box<[u8]>>,
-    /// New files, with their contents when the folder was listed: temporary files vanish at any time.
+    /// Contents of new files at the time when the folder was listed, because temporary files may vanish at any moment.
     pub(crate) captured: HashMap<Box<[u8]>, Captured>,
 }
 
@@ -124,14 +123,14 @@ pub(crate) struct Captured {
 }
 
 impl Earlier {
-    /// Returns a file of the last build, if it still has this stamp.
+    /// Returns a file in the last build, unless its stamp has changed.
     pub(crate) fn unchanged(&self, path: &[u8], stamp: &FileStamp) -> Option<&KnownFile> {
         let known = self.known(path)?;
         let is_usable = known.is_settled || self.held_back.contains(path);
         (is_usable && known.stamp == *stamp).then_some(known)
     }
 
-    /// Returns a file that the last build decoded from this coding, if it still has this stamp.
+    /// Returns a file that the last build had to decode from this coding, unless its stamp has changed.
     pub(crate) fn unchanged_decoded(
         &self,
         path: &[u8],
@@ -143,12 +142,11 @@ impl Earlier {
         (known.is_settled && known.coding == Some(coding) && is_same).then_some(known)
     }
 
-    /// Returns a file of the last build.
     pub(crate) fn known(&self, path: &[u8]) -> Option<&KnownFile> {
         self.snapshot.as_ref()?.files.get(path)
     }
 
-    /// Returns the captured content of a new file, and its stamp then.
+    /// Returns the captured content of a new file, along with its stamp at that time.
     pub(super) fn captured(&self, path: &[u8]) -> Option<(FileStamp, &[u8])> {
         self.captured.get(path).map(|captured| (captured.stamp, &*captured.content))
     }
@@ -163,18 +161,17 @@ impl Earlier {
         self.snapshot.as_ref().is_some_and(|snapshot| snapshot.has_start_page)
     }
 
-    /// Returns `true` if a folder with this number of files has lost more than half of those of the last build, and more than a few.
+    /// Returns `true` if a folder with this number of files has lost more than half of the files of the last build, and not just a few.
     pub(crate) fn lacks_most(&self, files: usize) -> bool {
         let before = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.files.len());
         before.saturating_sub(files) >= LOST_FILES_MIN.max(files)
     }
 
-    /// Returns where the archive of the last build has a content.
+    /// Returns the place of a content in the last build's archive.
     pub(super) fn extent(&self, digest: &Digest) -> Option<Extent> {
         self.snapshot.as_ref()?.bodies.find(digest)
     }
 
-    /// Returns a content of the last build.
     pub(super) fn content(&self, digest: &Digest) -> Option<&[u8]> {
         self.snapshot.as_ref()?.content(digest)
     }
@@ -190,7 +187,7 @@ impl std::fmt::Debug for Earlier {
 mod tests {
     use super::*;
 
-    /// An archive of a few bytes has thousands for its tables. In proportion, a photo would have become a video.
+    /// Even a tiny archive has tables with thousands of bytes. If we scaled them in proportion, a photo would have looked like a video.
     #[test]
     fn archive_that_grows_is_estimated_by_the_difference() {
         assert_eq!(estimate_archive_bytes(2_300, 11, 400_011), 402_300);

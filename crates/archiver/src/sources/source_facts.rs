@@ -1,47 +1,46 @@
-//! Properties of a source, found in one pass over its bytes: digest, UTF-8, fingerprint, compressibility.
+//! Determines the properties of a source in a single pass over its bytes: digest, UTF-8, fingerprint, compressibility.
 
 use cannery_archive::Digest;
 use libdeflater::{CompressionLvl, Compressor};
 
 use crate::properties::fingerprint::{Candidate, Check};
 
-/// Number of bytes that a probe compresses if the media type is unknown.
+/// How many bytes to compress as a probe if the media type is unknown.
 const PROBE_BYTES: usize = 64 << 10;
 
-/// The properties of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SourceFacts {
     /// Digest of the content.
     pub(crate) digest: Digest,
-    /// `true` if the content is valid UTF-8, and not of an encoding whose bytes are valid UTF-8 too.
+    /// Whether the content is valid UTF-8, and isn't in another encoding that happens to be valid UTF-8.
     pub(crate) utf8: bool,
-    /// `true` if the name contains a digest of the content.
+    /// Whether the name contains a digest of the content.
     pub(crate) fingerprinted: bool,
-    /// The result of compressing the start of the content.
+    /// Result of compressing the first bytes.
     pub(crate) probe: Probe,
 }
 
-/// Whether the start of a content is compressible.
+/// Whether the first bytes of a content are compressible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// It was not compressed, because the media type tells.
+    /// We didn't try, because the media type is enough to decide.
     Missing,
     Compressible,
     Incompressible,
 }
 
-/// A source that is being read.
+/// Determines the properties of a source while it's being read.
 pub(crate) struct Examination<'n> {
     digest: blake3::Hasher,
     utf8: Utf8,
     other_encoding: OtherEncoding,
     fingerprint: Option<Box<Check<'n>>>,
-    /// The start of the content, if it will be probed.
+    /// The first bytes of the content, if they will be probed.
     beginning: Option<Vec<u8>>,
 }
 
 impl<'n> Examination<'n> {
-    /// Starts a source with this name (the last segment of its path). With `probe`, the start of its content is compressed.
+    /// Starts with a source's name, which is the last segment of its path. If `probe` is set, the first bytes will be compressed.
     pub(crate) fn begin(name: &'n [u8], probe: bool) -> Examination<'n> {
         Examination {
             digest: blake3::Hasher::new(),
@@ -52,7 +51,6 @@ impl<'n> Examination<'n> {
         }
     }
 
-    /// Processes the next bytes.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.digest.update(bytes);
         self.utf8.take(bytes);
@@ -66,7 +64,6 @@ impl<'n> Examination<'n> {
         }
     }
 
-    /// Returns the properties.
     pub(crate) fn finish(self) -> SourceFacts {
         SourceFacts {
             digest: Digest(*self.digest.finalize().as_bytes()),
@@ -78,11 +75,11 @@ impl<'n> Examination<'n> {
 }
 
 impl Probe {
-    /// Compresses the start of a content by the fastest compressor, which must save at least one tenth.
+    /// Compresses the first bytes with the fastest compressor. It must save at least a tenth.
     fn from_content(beginning: &[u8]) -> Probe {
         let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
         let mut room = vec![0; beginning.len() - beginning.len() / 10];
-        // It returns an error if the buffer is too small.
+        // The buffer is too small unless enough is saved, and then this returns an error.
         match compressor.deflate_compress(beginning, &mut room) {
             Ok(_) => Probe::Compressible,
             Err(_) => Probe::Incompressible,
@@ -90,17 +87,18 @@ impl Probe {
     }
 }
 
-/// UTF-8 validation in pieces.
+/// Validates UTF-8 in pieces.
 #[derive(Debug, Default)]
 struct Utf8 {
     invalid: bool,
-    /// An incomplete character at the end of the last piece: at most three bytes.
+    /// The incomplete character at the end of the last piece, which has up to three bytes.
     broken: Vec<u8>,
 }
 
 impl Utf8 {
-    /// Examines the next piece.
+    /// Validates the next piece.
     fn take(&mut self, mut bytes: &[u8]) {
+        // First try to complete the last character.
         while !self.invalid && !self.broken.is_empty() {
             let Some((first, rest)) = bytes.split_first() else { return };
             self.broken.push(*first);
@@ -119,26 +117,26 @@ impl Utf8 {
         }
     }
 
-    /// Returns `true` if all earlier pieces are valid, and end with a whole character.
+    /// Returns `true` if all pieces are valid and the last one ends with a complete character.
     fn is_valid(&self) -> bool {
         !self.invalid && self.broken.is_empty()
     }
 }
 
-/// Signs of encodings whose bytes are valid UTF-8: UTF-16 without a byte order mark, and ISO-2022-JP.
+/// Looks for signs of encodings that are valid UTF-8 byte by byte: UTF-16 without byte order mark, and ISO-2022-JP.
 #[derive(Debug, Default)]
 struct OtherEncoding {
-    /// Number of bytes so far, up to those that are searched for zeros.
+    /// Number of bytes in which we have counted zeros.
     searched_bytes: usize,
-    /// Zeros among them. In UTF-16, one byte of each ASCII character is zero.
+    /// Number of zeros among them. In UTF-16, each ASCII character has one zero byte.
     zeros: usize,
-    /// A byte that ISO-2022-JP doesn't have.
+    /// Whether there was a byte that ISO-2022-JP can't contain.
     has_high_byte: bool,
     escape: Escape,
 }
 
-/// An escape sequence of ISO-2022-JP, which selects another character set (WHATWG Encoding, §12.2.1). No other text selects these,
-/// while terminals know the one that returns to ASCII.
+/// An ISO-2022-JP escape sequence that selects another character set (WHATWG Encoding, §12.2.1). No other text uses these, but the
+/// one that returns to ASCII is also used by terminals.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Escape {
     #[default]
@@ -152,7 +150,7 @@ enum Escape {
 }
 
 impl OtherEncoding {
-    /// Zeros in text are searched up to here. Later ones may be in a string of a minified script.
+    /// Only count zeros up to here. Later ones may be in a string in a minified script.
     const SEARCHED_BYTES: usize = 1024;
 
     /// Examines the next piece.
@@ -178,7 +176,7 @@ impl OtherEncoding {
     }
 
     fn is_likely(&self) -> bool {
-        // A single zero is damage, or the start of a binary file with the name of a text.
+        // Few zeros may just be damage, or the start of a binary file that is named like a text.
         let is_utf16 = self.zeros > self.searched_bytes / 8;
         is_utf16 || (self.escape == Escape::Found && !self.has_high_byte)
     }

@@ -1,6 +1,6 @@
-//! Files that a folder that is being edited has and that can't be read: the build goes on without them, with a warning.
+//! Unreadable files in a folder that is being edited: the build goes on without them and warns.
 //!
-//! A single build fails instead, because the archive may be deployed before a person has read its warnings.
+//! A single build fails instead, because its archive might be deployed before anyone reads the warnings.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use cannery_base::FileStamp;
 use crate::ground::diagnostic::Diagnostic;
 use crate::tree::folder_file;
 
-/// The unreadable files of a folder, by path. Clones are the same list.
+/// Unreadable files of a folder, by path. All clones share the same list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnreadableFiles(Arc<Mutex<BTreeMap<Box<[u8]>, UnreadableFile>>>);
 
@@ -20,12 +20,11 @@ pub(crate) struct UnreadableFiles(Arc<Mutex<BTreeMap<Box<[u8]>, UnreadableFile>>
 struct UnreadableFile {
     stamp: FileStamp,
     reason: String,
-    /// Whether opening it fails. Otherwise reading it does.
+    /// Whether the file can't be opened, or else can be opened but not read.
     fails_to_open: bool,
 }
 
 impl UnreadableFiles {
-    /// Adds a file with this stamp.
     pub(super) fn add(&self, root: &Path, path: &[u8], stamp: FileStamp, error: &io::Error) {
         let fails_to_open = folder_file::open(&folder_file::full_path(root, path)).is_err();
         let file = UnreadableFile { stamp, reason: error.to_string(), fails_to_open };
@@ -40,7 +39,7 @@ impl UnreadableFiles {
         self.files().is_empty()
     }
 
-    /// Forgets the files that aren't in this list, or may be readable by now.
+    /// Forgets files that aren't in the folder any more, or that may be readable by now.
     pub(crate) fn refresh(&self, root: &Path, stamp: impl Fn(&[u8]) -> Option<FileStamp>) {
         self.files().retain(|path, file| {
             let is_same = stamp(path).is_some_and(|stamp| stamp == file.stamp);
@@ -55,7 +54,7 @@ impl UnreadableFiles {
         self.files().contains_key(path)
     }
 
-    /// Returns a warning about each file. `is_known` are those that the last build has.
+    /// Returns a warning for each file. `is_known` should return `true` for files in the last build.
     pub(crate) fn warnings(&self, is_known: impl Fn(&[u8]) -> bool) -> Vec<Diagnostic> {
         let warning = |path: &[u8], file: &UnreadableFile| {
             let outcome = if is_known(path) { "its last version is served" } else { "it is left out" };
@@ -67,7 +66,7 @@ impl UnreadableFiles {
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, UnreadableFile>> {
-        // Each change is complete, even if another thread has panicked.
+        // A poisoned lock is harmless, because each update leaves a consistent map.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

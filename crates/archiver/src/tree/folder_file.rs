@@ -1,4 +1,4 @@
-//! Paths of files in a folder, and opening them.
+//! Paths of files in a folder, and how to open them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 use crate::tree::boundary::LinksOut;
 
-/// Returns the full path of a file of the folder.
+/// Returns the full path of a file in the folder.
 pub(crate) fn full_path(root: &Path, path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(path))
 }
 
-/// Opens a file of the folder. Doesn't wait if another process has put a FIFO in its place since the walk.
+/// Opens a file in the folder. Doesn't block if another process has replaced the file with a FIFO since the walk.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
 }
 
-/// Returns what something is that isn't a regular file, with an article.
+/// Describes something other than a regular file, with an article.
 pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
     if kind.is_dir() {
@@ -35,40 +35,40 @@ pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
     }
 }
 
-/// The folder that all published files must be in, if links that lead out of it are left out.
+/// If links out of the folder are left out, makes sure that all published files are in the folder.
 ///
-/// The walk leaves such links out, but a user who may write into the folder can exchange a file, or a folder, for a link
-/// afterwards. So we ask for each open file where it is.
+/// The walk already leaves out such links, but users who may write to the folder could replace a file or folder with a link later. So
+/// we check where each file really is after opening it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Confinement {
-    /// The canonical path of the folder.
+    /// Canonical path of the folder.
     inside: Option<PathBuf>,
 }
 
 impl Confinement {
-    /// Returns the confinement to the folder at `root`, as it is now.
+    /// Confines files to the folder at `root` in its current place.
     pub(crate) fn of(root: &Path, links_out: LinksOut) -> Confinement {
-        // A folder without a canonical path can't be walked either.
+        // If a folder has no canonical path, we can't walk it either.
         let inside = || fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
         Confinement { inside: (links_out == LinksOut::LeftOut).then(inside) }
     }
 
-    /// Opens a file of the folder.
+    /// Opens a file in the folder.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::NotFound`] if the file isn't in the folder any more.
+    /// Returns [`ErrorKind::NotFound`] if the file is no longer in the folder.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         let file = open(path)?;
         if self.contains(path, &file)? { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
     }
 
-    /// Returns the target of a path outside of the folder.
+    /// If a path leads out of the folder, returns its target.
     pub(super) fn target_outside(&self, path: &Path) -> Option<PathBuf> {
         let inside = self.inside.as_ref()?;
         fs::canonicalize(path).ok().filter(|target| !target.starts_with(inside))
     }
 
-    /// Returns `true` if the file that was opened at `path` may be published.
+    /// Returns `true` if `file`, which was opened at `path`, may be published.
     fn contains(&self, path: &Path, file: &File) -> io::Result<bool> {
         let Some(inside) = &self.inside else { return Ok(true) };
         match path_of(file) {
@@ -78,7 +78,7 @@ impl Confinement {
     }
 }
 
-/// Returns the path of an open file, which no change of links affects, if the kernel tells.
+/// Returns the path of an open file, if the kernel tells us. Changed links don't affect this.
 #[cfg(target_os = "linux")]
 fn path_of(file: &File) -> Option<PathBuf> {
     use std::os::fd::AsRawFd;
@@ -91,7 +91,7 @@ fn path_of(_file: &File) -> Option<PathBuf> {
     None
 }
 
-/// Returns `true` if a file is the one at a path without links, which is inside of this folder.
+/// Returns `true` if an open file is the one at `path`, which must be free of links and inside the folder.
 fn is_at(opened: &Metadata, path: &Path, inside: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
 

@@ -1,31 +1,31 @@
-//! Sparse files, whose length is mostly holes. A small tarball may contain one of terabytes, which would fill the disk with zeros.
+//! Sparse files consist mostly of holes. A small tarball may contain one with terabytes, which would fill up the disk with zeros.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 
-/// The holes of all sparse files of a folder together may have this length.
+/// Maximum total length of all holes in a folder's sparse files.
 pub(crate) const HOLE_BYTES_MAX: u64 = 256 << 20;
 
-/// Shorter files are read as they are.
+/// Files shorter than this are never sparse.
 const BYTES_MIN: u64 = 1 << 20;
 
-/// A file is sparse if a smaller part of it than this has data.
+/// A file is sparse if less than one part in this many has data.
 const DATA_DIVISOR: u64 = 16;
 
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// Maximum number of pieces of data that are measured. A file with more is sparse if its blocks say so.
+/// Maximum number of data ranges to measure. If a file has more, we trust its number of blocks.
 const PIECES_MAX: u32 = 100_000;
 
-/// Returns `true` if a file has far fewer blocks than its length needs. Compression of the file system has the same effect, and some
-/// file systems count no blocks at all, so [`data_bytes`] decides.
+/// Returns `true` if a file has far fewer blocks than its length would need. This may also be due to a file system with compression,
+/// and some file systems don't count blocks at all, so [`data_bytes`] has to decide.
 pub(super) fn may_be_sparse(metadata: &Metadata) -> bool {
     let length = metadata.len();
     length >= BYTES_MIN && metadata.blocks().saturating_mul(BLOCK_BYTES) < length / DATA_DIVISOR
 }
 
-/// Returns the number of bytes of a file outside of holes, if that is a small part of its length.
+/// If only a small part of a file isn't holes, returns its number of bytes.
 pub(crate) fn data_bytes(file: &File, length: u64) -> Option<u64> {
     let enough = length / DATA_DIVISOR;
     let mut data = 0;
@@ -44,7 +44,7 @@ pub(crate) fn data_bytes(file: &File, length: u64) -> Option<u64> {
     Some(data)
 }
 
-/// Returns start and end of the next piece of data, `Some(None)` if there is none, and `None` if the system can't tell.
+/// Returns the next range of data, `Some(None)` if there's no more data, or `None` if the system can't tell.
 #[cfg(target_os = "linux")]
 #[allow(clippy::option_option, reason = "three outcomes of two system calls")]
 fn next_data(file: &File, position: u64) -> Option<Option<(u64, u64)>> {
@@ -58,7 +58,7 @@ fn next_data(file: &File, position: u64) -> Option<Option<(u64, u64)>> {
     }
 }
 
-/// Returns `None`: where holes can't be found, the blocks of a file may be those of a file system that compresses.
+/// Returns `None`. Without a way to find holes, a low number of blocks may just mean that the file system compresses.
 #[cfg(not(target_os = "linux"))]
 #[allow(clippy::option_option, reason = "the signature for Linux")]
 fn next_data(_file: &File, _position: u64) -> Option<Option<(u64, u64)>> {

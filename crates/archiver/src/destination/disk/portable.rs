@@ -1,10 +1,10 @@
-//! Files without a name on other systems: temporary files that are unlinked at once.
+//! Unnamed files on other systems: temporary files that are unlinked at once.
 
 use std::path::Path;
 
 pub(super) use crate::ground::temporary::create_unlinked as create;
 
-/// Returns `false`, because that is unknown.
+/// Returns `false`, because we can't tell.
 pub(super) fn is_in_memory(_directory: &Path) -> bool {
     false
 }

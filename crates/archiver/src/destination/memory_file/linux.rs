@@ -1,27 +1,27 @@
-//! Files in memory on Linux: `memfd_create(2)`.
+//! In-memory files on Linux: `memfd_create(2)`.
 
 use std::fs::File;
 use std::io;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-/// The name in `/proc/PID/maps`.
+/// Name shown in `/proc/PID/maps`.
 const NAME: &str = "cannery-archive";
 
-/// Creates an empty file, open for reading and writing.
+/// Creates an empty file for reading and writing.
 ///
 /// # Errors
-/// Returns the error of the system if it has no memory or no descriptor.
+/// Returns the system's error if it's out of memory or descriptors.
 pub(crate) fn create() -> io::Result<File> {
     Ok(memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into())
 }
 
-/// Seals a file: from now on no process can change it, so it may be mapped.
+/// Seals a file. From now on, no process can modify it, so it's safe to map it.
 ///
 /// # Errors
-/// Returns the error of the system if it has no such seals (Linux before 5.1).
+/// Returns the system's error if it doesn't have these seals (Linux before 5.1).
 pub(crate) fn protect(file: &File) -> io::Result<()> {
-    // `F_SEAL_WRITE` would forbid mappings for reading too, before Linux 6.7.
+    // Before Linux 6.7, `F_SEAL_WRITE` also forbids read-only mappings.
     Ok(fcntl_add_seals(
         file,
         SealFlags::FUTURE_WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,

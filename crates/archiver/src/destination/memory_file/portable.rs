@@ -1,19 +1,19 @@
-//! Files in memory on systems without `memfd_create(2)`: temporary files that are unlinked at once.
+//! In-memory files on systems without `memfd_create(2)`: temporary files that are unlinked at once.
 
 use std::fs::File;
 use std::io;
 
 use crate::ground::temporary::create_unlinked;
 
-/// Creates an empty file, open for reading and writing.
+/// Creates an empty file for reading and writing.
 ///
 /// # Errors
-/// Returns the error of the system if the file can't be created.
+/// Returns the system's error if the file can't be created.
 pub(super) fn create() -> io::Result<File> {
     create_unlinked(&std::env::temp_dir())
 }
 
-/// Does nothing: without a name, other processes can't open the file.
+/// Does nothing. The file doesn't have a name, so other processes can't open it.
 ///
 /// # Errors
 /// None.

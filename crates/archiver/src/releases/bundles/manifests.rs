@@ -1,7 +1,7 @@
-//! Manifests of build tools, which list the files that a tool has written, in the root of a site.
+//! Manifests in the root of a site, in which build tools list the files that they have written.
 //!
-//! Only the tools' own formats count: any site may have a `manifest.json` of its own, and the manifest of a web app lists images
-//! that people name. Angular's `ngsw.json` is no evidence, because it lists the files of `public/` too.
+//! Only formats that belong to a tool count, because any site may have its own `manifest.json`, and a web app's manifest lists images
+//! that were named by people. Angular's `ngsw.json` doesn't count either, because it also lists files from `public/`.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::names::{BASE64URL_LENGTH, Family, folder_of, has_base64url_end, hash_in, is_token};
 
-/// Manifests of build tools, relative to the folder of a site.
+/// Manifests of build tools, relative to a site's folder.
 const MANIFESTS: [&str; 5] = [
     ".vite/manifest.json",
     "manifest.json",
@@ -22,10 +22,10 @@ const MANIFESTS: [&str; 5] = [
     "parcel-manifest.json",
 ];
 
-/// Larger manifests aren't read.
+/// Manifests larger than this aren't read.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 
-/// Returns the existing files that the manifests of all sites list, if their names are hashed.
+/// Returns all existing files that a site's manifests list, if their names look hashed.
 pub(super) fn listed(root: &Path) -> HashSet<Vec<u8>> {
     let hosts = fs::read_dir(root.join("_hosts")).into_iter().flatten().filter_map(Result::ok);
     let hosts = hosts.map(|host| [b"_hosts/", host.file_name().as_bytes(), b"/"].concat());
@@ -35,7 +35,8 @@ pub(super) fn listed(root: &Path) -> HashSet<Vec<u8>> {
             let path = root.join(OsStr::from_bytes(&site)).join(name);
             let is_read =
                 fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MANIFEST_BYTES_MAX);
-            // A file of this name may be unrelated to build tools, so invalid JSON is no fault.
+
+            // Files with these names don't have to be from a build tool, so invalid JSON isn't an error.
             let json = is_read.then(|| fs::read(&path).ok()).flatten();
             if let Some(Value::Object(manifest)) = json.and_then(|json| serde_json::from_slice(&json).ok()) {
                 let paths = hashed_paths(&manifest).into_iter();
@@ -43,24 +44,26 @@ pub(super) fn listed(root: &Path) -> HashSet<Vec<u8>> {
             }
         }
     }
+    // Manifests may be outdated.
     listed.retain(|path| root.join(OsStr::from_bytes(path)).is_file());
     listed
 }
 
-/// Returns the hashed paths that a manifest lists, relative to its site.
+/// Returns the hashed paths in a manifest, relative to its site.
 fn hashed_paths(manifest: &Map<String, Value>) -> Vec<&[u8]> {
-    // Vite's: `{"src/main.js": {"file": "assets/main-XXXXXXXX.js", "css": […], "assets": […]}}`.
+    // Vite's format: `{"src/main.js": {"file": "assets/main-XXXXXXXX.js", "css": […], "assets": […]}}`.
     let is_chunk = |value: &Value| value.get("file").is_some_and(Value::is_string);
     if !manifest.is_empty() && manifest.values().all(is_chunk) {
         return manifest.iter().flat_map(|(source, chunk)| chunk_paths(source, chunk)).collect();
     }
-    // Create React App has a table `files`. webpack's plugins and Parcel write `{"main.js": "main.XXXXXXXX.js"}`.
+
+    // Create React App has a table named `files`. Parcel and webpack plugins write `{"main.js": "main.XXXXXXXX.js"}`.
     let table = manifest.get("files").and_then(Value::as_object).unwrap_or(manifest);
     let entries = table.iter().filter_map(|(name, value)| {
         let path = value.as_str().or_else(|| value.get("src")?.as_str())?;
         let path = relative(path);
         let file = &path[folder_of(path).len()..];
-        // The chunks of webpack have no other name.
+        // webpack's chunks don't have any other name.
         let is_chunk =
             relative(name).ends_with(file) && Family::of(path) == Family::Code && looks_hashed(file);
         (is_chunk || is_hashed_form(file, name)).then_some(path)
@@ -91,7 +94,8 @@ fn looks_hashed(name: &[u8]) -> bool {
     hash_in(name).is_some() || name.split(|byte| *byte == b'.').any(has_base64url_end)
 }
 
-/// Returns `true` if a name is `main-XXXXXXXX.js` for `main`, `main.js` or `src/main.ts`, whatever the hash looks like.
+/// Returns `true` for names such as `main-XXXXXXXX.js` if `unhashed` is `main`, `main.js` or `src/main.ts`. The hash may look like
+/// anything.
 fn is_hashed_form(name: &[u8], unhashed: &str) -> bool {
     let unhashed = unhashed.as_bytes();
     let unhashed = &unhashed[folder_of(unhashed).len()..];

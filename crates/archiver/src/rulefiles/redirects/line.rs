@@ -1,4 +1,4 @@
-//! Parser of one line of `_redirects`.
+//! Parses a single line of `_redirects`.
 
 use super::rule::{Action, Dialect};
 use super::template::{Template, has_reference};
@@ -8,41 +8,40 @@ use crate::rulefiles::access_words;
 use crate::rulefiles::pattern::{Pattern, PatternSyntax, refuse_odd_segments};
 use crate::rulefiles::percent::{encode_for_location, is_unreserved, percent_decode, percent_encode};
 
-/// Properties of the file.
+/// Properties of the rule file.
 pub(super) struct Context<'a> {
     pub(super) folder: &'a [u8],
     pub(super) dialect: Dialect,
 }
 
-/// The scheme of a source with a host.
+/// The scheme of a source that has a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     Http,
     Https,
 }
 
-/// A rule without file and line.
+/// A rule without its file and line.
 pub(super) struct ParsedRule {
-    /// The scheme in the source, which has no effect.
+    /// Scheme in the source, which doesn't have any effect.
     pub(super) scheme: Option<Scheme>,
     pub(super) host: Option<String>,
     pub(super) source: Pattern,
     pub(super) action: Action,
     pub(super) force: bool,
-    /// A part of the line that is ignored, if there is one.
+    /// Set if a part of the line was ignored.
     pub(super) remark: Option<RuleError>,
 }
 
-/// The source of a rule.
 struct Source {
     host: Option<String>,
     pattern: Pattern,
-    /// The names of the captures, in order.
+    /// Names of the captures, in order.
     names: Vec<String>,
 }
 
 impl Context<'_> {
-    /// Parses one line. Returns `None` if it is empty or a comment.
+    /// Parses a line. Returns `None` if it's empty or a comment.
     pub(super) fn parse_rule(&self, line: &str) -> Result<Option<ParsedRule>, RuleError> {
         let words: Vec<&str> = line
             .split([' ', '\t'])
@@ -50,9 +49,12 @@ impl Context<'_> {
             .take_while(|word| !word.starts_with('#'))
             .collect();
         let Some((&source, rest)) = words.split_first() else { return Ok(None) };
+
+        // Some lines were meant for other files or servers. Recognize those first, so that the message is helpful.
         refuse_field(line)?;
         refuse_access_control(rest)?;
         refuse_quotes(&words)?;
+
         let Source { host, pattern, names } = self.parse_source(source)?;
         let (&target, rest) = rest.split_first().ok_or_else(|| {
             let message = "the line has no target; write `source target code`";
@@ -71,6 +73,7 @@ impl Context<'_> {
         } else {
             self.parse_rewrite(status, target, &names)?
         };
+
         let scheme = if starts_with_ignoring_case(source.as_bytes(), b"http://") {
             Some(Scheme::Http)
         } else {
@@ -112,7 +115,7 @@ impl Context<'_> {
         Ok(Source { host, pattern, names })
     }
 
-    /// Parses the status and the `!` after the target. Returns the status, and `true` if the rule is forced.
+    /// Parses what follows the target: a status, maybe with `!`. Returns the status, and `true` if the rule is forced.
     fn parse_code(&self, words: &[&str]) -> Result<(u16, bool), RuleError> {
         let (default, allowed): (u16, &[u16]) = match self.dialect {
             Dialect::Cannery | Dialect::Netlify => (301, &[200, 301, 302, 303, 307, 308, 404, 410]),
@@ -160,14 +163,14 @@ impl Context<'_> {
             if authority.is_empty() || authority.strip_prefix(':').is_some_and(is_port_alone) {
                 return Err(RuleError::new("bad-target", "the target has no host"));
             }
-            // RFC 9110 §4.2.4: user information is often used to disguise a host.
+            // User information is often used to disguise the host (RFC 9110 §4.2.4).
             if authority.contains('@') {
                 return Err(RuleError::new(
                     "bad-target",
                     "the target contains user information, which a redirect must not; remove `user@`",
                 ));
             }
-            // A capture could contain user information or a port.
+            // A capture might contain user information or a port.
             if is_placeholder(authority, names) {
                 let message = "a placeholder in the target's host is not supported, so the rule is ignored";
                 return Err(RuleError::new("unsupported-target", message));
@@ -192,7 +195,7 @@ impl Context<'_> {
         Ok(Action::Redirect { status, target: parse(address)?, query, fragment })
     }
 
-    /// Parses the target of a rewrite. Also returns a remark if a part of the target is ignored.
+    /// Parses the target of a rewrite. If a part of it is ignored, also returns a remark.
     fn parse_rewrite(
         &self,
         status: u16,
@@ -214,7 +217,7 @@ impl Context<'_> {
         Ok((Action::Rewrite { status, path }, remark))
     }
 
-    /// Returns the target as an absolute path or a URL with a host.
+    /// Returns the target as an absolute path, or as a URL with a host.
     fn absolute_target(&self, text: &str) -> Result<String, RuleError> {
         if let Some(rest) = text.strip_prefix("./").filter(|_| self.dialect == Dialect::Cannery) {
             return Ok(self.resolve(rest));
@@ -229,10 +232,10 @@ impl Context<'_> {
         Err(RuleError::new("bad-target", message))
     }
 
-    /// Returns a path in the rule file's folder as an absolute path. The folder is percent-encoded, so that nothing in it
-    /// is a pattern.
+    /// Converts a path relative to the rule file's folder to an absolute path. The folder is percent-encoded, so nothing in it can be taken
+    /// for a pattern.
     fn resolve(&self, rest: &str) -> String {
-        // `.//name` remains a path: `//name` would be a host.
+        // `.//name` must remain a path, but `//name` would be a host.
         let rest = rest.trim_start_matches('/');
         if self.folder.is_empty() {
             return format!("/{rest}");
@@ -241,7 +244,7 @@ impl Context<'_> {
     }
 }
 
-/// Rejects a field line, which belongs into `_headers`, and access control of other servers.
+/// Rejects field lines, which belong into `_headers`, and access control for other servers.
 fn refuse_field(line: &str) -> Result<(), RuleError> {
     let line = line.trim();
     if looks_like_target(line) {
@@ -258,14 +261,14 @@ fn refuse_field(line: &str) -> Result<(), RuleError> {
     Err(RuleError::new("bad-source", message))
 }
 
-/// Rejects fields, conditions and codes behind a source that are access control on other hosts. The target may be missing.
+/// Rejects fields, conditions and codes after a source that would be access control elsewhere. The target may be missing.
 fn refuse_access_control(words: &[&str]) -> Result<(), RuleError> {
     access_words::refuse_field_in(words)?;
     words.iter().try_for_each(|word| access_words::refuse_condition(word))?;
     words.iter().take(2).try_for_each(|word| access_words::refuse_code(word))
 }
 
-/// Rejects a line with quoted words, as in configuration of other servers.
+/// Rejects lines with quoted words, which are common in configuration for other servers.
 fn refuse_quotes(words: &[&str]) -> Result<(), RuleError> {
     let Some(word) = words.iter().find(|word| word.starts_with(['"', '\''])) else { return Ok(()) };
     let message = format!(
@@ -274,17 +277,17 @@ fn refuse_quotes(words: &[&str]) -> Result<(), RuleError> {
     Err(RuleError::new("bad-syntax", message))
 }
 
-/// Returns `true` for a word that is a target rather than a condition.
+/// Returns `true` if the word looks like a target rather than a condition.
 fn looks_like_target(word: &str) -> bool {
     word.starts_with('/') || word.starts_with("./") || word.contains("://")
 }
 
-/// Returns `true` if text contains a placeholder, or `:splat`, which is one even if the source has no `*`.
+/// Returns `true` if the text contains a placeholder. This includes `:splat`, even if the source doesn't have a `*`.
 fn is_placeholder(text: &str, names: &[String]) -> bool {
     has_reference(text, names) || has_reference(text, &["splat".to_owned()])
 }
 
-/// Splits text at the first `mark`, which belongs to neither part.
+/// Splits text at the first `mark`, which isn't part of either half.
 fn split_at(text: &str, mark: char) -> (&str, Option<&str>) {
     match text.split_once(mark) {
         Some((before, after)) => (before, Some(after)),
