@@ -1,22 +1,21 @@
-//! Header compression for HTTP/2 (HPACK, RFC 7541).
+//! Header compression in HTTP/2 (HPACK, RFC 7541).
 //!
-//! [`Decoder`] decodes the peer's header blocks, and holds its dynamic table. Our own field lines are encoded
-//! ahead of time by [`encode_line`]; [`EncoderTable`] tracks which of them are in the peer's table. Fields
-//! that are known only at run time are encoded by [`put_field`], without a table. This module doesn't
-//! interpret fields.
+//! [`Decoder`] decodes header blocks. It has the dynamic table that the peer fills. [`encode_line`] encodes our own fields in
+//! advance, and [`EncoderTable`] knows which of them are in the peer's table. For fields that we don't know in advance, there's
+//! [`put_field`]. It doesn't use the table. This module doesn't interpret fields.
 
-// Decoder: header blocks to fields.
+// Decodes header blocks.
 mod decoder;
 mod decoder_table;
 mod field;
 mod name;
 
-// Encoder: lines from the archive, and fields that are known only now.
+// Encodes lines of the archive, and fields that we don't know in advance.
 mod encoder;
 mod encoder_table;
 mod line;
 
-// Common to both.
+// For both.
 mod error;
 mod integer;
 mod static_table;

@@ -1,19 +1,19 @@
-//! Header compression for HTTP/3 (QPACK, RFC 9204).
+//! Header compression in HTTP/3 (QPACK, RFC 9204).
 //!
-//! [`Decoder`] decodes the peer's field sections, and holds its dynamic table, which the peer fills by its encoder stream. Our
-//! own field lines are encoded ahead of time by [`encode_line`]; [`EncoderTable`] tracks which of them are in the peer's table.
-//! Fields that are known only at run time are encoded by [`put_field`], without a table. This module doesn't interpret fields.
+//! [`Decoder`] decodes field sections. It has the dynamic table that the peer fills on its encoder stream. [`encode_line`] encodes
+//! our own fields in advance, and [`EncoderTable`] knows which of them are in the peer's table. For fields that we don't know in
+//! advance, there's [`put_field`]. It doesn't use the table. This module doesn't interpret fields.
 
-// Decoder: field sections to fields, and the encoder stream of the peer.
+// Decodes field sections and the peer's encoder stream.
 mod decoder;
 mod dynamic_table;
 
-// Encoder: lines from the archive, and fields that are known only now.
+// Encodes lines of the archive, and fields that we don't know in advance.
 mod encoder;
 mod encoder_table;
 mod line;
 
-// Common to both.
+// For both.
 mod error;
 mod instruction;
 mod integer;

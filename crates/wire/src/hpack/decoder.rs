@@ -1,8 +1,7 @@
-//! HPACK decoder: the fields of header blocks, one by one (RFC 7541 §3, §6).
+//! Decodes header blocks (RFC 7541 §3, §6).
 //!
-//! A block is always decoded to its end, even if its request is refused: the dynamic table must see the whole
-//! block, because all later blocks depend on it. The work is linear in the decoded size, which is bounded
-//! (decompression bombs).
+//! We always decode a block completely, even if we refuse the request. It can change the dynamic table, and all later blocks depend
+//! on the table. The work is linear in the decoded size, and this size has a limit (decompression bombs).
 
 use super::decoder_table::DecoderTable;
 use super::error::DecodeError;
@@ -13,45 +12,43 @@ use super::static_table::{STATIC_FIELDS, STATIC_TABLE};
 use crate::huffman::Text;
 use crate::limits::{FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, HPACK_TABLE_BYTES};
 
-/// Size of a decoded field list.
+/// Whether a block's fields are within the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum List {
-    /// Within the limit: `take` got all fields.
+    /// They are. `take` was called for all of them.
     Whole,
-    /// Larger than [`FIELD_LIST_BYTES_MAX`]: `take` didn't get the fields beyond it. The request must be
-    /// refused; the connection goes on.
+    /// They are larger than [`FIELD_LIST_BYTES_MAX`]. `take` wasn't called for those beyond the limit. You have to refuse the
+    /// request, but the connection can go on.
     TooLarge,
 }
 
-/// Decodes a connection's header blocks, in the order in which they were sent.
+/// Decodes a connection's header blocks. They must come in the order they were sent.
 #[derive(Debug)]
 pub struct Decoder {
     table: DecoderTable,
 }
 
 impl Decoder {
-    /// Creates a decoder for a new connection. Doesn't allocate.
+    /// Creates a decoder for a new connection. It doesn't allocate yet.
     #[must_use]
     pub fn new() -> Decoder {
         Decoder { table: DecoderTable::with_size_max(HPACK_TABLE_BYTES) }
     }
 
-    /// Returns the memory of the dynamic table, in bytes: up to three times its size as the RFC defines it.
+    /// Returns how much memory the dynamic table takes, in bytes. This can be three times the size in the RFC's definition.
     #[must_use]
     #[inline]
     pub fn allocated_bytes(&self) -> usize {
         self.table.allocated_bytes()
     }
 
-    /// Decodes a whole block (HEADERS and its CONTINUATION frames), and passes its fields to `take`, one by
-    /// one.
+    /// Decodes a block, and calls `take` with each field. The block must include all CONTINUATION frames.
     ///
-    /// `strings` is a scratch buffer, which is cleared.
+    /// `strings` is a temporary buffer. We clear it.
     ///
     /// # Errors
-    ///
-    /// Returns an error if the block is invalid, which is the peer's fault. The connection must be closed,
-    /// because the state of this decoder is no longer valid.
+    /// If the block is invalid, it's the peer's fault. You have to close the connection, because the decoder can't be used any
+    /// more.
     pub fn decode(
         &mut self,
         block: &[u8],
@@ -90,8 +87,7 @@ impl Decoder {
         (0..).map_while(|number| self.table.get(number)).map(|field| field.size()).sum()
     }
 
-    /// Applies the changes of the table's size that a block may begin with (RFC 7541 §4.2), and returns the
-    /// rest of the block.
+    /// A block can start with changes of the table's size (RFC 7541 §4.2). Applies them, and returns the rest.
     #[inline]
     fn apply_size_updates<'b>(&mut self, mut block: &'b [u8]) -> Result<&'b [u8], DecodeError> {
         while let Some(0x20..=0x3f) = block.first() {
@@ -105,17 +101,17 @@ impl Decoder {
         Ok(block)
     }
 
-    /// Returns the field with this index (RFC 7541 §2.3.3).
+    /// Returns a field by index (RFC 7541 §2.3.3).
     #[inline]
     fn field(&self, index: usize) -> Result<Field<'_>, DecodeError> {
-        // The invalid index 0 wraps around to an index beyond both tables.
+        // Index 0 is invalid. It wraps around, so it's in neither table.
         if let Some(field) = STATIC_TABLE.get(index.wrapping_sub(1)) {
             return Ok(*field);
         }
         self.table.get(index.wrapping_sub(STATIC_FIELDS + 1)).ok_or(DecodeError::Index)
     }
 
-    /// Decodes a literal field (RFC 7541 §6.2). Returns it with the rest of the block.
+    /// Decodes a literal (RFC 7541 §6.2). Also returns the rest.
     fn decode_literal<'a, 'b: 'a>(
         &self,
         block: &'b [u8],
@@ -134,7 +130,7 @@ impl Decoder {
         } else if let Some(field) = STATIC_TABLE.get(index - 1) {
             Text::Plain(field.name_text)
         } else {
-            // Copied, because inserting this field may evict the entry with its name (RFC 7541 §4.4).
+            // When we insert this field, the entry with its name may be evicted (RFC 7541 §4.4). So we have to copy it.
             let start = strings.len();
             strings.extend_from_slice(self.field(index)?.name_text);
             Text::Decoded(start..strings.len())
@@ -155,7 +151,7 @@ impl Default for Decoder {
     }
 }
 
-/// Decodes a string from the front of a block (RFC 7541 §5.2). Returns it with the rest of the block.
+/// Decodes the string that a block starts with (RFC 7541 §5.2). Also returns the rest.
 fn decode_string<'b>(block: &'b [u8], strings: &mut Vec<u8>) -> Result<(Text<'b>, &'b [u8]), DecodeError> {
     let is_coded = block.first().is_some_and(|byte| byte & 0x80 != 0);
     let (length, rest) = integer::decode(block, 7)?;

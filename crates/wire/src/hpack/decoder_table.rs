@@ -1,7 +1,7 @@
-//! Dynamic table of a decoder, of HPACK (RFC 7541 §2.3.2, §4) and of QPACK (RFC 9204 §3.2).
+//! The decoder's dynamic table in HPACK (RFC 7541 §2.3.2, §4) and QPACK (RFC 9204 §3.2).
 //!
-//! It doesn't allocate before the first insertion, and allocates at most twice its size limit after that.
-//! Known names are stored as a [`Name`], which takes no bytes.
+//! It only allocates once there's an insertion, and never more than twice its size limit. If we know a name, it's stored as a
+//! [`Name`] and doesn't take any bytes.
 
 use std::collections::VecDeque;
 
@@ -9,23 +9,23 @@ use super::field::{FIELD_OVERHEAD, Field};
 use super::name::Name;
 use crate::limits::{HPACK_TABLE_BYTES, QPACK_TABLE_BYTES};
 
-/// The dynamic table of a decoder.
+/// The decoder's dynamic table.
 #[derive(Debug)]
 pub(crate) struct DecoderTable {
-    /// Bytes of evicted entries, then those of the entries from oldest to newest, each name before its value.
+    /// First come bytes of evicted entries, then those of all entries from oldest to newest. Each has its name before its value.
     bytes: Vec<u8>,
-    /// Total number of bytes that were removed from the front of `bytes`. Wraps around.
+    /// How many bytes we've ever removed from the start of `bytes`. Wraps around.
     removed: usize,
     /// Newest first.
     entries: VecDeque<Entry>,
-    /// Size as defined in RFC 7541 §4.1: `size <= size_max`.
+    /// Size as defined by RFC 7541 §4.1. At most `size_max`.
     size: usize,
     size_max: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Position of its first byte, counted from the first byte that was ever inserted. Wraps around.
+    /// Where its first byte is. Positions are counted from the very first byte that was inserted. Wraps around.
     start: usize,
     name_bytes: u16,
     value_bytes: u16,
@@ -34,12 +34,12 @@ struct Entry {
 }
 
 impl DecoderTable {
-    /// Creates an empty table with a maximum size in bytes.
+    /// Creates an empty table. It can get this large, in bytes.
     pub(crate) fn with_size_max(size_max: usize) -> DecoderTable {
         DecoderTable { bytes: Vec::new(), removed: 0, entries: VecDeque::new(), size: 0, size_max }
     }
 
-    /// Returns the entry with this number; 0 is the newest.
+    /// Returns an entry. 0 is the newest.
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Option<Field<'_>> {
         let entry = self.entries.get(number)?;
@@ -50,14 +50,15 @@ impl DecoderTable {
         Some(Field { name: entry.name, name_text, value, is_well_formed: entry.is_well_formed })
     }
 
-    /// Inserts a field, after evicting the oldest entries until there is room. A field larger than the whole
-    /// table empties it (RFC 7541 §4.4).
+    /// Inserts a field. If there's not enough room, evicts the oldest entries first. If the field is larger than the table, all
+    /// entries are evicted (RFC 7541 §4.4).
     pub(crate) fn insert(&mut self, field: &Field<'_>) {
         let size = field.size();
         self.evict_to(self.size_max.saturating_sub(size));
         if size > self.size_max {
             return;
         }
+
         let (Ok(name_bytes), Ok(value_bytes)) =
             (u16::try_from(field.name_text.len()), u16::try_from(field.value.len()))
         else {
@@ -73,6 +74,7 @@ impl DecoderTable {
             is_well_formed: field.is_well_formed,
         };
         self.make_room(entry.stored_name_bytes() + field.value.len());
+
         entry.start = self.removed.wrapping_add(self.bytes.len());
         if field.name == Name::Other {
             self.bytes.extend_from_slice(field.name_text);
@@ -82,7 +84,7 @@ impl DecoderTable {
         self.size += size;
     }
 
-    /// Sets the maximum size, and evicts the oldest entries until the table fits.
+    /// Sets how large the table can get. Evicts the oldest entries until it fits.
     pub(crate) fn set_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;
         self.evict_to(size_max);
@@ -95,10 +97,10 @@ impl DecoderTable {
         }
     }
 
-    /// Makes room for appending this number of bytes.
+    /// Makes room for appending this many bytes.
     ///
-    /// Bytes of evicted entries are removed once they take half of the buffer or more. So at most one byte is
-    /// moved for each byte inserted, and the buffer stays below twice the size limit.
+    /// We remove bytes of evicted entries once they take at least half of the buffer. So for each byte that's inserted, we move at
+    /// most one byte, and the buffer stays smaller than twice the size limit.
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.len() + bytes <= self.bytes.capacity() {
             return;
@@ -117,13 +119,13 @@ impl DecoderTable {
         }
     }
 
-    /// Returns the memory that the entries take, in bytes.
+    /// Returns how much memory the entries take, in bytes.
     #[inline]
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 
-    /// Returns the position of an entry in `bytes`.
+    /// Returns where an entry is in `bytes`.
     #[inline]
     fn position(&self, entry: &Entry) -> usize {
         entry.start.wrapping_sub(self.removed)
@@ -131,14 +133,14 @@ impl DecoderTable {
 }
 
 impl Entry {
-    /// Returns the length of the name in `DecoderTable::bytes`.
+    /// Returns how long the name is in `DecoderTable::bytes`.
     #[inline]
     fn stored_name_bytes(&self) -> usize {
         if self.name == Name::Other { usize::from(self.name_bytes) } else { 0 }
     }
 }
 
-/// Capacity for the first field, in bytes. A browser's fields take about 600.
+/// How many bytes we allocate for the first field. A browser's fields take about 600.
 const FIRST_BYTES: usize = 128;
 
 const _: () = assert!(

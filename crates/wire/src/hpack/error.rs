@@ -1,29 +1,28 @@
-//! HPACK decoding errors.
+//! Errors of the HPACK decoder.
 
-/// Why a header block cannot be decoded. The fault is the peer's.
+/// Why we can't decode a header block. It's the peer's fault.
 ///
-/// The dynamic table is unknown from then on, so the connection closes, with COMPRESSION_ERROR unless the
-/// variant names another code (RFC 9113 §4.3).
+/// After this, we don't know the dynamic table any more, so we have to close the connection. The code is COMPRESSION_ERROR, unless
+/// there's a different code below (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The block ends within a field.
+    /// The block ends in the middle of a field.
     #[error("a header block ends within a field")]
     Truncated,
-    /// An integer takes more than four bytes after its first.
+    /// There are more than four bytes after the first byte of an integer.
     #[error("an integer in a header block is too large")]
     Number,
-    /// An index is zero, or beyond both tables (RFC 7541 §2.3.3).
+    /// An index is zero, or not in any table (RFC 7541 §2.3.3).
     #[error("a header block has an index that is in no table")]
     Index,
-    /// A string is not valid Huffman code (RFC 7541 §5.2).
+    /// A string isn't valid Huffman code (RFC 7541 §5.2).
     #[error("a string in a header block is not valid Huffman code")]
     Huffman,
-    /// The table's size changes after the first field, or to more than we allow (RFC 7541 §4.2, §6.3).
+    /// The table's size is changed after the first field, or is larger than we allow (RFC 7541 §4.2, §6.3).
     #[error("a header block changes the table size after its first field, or beyond the limit")]
     TableSize,
-    /// The block decodes to more than
-    /// [`FIELD_LIST_BYTES_DECODED_MAX`](crate::limits::FIELD_LIST_BYTES_DECODED_MAX) bytes:
-    /// ENHANCE_YOUR_CALM.
+    /// The block has more than [`FIELD_LIST_BYTES_DECODED_MAX`](crate::limits::FIELD_LIST_BYTES_DECODED_MAX) bytes when it's
+    /// decoded. The code is ENHANCE_YOUR_CALM.
     #[error("a header block decodes to too many bytes")]
     TooLarge,
 }

@@ -1,4 +1,4 @@
-//! Decoded fields, and the grammar of their names and values in HTTP/2.
+//! Decoded fields, and which names and values are valid in HTTP/2.
 
 use super::name::Name;
 use crate::scan::value_end;
@@ -6,19 +6,18 @@ use crate::scan::value_end;
 /// A decoded field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// The name, if requests have a use for it.
+    /// The name, if requests need it.
     pub name: Name,
     /// The name as sent.
     pub name_text: &'a [u8],
     /// The value as sent.
     pub value: &'a [u8],
-    /// Whether RFC 9113 §8.2.1 and §8.3 allow this name and value in a request. Otherwise the request is
-    /// malformed.
+    /// Whether this name and value are allowed in a request (RFC 9113 §8.2.1 and §8.3). If not, the request is malformed.
     pub is_well_formed: bool,
 }
 
 impl Field<'_> {
-    /// Returns the size that counts in a table and in a field list, in bytes (RFC 7541 §4.1, RFC 9113
+    /// Returns the size, in bytes. This is what counts for tables and for the limits of field lists (RFC 7541 §4.1, RFC 9113
     /// §6.5.2).
     #[must_use]
     #[inline]
@@ -27,22 +26,22 @@ impl Field<'_> {
     }
 }
 
-/// Size of each field in addition to its name and value, in bytes (RFC 7541 §4.1).
+/// How many bytes a field costs in addition to its name and value (RFC 7541 §4.1).
 pub(crate) const FIELD_OVERHEAD: usize = 32;
 
-/// Returns `true` if requests may have a field of this name: a known one, or a token in lower case (RFC 9113
-/// §8.2.1). Unknown pseudo-header fields are not allowed (§8.3).
+/// Returns `true` if requests can have this field. We have to know it, or it must be a token in lower case (RFC 9113 §8.2.1).
+/// Pseudo-header fields that we don't know aren't allowed (§8.3).
 pub(crate) fn is_name(name: Name, text: &[u8]) -> bool {
     name != Name::Other || (!text.is_empty() && text.iter().all(|byte| is_lowercase_token_byte(*byte)))
 }
 
-/// Returns `true` for the bytes of a token (RFC 9110 §5.6.2), except upper case letters.
+/// Returns `true` if tokens can have this byte (RFC 9110 §5.6.2), but `false` for upper case letters.
 const fn is_lowercase_token_byte(byte: u8) -> bool {
     matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'0'..=b'9' | b'^'..=b'z' | b'|' | b'~')
 }
 
-/// Returns `true` if requests may have this field value: no control bytes except the tab, and no white space
-/// at its ends (RFC 9113 §8.2.1, RFC 9110 §5.5).
+/// Returns `true` if requests can have this field value. Control characters aren't allowed, except tabs. Neither is white space at
+/// the start or end (RFC 9113 §8.2.1, RFC 9110 §5.5).
 pub(crate) fn is_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     !is_blank(value.first()) && !is_blank(value.last()) && value_end(value).is_none()
@@ -58,10 +57,12 @@ mod tests {
         for text in [":path", "accept", "x-1!#$%&'*+-.^_`|~z", "te"] {
             assert!(is_allowed_name(text), "{text}");
         }
+
         for text in ["", ":", ":status", ":protocol", "Accept", "a b", "a:b", "a\0", "é", "a{", "(a)", "a/b"]
         {
             assert!(!is_allowed_name(text), "{text}");
         }
+
         let is_allowed = |byte: u8| {
             let is_token = b"!#$%&'*+-.^_`|~".contains(&byte) || byte.is_ascii_alphanumeric();
             is_token && !byte.is_ascii_uppercase()

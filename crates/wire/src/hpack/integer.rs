@@ -1,14 +1,13 @@
-//! HPACK integers (RFC 7541 §5.1): a few bits of a byte, followed by more bytes if they don't suffice.
+//! Integers in HPACK (RFC 7541 §5.1). They start with some bits of a byte. If this isn't enough, more bytes come next.
 //!
-//! At most four more bytes are decoded, because all integers that we accept are less than 2^28.
+//! We decode up to four more bytes. All integers that we accept are less than 2^28.
 
 use super::error::DecodeError;
 
-/// Maximum number of bytes after the first.
+/// How many more bytes there can be.
 const MORE_BYTES_MAX: u32 = 4;
 
-/// Decodes an integer from the front of `block`, with a prefix of `bits` bits in the first byte. Returns it
-/// with the rest of the block.
+/// Decodes the integer that `block` starts with. It has a prefix of `bits` bits. Also returns the rest.
 #[inline]
 pub(super) fn decode(block: &[u8], bits: u32) -> Result<(usize, &[u8]), DecodeError> {
     let (first, rest) = block.split_first().ok_or(DecodeError::Truncated)?;
@@ -30,7 +29,7 @@ fn decode_more(mut number: usize, mut rest: &[u8]) -> Result<(usize, &[u8]), Dec
     Err(DecodeError::Number)
 }
 
-/// Appends an integer with a prefix of `bits` bits. The other bits of the first byte are those of `form`.
+/// Appends an integer. It has a prefix of `bits` bits. The other bits of the first byte are from `form`.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: u64) {
     let prefix_max = (1_u64 << bits) - 1;
@@ -38,6 +37,7 @@ pub(crate) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: u64) {
     if number < prefix_max {
         return out.push(form | byte(number));
     }
+
     out.push(form | byte(prefix_max));
     let mut rest = number - prefix_max;
     while rest >= 0x80 {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn integers_of_the_appendix() {
-        // RFC 7541 appendix C.1.
+        // From RFC 7541 appendix C.1.
         assert_eq!(put_to_vec(0b1010_0000, 5, 10), [0b1010_1010]);
         assert_eq!(put_to_vec(0, 5, 1337), [31, 154, 10]);
         assert_eq!(put_to_vec(0, 8, 42), [42]);

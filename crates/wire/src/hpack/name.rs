@@ -1,9 +1,9 @@
-//! Names of request fields, compared once when they are decoded.
+//! Names of request fields. We only compare them once, when we decode them.
 
-/// Defines the names, each with its text.
+/// Defines all names and their text.
 macro_rules! names {
     ($($name:ident $text:literal)*) => {
-        /// A field name that requests have a use for.
+        /// A field name that we need in requests.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[allow(missing_docs, reason = "each is named after its text")]
         pub enum Name {
@@ -13,7 +13,7 @@ macro_rules! names {
         }
 
         impl Name {
-            /// Returns the name with this text, which is in lower case.
+            /// Returns the name with this text. It must be in lower case.
             #[must_use]
             pub const fn from_bytes(text: &[u8]) -> Name {
                 match text {
@@ -22,7 +22,7 @@ macro_rules! names {
                 }
             }
 
-            /// Returns the name's text; empty for [`Name::Other`].
+            /// Returns the name's text. It's empty for [`Name::Other`].
             #[must_use]
             pub const fn as_bytes(self) -> &'static [u8] {
                 match self {
@@ -35,7 +35,7 @@ macro_rules! names {
 }
 
 names! {
-    // The pseudo-header fields of a request (RFC 9113 §8.3.1).
+    // Pseudo-header fields of requests (RFC 9113 §8.3.1).
     Authority b":authority"
     Method b":method"
     Path b":path"
@@ -66,7 +66,7 @@ names! {
 }
 
 impl Name {
-    /// Returns `true` for the pseudo-header fields of a request, which come before the others.
+    /// Returns `true` if this is a pseudo-header field of requests. They come before all other fields.
     #[must_use]
     pub const fn is_pseudo(self) -> bool {
         matches!(self, Name::Authority | Name::Method | Name::Path | Name::Scheme)

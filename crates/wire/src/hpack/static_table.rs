@@ -1,15 +1,15 @@
-//! HPACK static table (RFC 7541 appendix A).
+//! HPACK's static table (RFC 7541 appendix A).
 
 use super::field::Field;
 use super::name::Name;
 
-/// Number of static entries. Indices of the dynamic table follow.
+/// How many static entries there are. Indices of the dynamic table come next.
 pub(super) const STATIC_FIELDS: usize = 61;
 
-/// The entries, of which the first has index 1.
+/// The entries. Indices start at 1.
 pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = fields(&TEXTS);
 
-/// Indices of the names that response heads use.
+/// Indices of names in response heads.
 pub(crate) mod index {
     use std::ops::RangeInclusive;
 
@@ -25,12 +25,12 @@ pub(crate) mod index {
     pub(crate) const VARY: u8 = 59;
 }
 
-/// Returns the index of this field and that of the first entry with its name, as far as there are any.
+/// Returns the index of this field, and the index of the first entry with this name. Either may be missing.
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
     find_in(&TEXTS, 1, name, value)
 }
 
-/// Returns the entries of a static table with these names and values.
+/// Creates the entries of a static table.
 pub(crate) const fn fields<const N: usize>(texts: &[(&'static str, &'static str); N]) -> [Field<'static>; N] {
     let none = Field { name: Name::Other, name_text: b"", value: b"", is_well_formed: false };
     let mut table = [none; N];
@@ -38,7 +38,7 @@ pub(crate) const fn fields<const N: usize>(texts: &[(&'static str, &'static str)
     while at < N {
         let (name_text, value) = (texts[at].0.as_bytes(), texts[at].1.as_bytes());
         let name = Name::from_bytes(name_text);
-        // All but `:status`, which requests don't have.
+        // `:status` isn't well-formed, because requests don't have it.
         let is_well_formed = name.is_pseudo() || name_text[0] != b':';
         table[at] = Field { name, name_text, value, is_well_formed };
         at += 1;
@@ -46,7 +46,7 @@ pub(crate) const fn fields<const N: usize>(texts: &[(&'static str, &'static str)
     table
 }
 
-/// Finds a field in a static table that begins with the index `base`. Returns the same as [`find`].
+/// Finds a field in a static table. Indices start at `base`. Returns the same as [`find`].
 pub(crate) fn find_in(
     texts: &[(&str, &str)],
     base: u8,
@@ -55,7 +55,7 @@ pub(crate) fn find_in(
 ) -> (Option<u8>, Option<u8>) {
     let mut named = (base..).zip(texts).filter(|(_, (known, _))| *known == name);
     let first = named.clone().next().map(|(index, _)| index);
-    // Entries without a value define only their name.
+    // If an entry doesn't have a value, it's only about the name.
     let same = named.find(|(_, (_, known))| !known.is_empty() && known.as_bytes() == value);
     (same.map(|(index, _)| index), first)
 }

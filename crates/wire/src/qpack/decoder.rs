@@ -1,7 +1,7 @@
-//! QPACK decoder: the fields of sections, and the encoder stream that fills the dynamic table (RFC 9204 §2.2).
+//! Decodes field sections, and the encoder stream that fills the dynamic table (RFC 9204 §2.2).
 //!
-//! We allow no blocked streams, so a field section is decoded when it arrives, or is an error. The work is linear in the
-//! decoded size, which is bounded (decompression bombs).
+//! We don't allow blocked streams. So when a field section arrives, we can either decode it at once, or it's an error. The work is
+//! linear in the decoded size, and this size has a limit (decompression bombs).
 
 use std::mem;
 
@@ -17,52 +17,51 @@ use crate::limits::{
     FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, QPACK_INSTRUCTION_BYTES_MAX, QPACK_TABLE_BYTES,
 };
 
-/// Maximum number of entries in the table (RFC 9204 §4.5.1.1).
+/// How many entries the table can have (RFC 9204 §4.5.1.1).
 const ENTRIES_MAX: u64 = QPACK_TABLE_BYTES as u64 / 32;
 
-/// Decodes the field sections of a connection.
+/// Decodes a connection's field sections.
 #[derive(Debug)]
 pub struct Decoder {
     table: DynamicTable,
-    /// Beginning of an instruction that hasn't arrived completely.
+    /// The start of an instruction that's still incomplete.
     incomplete: Vec<u8>,
-    /// Number of insertions that the encoder knows to have arrived: its Known Received Count (RFC 9204 §2.1.4).
+    /// How many insertions the encoder knows to have arrived. The RFC calls this the Known Received Count (RFC 9204 §2.1.4).
     acknowledged: u64,
 }
 
 /// A decoded field section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldSection {
-    /// Whether `take` got all fields.
+    /// Whether `take` was called for all fields.
     pub list: List,
-    /// Whether the section refers to the dynamic table, so that the encoder expects an acknowledgment ([`Decoder::acknowledge`]).
+    /// Whether the section refers to the dynamic table. If so, the encoder expects an acknowledgment ([`Decoder::acknowledge`]).
     pub uses_table: Option<InsertCount>,
 }
 
-/// The Required Insert Count of a field section (RFC 9204 §2.1.1).
+/// The Required Insert Count of a section (RFC 9204 §2.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InsertCount(u64);
 
 impl Decoder {
-    /// Creates a decoder for a new connection. Doesn't allocate.
+    /// Creates a decoder for a new connection. It doesn't allocate yet.
     #[must_use]
     pub fn new() -> Decoder {
         Decoder { table: DynamicTable::new(), incomplete: Vec::new(), acknowledged: 0 }
     }
 
-    /// Returns the memory of the dynamic table and of an incomplete instruction, in bytes.
+    /// Returns how much memory the dynamic table and an incomplete instruction take, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.table.allocated_bytes() + self.incomplete.capacity()
     }
 
-    /// Executes the instructions in the next bytes of the peer's encoder stream.
+    /// Executes the instructions on the peer's encoder stream. They may be incomplete.
     ///
-    /// `strings` is a scratch buffer, which is cleared.
+    /// `strings` is a temporary buffer. We clear it.
     ///
     /// # Errors
-    ///
-    /// [`Error::EncoderStream`] if an instruction is invalid. The connection must be closed.
+    /// [`Error::EncoderStream`] if an instruction is invalid. You have to close the connection.
     pub fn read_encoder_stream(&mut self, bytes: &[u8], strings: &mut Vec<u8>) -> Result<(), Error> {
         if self.incomplete.is_empty() {
             let rest = self.execute_all(bytes, strings).map_err(Error::EncoderStream)?;
@@ -81,7 +80,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Executes all complete instructions, and returns the rest of the bytes.
+    /// Executes all complete instructions. Returns the bytes that are left.
     fn execute_all<'b>(&mut self, mut bytes: &'b [u8], strings: &mut Vec<u8>) -> Result<&'b [u8], Fault> {
         loop {
             match Instruction::split(bytes) {
@@ -117,13 +116,12 @@ impl Decoder {
         self.table.insert(&field_of(name, value, strings))
     }
 
-    /// Decodes a whole field section, and passes its fields to `take`, one by one.
+    /// Decodes a section, and calls `take` with each field. The section must be complete.
     ///
-    /// `strings` is a scratch buffer, which is cleared.
+    /// `strings` is a temporary buffer. We clear it.
     ///
     /// # Errors
-    ///
-    /// [`Error::FieldSection`] or [`Error::TooLarge`] if the section is invalid. The connection must be closed.
+    /// [`Error::FieldSection`] or [`Error::TooLarge`] if the section is invalid. You have to close the connection.
     pub fn decode(
         &self,
         section: &[u8],
@@ -150,18 +148,18 @@ impl Decoder {
         Ok(FieldSection { list, uses_table: (required > 0).then_some(InsertCount(required)) })
     }
 
-    /// Appends the acknowledgment of a section to our decoder stream (RFC 9204 §4.4.1).
+    /// Tells the encoder that we've decoded a section. Appends this to our decoder stream (RFC 9204 §4.4.1).
     pub fn acknowledge(&mut self, out: &mut Vec<u8>, stream: u64, section: InsertCount) {
         integer::put(out, 0x80, 7, stream);
         self.acknowledged = self.acknowledged.max(section.0);
     }
 
-    /// Appends the notice that the field sections of a stream won't be decoded to our decoder stream (RFC 9204 §4.4.2).
+    /// Tells the encoder that we won't decode a stream's sections. Appends this to our decoder stream (RFC 9204 §4.4.2).
     pub fn cancel(&self, out: &mut Vec<u8>, stream: u64) {
         integer::put(out, 0x40, 6, stream);
     }
 
-    /// Appends the number of insertions that the encoder doesn't know to have arrived to our decoder stream, if there are any
+    /// Tells the encoder how many insertions have arrived, unless it knows about all of them. Appends this to our decoder stream
     /// (RFC 9204 §4.4.3).
     pub fn acknowledge_insertions(&mut self, out: &mut Vec<u8>) {
         let increment = self.table.insert_count() - self.acknowledged;
@@ -171,26 +169,29 @@ impl Decoder {
         }
     }
 
-    /// Decodes the prefix of a section (RFC 9204 §4.5.1).
+    /// Decodes a section's prefix (RFC 9204 §4.5.1).
     fn decode_prefix<'b>(&self, section: &'b [u8]) -> Result<(Prefix, &'b [u8]), Fault> {
         let (encoded, rest) = integer::decode(section, 8)?;
         let is_negative = rest.first().is_some_and(|byte| byte & 0x80 != 0);
         let (delta, rest) = integer::decode(rest, 7)?;
+
         let required_insert_count = self.required_insert_count(encoded)?;
         let base = if is_negative {
             required_insert_count.checked_sub(delta + 1)
         } else {
             Some(required_insert_count + delta)
         };
+
         let base = base.ok_or(Fault::Prefix)?;
         Ok((Prefix { required_insert_count, base }, rest))
     }
 
-    /// Decodes a Required Insert Count, which is sent modulo twice the maximum number of entries (RFC 9204 §4.5.1.1).
+    /// Decodes a Required Insert Count. It's sent modulo twice the number of entries that the table can have (RFC 9204 §4.5.1.1).
     fn required_insert_count(&self, encoded: u64) -> Result<u64, Fault> {
         if encoded == 0 {
             return Ok(0);
         }
+
         let full_range = 2 * ENTRIES_MAX;
         if encoded > full_range {
             return Err(Fault::Prefix);
@@ -201,6 +202,7 @@ impl Decoder {
         if required > max {
             required = required.checked_sub(full_range).ok_or(Fault::Prefix)?;
         }
+
         match required {
             0 => Err(Fault::Prefix),
             _ if required > self.table.insert_count() => Err(Fault::Blocked),
@@ -208,7 +210,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes a field line from the front of `bytes` (RFC 9204 §4.5.2 to §4.5.6). Returns it with the rest.
+    /// Decodes the field line that `bytes` starts with (RFC 9204 §4.5.2 to §4.5.6). Also returns the rest.
     #[inline]
     fn decode_line<'a, 'b: 'a>(
         &'a self,
@@ -219,7 +221,7 @@ impl Decoder {
         let first = bytes.first().copied().unwrap_or_default();
 
         match first {
-            // Indexed field line.
+            // Indexed field line, from the static or the dynamic table.
             0b1100_0000.. => {
                 let (index, rest) = integer::decode(bytes, 6)?;
                 Ok((*static_field(index)?, rest))
@@ -228,7 +230,7 @@ impl Decoder {
                 let (index, rest) = integer::decode(bytes, 6)?;
                 Ok((self.before_base(prefix, index)?, rest))
             }
-            // Literal field line with name reference. The bit for intermediaries that must not index is ignored.
+            // Literal field line with name reference. We ignore the bit that tells intermediaries not to index the field.
             0b0100_0000.. => {
                 let (index, rest) = integer::decode(bytes, 4)?;
                 let is_static = first & 0b0001_0000 != 0;
@@ -255,13 +257,13 @@ impl Decoder {
         }
     }
 
-    /// Returns the entry with this index relative to the Base (RFC 9204 §3.2.5).
+    /// Returns an entry. The index is relative to the Base (RFC 9204 §3.2.5).
     fn before_base(&self, prefix: Prefix, index: u64) -> Result<Field<'_>, Fault> {
         let absolute = prefix.base.checked_sub(1).and_then(|last| last.checked_sub(index));
         self.entry(prefix, absolute.ok_or(Fault::Index)?)
     }
 
-    /// Returns the entry with this post-base index (RFC 9204 §3.2.6).
+    /// Returns an entry. The index is post-base (RFC 9204 §3.2.6).
     fn after_base(&self, prefix: Prefix, index: u64) -> Result<Field<'_>, Fault> {
         self.entry(prefix, prefix.base + index)
     }
@@ -280,7 +282,7 @@ impl Default for Decoder {
     }
 }
 
-/// The prefix of a field section.
+/// A section's prefix.
 #[derive(Debug, Clone, Copy)]
 struct Prefix {
     required_insert_count: u64,
@@ -291,7 +293,7 @@ fn static_field(index: u64) -> Result<&'static Field<'static>, Fault> {
     usize::try_from(index).ok().and_then(|index| STATIC_TABLE.get(index)).ok_or(Fault::Index)
 }
 
-/// Decodes the value of a field that has the name of an entry. Returns the field with the rest of the bytes.
+/// Decodes the value of a field. The name is from an entry. Also returns the rest.
 fn decode_value<'a, 'b: 'a>(
     named: Field<'a>,
     bytes: &'b [u8],
@@ -303,7 +305,7 @@ fn decode_value<'a, 'b: 'a>(
     Ok((Field { value, is_well_formed, ..named }, rest))
 }
 
-/// Copies a string of the table, because an insertion may evict the entry.
+/// Copies a string from the table. If we didn't, an insertion could evict the entry.
 fn copy(strings: &mut Vec<u8>, text: &[u8]) -> Text<'static> {
     let start = strings.len();
     strings.extend_from_slice(text);

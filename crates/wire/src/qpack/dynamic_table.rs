@@ -1,20 +1,20 @@
-//! QPACK dynamic table of a decoder (RFC 9204 §3.2).
+//! The decoder's dynamic table (RFC 9204 §3.2).
 
 use super::error::Fault;
 use crate::hpack::{DecoderTable, Field};
 use crate::limits::QPACK_TABLE_BYTES;
 
-/// The dynamic table of a decoder. Doesn't allocate before the first insertion.
+/// The decoder's dynamic table. It only allocates once there's an insertion.
 #[derive(Debug)]
 pub(super) struct DynamicTable {
     entries: DecoderTable,
     capacity: usize,
-    /// Number of entries that were ever inserted (RFC 9204 §2.1.1).
+    /// How many entries were ever inserted (RFC 9204 §2.1.1).
     insert_count: u64,
 }
 
 impl DynamicTable {
-    /// Creates an empty table of capacity 0, which the encoder may increase.
+    /// Creates an empty table with capacity 0. The encoder can increase it.
     pub(super) fn new() -> DynamicTable {
         DynamicTable { entries: DecoderTable::with_size_max(0), capacity: 0, insert_count: 0 }
     }
@@ -27,7 +27,7 @@ impl DynamicTable {
         self.insert_count
     }
 
-    /// Sets the capacity, and evicts the oldest entries until the table fits (RFC 9204 §3.2.3).
+    /// Sets the capacity. Evicts the oldest entries until the table fits (RFC 9204 §3.2.3).
     pub(super) fn set_capacity(&mut self, capacity: u64) -> Result<(), Fault> {
         let capacity = usize::try_from(capacity).ok().filter(|capacity| *capacity <= QPACK_TABLE_BYTES);
         self.capacity = capacity.ok_or(Fault::Capacity)?;
@@ -35,17 +35,18 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Inserts a field, after evicting the oldest entries until there is room.
+    /// Inserts a field. If there's not enough room, evicts the oldest entries first.
     pub(super) fn insert(&mut self, field: &Field<'_>) -> Result<(), Fault> {
         if field.size() > self.capacity {
             return Err(Fault::EntryTooLarge);
         }
+
         self.entries.insert(field);
         self.insert_count += 1;
         Ok(())
     }
 
-    /// Returns the entry with this absolute index, unless it was evicted (RFC 9204 §3.2.4).
+    /// Returns an entry. The index is absolute (RFC 9204 §3.2.4). Returns an error if the entry was evicted.
     #[inline]
     pub(super) fn absolute(&self, index: u64) -> Result<Field<'_>, Fault> {
         let newer = self.insert_count.checked_sub(1).and_then(|newest| newest.checked_sub(index));
@@ -53,7 +54,7 @@ impl DynamicTable {
         number.and_then(|number| self.entries.get(number)).ok_or(Fault::Index)
     }
 
-    /// Returns the entry with this index relative to the newest one, as in the encoder stream (RFC 9204 §3.2.5).
+    /// Returns an entry. The index is relative to the newest entry, like on the encoder stream (RFC 9204 §3.2.5).
     pub(super) fn relative(&self, index: u64) -> Result<Field<'_>, Fault> {
         let newest = self.insert_count.checked_sub(1);
         self.absolute(newest.and_then(|newest| newest.checked_sub(index)).ok_or(Fault::Index)?)

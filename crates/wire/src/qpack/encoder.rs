@@ -1,11 +1,11 @@
-//! Stateless QPACK encoder: field lines that need no dynamic table, so they are valid on every connection.
+//! Encodes field lines without the dynamic table. So they're valid on all connections.
 
 use super::{integer, static_table};
 use crate::decimal::Decimal;
 use crate::hpack::{put_integer, put_string};
 
-/// Appends a field line: as an index if the static table has it, otherwise as a literal (RFC 9204 §4.5.2, §4.5.4, §4.5.6). The
-/// name must be in lower case.
+/// Appends a field line. If it's in the static table, we use the index. Otherwise it's a literal (RFC 9204 §4.5.2, §4.5.4, §4.5.6).
+/// The name must be in lower case.
 pub fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(!name.bytes().any(|byte| byte.is_ascii_uppercase()), "RFC 9114 §4.2: {name}");
     match static_table::find(name, value) {
@@ -21,7 +21,7 @@ pub fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// Appends `:status`. The table is not searched for the usual statuses.
+/// Appends `:status`. For the usual ones, we don't have to search the table.
 #[inline]
 pub(crate) fn put_status(section: &mut Vec<u8>, status: u16) {
     match status {
@@ -32,7 +32,7 @@ pub(crate) fn put_status(section: &mut Vec<u8>, status: u16) {
     }
 }
 
-/// Appends the beginning of a literal that has its name in the static table (RFC 9204 §4.5.4). The value follows as a string.
+/// Appends the start of a literal. The name is from the static table (RFC 9204 §4.5.4). You still have to append the value.
 #[inline]
 pub(crate) fn put_name_index(section: &mut Vec<u8>, static_index: u8) {
     if static_index < 0x0f {
@@ -42,29 +42,29 @@ pub(crate) fn put_name_index(section: &mut Vec<u8>, static_index: u8) {
     }
 }
 
-/// Appends the beginning of a literal with a literal name (RFC 9204 §4.5.6), which is changed to lower case. The value follows
-/// as a string.
+/// Appends the start of a literal along with its name (RFC 9204 §4.5.6), in lower case. You still have to append the value.
 pub(crate) fn put_literal_name(section: &mut Vec<u8>, name: &[u8]) {
     put_integer(section, 0x20, 3, name.len() as u64);
     section.extend(name.iter().map(u8::to_ascii_lowercase));
 }
 
-/// Returns the name of a field line, if the static table has it.
+/// If a line's name is in the static table, returns it.
 pub(crate) fn static_name(line: &[u8]) -> Option<&'static [u8]> {
     let prefix_bits = match line.first()? {
         0b1100_0000.. => 6,
         0b0101_0000..=0b0101_1111 => 4,
         _ => return None,
     };
+
     let (index, _) = integer::decode(line, prefix_bits).ok()?;
     let field = static_table::STATIC_TABLE.get(usize::try_from(index).ok()?)?;
     Some(field.name_text)
 }
 
-/// Returns `true` if a field line is `:status` as [`put_field`] encodes it.
+/// Returns `true` if a line is `:status`, in the form that [`put_field`] uses.
 #[inline]
 pub(crate) fn is_status(line: &[u8]) -> bool {
-    // The static table has it at 24 to 28 and at 63 to 71.
+    // In the static table, it has the indices 24 to 28 and 63 to 71.
     matches!(line, [0xd8..=0xdc, ..] | [0xff, 0..=8, ..] | [0x5f, 9, ..])
 }
 

@@ -1,8 +1,8 @@
-//! QPACK encoder state: the lines of ours that a peer's dynamic table holds (RFC 9204 §2.1).
+//! Knows which of our lines are in the peer's dynamic table (RFC 9204 §2.1).
 //!
-//! A line is inserted when it is first sent, as long as there is room, and stays: we never evict. A field section refers only
-//! to entries that the peer has acknowledged, so no stream ever waits for the encoder stream. So one byte for each line is
-//! enough to find its index, without a search or an allocation.
+//! When we send a line for the first time, and if there's room, we insert it. It stays there, because we never evict entries.
+//! Sections only refer to entries that the peer has acknowledged. So no stream ever has to wait for the encoder stream. One byte
+//! per line is enough to find the index. We don't have to search or allocate.
 
 use std::mem;
 
@@ -15,44 +15,44 @@ use crate::hpack::FIELD_OVERHEAD;
 use crate::limits::QPACK_TABLE_BYTES;
 use crate::table_owner::{LINE_SLOTS, Ownership, TableOwner, slot_of_server_line};
 
-/// Minimum size of an entry, in bytes: names are not empty.
+/// How large an entry is at least, in bytes. Names can't be empty.
 const ENTRY_BYTES_MIN: usize = FIELD_OVERHEAD + 1;
 
-// We never evict, and entries are larger than 32 bytes, so the insert count is less than the number of entries on which the
-// encoding of the Required Insert Count depends (RFC 9204 §4.5.1.1): it is the count plus one.
+// We never evict, and entries are larger than 32 bytes. So the insert count is always smaller than the number of entries that the
+// encoding of the Required Insert Count depends on (RFC 9204 §4.5.1.1). Then it's encoded as the count plus one.
 const _: () = assert!(QPACK_TABLE_BYTES / ENTRY_BYTES_MIN < 0x7f, "both bytes of a prefix must fit");
 
-/// Encoder state of one connection.
+/// A connection's encoder.
 #[derive(Debug)]
 pub struct EncoderTable {
-    /// Insert count after the insertion of the line in each slot; 0 if the line is not in the table.
+    /// For each slot, the insert count right after its line was inserted. 0 if the line isn't in the table.
     insertions: [u8; LINE_SLOTS],
-    /// Number of insertions.
+    /// How many insertions there were.
     insert_count: u8,
-    /// Number of insertions that were returned for sending.
+    /// How many of them were returned for sending.
     sent_count: u8,
-    /// Number of insertions that the peer has acknowledged (RFC 9204 §2.1.4). Invariant: at most `sent_count`, which is at most
+    /// How many of them the peer has acknowledged (RFC 9204 §2.1.4). This is at most `sent_count`, and that's at most
     /// `insert_count`.
     known_received: u8,
-    /// Required Insert Count of the current section (RFC 9204 §2.1.2): the largest insert count of the entries to which it
-    /// refers. Invariant: at most `known_received`, which is the Base.
+    /// The section's Required Insert Count (RFC 9204 §2.1.2). It's the largest insert count of all entries that the section refers
+    /// to. It's at most `known_received`, which is the Base.
     required: u8,
-    /// Size of the entries (RFC 9204 §3.2.1), in bytes. Invariant: at most `capacity`.
+    /// How large the entries are together (RFC 9204 §3.2.1), in bytes. At most `capacity`.
     used: usize,
-    /// Capacity of the table, in bytes.
+    /// How large the table can get, in bytes.
     capacity: usize,
-    /// The archive that the line IDs in the table belong to.
+    /// The archive that line IDs in the table refer to.
     owner: TableOwner,
-    /// Maximum number of Section Acknowledgments that the peer can still send.
+    /// How many Section Acknowledgments the peer can still send.
     unacknowledged_sections: u64,
-    /// Instructions that were not returned yet. All instructions of a connection take less than its table.
+    /// Instructions that we haven't returned yet. On each connection, all of them take less than the table.
     encoder_stream: Vec<u8>,
-    /// Beginning of an instruction of the decoder stream that hasn't arrived completely.
+    /// The start of an instruction on the decoder stream that's still incomplete.
     incomplete: Vec<u8>,
 }
 
 impl EncoderTable {
-    /// Creates the state of a new connection. Sections use only the static table until the peer's SETTINGS arrive.
+    /// Creates the encoder of a new connection. Until the peer's SETTINGS arrive, it only uses the static table.
     #[must_use]
     pub fn new() -> EncoderTable {
         EncoderTable {
@@ -70,13 +70,14 @@ impl EncoderTable {
         }
     }
 
-    /// Returns the memory of instructions, in bytes: those that were not returned, and an incomplete one of the peer's.
+    /// Returns how much memory instructions take, in bytes. These are our own ones that weren't returned yet, and the peer's if
+    /// it's incomplete.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.encoder_stream.capacity() + self.incomplete.capacity()
     }
 
-    /// Handles the peer's SETTINGS, which arrive once. `capacity_max` is SETTINGS_QPACK_MAX_TABLE_CAPACITY.
+    /// Handles the peer's SETTINGS. They only arrive once. `capacity_max` is SETTINGS_QPACK_MAX_TABLE_CAPACITY.
     pub fn set_peer_settings(&mut self, capacity_max: u64) {
         debug_assert_eq!(self.capacity, 0, "SETTINGS arrive once (RFC 9114 §7.2.4)");
         self.capacity = usize::try_from(capacity_max).unwrap_or(usize::MAX).min(QPACK_TABLE_BYTES);
@@ -86,18 +87,17 @@ impl EncoderTable {
         }
     }
 
-    /// Returns the next bytes of our encoder stream, which must be sent. Empty if there is nothing to send.
+    /// Returns bytes that must be sent on our encoder stream. It's empty if there aren't any.
     #[must_use]
     pub fn take_encoder_stream(&mut self) -> Vec<u8> {
         self.sent_count = self.insert_count;
         mem::take(&mut self.encoder_stream)
     }
 
-    /// Executes the instructions in the next bytes of the peer's decoder stream.
+    /// Executes the instructions on the peer's decoder stream. They may be incomplete.
     ///
     /// # Errors
-    ///
-    /// [`Error::DecoderStream`] if an instruction is invalid. The connection must be closed.
+    /// [`Error::DecoderStream`] if an instruction is invalid. You have to close the connection.
     pub fn read_decoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if self.incomplete.is_empty() {
             let rest = self.execute_all(bytes).map_err(Error::DecoderStream)?;
@@ -112,7 +112,7 @@ impl EncoderTable {
         Ok(())
     }
 
-    /// Executes all complete instructions, and returns the rest of the bytes: less than an integer of 62 bits.
+    /// Executes all complete instructions. Returns the bytes that are left. They're shorter than an integer with 62 bits.
     fn execute_all<'b>(&mut self, mut bytes: &'b [u8]) -> Result<&'b [u8], Fault> {
         loop {
             match DecoderInstruction::split(bytes) {
@@ -128,12 +128,13 @@ impl EncoderTable {
 
     fn execute(&mut self, instruction: DecoderInstruction) -> Result<(), Fault> {
         match instruction {
-            // Sections refer only to acknowledged entries, so the acknowledgment is no news, of whichever stream it is.
+            // Our sections only refer to entries that were acknowledged before. So we don't learn anything, no matter which stream
+            // it is.
             DecoderInstruction::AcknowledgeSection => {
                 let left = self.unacknowledged_sections.checked_sub(1).ok_or(Fault::Acknowledgment)?;
                 self.unacknowledged_sections = left;
             }
-            // The stream may have no section, so the number of acknowledgments that may follow stays.
+            // We don't know if the stream has a section. So there may still be as many acknowledgments.
             DecoderInstruction::CancelStream => {}
             DecoderInstruction::IncrementInsertCount(increment) => {
                 let increment = u8::try_from(increment)
@@ -145,19 +146,19 @@ impl EncoderTable {
         Ok(())
     }
 
-    /// Begins a section of lines of this archive, and appends space for the prefix. `identity` is the beginning of the archive's
-    /// digest, or 0 if there is no archive.
+    /// Starts a section from this archive, and appends space for the prefix. `identity` is the start of the archive's digest, or 0
+    /// if there isn't any archive.
     #[inline]
     pub fn begin_section(&mut self, section: &mut Vec<u8>, archive: u16, identity: u64) {
         section.extend_from_slice(&[0, 0]);
         self.required = 0;
         if self.owner.begin_section(archive, identity) == Ownership::Replaced {
-            // The old lines stay in the table, because we never evict.
+            // We never evict, so the old lines stay in the table.
             self.insertions[..LINE_IDS.into()].fill(0);
         }
     }
 
-    /// Ends a section: writes its prefix (RFC 9204 §4.5.1).
+    /// Ends a section. Fills in the prefix (RFC 9204 §4.5.1).
     #[inline]
     pub fn end_section(&mut self, section: &mut [u8]) {
         if self.required > 0
@@ -169,7 +170,7 @@ impl EncoderTable {
         }
     }
 
-    /// Appends lines of the archive that the section was begun for.
+    /// Appends several of the archive's lines.
     #[inline]
     pub fn put_archive_lines(&mut self, section: &mut Vec<u8>, lines: QpackLines<'_>) {
         if self.capacity == 0 || self.owner.is_for_other_archive() {
@@ -181,19 +182,19 @@ impl EncoderTable {
         }
     }
 
-    /// Appends a line of the archive that the section was begun for.
+    /// Appends one of the archive's lines.
     #[inline]
     pub fn put_archive_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>) {
         self.put_line(section, line, self.owner.slot_of_archive_line(line.id));
     }
 
-    /// Appends a line of the server's own.
+    /// Appends one of the server's lines.
     #[inline]
     pub fn put_server_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>) {
         self.put_line(section, line, slot_of_server_line(line.id));
     }
 
-    /// Appends a line. Without a slot it's in no table.
+    /// Appends a line. If it doesn't have a slot, it's not in any table.
     #[inline]
     fn put_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>, slot: Option<usize>) {
         if let Some(slot) = slot {
@@ -203,7 +204,7 @@ impl EncoderTable {
                     self.insert(line, slot);
                 }
             } else if insertion <= self.known_received {
-                // An indexed field line, relative to the Base (RFC 9204 §4.5.2).
+                // An indexed field line. The index is relative to the Base (RFC 9204 §4.5.2).
                 integer::put(section, 0x80, 6, (self.known_received - insertion).into());
                 self.required = self.required.max(insertion);
                 return;
@@ -212,11 +213,11 @@ impl EncoderTable {
         section.extend_from_slice(line.representation);
     }
 
-    /// Inserts a line for which there is room.
+    /// Inserts a line. There must be room for it.
     #[cold]
     fn insert(&mut self, line: QpackLine<'_>, slot: usize) {
         let size = usize::from(line.size);
-        // Only the lines of a damaged archive have other sizes, which would make the numbers of this table overflow.
+        // If the archive is damaged, lines can have other sizes. This could make our numbers overflow.
         let is_sized =
             (ENTRY_BYTES_MIN..=QPACK_TABLE_BYTES).contains(&size) && line.representation.len() <= size;
         if is_sized && put_insertion(&mut self.encoder_stream, line.representation).is_ok() {
@@ -233,10 +234,10 @@ impl Default for EncoderTable {
     }
 }
 
-/// The representation is not a literal of ours. Only a damaged archive has such a line.
+/// It's not one of our literals. The archive must be damaged.
 struct NotLiteral;
 
-/// Appends the instruction that inserts a literal (RFC 9204 §4.3.2, §4.3.3). Its strings are those of the literal.
+/// Appends an instruction that inserts a literal (RFC 9204 §4.3.2, §4.3.3). Its strings stay the same.
 fn put_insertion(stream: &mut Vec<u8>, representation: &[u8]) -> Result<(), NotLiteral> {
     match representation.first() {
         Some(0b0101_0000..=0b0101_1111) => {

@@ -1,17 +1,17 @@
-//! Instructions of QPACK encoder and decoder streams (RFC 9204 §4.3, §4.4).
+//! Instructions on encoder and decoder streams (RFC 9204 §4.3, §4.4).
 
 use super::error::Fault;
 use super::integer;
 use super::literal::Literal;
 
-/// An instruction of an encoder stream. Strings aren't decoded yet.
+/// An instruction on an encoder stream. Its strings aren't decoded yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Instruction<'b> {
     /// Sets the table's capacity, in bytes (RFC 9204 §4.3.1).
     SetCapacity(u64),
-    /// Inserts a field with the name of a static entry (RFC 9204 §4.3.2).
+    /// Inserts a field. Its name is from the static table (RFC 9204 §4.3.2).
     InsertWithStaticName { index: u64, value: Literal<'b> },
-    /// Inserts a field with the name of an entry (RFC 9204 §4.3.2). The index is relative to the newest one.
+    /// Inserts a field. Its name is from another entry (RFC 9204 §4.3.2). The index is relative to the newest one.
     InsertWithDynamicName { index: u64, value: Literal<'b> },
     /// Inserts a field (RFC 9204 §4.3.3).
     InsertWithLiteralName { name: Literal<'b>, value: Literal<'b> },
@@ -20,12 +20,11 @@ pub(super) enum Instruction<'b> {
 }
 
 impl<'b> Instruction<'b> {
-    /// Splits an instruction off the front of `bytes`. Takes constant time, so bytes that arrive one by one cost no more than
-    /// others.
+    /// Reads the instruction that `bytes` starts with. This takes constant time, so it doesn't matter if the bytes arrive one at a
+    /// time.
     ///
     /// # Errors
-    ///
-    /// [`Fault::Truncated`] if more bytes are needed.
+    /// [`Fault::Truncated`] if there have to be more bytes.
     pub(super) fn split(bytes: &'b [u8]) -> Result<(Instruction<'b>, &'b [u8]), Fault> {
         let first = bytes.first().ok_or(Fault::Truncated)?;
         if first & 0x80 != 0 {
@@ -38,6 +37,7 @@ impl<'b> Instruction<'b> {
             };
             return Ok((instruction, rest));
         }
+
         if first & 0x40 != 0 {
             let (name, rest) = Literal::split(bytes, 5)?;
             let (value, rest) = Literal::split(rest, 7)?;
@@ -53,27 +53,27 @@ impl<'b> Instruction<'b> {
     }
 }
 
-/// An instruction of a decoder stream.
+/// An instruction on a decoder stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DecoderInstruction {
-    /// A field section of a stream was decoded (RFC 9204 §4.4.1).
+    /// The peer has decoded a section (RFC 9204 §4.4.1).
     AcknowledgeSection,
-    /// The field sections of a stream won't be decoded (RFC 9204 §4.4.2).
+    /// The peer won't decode a stream's sections (RFC 9204 §4.4.2).
     CancelStream,
-    /// Insertions have arrived: their number (RFC 9204 §4.4.3).
+    /// This many insertions have arrived (RFC 9204 §4.4.3).
     IncrementInsertCount(u64),
 }
 
 impl DecoderInstruction {
-    /// Splits an instruction off the front of `bytes`.
+    /// Reads the instruction that `bytes` starts with.
     ///
     /// # Errors
-    ///
-    /// [`Fault::Truncated`] if more bytes are needed.
+    /// [`Fault::Truncated`] if there have to be more bytes.
     pub(super) fn split(bytes: &[u8]) -> Result<(DecoderInstruction, &[u8]), Fault> {
         let first = bytes.first().ok_or(Fault::Truncated)?;
         let prefix_bits = if first & 0x80 != 0 { 7 } else { 6 };
         let (number, rest) = integer::decode(bytes, prefix_bits)?;
+
         let instruction = match first {
             0b1000_0000.. => DecoderInstruction::AcknowledgeSection,
             0b0100_0000.. => DecoderInstruction::CancelStream,

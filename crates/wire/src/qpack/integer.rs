@@ -1,4 +1,4 @@
-//! QPACK integers (RFC 9204 §4.1.1): those of HPACK, with up to 62 bits when decoded.
+//! Integers in QPACK (RFC 9204 §4.1.1). They are the same as in HPACK, but we decode up to 62 bits.
 
 use super::error::Fault;
 pub(super) use crate::hpack::put_integer as put;
@@ -6,11 +6,10 @@ pub(super) use crate::hpack::put_integer as put;
 /// The largest integer (RFC 9204 §4.1.1).
 const MAX: u64 = (1 << 62) - 1;
 
-/// Decodes an integer from the front of `bytes`, with a prefix of `bits` bits in the first byte. Returns it with the rest.
+/// Decodes the integer that `bytes` starts with. It has a prefix of `bits` bits. Also returns the rest.
 ///
 /// # Errors
-///
-/// [`Fault::Truncated`] if more bytes are needed, and [`Fault::Integer`] if it exceeds 62 bits.
+/// [`Fault::Truncated`] if there have to be more bytes. [`Fault::Integer`] if there are more than 62 bits.
 #[inline]
 pub(super) fn decode(bytes: &[u8], bits: u32) -> Result<(u64, &[u8]), Fault> {
     let (first, rest) = bytes.split_first().ok_or(Fault::Truncated)?;
@@ -43,7 +42,7 @@ mod tests {
         let mut bytes = Vec::new();
         put(&mut bytes, 0, 8, MAX);
         assert_eq!(decode(&bytes, 8), Ok((MAX, &[][..])));
-        // One more in the last byte.
+        // Add one to the last byte.
         *bytes.last_mut().unwrap() += 1;
         assert_eq!(decode(&bytes, 8), Err(Fault::Integer));
         assert_eq!(decode(&[0xff; 11], 8), Err(Fault::Integer));

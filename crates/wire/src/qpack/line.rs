@@ -1,6 +1,6 @@
-//! Field lines encoded ahead of time, by the archiver and at server start.
+//! Encodes field lines in advance, either in the archiver or when the server starts.
 //!
-//! They refer to the static table only, so they are valid on every connection. Never used on the request path.
+//! They only refer to the static table, so they're valid on all connections. We never do this while answering requests.
 
 use cannery_archive::{NO_LINE_ID, NewHead, NewQpackLine};
 
@@ -8,9 +8,9 @@ use super::put_field;
 use crate::hpack::{FIELD_OVERHEAD, encode_runs};
 use crate::limits::QPACK_TABLE_BYTES;
 
-/// Encodes a field line. The name must be in lower case.
+/// Encodes a line. The name must be in lower case.
 ///
-/// `id` is the line's ID, or [`NO_LINE_ID`]. A line of the static table, or one that is larger than any table, gets no ID.
+/// `id` is the line's ID, or [`NO_LINE_ID`]. We don't use the ID if the line is in the static table, or larger than any table.
 #[must_use]
 pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewQpackLine {
     let mut representation = Vec::new();
@@ -19,16 +19,17 @@ pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewQpackLine {
     if representation.first().is_some_and(|byte| byte & 0x80 != 0) {
         return NewQpackLine { id: NO_LINE_ID, size: 0, representation };
     }
+
     let size = name.len() + value.len() + FIELD_OVERHEAD;
     let id = if size <= QPACK_TABLE_BYTES { id } else { NO_LINE_ID };
-    // Without an ID only the difference to 0 matters.
+    // If there's no ID, it only matters that the size isn't 0.
     let size = u16::try_from(size).unwrap_or(u16::MAX);
     NewQpackLine { id, size, representation }
 }
 
-/// Encodes the four runs of lines of a response head, from its status and its text for HTTP/1.1.
+/// Encodes a head's lines. They come in four runs. We start from the status and the text for HTTP/1.1.
 ///
-/// `id_of` returns the ID of a line, given its name in lower case and its value.
+/// `id_of` returns a line's ID. It gets the value, and the name in lower case.
 #[must_use]
 pub fn encode_head(head: &NewHead, mut id_of: impl FnMut(&str, &[u8]) -> u8) -> [Vec<NewQpackLine>; 4] {
     encode_runs(head, |name, value| encode_line(id_of(name, value), name, value))

@@ -1,4 +1,4 @@
-//! QPACK string literals (RFC 9204 §4.1.2).
+//! String literals in QPACK (RFC 9204 §4.1.2).
 
 use super::error::Fault;
 use super::integer;
@@ -12,8 +12,8 @@ pub(super) struct Literal<'b> {
 }
 
 impl<'b> Literal<'b> {
-    /// Splits a literal off the front of `bytes`. Its length has a prefix of `bits` bits. The bit above is set if the
-    /// string is Huffman-coded. Takes constant time.
+    /// Reads the string that `bytes` starts with. Its length has a prefix of `bits` bits. The bit before it says if the string is
+    /// Huffman-coded. Takes constant time.
     pub(super) fn split(bytes: &'b [u8], bits: u32) -> Result<(Literal<'b>, &'b [u8]), Fault> {
         let is_coded = bytes.first().is_some_and(|byte| byte & (1 << bits) != 0);
         let (length, rest) = integer::decode(bytes, bits)?;
@@ -22,7 +22,7 @@ impl<'b> Literal<'b> {
         Ok((Literal { bytes, is_coded }, rest))
     }
 
-    /// Decodes the string, with `strings` as a buffer for one that is Huffman-coded.
+    /// Decodes a string. If it's Huffman-coded, the result is in `strings`.
     pub(super) fn decode(self, strings: &mut Vec<u8>) -> Result<Text<'b>, Fault> {
         Text::decode(self.bytes, self.is_coded, strings).map_err(|_| Fault::Huffman)
     }

@@ -1,19 +1,19 @@
-//! QPACK static table (RFC 9204 appendix A).
+//! QPACK's static table (RFC 9204 appendix A).
 
 use crate::hpack::{Field, fields, find_in};
 
-/// Number of entries.
+/// How many entries there are.
 const STATIC_FIELDS: usize = 99;
 
-/// The entries. The first has index 0.
+/// The entries. Indices start at 0.
 pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = fields(&TEXTS);
 
-/// Returns the index of this field and that of the first entry with its name, as far as there are any.
+/// Returns the index of this field, and the index of the first entry with this name. Either may be missing.
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
     find_in(&TEXTS, 0, name, value)
 }
 
-/// Indices of the names that response heads use.
+/// Indices of names in response heads.
 pub(crate) mod index {
     pub(crate) const CONTENT_LENGTH: u8 = 4;
     pub(crate) const LAST_MODIFIED: u8 = 10;
