@@ -14,7 +14,7 @@ pub const RANGES_MAX: usize = 8;
 pub(crate) enum Ranges {
     /// Ignore the field and send the whole representation.
     Ignored,
-    /// The representation is shorter than all ranges require.
+    /// No range can be satisfied.
     Unsatisfiable,
     /// At least one part.
     Parts(Parts),
