@@ -90,6 +90,7 @@ pub(super) fn collect(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
 
 fn empty(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
     let facts = archive.facts();
+
     Ok(ArchiveStats {
         format: archive.format().to_string(),
         serial: facts.serial,
@@ -157,6 +158,7 @@ impl<'a> Counter<'a> {
             | RecordKind::PlainHead(_)
             | RecordKind::Unknown => {}
         }
+
         Ok(())
     }
 

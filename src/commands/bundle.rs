@@ -109,16 +109,19 @@ impl Program {
         let name = path.display();
         let unreadable =
             |error: io::Error| Failure::input(format!("{name}: cannot read the program: {error}"));
+
         let metadata = fs::metadata(path).map_err(unreadable)?;
         if !metadata.is_file() {
             return Err(Failure::input(format!("{name} is not a file")));
         }
+
         let file = File::open(path).map_err(unreadable)?;
         let Some(bytes) = program_bytes(&file).map_err(unreadable)? else {
             return Err(Failure::input(format!(
                 "{name} is not a program: an executable in ELF format is needed"
             )));
         };
+
         if metadata.len() < bytes {
             return Err(Failure::input(format!(
                 "{name} was truncated: it has {} bytes, and its program {bytes}",
@@ -126,6 +129,7 @@ impl Program {
             ))
             .hint("copy it again from where it was built"));
         }
+
         Ok(Program { path: path.to_owned(), file, bytes, mode: metadata.permissions().mode() & 0o777 })
     }
 

@@ -66,6 +66,7 @@ fn counts(stats: &ArchiveStats) -> Table {
         ("sources", stats.sources, "kept for `extract`, not served".to_owned()),
         ("heads", stats.heads, "distinct response heads".to_owned()),
     ];
+
     for (name, number, note) in rows {
         if number > 0 {
             table.row(name).number(count(number)).faint(note);

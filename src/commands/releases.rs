@@ -236,6 +236,7 @@ fn listed(directory: &ReleaseDir) -> Listed {
             Err(error) => ListedLabel::Damaged { damaged: error.to_string() },
         },
     };
+
     Listed {
         current: directory.current.as_ref().map(|name| name.to_string_lossy().into_owned()),
         releases: directory.releases.iter().map(release).collect(),

@@ -1,7 +1,7 @@
-//! Reads the container of kawipiko's archives: a 32-bit constant database with references from paths to heads and bodies.
+//! Reads archives made by kawipiko. They are 32-bit constant databases, where paths refer to heads and bodies.
 //!
-//! No number in the file is trusted. The format has no checksum, so a changed byte inside a body cannot be noticed; every
-//! other inconsistency is an error with its position.
+//! We trust no number in the file. There is no checksum, so we can't notice a changed byte inside a body. All other
+//! inconsistencies are errors that give a position.
 
 mod tables;
 
@@ -9,15 +9,15 @@ use std::collections::{HashMap, HashSet};
 
 use self::tables::{NAMES, VALUES};
 
-/// The key and the value of the record that names the format.
+/// Key and value of the record that names the format.
 const SCHEMA_KEY: &[u8] = b"schema";
 const SCHEMA: &[u8] = b"kawipiko-2022a";
 
-/// Number of hash tables. The header of the file refers to them.
+/// How many hash tables the header refers to.
 const TABLES: usize = 256;
 const HEADER_BYTES: usize = TABLES * 8;
 
-/// Why a file is not an archive of kawipiko, or a damaged one.
+/// Why we can't read a file: it's no kawipiko archive, or it's damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The first record does not name a format.
@@ -47,7 +47,7 @@ pub enum ReadError {
     },
 }
 
-/// The kind of a path's record.
+/// Kind of a path's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -55,21 +55,21 @@ pub(crate) enum Kind {
     Listing,
 }
 
-/// The answer to a path.
+/// How kawipiko answers a path.
 #[derive(Debug, Clone)]
 pub(crate) struct Path<'a> {
     pub(crate) kind: Kind,
-    /// With `://` and the host before it, if it has one.
+    /// Starts with `://` and the host, if there is one.
     pub(crate) path: &'a [u8],
     pub(crate) status: u16,
-    /// Names and values, without the status.
+    /// Names and values, but not the status.
     pub(crate) fields: Vec<(&'static str, &'a str)>,
     pub(crate) body: &'a [u8],
-    /// The reference, which is the same for two paths of one file.
+    /// Two paths with the same file share this reference.
     pub(crate) reference: &'a [u8],
 }
 
-/// Reads all paths, in the order of the file.
+/// Reads all paths in file order.
 pub(crate) fn read(file: &[u8]) -> Result<Vec<Path<'_>>, ReadError> {
     let records = records(file)?;
     let by_key: HashMap<&[u8], &[u8]> = records.iter().copied().collect();
@@ -99,19 +99,19 @@ pub(crate) fn read(file: &[u8]) -> Result<Vec<Path<'_>>, ReadError> {
     Ok(paths)
 }
 
-/// A key and its value.
+/// Key and value.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
-/// Returns the records in their order, after a check that the hash tables refer to exactly these.
+/// Checks that the hash tables refer to exactly these records, then returns them in file order.
 fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     let damaged = |what, offset| ReadError::Damaged { what, offset };
-    // The writer begins with this record.
+    // Kawipiko writes this record first.
     let first = file.get(HEADER_BYTES..).and_then(|rest| rest.get(8..8 + SCHEMA_KEY.len()));
     if first != Some(SCHEMA_KEY) || number(file, HEADER_BYTES) != Some(SCHEMA_KEY.len()) {
         return Err(ReadError::Foreign);
     }
 
-    // The tables follow the records, without gaps up to the end of the file.
+    // Then the tables follow, without gaps, up to the end of the file.
     let references = (0..TABLES).map(|table| table * 8);
     let end = number(file, 0).unwrap_or_default();
     let mut tables_end = end;
@@ -125,7 +125,7 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
         }
         tables_end = position.checked_add(length).ok_or(damaged("a hash table", position))?;
         let table = file.get(position..tables_end).ok_or(damaged("a hash table", position))?;
-        // Of an empty slot, both numbers are 0. A key may have the hash 0.
+        // Both numbers are 0 in an empty slot. The hash alone may be 0 for a key.
         let used = table.chunks_exact(8).filter_map(|slot| number(slot, 4)).filter(|record| *record != 0);
         positions.extend(used);
     }
@@ -147,7 +147,7 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
         let (Some(key_end), Some(data_end)) = (key_end, data_end) else { return Err(damaged(what, at)) };
 
         let key = &file[at + 8..key_end];
-        // The writer loses a key whose hash is 0: no table refers to it, and no server finds it.
+        // Kawipiko loses keys with a hash of 0: no table refers to them, so no server finds them.
         let is_found = positions.remove(&at);
         if !is_found && hash(key) != 0 || !keys.insert(key) {
             return Err(damaged("a record that no lookup finds", at));
@@ -164,21 +164,21 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     }
 }
 
-/// Returns the hash of a key.
+/// Hashes a key.
 fn hash(key: &[u8]) -> u32 {
     key.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33) ^ u32::from(*byte))
 }
 
-/// Reads a number, or returns `None` if it is not inside the bytes.
+/// Reads a number, or returns `None` if it's out of bounds.
 fn number(bytes: &[u8], at: usize) -> Option<usize> {
     let bytes = bytes.get(at..)?.first_chunk::<4>()?;
     usize::try_from(u32::from_le_bytes(*bytes)).ok()
 }
 
-/// The status and the fields of a head.
+/// A head's status and fields.
 type Head<'a> = (u16, Vec<(&'static str, &'a str)>);
 
-/// Decodes a head: pairs of a name from the table, and a value from the table or of its own.
+/// Decodes a head. It's a list of pairs: the name comes from the table, the value from the table or the head itself.
 fn head(mut rest: &[u8]) -> Option<Head<'_>> {
     let mut status = None;
     let mut fields = Vec::new();
@@ -197,7 +197,7 @@ fn head(mut rest: &[u8]) -> Option<Head<'_>> {
             _ => return None,
         };
 
-        // A control byte would end the line, and begin another one.
+        // A control byte would end the line and start another.
         if value.is_empty() || !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
             return None;
         }
@@ -211,7 +211,7 @@ fn head(mut rest: &[u8]) -> Option<Head<'_>> {
     Some((status?, fields))
 }
 
-/// Returns the place in a table that `h0000001` and so on denote.
+/// Finds the table entry that `h0000001` and so on denote.
 fn index(reference: &[u8], prefix: u8) -> Option<usize> {
     let digits = std::str::from_utf8(reference.strip_prefix(&[prefix])?).ok()?;
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -61,6 +61,7 @@ mod tests {
             (0x794c_7630, None),
             (0, None),
         ];
+
         for (magic, name) in cases {
             assert_eq!(name_without_events(magic), name, "{magic:#x}");
         }

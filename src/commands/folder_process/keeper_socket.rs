@@ -157,6 +157,7 @@ mod tests {
                 served.join().unwrap();
             });
         };
+
         run(&|keeper| {
             assert_eq!(keeper.last_archive().unwrap_err().kind(), io::ErrorKind::NotFound);
             for content in ["first", "second"] {
@@ -165,6 +166,7 @@ mod tests {
                 keeper.keep_archive(&file).unwrap();
             }
         });
+
         run(&|keeper| {
             let mut file = keeper.last_archive().unwrap();
             io::Seek::rewind(&mut file).unwrap();

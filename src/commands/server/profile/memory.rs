@@ -150,6 +150,7 @@ Swap:                  4 kB
 55f1-55f2 r-xp 00001000 fd:00 12 /srv/a b
 Rss:                   4 kB
 ";
+
         let mapping = |name: &str, resident_bytes, private_bytes, swapped_bytes| MappingMemory {
             name: name.to_owned(),
             resident_bytes,
@@ -158,6 +159,7 @@ Rss:                   4 kB
         };
         let expected =
             [mapping("/srv/a b", 12 << 10, 4 << 10, 0), mapping("[anonymous]", 16 << 10, 16 << 10, 4 << 10)];
+
         assert_eq!(parse(text), expected);
         assert_eq!(parse("garbage\nRss: x\n: 1\n").len(), 1);
     }

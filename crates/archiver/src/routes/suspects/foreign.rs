@@ -1,6 +1,7 @@
-//! Code and configuration of other hosts, files of the project around a site, and backup copies.
+//! Warns about code and configuration for other hosts, files from the project around a site, and backup copies.
 //!
-//! Names that ordinary sites have, too, count only in the root of a site: documentation may publish a `Dockerfile`.
+//! Some of these names are ordinary ones: documentation may well publish a `Dockerfile`. Such names only count in the
+//! root of a site.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,13 +12,13 @@ use crate::hosts::site_path::{Site, site_of};
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
-/// Maximum number of files of one kind that are reported individually.
+/// How many files of one kind are reported individually.
 const REPORTED_MAX: usize = 5;
 
-/// Bytes at the start of a script in which code is looked for.
+/// We look for code in this many bytes at the start of a script.
 const CODE_BYTES_MAX: u64 = 4096;
 
-/// Folders of serverless functions in the root of a site, and the host that runs them.
+/// Folders with serverless functions in the root of a site, and which host runs them.
 const FUNCTION_FOLDERS: [(&str, &str); 5] = [
     ("api/", "Vercel"),
     ("functions/", "Cloudflare Pages or Firebase"),
@@ -36,7 +37,7 @@ const SERVER_CODE_SUFFIXES: [&str; 22] = [
     ".phar", ".php", ".php3", ".php4", ".php5", ".php7", ".php8", ".phps", ".phtml", ".pl",
 ];
 
-/// Suffixes that editors, merges and careful people add to a copy.
+/// Suffixes that editors, merges and careful people append to a copy.
 const BACKUP_SUFFIXES: [&str; 18] = [
     ",v",
     ".backup",
@@ -58,10 +59,10 @@ const BACKUP_SUFFIXES: [&str; 18] = [
     ".swp",
 ];
 
-/// Text in the names of copies, in lower case, that desktop systems and synchronization programs make.
+/// Desktop systems and synchronization programs put this text into the names of copies. In lower case.
 const COPY_MARKS: [&str; 5] = [" (copy)", " - copy (", " - copy.", ".sync-conflict-", "conflicted copy"];
 
-/// Suffixes that logs get when they are rotated.
+/// Log rotation adds these suffixes.
 const ROTATED_SUFFIXES: [&str; 4] = [".bz2", ".gz", ".xz", ".zst"];
 
 /// Configuration of other servers in the root of a site.
@@ -92,7 +93,7 @@ const SERVER_FILES: [&str; 24] = [
     "wrangler.toml",
 ];
 
-/// Files in the root of a project: a site folder with one of them is likely the wrong folder.
+/// Files in the root of a project. A site folder with one of them is likely the wrong folder.
 const PROJECT_FILES: [&str; 13] = [
     "bun.lockb",
     "compose.yaml",
@@ -109,7 +110,7 @@ const PROJECT_FILES: [&str; 13] = [
     "vagrantfile",
 ];
 
-/// A kind of file that is reported.
+/// A kind of file we report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Worker,
@@ -164,12 +165,12 @@ struct FunctionFolder<'s> {
     path: &'s [u8],
     host: &'static str,
     has_functions: bool,
-    /// Whether a script can be nothing else than a function.
+    /// Whether a script can only be a function.
     has_handlers: bool,
     has_pages: bool,
 }
 
-/// Returns the warnings about files for other hosts.
+/// Warns about files for other hosts.
 pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
     let mut found: BTreeMap<Kind, Vec<&[u8]>> = BTreeMap::new();
     let mut folders: BTreeMap<&[u8], FunctionFolder<'_>> = BTreeMap::new();
@@ -183,7 +184,7 @@ pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
             entry.path = full_path;
             entry.host = host;
             entry.has_pages |= has_suffix(path, &[".html", ".htm"]);
-            // `api/` is a usual name for data, too.
+            // Many sites keep data in `api/`.
             entry.has_functions |= has_suffix(path, &FUNCTION_SUFFIXES)
                 && (*folder != "api/" || is_function(&sources.root, &file.path));
             entry.has_handlers |=
@@ -220,7 +221,7 @@ pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// Returns the kind of a file. `path` is its path within its site.
+/// Classifies a file by its path within a site.
 fn kind_of(path: &[u8], full_path: &[u8], sources: &Sources) -> Option<Kind> {
     let is_in_root = !path.contains(&b'/');
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
@@ -230,6 +231,7 @@ fn kind_of(path: &[u8], full_path: &[u8], sources: &Sources) -> Option<Kind> {
     if has_suffix(name, &SERVER_CODE_SUFFIXES) && !is_saved_page(&sources.root, full_path) {
         return Some(Kind::ServerCode);
     }
+
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
     if is_backup(path, &lower) {
         return Some(Kind::Backup);
@@ -237,21 +239,23 @@ fn kind_of(path: &[u8], full_path: &[u8], sources: &Sources) -> Option<Kind> {
     if is_old_log(&lower) {
         return Some(Kind::Log);
     }
-    // Browsers save the scripts of a page under such names.
+    // Browsers save a page's scripts under such names.
     if let Some(name) = lower.strip_suffix(".download")
         && !has_suffix(name.as_bytes(), &[".css", ".htm", ".html", ".js", ".mjs"])
         && name.contains('.')
     {
         return Some(Kind::Unfinished);
     }
+
     if !is_in_root {
         return None;
     }
     if SERVER_FILES.contains(&lower.as_str()) {
         return Some(Kind::ServerFile);
     }
+
     let is_variant = lower.starts_with("docker-compose.") || lower.starts_with("dockerfile.");
-    // Packages for browsers are published with theirs.
+    // Packages for browsers are published together with their `package.json`.
     let is_project = lower == "package.json" && {
         let start = start_of(&sources.root, full_path);
         start.contains("\"scripts\"") || start.contains("\"devDependencies\"")
@@ -259,7 +263,7 @@ fn kind_of(path: &[u8], full_path: &[u8], sources: &Sources) -> Option<Kind> {
     (is_variant || is_project || PROJECT_FILES.contains(&lower.as_str())).then_some(Kind::ProjectFile)
 }
 
-/// Returns `true` for the name, in lower case, of a copy, also a numbered one such as `a.html.bak2` or `config.php.1`.
+/// Returns `true` if a name in lower case looks like a copy, even a numbered one like `a.html.bak2` or `config.php.1`.
 fn is_backup(path: &[u8], lower: &str) -> bool {
     let unnumbered = lower.trim_end_matches(|digit: char| digit.is_ascii_digit());
     let is_numbered_code =
@@ -271,7 +275,7 @@ fn is_backup(path: &[u8], lower: &str) -> bool {
         || path.rsplit(|byte| *byte == b'/').nth(1) == Some(b"CVS")
 }
 
-/// Returns `true` for the name, in lower case, of a log that was rotated: `a.log.1`, `a.log.2.gz`, `a.log-20260101`.
+/// Returns `true` if a name in lower case looks like a rotated log: `a.log.1`, `a.log.2.gz`, `a.log-20260101`.
 fn is_old_log(lower: &str) -> bool {
     let name = ROTATED_SUFFIXES.iter().find_map(|suffix| lower.strip_suffix(suffix)).unwrap_or(lower);
     let name = name.trim_end_matches(|digit: char| digit.is_ascii_digit()).trim_end_matches(['.', '-']);
@@ -284,7 +288,7 @@ fn has_suffix(path: &[u8], suffixes: &[&str]) -> bool {
     })
 }
 
-/// Returns `true` for a script that handles requests.
+/// Returns `true` if a script handles requests.
 fn is_function(root: &Path, path: &[u8]) -> bool {
     const MARKS: [&str; 5] =
         ["export default", "module.exports", "exports.handler", "export function", "export async function"];
@@ -292,7 +296,7 @@ fn is_function(root: &Path, path: &[u8]) -> bool {
     MARKS.iter().any(|mark| start.contains(mark)) || has_suffix(path, &[".go", ".py", ".rb", ".ts"])
 }
 
-/// Returns `true` for a script with the entry point of a function. Pages beside it are no sign that it is one of theirs.
+/// Returns `true` if a script has a function's entry point. Then it isn't part of the pages beside it.
 fn is_handler(root: &Path, path: &[u8]) -> bool {
     const MARKS: [&str; 5] = [
         "exports.handler",
@@ -305,7 +309,7 @@ fn is_handler(root: &Path, path: &[u8]) -> bool {
     MARKS.iter().any(|mark| start.contains(mark))
 }
 
-/// Returns `true` for a page that a program has saved under the name of the script that makes it.
+/// Returns `true` for a saved page that still has the name of the script it came from.
 fn is_saved_page(root: &Path, path: &[u8]) -> bool {
     let start = start_of(root, path).to_ascii_lowercase();
     let text = start.trim_start_matches('\u{feff}').trim_start();

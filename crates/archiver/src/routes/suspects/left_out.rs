@@ -1,4 +1,4 @@
-//! Names that the built-in rules leave out, although the site seems to need them.
+//! Warns about names that the built-in rules leave out, although the site seems to need them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,16 +10,16 @@ use crate::sources::source::Sources;
 use crate::tree::skip::{IGNORE_FILE, SkipReason};
 use crate::tree::walk::Skipped;
 
-/// Maximum number of entries of a folder that are looked at.
+/// How many entries of a folder we look at.
 const ENTRIES_MAX: usize = 20_000;
 
-/// Maximum number of warnings about pages.
+/// Limits the warnings about pages.
 const REPORTED_MAX: usize = 5;
 
 /// Suffixes of pages.
 const PAGE_SUFFIXES: [&str; 4] = [".html", ".htm", ".xhtml", ".xht"];
 
-/// Folders of tools, whose pages belong to no site.
+/// Tools keep pages in these folders that belong to no site.
 const TOOL_FOLDERS: [&str; 38] = [
     ".angular",
     ".astro",
@@ -61,7 +61,7 @@ const TOOL_FOLDERS: [&str; 38] = [
     ".wrangler",
 ];
 
-/// Directives of `.htaccess` that have a counterpart in our rules.
+/// `.htaccess` directives that our rules can express.
 const APACHE_RULES: [&str; 14] = [
     "AddType",
     "DirectoryIndex",
@@ -79,10 +79,10 @@ const APACHE_RULES: [&str; 14] = [
     "RewriteRule",
 ];
 
-/// The code of the warning about pages.
+/// Diagnostic code for pages that were left out.
 pub(crate) const PAGES_LEFT_OUT: &str = "pages-left-out";
 
-/// Returns the warnings about names that were left out.
+/// Warns about names that were left out.
 pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut with_pages = 0;
@@ -102,6 +102,7 @@ pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
             }
         }
     }
+
     if let Some(more) = with_pages.checked_sub(REPORTED_MAX).filter(|more| *more > 0) {
         let message = format!("{more} more names with pages are left out");
         found.push(Diagnostic::warning(b".", PAGES_LEFT_OUT, message));
@@ -109,14 +110,14 @@ pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns the warning about a name that was left out, although links lead to it.
+/// Warns about a name that was left out although links lead to it.
 pub(crate) fn linked(skipped: &Skipped, links: usize) -> Diagnostic {
     let links =
         if links == 1 { "1 link leads to it".to_owned() } else { format!("{links} links lead to it") };
     warning(skipped, "linked-left-out", &links)
 }
 
-/// Returns `true` if no pattern of the author left a name out.
+/// Returns `true` if built-in rules left the name out, rather than a pattern of the author.
 pub(crate) fn is_built_in(skipped: &Skipped) -> bool {
     !matches!(skipped.reason, SkipReason::Pattern { .. })
 }
@@ -131,7 +132,7 @@ fn warning(skipped: &Skipped, code: &'static str, why: &str) -> Diagnostic {
     Diagnostic::warning(&skipped.path, code, message)
 }
 
-/// Returns a name as a pattern in gitignore syntax that matches nothing else.
+/// Escapes a name, so that the gitignore pattern matches nothing else.
 fn escaped(name: &[u8]) -> String {
     let mut pattern = String::new();
     for (place, character) in String::from_utf8_lossy(name).chars().enumerate() {
@@ -143,12 +144,12 @@ fn escaped(name: &[u8]) -> String {
     pattern
 }
 
-/// Returns the number of pages in a name that was left out.
+/// Counts the pages below a name that was left out.
 fn pages(root: &Path, skipped: &Skipped) -> u64 {
     let name = name_of(&skipped.path);
     let full_path = root.join(OsStr::from_bytes(&skipped.path));
     if !skipped.is_folder {
-        // AppleDouble files and locks of editors have the suffix of their page.
+        // AppleDouble files and editor locks share the suffix of their page.
         let is_companion = name.starts_with(b"._") || name.starts_with(b".#") || name.starts_with(b".~");
         let is_page = skipped.reason == SkipReason::Hidden || skipped.reason == SkipReason::Hash;
         return u64::from(is_page && !is_companion && is_page_name(name) && full_path.is_file());
@@ -186,7 +187,7 @@ fn is_page_name(name: &[u8]) -> bool {
     PAGE_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix.as_bytes()))
 }
 
-/// Returns a warning about the first rule in a `.htaccess`.
+/// Warns about the first rule in a `.htaccess`.
 fn apache_rules(root: &Path, path: &[u8]) -> Option<Diagnostic> {
     let text = fs::read(root.join(OsStr::from_bytes(path))).ok()?;
     let text = String::from_utf8_lossy(&text);
