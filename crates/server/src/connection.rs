@@ -8,7 +8,7 @@
 //! ProxyHeader ──▶ Handshake ──▶ Open ──▶ Draining ──▶ Lingering ──▶ closed
 //! ```
 
-// Worker state that is lent to one connection at a time.
+// Worker state that is used by one connection at a time.
 mod context;
 pub(crate) mod memory_budget;
 
@@ -133,7 +133,7 @@ impl Phase {
     }
 }
 
-/// What will run the connection next.
+/// The trigger that will run the connection next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Schedule {
     /// The next event.

@@ -1,4 +1,4 @@
-//! Errors at the start of a server.
+//! Errors that can occur while a server starts.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use cannery_eventloop::Address;
 use crate::config::LogTarget;
 use crate::sandbox::SandboxError;
 
-/// An error that prevents the start of a server.
+/// An error that keeps the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The archive cannot be served.
+    /// The archive can't be served.
     #[error("{}: {source}", path.display())]
     Archive {
         /// The archive.
@@ -20,19 +20,19 @@ pub enum StartError {
         /// The cause.
         source: OpenError,
     },
-    /// The certificates or keys cannot be used.
+    /// The certificates or keys can't be used.
     #[error("{0}")]
     Tls(#[from] cannery_secure::Error),
-    /// A route has an invalid pattern, or one that conflicts with another.
+    /// A route's pattern is invalid, or conflicts with another one.
     #[error(transparent)]
     Route(#[from] cannery_routes::RouteError),
-    /// A host of the program is invalid.
+    /// A host given by the program is invalid.
     #[error("{0:?} is no host: give a name such as `example.com` or `*.example.com`")]
     Host(String),
-    /// The service manager cannot be notified.
+    /// The service manager can't be notified.
     #[error("cannot notify the service manager: {0}")]
     Notify(io::Error),
-    /// An address of the program is invalid.
+    /// An address given by the program is invalid.
     #[error("cannot listen at {text:?}: {source}")]
     Address {
         /// The text.
@@ -40,13 +40,13 @@ pub enum StartError {
         /// The cause.
         source: cannery_eventloop::ParseAddressError,
     },
-    /// The server has routes, and a setting that they exclude.
+    /// The server has routes, and a setting that can't be combined with them.
     #[error("the server has routes: {0}")]
     Routes(&'static str),
-    /// There are listeners for TLS or HTTP/3, and no certificate.
+    /// There's a listener for TLS or HTTP/3, but no certificate.
     #[error("there is a listener for TLS or HTTP/3, but no certificate")]
     NoCertificate,
-    /// The inherited seed of ticket keys cannot be read.
+    /// The inherited seed of the ticket keys can't be read.
     #[error("cannot read the seed of ticket keys from descriptor {descriptor}: {source}")]
     Seed {
         /// The descriptor.
@@ -54,7 +54,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// The address cannot be bound.
+    /// The address can't be bound.
     #[error("cannot listen at {address}: {source}")]
     Listen {
         /// The address.
@@ -62,7 +62,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// The address cannot be bound for HTTP/3.
+    /// The address can't be bound for HTTP/3.
     #[error("cannot receive datagrams at {address}: {source}")]
     ListenUdp {
         /// The address.
@@ -70,7 +70,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// An inherited descriptor is no listening socket.
+    /// An inherited descriptor isn't a listening socket.
     #[error("cannot listen with inherited descriptor {descriptor}: {source}")]
     Inherited {
         /// The descriptor.
@@ -78,7 +78,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// An inherited descriptor is no UDP socket.
+    /// An inherited descriptor isn't a UDP socket.
     #[error("cannot receive datagrams from inherited descriptor {descriptor}: {source}")]
     InheritedUdp {
         /// The descriptor.
@@ -86,7 +86,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// A variable that the supervisor sets names no inherited descriptors.
+    /// A variable set by the supervisor doesn't contain valid descriptors.
     #[error("{variable} is no list of {of}")]
     InheritedList {
         /// The environment variable.
@@ -94,19 +94,19 @@ pub enum StartError {
         /// The form of its items.
         of: &'static str,
     },
-    /// The file of this program is unknown, which other processes would run.
+    /// We can't find the file of this program, which other processes should run.
     #[error("cannot find this program to start it again: {0}")]
     Program(#[source] io::Error),
-    /// The supervisor has failed: no process serves.
+    /// The supervisor has failed, so no process is serving.
     #[error("{0}")]
     Supervisor(#[source] io::Error),
-    /// A server with several processes was started by a function that returns while it serves.
+    /// A server with several processes can't be started by a function that returns while it's serving.
     #[error("a server with several processes is started by `Server::run`")]
     Processes,
-    /// The admin process has inherited no listener.
+    /// The admin process hasn't inherited a listener.
     #[error("this process has inherited no listening socket")]
     NoAdminListener,
-    /// The access log cannot be written.
+    /// The access log can't be written.
     #[error("cannot write the access log {target}: {source}")]
     AccessLog {
         /// The target of the log.
@@ -114,7 +114,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// The directory of ACME challenges cannot be read.
+    /// The directory of ACME challenges can't be read.
     #[error("cannot serve ACME challenges from {}: {source}", path.display())]
     Webroot {
         /// The directory.
@@ -122,19 +122,19 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// `io_uring` is required and not available.
+    /// `io_uring` is required but not available.
     #[error("`--io io_uring`: the kernel lacks or forbids io_uring with the features of Linux 6.1: {0}")]
     Uring(#[source] io::Error),
-    /// The kernel provides no event loop.
+    /// The kernel doesn't provide an event loop.
     #[error("cannot create an event loop: {0}")]
     EventLoop(#[source] io::Error),
-    /// A thread cannot be started.
+    /// A thread can't be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
-    /// The sandbox cannot be entered as configured.
+    /// The sandbox can't be entered as configured.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// Signals cannot be registered.
+    /// Signals can't be registered.
     #[error("cannot wait for signals: {0}")]
     Signals(#[source] io::Error),
 }

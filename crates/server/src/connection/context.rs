@@ -1,4 +1,4 @@
-//! Worker state that is lent to one connection at a time.
+//! Worker state that is used by one connection at a time.
 //!
 //! The parts change at different times: [`Policy`] never changes, [`Clock`] changes once per iteration, and
 //! [`CurrentRelease`] changes when a release is replaced. The rest is changed by whichever connection is being
@@ -29,7 +29,7 @@ use crate::routes::{ConnectionAddress, Dispatch, RouteClient, WorkerRoutes};
 /// shutdown, we can still respond, and the response will tell the client that the connection ends.
 pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// Worker state that is lent to one connection at a time.
+/// Worker state that is used by one connection at a time.
 pub(crate) struct WorkerContext {
     pub(crate) policy: Policy,
     pub(crate) clock: Clock,

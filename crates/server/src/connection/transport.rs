@@ -10,7 +10,7 @@ use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 use super::tls_stream::{TlsBuffers, TlsStream};
 
-/// Buffers that are lent to one transport at a time, so idle connections don't need their own.
+/// Buffers that are used by one transport at a time, so idle connections don't need their own.
 pub(super) struct Buffers {
     /// Data received without TLS.
     received: Vec<u8>,

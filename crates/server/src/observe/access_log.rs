@@ -1,6 +1,7 @@
-//! Access log: one line per request, encoded into a buffer of the worker and written to the file by a dedicated thread.
+//! Access log. Workers encode a line for each request into a buffer, and a dedicated thread writes these to the
+//! file.
 //!
-//! Logging never blocks a worker: if the file is slower than the requests, we drop lines and count them.
+//! Logging never blocks a worker. If the file is slower than the requests, we drop lines and count them.
 
 mod buffer;
 mod combined;

@@ -1,7 +1,7 @@
-//! Metrics: counters of the workers, and their sums when an operator queries them.
+//! Metrics: counters of the workers, and their sums for operators.
 //!
-//! Each worker is the only writer of its counters. An update is a load, an add and a store, without a locked
-//! instruction and without a cache line that another processor writes. It never reads a clock.
+//! Only the worker itself writes to its counters. An update is a load, an add and a store; there's no locked
+//! instruction, and no cache line that another CPU writes to. It doesn't read the clock.
 
 mod counters;
 mod histogram;
@@ -17,7 +17,7 @@ pub(crate) use snapshot::Snapshot;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter with one writing thread and any number of readers.
+/// A counter that is written by one thread, and read by any number of threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 

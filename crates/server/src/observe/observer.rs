@@ -1,7 +1,7 @@
-//! Observer of a worker: counts and logs its connections and requests without blocking it.
+//! Counts and logs the connections and requests of a worker, without blocking it.
 //!
-//! Each worker has its own observer, so that the request path shares no state with other threads. If metrics and the
-//! access log are off, a call costs a comparison.
+//! Each worker has its own observer, so the request path doesn't share any state with other threads. If there
+//! aren't any metrics or access logs, a call only costs a comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,25 +14,25 @@ use super::access_log::LogBuffer;
 use super::metrics::{Counters, Http3Metric, MethodKind};
 use super::request_log::{LoggedRequest, RefusedRequest};
 
-/// Records the work of one worker in its counters and its log buffer.
+/// Records the work of a worker in its counters and its log buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     counters: Option<Arc<Counters>>,
     log: Option<LogBuffer>,
-    /// Requests answered in this loop iteration. Their responses are sent by its end.
+    /// Requests that were answered in this iteration. Their responses are sent before it ends.
     answered_in_iteration: u64,
 }
 
-/// The reason for the end of a connection.
+/// Why a connection has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// Closed by the peer, or after the last response.
+    /// It was closed by the peer, or after the last response.
     InOrder,
-    /// Closed by a timeout.
+    /// It was closed by a timeout.
     TimedOut,
-    /// Closed by an I/O error or a panic.
+    /// It was closed by an I/O error or a panic.
     Broken,
-    /// Closed because all connections together used too much memory.
+    /// It was closed because all connections together took too much memory.
     Shed,
 }
 
@@ -49,7 +49,7 @@ impl Observer {
         }
     }
 
-    /// Returns `true` if the log has the addresses of peers.
+    /// Returns `true` if the log contains peer addresses.
     pub(crate) fn needs_peer_addresses(&self) -> bool {
         self.log.is_some()
     }
@@ -60,7 +60,7 @@ impl Observer {
         self.counters.is_some() || self.log.is_some()
     }
 
-    /// Records a request. Its response is encoded, and is sent next.
+    /// Records a request. The response has been encoded and will be sent next.
     #[inline]
     pub(crate) fn request_answered(&mut self, logged: &LoggedRequest<'_>) {
         if let Some(counters) = &self.counters {
@@ -84,7 +84,7 @@ impl Observer {
         }
     }
 
-    /// Records a request for which a handler had no response in time.
+    /// Records a request that a handler didn't respond to in time.
     #[cold]
     pub(crate) fn handler_timed_out(&mut self) {
         if let Some(counters) = &self.counters {
@@ -92,7 +92,7 @@ impl Observer {
         }
     }
 
-    /// Records a connection without the PROXY header that it had to begin with.
+    /// Records a connection that didn't start with the required PROXY header.
     #[cold]
     pub(crate) fn bad_proxy_header(&mut self) {
         if let Some(counters) = &self.counters {
@@ -112,14 +112,14 @@ impl Observer {
         }
     }
 
-    /// Adds to a number of HTTP/3.
+    /// Adds to an HTTP/3 metric.
     pub(crate) fn count_http3(&mut self, metric: Http3Metric, more: u64) {
         if let Some(counters) = &self.counters {
             counters.http3[metric as usize].add(more);
         }
     }
 
-    /// Records a TLS failure, caused by the peer or by a lack of common parameters.
+    /// Records a TLS failure. It may be caused by the peer, or by a lack of common parameters.
     #[cold]
     pub(crate) fn tls_failed(&mut self) {
         if let Some(counters) = &self.counters {
@@ -127,12 +127,12 @@ impl Observer {
         }
     }
 
-    /// Excludes the last response from the latency of this iteration, because it could not be sent at once.
+    /// Excludes the last response from the latency of this iteration, because it couldn't be sent immediately.
     pub(crate) fn response_deferred(&mut self) {
         self.answered_in_iteration = self.answered_in_iteration.saturating_sub(1);
     }
 
-    /// Records the latency of a deferred response, from its request until it was sent.
+    /// Records the latency of a deferred response, from the request until it was sent.
     pub(crate) fn deferred_response_sent(&mut self, took: Duration) {
         if let Some(counters) = &self.counters {
             counters.latency.add(took, 1);
@@ -152,13 +152,15 @@ impl Observer {
         }
     }
 
-    /// Returns `true` if this iteration answered a request. Its duration is then the latency of the response.
+    /// Returns `true` if a request was answered in this iteration. If so, the duration of the iteration is the
+    /// latency.
     #[inline]
     pub(crate) fn needs_iteration_time(&self) -> bool {
         self.answered_in_iteration > 0
     }
 
-    /// Records `took`, the duration of an iteration, as the latency of each response that was sent in it.
+    /// Records `took`, which is the duration of an iteration, as the latency of each response that was sent in
+    /// it.
     pub(crate) fn iteration_done(&mut self, took: Duration) {
         let responses = std::mem::take(&mut self.answered_in_iteration);
         if let Some(counters) = &self.counters {
@@ -166,13 +168,13 @@ impl Observer {
         }
     }
 
-    /// Returns `true` if the next tick has log lines to write.
+    /// Returns `true` if there are log lines to be written at the next tick.
     #[inline]
     pub(crate) fn has_log_lines(&self) -> bool {
         self.log.as_ref().is_some_and(LogBuffer::has_lines)
     }
 
-    /// Flushes the log lines, once a second.
+    /// Flushes the log lines. Must be called once a second.
     pub(crate) fn tick(&mut self) {
         if let Some(log) = &mut self.log {
             let dropped = log.flush();
@@ -182,7 +184,7 @@ impl Observer {
         }
     }
 
-    /// Records the time at which the event loop woke up.
+    /// Records when the event loop woke up.
     #[inline]
     pub(crate) fn begin_iteration(&mut self, now: Instant) {
         if let Some(log) = &mut self.log {
@@ -197,7 +199,7 @@ impl Observer {
         }
     }
 
-    /// Updates the time of log lines, in seconds since 1970.
+    /// Updates the time for log lines (Unix time in seconds).
     #[inline]
     pub(crate) fn set_time(&mut self, seconds: u64) {
         if let Some(log) = &mut self.log {
@@ -205,7 +207,7 @@ impl Observer {
         }
     }
 
-    /// Flushes the last log lines before the worker exits.
+    /// Flushes the last log lines, before the worker exits.
     pub(crate) fn finish(&mut self) {
         if let Some(log) = &mut self.log {
             let dropped = log.finish();

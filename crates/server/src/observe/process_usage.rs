@@ -1,7 +1,7 @@
-//! Resource usage of the process: memory, descriptors and processor time.
+//! Resource usage of the process: memory, descriptors and CPU time.
 //!
-//! The reload thread samples it twice a second, and only if operators can query it. `/proc/self/statm` is opened before
-//! the sandbox is entered; descriptors are counted without opening a file.
+//! If operators can query it, the reload thread takes a sample twice a second. `/proc/self/statm` is opened
+//! before we enter the sandbox, and descriptors can be counted without opening a file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,17 +17,17 @@ use super::metrics::{Counters, Snapshot};
 /// Samples the resource usage of the process.
 #[derive(Debug)]
 pub(crate) struct ProcessSampler {
-    /// `/proc/self/statm`: sizes in pages.
+    /// `/proc/self/statm`, which contains sizes in pages.
     memory: Option<File>,
     page_bytes: u64,
-    /// Number of descriptors open at startup.
+    /// Number of descriptors that were open at startup.
     descriptors_at_start: u64,
     /// Limit of each descriptor table.
     descriptors_max: u64,
     workers: Vec<Arc<Counters>>,
 }
 
-/// The last sample of the process.
+/// The last sample.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessStatus {
     resident_bytes: AtomicU64,
@@ -37,21 +37,21 @@ pub(crate) struct ProcessStatus {
     descriptors_max: AtomicU64,
 }
 
-/// A sample as plain values, of one process or summed over several.
+/// A sample in plain values, for one process or summed up over several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: u64,
-    /// Resident memory that isn't the page cache's: without mapped archives and programs.
+    /// Resident memory that doesn't belong to the page cache. This excludes mapped archives and programs.
     pub(crate) anonymous_bytes: u64,
     pub(crate) virtual_bytes: u64,
     pub(crate) descriptors: u64,
     pub(crate) descriptors_max: u64,
-    /// Seconds since 1970; in a sum, that of the oldest process.
+    /// Unix time in seconds. In a sum, this is the oldest process.
     pub(crate) start_time: f64,
 }
 
 impl ProcessSampler {
-    /// Opens `/proc/self/statm` and counts the open descriptors. Call this before the sandbox is entered.
+    /// Opens `/proc/self/statm`, and counts the open descriptors. Must be called before we enter the sandbox.
     pub(crate) fn open() -> ProcessSampler {
         let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
         ProcessSampler {
@@ -63,12 +63,12 @@ impl ProcessSampler {
         }
     }
 
-    /// Returns a sampler that also counts the descriptors of `workers`.
+    /// Also counts the descriptors of `workers`.
     pub(crate) fn with_workers(self, workers: Vec<Arc<Counters>>) -> ProcessSampler {
         ProcessSampler { workers, ..self }
     }
 
-    /// Stores a new sample in `status`. Memory sizes stay unchanged if they cannot be read.
+    /// Stores a new sample in `status`. If memory sizes can't be read, they remain unchanged.
     pub(crate) fn sample(&self, status: &ProcessStatus) {
         if let Some([virtual_bytes, resident_bytes, shared_bytes]) = self.memory() {
             status.virtual_bytes.store(virtual_bytes, Ordering::Relaxed);
@@ -76,13 +76,13 @@ impl ProcessSampler {
             status.anonymous_bytes.store(resident_bytes.saturating_sub(shared_bytes), Ordering::Relaxed);
         }
         status.descriptors.store(self.descriptors(), Ordering::Relaxed);
-        // Each worker has a table of its own, with the same limit.
+        // Each worker has its own table with the same limit.
         let tables = self.workers.len() as u64 + 1;
         status.descriptors_max.store(self.descriptors_max.saturating_mul(tables), Ordering::Relaxed);
     }
 
-    /// Returns the virtual size, the resident size and the part of it that is shared with the page cache in bytes, or `None` if
-    /// they cannot be read.
+    /// Returns the virtual size, the resident size, and how much of that is shared with the page cache, in
+    /// bytes. Returns `None` if they can't be read.
     fn memory(&self) -> Option<[u64; 3]> {
         let mut text = [0; 128];
         let length = self.memory.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -135,7 +135,7 @@ impl ProcessUsage {
     }
 }
 
-/// Returns the processor time that this process has used, in seconds.
+/// Returns how much CPU time this process has used, in seconds.
 pub(crate) fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     #[allow(clippy::cast_precision_loss, reason = "a statistic for operators")]

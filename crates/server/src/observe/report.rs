@@ -1,4 +1,4 @@
-//! Periodic statistics for a terminal: open connections, request rate, errors and latency.
+//! Periodic statistics for terminals: open connections, request rate, errors and latency.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -11,7 +11,7 @@ use crate::notice::Notice;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Reports statistics at a fixed interval until it is dropped.
+/// Reports statistics at a fixed interval, until it's dropped.
 #[derive(Debug)]
 pub(crate) struct Report {
     _end: Sender<()>,
@@ -38,7 +38,7 @@ impl Report {
     }
 }
 
-/// Returns the statistics of the interval between two snapshots.
+/// Returns the statistics for the interval between two snapshots.
 fn interval_stats(before: &Snapshot, now: &Snapshot, every: Duration) -> Notice {
     let errors = |snapshot: &Snapshot| snapshot.class(4) + snapshot.class(5);
     #[allow(clippy::cast_precision_loss, reason = "a rate for display")]

@@ -1,4 +1,4 @@
-//! A request and its response, as counters and logs see them.
+//! A request and its response, as counters and logs get to see them.
 
 use std::net::SocketAddr;
 
@@ -6,15 +6,15 @@ use cannery_secure::Version;
 use cannery_site::{Answer, Fields};
 use cannery_wire::{Refusal, RequestHead, RequestLine};
 
-/// An answered request and its response.
+/// A request that was answered, and its response.
 pub(crate) struct LoggedRequest<'a> {
     /// The other end of the connection.
     pub(crate) peer: Option<SocketAddr>,
-    /// The TLS version, if the connection uses TLS.
+    /// `None` if the connection doesn't use TLS.
     pub(crate) tls: Option<Version>,
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) response: &'a LoggedResponse<'a>,
-    /// Bytes of the response head and content as they are sent to the peer.
+    /// How many bytes of the response head and content are sent to the peer.
     pub(crate) bytes: u64,
 }
 
@@ -22,25 +22,25 @@ pub(crate) struct LoggedRequest<'a> {
 pub(crate) struct RefusedRequest<'a> {
     /// The other end of the connection.
     pub(crate) peer: Option<SocketAddr>,
-    /// The TLS version, if the connection uses TLS.
+    /// `None` if the connection doesn't use TLS.
     pub(crate) tls: Option<Version>,
     pub(crate) refusal: Refusal,
-    /// The request line, as far as it could be parsed.
+    /// The request line, as far as we could parse it.
     pub(crate) line: Option<RequestLine<'a>>,
-    /// The decoded part of the head; `None` for HTTP/1, where parsing stops at the first error.
+    /// The decoded part of the head. `None` for HTTP/1, where parsing stops at the first error.
     pub(crate) head: Option<&'a RequestHead<'a>>,
-    /// Bytes of the response's content that are sent.
+    /// How many bytes of the response's content are sent.
     pub(crate) content_bytes: u64,
 }
 
-/// A response of a site or of the server itself.
+/// A response of a site, or of the server itself.
 pub(crate) enum LoggedResponse<'a> {
     /// A response of a site.
     Site(Answer<'a>),
     /// A built-in page, or the response of `--dummy`.
     Own {
         status: u16,
-        /// Bytes of the content that is sent.
+        /// How many bytes of the content are sent.
         content_bytes: u64,
     },
 }
@@ -53,7 +53,7 @@ impl LoggedResponse<'_> {
         }
     }
 
-    /// Returns the number of content bytes that are sent.
+    /// Returns how many bytes of the content are sent.
     pub(super) fn content_bytes(&self) -> u64 {
         match self {
             LoggedResponse::Site(answer) => answer.sent_content_bytes(),
@@ -61,8 +61,8 @@ impl LoggedResponse<'_> {
         }
     }
 
-    /// Returns the content coding, or `None` for identity. This searches the response head, so we call it only for log
-    /// formats that contain the coding.
+    /// Returns the content coding, or `None` for identity. Since this searches the response head, only call it
+    /// for log formats that need it.
     pub(super) fn coding(&self) -> Option<&[u8]> {
         const NAME: &[u8] = b"Content-Encoding: ";
         let LoggedResponse::Site(answer) = self else { return None };

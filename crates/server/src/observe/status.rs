@@ -1,6 +1,6 @@
-//! Status of the server: start time, listeners, certificates, releases of each site, and whether it is draining.
+//! Server-wide status: start time, listeners, certificates, releases of each site, and draining.
 //!
-//! Only threads that serve no connections write it. The request path never accesses it.
+//! It's only written by threads that don't serve any connections, and isn't part of the request path.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use cannery_eventloop::Address;
 use super::process_usage::ProcessStatus;
 use crate::config::{ListenerKind, NamedArchive};
 
-/// The status of the server.
+/// Server-wide status.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) started: Instant,
-    /// The start time in seconds since 1970.
+    /// Start time as Unix time in seconds.
     pub(crate) started_unix: f64,
     pub(crate) process: ProcessStatus,
     listeners: Mutex<Vec<ListenerStatus>>,
@@ -25,29 +25,29 @@ pub(crate) struct Status {
     draining: AtomicBool,
     reloads: AtomicU64,
     refused: AtomicU64,
-    /// Number of access log lines that could not be written.
+    /// Number of access log lines that couldn't be written.
     log_lines_lost: AtomicU64,
     sites: Mutex<Vec<SiteStatus>>,
     pub(crate) pool_threads: OccupiedThreads,
 }
 
-/// An address at which the server listens.
+/// An address that the server listens on.
 #[derive(Debug, Clone)]
 pub(crate) struct ListenerStatus {
-    /// The name of the protocol.
+    /// Name of the protocol.
     pub(crate) protocol: &'static str,
     pub(crate) is_tls: bool,
     pub(crate) address: Address,
 }
 
-/// The number of threads of each pool that run a handler, or write a body.
+/// For each pool, the number of threads that are running a handler or writing a body.
 #[derive(Debug, Default)]
 pub(crate) struct OccupiedThreads {
     pub(crate) handlers: ThreadCount,
     pub(crate) bodies: ThreadCount,
 }
 
-/// A number of threads, which these threads change.
+/// A number of threads. The threads update it themselves.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadCount(AtomicI64);
 
@@ -61,7 +61,7 @@ impl ThreadCount {
     }
 }
 
-/// The releases of one site.
+/// Releases of a site.
 #[derive(Debug, Clone)]
 pub(crate) struct SiteStatus {
     /// `None` for the default site.
@@ -71,11 +71,11 @@ pub(crate) struct SiteStatus {
     pub(crate) previous: Option<Release>,
 }
 
-/// A release that is or was served, and when the server began to serve it.
+/// A release, and when the server started to serve it.
 #[derive(Debug, Clone)]
 pub(crate) struct Release {
     pub(crate) facts: Facts,
-    /// Seconds since 1970.
+    /// Unix time in seconds.
     pub(crate) since: u64,
 }
 
@@ -120,7 +120,7 @@ impl Status {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Records that the site with this number serves another release.
+    /// Records that a site serves a new release.
     pub(crate) fn released(&self, site: usize, facts: &Facts) {
         self.reloads.fetch_add(1, Ordering::Relaxed);
         if let Some(site) = self.lock().get_mut(site) {
@@ -129,22 +129,22 @@ impl Status {
         }
     }
 
-    /// Records a refused release.
+    /// Records that a release was refused.
     pub(crate) fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of accepted and of refused releases.
+    /// Returns how many releases were accepted, and how many were refused.
     pub(crate) fn reloads(&self) -> (u64, u64) {
         (self.reloads.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
-    /// Counts access log lines that could not be written.
+    /// Counts access log lines that couldn't be written.
     pub(super) fn lose_log_lines(&self, lines: u64) {
         self.log_lines_lost.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Returns the number of access log lines that could not be written.
+    /// Returns how many access log lines couldn't be written.
     pub(crate) fn log_lines_lost(&self) -> u64 {
         self.log_lines_lost.load(Ordering::Relaxed)
     }
@@ -153,7 +153,8 @@ impl Status {
         self.lock().clone()
     }
 
-    /// Sets the addresses that the server listens on: with TCP or as Unix sockets, and with UDP.
+    /// Sets the addresses that the server listens on. `streams` are TCP and Unix sockets, and `quic` are UDP
+    /// sockets.
     pub(crate) fn set_listeners(&self, streams: &[(ListenerKind, Address)], quic: &[Address]) {
         let streams = streams.iter().map(|(kind, address)| ListenerStatus {
             protocol: kind.scheme(),
@@ -172,7 +173,6 @@ impl Status {
         lock(&self.listeners).clone()
     }
 
-    /// Sets the certificates in use.
     pub(crate) fn set_certificates(&self, certificates: Vec<cannery_secure::Summary>) {
         *lock(&self.certificates) = certificates;
     }

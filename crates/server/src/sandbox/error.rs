@@ -3,26 +3,26 @@
 use std::io;
 use std::path::PathBuf;
 
-/// An error that prevents a sandbox.
+/// An error that keeps us from entering the sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// There is no such user or group.
+    /// There isn't such a user or group.
     #[error("there is no {kind} `{name}` in {}", file.display())]
     Unknown {
         /// `user` or `group`.
         kind: &'static str,
         /// The requested name.
         name: String,
-        /// The file in which it was looked up.
+        /// The file where we've looked.
         file: PathBuf,
     },
-    /// The user is given by number, and has no known primary group.
+    /// The user was given by number, and we don't know its primary group.
     #[error("user {user} has no group in /etc/passwd: name one as well, as in `{user}:GROUP`")]
     NoGroup {
         /// The user ID.
         user: u32,
     },
-    /// The user or group file cannot be read.
+    /// The user or group file can't be read.
     #[error("{}: {source}", file.display())]
     Accounts {
         /// The file.
@@ -30,30 +30,30 @@ pub enum SandboxError {
         /// The cause.
         source: io::Error,
     },
-    /// The kernel refuses to drop a privilege.
+    /// The kernel has refused to drop a privilege.
     #[error("cannot {what}: {source}")]
     Privileges {
-        /// The failed step.
+        /// The step that failed.
         what: &'static str,
         /// The cause.
         source: io::Error,
     },
-    /// Dropping privileges had no effect.
+    /// Dropping privileges didn't have any effect.
     #[error("the process could become root again after it had dropped its privileges")]
     PrivilegesRegained,
-    /// Access to files cannot be restricted.
+    /// Access to files can't be restricted.
     #[error("files are not restricted (landlock): {0}")]
     Filesystem(String),
-    /// System calls cannot be restricted.
+    /// System calls can't be restricted.
     #[error("system calls are not restricted (seccomp): {0}")]
     SystemCalls(String),
-    /// A thread cannot enter its sandbox.
+    /// A thread can't enter its sandbox.
     #[error("a thread cannot enter its sandbox (seccomp): {0}")]
     Thread(String),
-    /// The process has several threads, which would stay outside.
+    /// The process has several threads, which would stay outside of the sandbox.
     #[error("the process has {threads} threads, which would stay outside the sandbox")]
     Threads {
-        /// Their number.
+        /// How many threads there are.
         threads: usize,
     },
 }

@@ -1,7 +1,7 @@
-//! Combined log format, introduced by Apache and read by most tools.
+//! The combined log format. Apache introduced it, and most tools can read it.
 //!
-//! Data from the peer is quoted. Quotes, backslashes, control bytes and non-ASCII bytes in it are escaped as `\xHH`, so
-//! that a peer can neither forge a line nor control a terminal.
+//! Data from the peer is quoted. Any quotes, backslashes, control bytes and non-ASCII bytes in it are escaped
+//! as `\xHH`, so peers can neither forge a line nor control a terminal.
 
 use cannery_base::date::format_http_date;
 use cannery_wire::Version;
@@ -15,7 +15,7 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     out.extend_from_slice(time);
     match line.request {
         Some(request) => {
-            // A token (RFC 9110 §5.6.2) needs no escaping.
+            // This is a token (RFC 9110 §5.6.2), so it doesn't need to be escaped.
             out.extend_from_slice(request.method);
             out.push(b' ');
             put_escaped(out, request.target);
@@ -40,8 +40,8 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     out.extend_from_slice(b"\"\n");
 }
 
-/// Appends ` - - [06/Nov/1994:08:49:37 +0000] "`, the time with the constant text around it. We log in UTC, so that the
-/// log does not depend on the location of the server.
+/// Appends ` - - [06/Nov/1994:08:49:37 +0000] "`, which is the time with the constant text around it. We log in
+/// UTC, so that the log doesn't depend on where the server is.
 pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
     // `Sun, 06 Nov 1994 08:49:37 GMT`
     let date = format_http_date(seconds);

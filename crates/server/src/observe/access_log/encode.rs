@@ -1,11 +1,11 @@
-//! Encoding that all log formats share: addresses, numbers, and bytes that need no escaping.
+//! Encodes addresses, numbers, and bytes that don't need to be escaped. All log formats use this.
 //!
-//! We don't use `std::fmt` here: with it, an address takes longer than the rest of the line.
+//! We don't use `std::fmt` here, because it takes longer to write an address than the rest of the line.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Appends the address without its port, or `-` if there is none, as for Unix sockets. An IPv4-mapped IPv6 address is
-/// written as an IPv4 address.
+/// Appends an address without its port. If there isn't one, which is the case for Unix sockets, appends `-`.
+/// IPv4-mapped IPv6 addresses are written as IPv4 addresses.
 pub(super) fn put_peer(out: &mut Vec<u8>, peer: Option<SocketAddr>) {
     match peer.map(|peer| peer.ip().to_canonical()) {
         Some(IpAddr::V4(address)) => put_ipv4(out, address),
@@ -26,12 +26,12 @@ fn put_ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
     out.pop();
 }
 
-/// Appends an address in the format of RFC 5952 §4: hexadecimal without leading zeros, with `::` instead of the first
-/// of the longest runs of zeros.
+/// Appends an address in the format of RFC 5952 §4. This is hexadecimal without leading zeros, and the first of
+/// the longest runs of zeros is replaced by `::`.
 fn put_ipv6(out: &mut Vec<u8>, address: Ipv6Addr) {
     let groups = address.segments();
 
-    // Find the first of the longest runs of two zeros or more.
+    // Find the first of the longest runs that contain at least two zeros.
     let zeros_from = |start: usize| groups[start..].iter().take_while(|group| **group == 0).count();
     let mut run_start = groups.len();
     let mut run_length = 1;
@@ -70,7 +70,7 @@ fn put_group(out: &mut Vec<u8>, group: u16) {
 /// Appends a number in decimal.
 #[inline]
 pub(super) fn put_number(out: &mut Vec<u8>, number: u64) {
-    // Most numbers are octets, statuses and lengths of small responses.
+    // Most numbers are octets, statuses, or lengths of small responses.
     match number {
         0..10 => out.push(digit(number)),
         10..100 => out.extend_from_slice(&[digit(number / 10), digit(number)]),
@@ -89,7 +89,7 @@ fn three_digits(number: u64) -> [u8; 3] {
     [digit(number / 100), digit(number / 10), digit(number)]
 }
 
-/// Appends the last `N` decimal digits of a number, with leading zeros.
+/// Appends the last `N` decimal digits of a number, including leading zeros.
 pub(super) fn put_digits<const N: usize>(out: &mut Vec<u8>, mut number: u32) {
     let mut digits = [0; N];
     for place in digits.iter_mut().rev() {
@@ -105,15 +105,15 @@ fn digit(number: u64) -> u8 {
     b"0123456789"[(number % 10) as usize]
 }
 
-/// Returns `true` if no byte needs escaping. Nearly all data from peers is plain.
+/// Returns `true` if none of the bytes needs to be escaped. This is the case for nearly all data from peers.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
-    // We don't stop at the first byte that is not plain, so that the compiler can vectorize the loop.
+    // Don't stop at the first byte that isn't plain, so that the compiler can vectorize the loop.
     bytes.iter().fold(true, |all, byte| all & is_plain_byte(*byte))
 }
 
-/// Returns `true` if the byte needs no escaping within quotes: printable ASCII or a space, but neither a quote nor a
-/// backslash.
+/// Returns `true` if the byte doesn't need to be escaped within quotes. Such a byte is printable ASCII or a
+/// space, but neither a quote nor a backslash.
 #[inline]
 pub(super) fn is_plain_byte(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'

@@ -1,6 +1,6 @@
 //! Terminal format: status, method, target and referring page of each failed request.
 //!
-//! Data from the peer is escaped as in the combined format, so that it cannot control the terminal.
+//! Data from the peer is escaped as in the combined format, so that it can't control the terminal.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,14 +8,16 @@ use super::combined::put_escaped;
 use super::encode::put_number;
 use super::line::Line;
 
-/// Requests that browsers make on their own, which say nothing about the site: each kind is one line at most.
+/// Requests that browsers make on their own. They don't tell us anything about the site, so there's at most one
+/// line for each kind.
 #[derive(Debug, Default)]
 pub(super) struct BrowserRequests {
-    /// A bit for each kind that has a line.
+    /// Contains a bit for each kind that was already logged.
     logged: AtomicU32,
 }
 
-/// The paths of requests, by kind. A line for the first kind would only say that the developer tools are open.
+/// Paths of these requests, by kind. We never log the first kind, because it only says that the developer tools
+/// are open.
 const KINDS: [&[u8]; 9] = [
     b"/.well-known/appspecific/com.chrome.devtools.json",
     b"/favicon.ico",
@@ -28,7 +30,7 @@ const KINDS: [&[u8]; 9] = [
     b"/.well-known/resource-that-should-not-exist-whose-status-code-should-not-be-200",
 ];
 
-/// Names with sizes and `-precomposed` are of the same kind.
+/// This also stands for names with sizes and `-precomposed`.
 const APPLE_TOUCH_ICON: &[u8] = b"/apple-touch-icon.png";
 
 /// Returns `true` for a path such as `/apple-touch-icon-120x120-precomposed.png`.
@@ -38,7 +40,8 @@ fn is_apple_touch_icon(path: &[u8]) -> bool {
 }
 
 impl BrowserRequests {
-    /// Returns `true` if a failed request gets a line: it is for something else, or the first of its kind.
+    /// Returns `true` if a failed request should be logged. Either it's for something else, or it's the first
+    /// of its kind.
     pub(super) fn admits(&self, line: &Line<'_>) -> bool {
         let target = line.request.map_or(b"".as_slice(), |request| request.target);
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();

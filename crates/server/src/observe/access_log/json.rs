@@ -1,6 +1,6 @@
-//! JSON log format: one object (RFC 8259) per line.
+//! JSON log format. Each line is an object (RFC 8259).
 //!
-//! Data from the peer is logged as text where it is valid UTF-8, and as `\xHH` elsewhere. A peer cannot forge a line.
+//! Data from the peer is logged as text if it's valid UTF-8, and as `\xHH` otherwise. Peers can't forge a line.
 
 use cannery_base::date::format_rfc3339;
 
@@ -47,7 +47,8 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mo
     out.extend_from_slice(b"}\n");
 }
 
-/// Appends `1994-11-06T08:49:37.` (RFC 3339), the part of the time that all lines of one second share.
+/// Appends `1994-11-06T08:49:37.` (RFC 3339). This is the part of the time that is the same for all lines of a
+/// second.
 pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
     let [time @ .., b'Z'] = &format_rfc3339(seconds) else { unreachable!("the time ends with its zone") };
     out.extend_from_slice(time);
@@ -78,7 +79,7 @@ fn put_character(out: &mut Vec<u8>, character: char) {
     match character {
         '"' => out.extend_from_slice(b"\\\""),
         '\\' => out.extend_from_slice(b"\\\\"),
-        // This includes control characters outside ASCII, which a terminal might interpret.
+        // This includes control characters outside of ASCII. A terminal might interpret them.
         character if character.is_control() => {
             let byte = u8::try_from(character).expect("control characters are below U+00A0");
             put_hexadecimal(out, b"\\u00", byte);

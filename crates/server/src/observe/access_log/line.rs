@@ -1,4 +1,4 @@
-//! Contents of an access log line, before it is encoded.
+//! Contents of an access log line, before it's encoded.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,28 +6,28 @@ use std::time::Duration;
 use cannery_secure::Version;
 use cannery_wire::RequestLine;
 
-/// The contents of an access log line.
+/// Contents of an access log line.
 pub(super) struct Line<'a> {
     pub(super) client: Option<SocketAddr>,
-    /// The TLS version, if the connection uses TLS.
+    /// `None` if the connection doesn't use TLS.
     pub(super) tls: Option<Version>,
-    /// `None` if it could not be parsed.
+    /// `None` if it couldn't be parsed.
     pub(super) request: Option<RequestLine<'a>>,
     pub(super) host: Option<&'a [u8]>,
     pub(super) referer: Option<&'a [u8]>,
     pub(super) user_agent: Option<&'a [u8]>,
     pub(super) status: u16,
-    /// Bytes of the content.
+    /// Number of content bytes.
     pub(super) bytes: u64,
-    /// The content coding, unless it is identity.
+    /// `None` for identity.
     pub(super) coding: Option<&'a [u8]>,
 }
 
-/// Times of a line that are more precise than a second.
+/// Times in a line that are more precise than a second.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
-    /// Milliseconds of the second.
+    /// Milliseconds within the second.
     pub(super) milliseconds: u32,
-    /// Time since the worker woke up to handle the request.
+    /// Time since the worker woke up to process the request.
     pub(super) duration: Duration,
 }

@@ -1,7 +1,7 @@
-//! Log output: a file, a FIFO, a device, standard output or standard error.
+//! Where log lines go: a file, a FIFO, a device, standard output or standard error.
 //!
-//! A regular file only ever contains whole lines. If a full disk cuts a line, we remove its beginning, so that the next
-//! one starts on a line of its own. Opening never blocks, whatever the type of the file.
+//! A regular file only contains whole lines. If the disk is full and a line is cut, we remove its beginning, so
+//! that the next one starts on its own line. Opening never blocks, no matter which type of file it is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -14,11 +14,12 @@ use std::time::Duration;
 use super::message::Control;
 use crate::config::LogTarget;
 
-/// Maximum bytes per write to a pipe or a device: small enough that a slow reader still shows progress.
+/// Maximum size of a write to a pipe or device, in bytes. It's small enough that we can see the progress of a
+/// slow reader.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Pause before the next write to a full FIFO. Its reader is slower than the requests, so it does not matter that we
-/// notice free space late.
+/// How long to pause before writing to a full FIFO again. The reader is slower than the requests anyway, so it
+/// doesn't matter if we notice free space a little late.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// An open log.
@@ -26,15 +27,16 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Output {
     file: File,
     is_regular: bool,
-    /// The end of a line after its beginning was written and could not be removed. It is written before other lines.
+    /// If a line was cut and its beginning couldn't be removed, this is the rest. It must be written before any
+    /// other lines.
     rest: Vec<u8>,
 }
 
-/// A failure to write lines.
+/// Some lines couldn't be written.
 #[derive(Debug)]
 pub(super) struct WriteError {
     pub(super) cause: io::Error,
-    /// Number of lines lost.
+    /// Number of lines that were lost.
     pub(super) lines: u64,
 }
 
@@ -42,7 +44,8 @@ impl Output {
     /// Opens the log at its end.
     pub(super) fn open(target: &LogTarget) -> io::Result<Output> {
         let file = match target {
-            // We duplicate the descriptor, because `io::stdout` buffers and hides the number of bytes written.
+            // Duplicate the descriptor, because `io::stdout` has a buffer and doesn't tell us how many bytes
+            // were written.
             LogTarget::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
             LogTarget::Stderr => File::from(io::stderr().as_fd().try_clone_to_owned()?),
             LogTarget::File(path) => {
@@ -55,7 +58,7 @@ impl Output {
         Ok(Output { file, is_regular, rest: Vec::new() })
     }
 
-    /// Writes whole lines. If the write fails in the middle of a line, the line counts as lost.
+    /// Writes whole lines. If the write fails in the middle of a line, that line counts as lost.
     pub(super) fn write(&mut self, lines: &[u8], control: &Control) -> Result<(), WriteError> {
         let rest = std::mem::take(&mut self.rest);
         if let (written, Err(cause)) = self.write_bytes(&rest, control) {
@@ -70,6 +73,7 @@ impl Output {
         if cut == 0 || self.remove_end(cut).is_ok() {
             return Err(WriteError { cause, lines: count(&lines[whole..]) });
         }
+
         let line_end = lines[written..]
             .iter()
             .position(|byte| *byte == b'\n')
@@ -78,7 +82,7 @@ impl Output {
         Err(WriteError { cause, lines: count(&lines[line_end..]) })
     }
 
-    /// Writes as much as possible. Returns the number of bytes written, and the error if that is less than all.
+    /// Writes as much as possible. Returns how many bytes were written, and the error if that isn't all.
     fn write_bytes(&mut self, bytes: &[u8], control: &Control) -> (usize, io::Result<()>) {
         let mut written = 0;
         while written < bytes.len() {
@@ -91,7 +95,7 @@ impl Output {
                     control.add_progress();
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // We retry a full FIFO until the file is to be reopened, or the server exits.
+                // If a FIFO is full, try again until the file should be reopened or the server exits.
                 Err(error) if error.kind() == ErrorKind::WouldBlock && !control.is_reopen_requested() => {
                     thread::sleep(RETRY_PAUSE);
                 }
@@ -101,14 +105,14 @@ impl Output {
         (written, Ok(()))
     }
 
-    /// Removes the last `bytes` of a regular file, unless another process has appended to it since.
+    /// Removes the last `bytes` of a regular file. Doesn't do this if another process has appended to it.
     fn remove_end(&mut self, bytes: u64) -> io::Result<()> {
         use std::io::Seek;
 
         if !self.is_regular {
             return Err(ErrorKind::Unsupported.into());
         }
-        // After a write in append mode, the position is the end of the written bytes.
+        // After a write in append mode, the position is where the written bytes end.
         let end = self.file.stream_position()?;
         if self.file.metadata()?.len() != end {
             return Err(ErrorKind::Unsupported.into());
@@ -130,7 +134,7 @@ fn explain(error: io::Error, path: &Path) -> io::Error {
     let explanation = if is_fifo {
         "it is a FIFO that no program reads; start the reader first"
     } else {
-        // Standard output too, if the service manager has connected it to a socket.
+        // This may also be standard output, if the service manager has connected it to a socket.
         "it is a socket, which can't be opened by its name; `--access-log -` writes to standard output, whatever that is"
     };
     io::Error::new(error.kind(), explanation)
@@ -150,7 +154,7 @@ mod tests {
         output.remove_end(4).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"first\n");
 
-        // Bytes that another process has appended are never removed.
+        // We must never remove bytes that were appended by another process.
         output.write(b"thi", &control).unwrap();
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"other\n").unwrap();
         assert!(output.remove_end(3).is_err());

@@ -1,7 +1,7 @@
 //! The thread that writes the access log, and reopens it on request.
 //!
-//! A log that is slow, full or not read does not affect the rest of the server: no caller of this module waits for a
-//! write, except in [`LogWriter::finish`], which waits only while there is progress.
+//! If a log is slow, full or isn't read, this doesn't affect the rest of the server. Callers never wait for a
+//! write, except in [`LogWriter::finish`], and there only as long as there's progress.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::observe::status::Status;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Maximum time that shutdown waits for a log without progress.
+/// How long a shutdown waits for a log that doesn't make any progress.
 const STALL_MAX: Duration = Duration::from_secs(1);
 
-/// Maximum time that shutdown waits for a slow log.
+/// How long a shutdown waits for a slow log.
 const FINISH_MAX: Duration = Duration::from_secs(10);
 
 /// The thread that writes an access log.
@@ -34,12 +34,12 @@ pub(crate) struct LogWriter {
     proxies: Option<Arc<TrustedProxies>>,
     browser_requests: Arc<BrowserRequests>,
     control: Arc<Control>,
-    /// Disconnected when the thread has exited.
+    /// Disconnected once the thread has exited.
     ended: Receiver<()>,
     on_notice: NoticeHandler,
 }
 
-/// A handle to request that the file is reopened.
+/// Requests that the file is reopened.
 #[derive(Debug, Clone)]
 pub(crate) struct ReopenHandle {
     sender: SyncSender<Message>,
@@ -47,16 +47,16 @@ pub(crate) struct ReopenHandle {
 }
 
 impl ReopenHandle {
-    /// Requests that the file is reopened. Returns without waiting for it.
+    /// Requests that the file is reopened, without waiting for it.
     pub(crate) fn request(&self) {
         if !self.control.reopen.swap(true, Ordering::AcqRel) {
-            // If the queue is full, the thread is awake, and checks the flag after each message.
+            // If the queue is full, then the thread is awake. It checks the flag after each message.
             let _ = self.sender.try_send(Message::Reopen);
         }
     }
 }
 
-/// An open log file without a writer thread.
+/// An open log file, before the writer thread is started.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     log: AccessLog,
@@ -64,13 +64,13 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens the file.
+    /// Opens the log file.
     pub(crate) fn open(log: &AccessLog) -> Result<LogFile, StartError> {
         let failed = |source| StartError::AccessLog { target: log.target.clone(), source };
         Ok(LogFile { log: log.clone(), output: Output::open(&log.target).map_err(failed)? })
     }
 
-    /// Starts the thread that writes to the file. The queue has capacity for the buffers of `workers` workers.
+    /// Starts the writer thread. The queue has enough capacity for the buffers of `workers` workers.
     pub(crate) fn start(
         self,
         workers: usize,
@@ -79,7 +79,7 @@ impl LogFile {
         sandbox: &Sandbox,
     ) -> Result<LogWriter, StartError> {
         let LogFile { log: AccessLog { target, format, proxies }, output } = self;
-        // Capacity for all buffers that exist, so that no worker ever finds the queue full.
+        // This is enough for all buffers that exist, so workers never find the queue full.
         let (sender, messages) = sync_channel(workers * (BUFFERS + 1) + 2);
         let (ending, ended) = channel();
         let control = Arc::new(Control::default());
@@ -100,20 +100,21 @@ impl LogFile {
 }
 
 impl LogWriter {
-    /// Returns a buffer for one worker.
+    /// Returns a buffer for a worker.
     pub(crate) fn buffer(&self) -> LogBuffer {
         let browser_requests = Arc::clone(&self.browser_requests);
         LogBuffer::new(self.format, self.proxies.clone(), self.sender.clone(), browser_requests)
     }
 
-    /// Returns a handle to request that the file is reopened.
+    /// Returns a handle for requesting that the file is reopened.
     pub(crate) fn reopen_handle(&self) -> ReopenHandle {
         ReopenHandle { sender: self.sender.clone(), control: Arc::clone(&self.control) }
     }
 
-    /// Waits until all lines are written, or the log is too slow. Call this after the workers have exited.
+    /// Waits until all lines have been written, or gives up if the log is too slow. Must be called after the
+    /// workers have exited.
     pub(crate) fn finish(self) {
-        // The signal thread may still have a sender, so dropping ours does not end the thread.
+        // The signal thread may still have a sender, so it's not sufficient to drop ours.
         let _ = self.sender.try_send(Message::End);
         let began = Instant::now();
         let progress = || self.control.progress.load(Ordering::Relaxed);
@@ -121,7 +122,7 @@ impl LogWriter {
         while self.ended.recv_timeout(STALL_MAX) == Err(RecvTimeoutError::Timeout) {
             let now = progress();
             if now == before || began.elapsed() > FINISH_MAX {
-                // The thread exits with the process.
+                // Give up. The thread will exit with the process.
                 (self.on_notice.0)(&Notice::LogAbandoned);
                 return;
             }
@@ -130,7 +131,7 @@ impl LogWriter {
     }
 }
 
-/// The state of the writer thread.
+/// State of the writer thread.
 struct Thread {
     output: Output,
     target: LogTarget,
@@ -142,7 +143,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Writes lines until [`Message::End`] arrives or every sender is dropped.
+    /// Writes lines until there's a [`Message::End`], or until all senders have been dropped.
     fn run(&mut self, messages: &Receiver<Message>) {
         for message in messages {
             self.reopen_if_requested();
@@ -172,7 +173,7 @@ impl Thread {
         }
     }
 
-    /// Reports the first failure, and the first success after it.
+    /// Reports the first failure, and the first success after that.
     fn report(&mut self, outcome: &io::Result<()>) {
         match outcome {
             Ok(()) if self.is_failing => (self.on_notice.0)(&Notice::LogWritten),

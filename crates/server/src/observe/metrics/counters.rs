@@ -1,4 +1,4 @@
-//! The counters of one worker.
+//! Counters of a worker.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, PoisonError};
@@ -10,29 +10,29 @@ use super::{Counter, Histogram, Http3Metric, Missing};
 /// Statuses from 100 to 599.
 const STATUSES: usize = 500;
 
-/// The counters of one worker, aligned so that workers share no cache line.
+/// Counters of a worker. They are aligned so that workers don't share any cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Counters {
-    /// ID of the worker's thread, once it has started.
+    /// ID of the worker's thread. Set once the thread has started.
     pub(crate) thread: AtomicU32,
     pub(crate) accepted: Counter,
     pub(crate) closed: Counter,
     pub(crate) timed_out: Counter,
-    /// Connections closed because all connections together used too much memory.
+    /// Connections that were closed because all connections together took too much memory.
     pub(crate) shed: Counter,
     pub(crate) broken: Counter,
-    /// Connections without the PROXY header that they had to begin with.
+    /// Connections that didn't start with the required PROXY header.
     pub(crate) bad_proxy_headers: Counter,
     /// Full TLS handshakes.
     pub(crate) handshakes_full: Counter,
     /// Resumed TLS handshakes.
     pub(crate) handshakes_resumed: Counter,
-    /// Connections with a TLS failure.
+    /// Connections where TLS has failed.
     pub(crate) tls_failures: Counter,
     pub(crate) bytes: Counter,
     pub(crate) log_lines_dropped: Counter,
-    /// Requests for which a handler on the pool had no response in time.
+    /// Requests where a handler on the pool didn't respond in time.
     pub(crate) handlers_timed_out: Counter,
     pub(crate) methods: [Counter; MethodKind::ALL.len()],
     pub(crate) refusals: [Counter; Refusal::ALL.len()],
@@ -42,7 +42,7 @@ pub(crate) struct Counters {
     missing: Mutex<Missing>,
 }
 
-/// Request methods as the metrics distinguish them.
+/// Request methods, as far as metrics distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MethodKind {
     Get,
@@ -102,12 +102,12 @@ impl Counters {
         }
     }
 
-    /// Returns each status that was sent, with its count.
+    /// Returns the count for each status that was sent.
     pub(super) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         (100..).zip(&self.statuses).map(|(status, counter)| (status, counter.get())).filter(|(_, n)| *n > 0)
     }
 
-    /// Counts a requested path that does not exist. Takes a lock with short critical sections.
+    /// Counts a request for a path that doesn't exist. This takes a lock, but the critical sections are short.
     #[cold]
     pub(crate) fn count_missing(&self, target: &[u8]) {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).count(target);

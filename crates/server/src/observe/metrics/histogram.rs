@@ -1,4 +1,5 @@
-//! Latency histogram. Buckets grow with the duration, and have a relative width of at most an eighth.
+//! Latency histogram. Buckets get larger as the duration grows. Relative to the duration, they aren't wider
+//! than an eighth.
 
 use std::time::Duration;
 
@@ -6,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Counter;
 
-/// Buckets for each doubling of the duration.
+/// Number of buckets for each doubling of the duration.
 const STEPS: u32 = 8;
-/// Number of doublings that are distinguished, from one microsecond to more than a minute.
+/// Number of doublings. This covers one microsecond to more than a minute.
 const DOUBLINGS: u32 = 26;
 const BUCKETS: usize = (STEPS * (DOUBLINGS + 1)) as usize;
 
-/// Counts of requests by duration.
+/// Counts requests by duration.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     buckets: [Counter; BUCKETS],
@@ -27,7 +28,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts `requests` requests that took `took` each.
+    /// Counts `requests` requests, each of which took `took`.
     #[inline]
     pub(crate) fn add(&self, took: Duration, requests: u64) {
         let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -36,15 +37,15 @@ impl Histogram {
         self.nanoseconds.add(nanoseconds.saturating_mul(requests));
     }
 
-    /// Adds these counts to `counts`, and returns the sum of the durations in nanoseconds.
+    /// Adds these counts to `counts`. Returns the sum of the durations in nanoseconds.
     pub(super) fn read(&self, counts: &mut Counts) -> u64 {
         counts.0.iter_mut().zip(&self.buckets).for_each(|(sum, bucket)| *sum += bucket.get());
         self.nanoseconds.get()
     }
 }
 
-/// Returns the bucket of a duration in microseconds. Its index consists of the number of doublings and the three bits
-/// that follow the leading one.
+/// Returns the bucket for a duration in microseconds. The index consists of the number of doublings, and the
+/// three bits that follow the leading one.
 fn bucket_of(microseconds: u64) -> usize {
     let value = microseconds.clamp(1, (1 << (DOUBLINGS + 1)) - 1);
     let doublings = value.ilog2();
@@ -61,7 +62,7 @@ fn upper_bound(bucket: usize) -> f64 {
     factor * f64::from(1u32 << doublings.min(31))
 }
 
-/// The counts of one histogram or the sum of several, at one moment.
+/// Counts of a histogram (or the sum of several) at some moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub(crate) struct Counts([u64; BUCKETS]);
@@ -82,7 +83,7 @@ impl TryFrom<Vec<u64>> for Counts {
     type Error = &'static str;
 
     fn try_from(buckets: Vec<u64>) -> Result<Counts, Self::Error> {
-        // This bound keeps the sum of all buckets from overflowing.
+        // With this bound, the sum of all buckets can't overflow.
         if buckets.iter().any(|count| *count > u64::MAX >> 16) {
             return Err("a count is out of range");
         }
@@ -99,13 +100,14 @@ impl Counts {
         self.0.iter().sum()
     }
 
-    /// Returns the number of requests that took at most `seconds`, to the resolution of the buckets.
+    /// Returns how many requests took at most `seconds`. The resolution is that of the buckets.
     pub(crate) fn up_to(&self, seconds: f64) -> u64 {
         let ends = (0..BUCKETS).map(upper_bound);
         ends.zip(self.0).filter(|(end, _)| *end <= seconds * 1e6).map(|(_, count)| count).sum()
     }
 
-    /// Returns the quantile `part`, from 0 to 1, of the durations in seconds; 0 if there were no requests.
+    /// Returns a quantile of the durations in seconds, with `part` from 0 to 1. Returns 0 if there weren't any
+    /// requests.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let wanted = (self.total() as f64 * part).ceil() as u64;
@@ -119,7 +121,7 @@ impl Counts {
         0.0
     }
 
-    /// Returns the counts added since `before`.
+    /// Returns the counts that were added since `before`.
     pub(crate) fn since(&self, before: &Counts) -> Counts {
         Counts(std::array::from_fn(|bucket| self.0[bucket].saturating_sub(before.0[bucket])))
     }

@@ -1,27 +1,27 @@
-//! Metrics of HTTP/3.
+//! HTTP/3 metrics.
 
-/// A number that HTTP/3 counts in addition to those of all protocols.
+/// A metric that only exists for HTTP/3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http3Metric {
-    /// Connections that have completed their handshake.
+    /// Connections with a complete handshake.
     Connections,
-    /// Requests that were answered before the handshake was done (0-RTT).
+    /// Requests that were answered before the handshake was complete (0-RTT).
     EarlyRequests,
     /// QUIC packets sent.
     PacketsSent,
-    /// QUIC packets that were declared lost (RFC 9002 §6).
+    /// QUIC packets declared lost (RFC 9002 §6).
     PacketsLost,
-    /// Changes of a client's address or port (RFC 9000 §9).
+    /// How often clients' addresses or ports have changed (RFC 9000 §9).
     Migrations,
-    /// Retry packets, by which clients prove their addresses during a flood (RFC 9000 §8.1.2).
+    /// Retry packets. During a flood, they make clients prove their addresses (RFC 9000 §8.1.2).
     Retries,
-    /// Datagrams of connection attempts that were dropped, because too many waited.
+    /// Datagrams of connection attempts that were dropped because too many were waiting.
     AttemptsDropped,
-    /// Datagrams that the kernel discarded, because the receive buffer was full.
+    /// Datagrams that the kernel has discarded because the receive buffer was full.
     DatagramsDiscarded,
-    /// Datagrams that were forwarded to another worker, or to the program that this one takes over from.
+    /// Datagrams that were forwarded to another worker, or to the process we're taking over from.
     DatagramsForwarded,
-    /// Sockets that have stopped using GSO, because the system refused it.
+    /// Sockets that have stopped using GSO because the system refused it.
     GsoFailures,
 }
 
@@ -39,7 +39,7 @@ impl Http3Metric {
         Http3Metric::GsoFailures,
     ];
 
-    /// Returns the name of the metric, without the prefix of all metrics.
+    /// Returns the name of the metric, without the prefix that all metrics have.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Http3Metric::Connections => "http3_connections_total",

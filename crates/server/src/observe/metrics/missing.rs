@@ -1,6 +1,8 @@
-//! Most frequently requested paths that do not exist, in constant space: the Space-Saving summary of Metwally, Agrawal
-//! and El Abbadi ("Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005). A frequent path is
-//! always in the summary. Its count may be too high by the count of the path that it replaced.
+//! Counts the most frequently requested paths that don't exist, in constant space.
+//!
+//! This is the Space-Saving algorithm by Metwally, Agrawal and El Abbadi ("Efficient Computation of Frequent
+//! and Top-k Elements in Data Streams", 2005). A frequent path is always in the summary. However, its count may
+//! be too high: at most by the count of the path that it has replaced.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +11,8 @@ const PATHS_MAX: usize = 64;
 /// Maximum length of a path in bytes. Longer paths are truncated.
 const PATH_BYTES_MAX: usize = 128;
 
-/// The most frequent paths and their counts. We allocate the full capacity at once, because workers count.
+/// The most frequent paths and their counts. All memory is allocated in advance, because workers do the
+/// counting.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Vec<(Vec<u8>, u64)>", from = "Vec<(Vec<u8>, u64)>")]
 pub(crate) struct Missing(Vec<Counted>);
@@ -17,7 +20,7 @@ pub(crate) struct Missing(Vec<Counted>);
 /// A path and its count.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
-    /// The first bytes of the path, padded with zeros.
+    /// First bytes of the path, padded with zeros.
     bytes: [u8; PATH_BYTES_MAX],
     length: usize,
     count: u64,
@@ -57,7 +60,7 @@ impl From<Vec<(Vec<u8>, u64)>> for Missing {
 }
 
 impl Missing {
-    /// Counts the path of a request target, without its query.
+    /// Counts the path in a request target, without the query.
     pub(super) fn count(&mut self, target: &[u8]) {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
         self.add(Counted::new(path, 1));
@@ -75,12 +78,12 @@ impl Missing {
         } else if self.0.len() < PATHS_MAX {
             self.0.push(new);
         } else if let Some(least) = self.0.iter_mut().min_by_key(|known| (known.count, known.length)) {
-            // The new path replaces the least frequent one and inherits its count.
+            // The new path replaces the least frequent one, and inherits its count.
             *least = Counted { count: least.count.saturating_add(new.count), ..new };
         }
     }
 
-    /// Returns up to `most` paths and their counts, most frequent first.
+    /// Returns up to `most` paths and their counts. The most frequent come first.
     pub(crate) fn top(&self, most: usize) -> Vec<(&[u8], u64)> {
         let mut all: Vec<_> = self.0.iter().map(|known| (known.path(), known.count)).collect();
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));

@@ -1,4 +1,4 @@
-//! The sum of the counters of all workers at one moment.
+//! The sum of all workers' counters at some moment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::histogram::Counts;
 use super::{Counters, Http3Metric, MethodKind, Missing};
 
-/// The sum of the counters of all workers.
+/// The sum of all workers' counters.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     pub(crate) accepted: u64,
@@ -45,8 +45,8 @@ impl Snapshot {
 
     /// Adds the counters of a worker.
     fn add(&mut self, counters: &Counters) {
-        // We read `closed` before `accepted`: a connection that opens and ends in between cannot make the number of
-        // open connections negative.
+        // Read `closed` before `accepted`. If a connection opens and closes in between, the number of open
+        // connections must not become negative.
         self.closed += counters.closed.get();
         self.accepted += counters.accepted.get();
         self.timed_out += counters.timed_out.get();
@@ -114,7 +114,7 @@ impl Snapshot {
         self.missing.merge(&other.missing);
     }
 
-    /// Counts the open connections of an exited process as broken.
+    /// Counts all open connections of an exited process as broken.
     pub(crate) fn end_connections(&mut self) {
         self.broken = self.broken.saturating_add(self.open());
         self.closed = self.closed.max(self.accepted);
@@ -130,7 +130,7 @@ impl Snapshot {
         self.statuses.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of responses of a status class, such as 2 for 200 to 299.
+    /// Returns the number of responses in a status class. For example, 2 means 200 to 299.
     pub(crate) fn class(&self, class: u16) -> u64 {
         self.statuses
             .range(class * 100..class * 100 + 100)

@@ -1,22 +1,24 @@
-//! The system calls that each role may make, with reasons. All others are denied.
+//! Lists the system calls that each role may make, and why. All others are denied.
 //!
-//! We traced the server through the whole test suite and justified each call. Equivalents that other C libraries or
-//! architectures use are listed too.
+//! We've traced the server while running all tests, and justified each call. We also list equivalents that
+//! other C libraries or architectures use.
 //!
-//! The kernel caches which calls a filter allows with any arguments, and doesn't run the filter for them. The calls of the
-//! request path are therefore allowed without conditions, except `sendto`, `sendmsg` and `sendmmsg`, because a send may also
-//! open a connection. After `shutdown`, a listening socket is an unconnected one, and a send with `MSG_FASTOPEN` connects it
-//! to any address, which no Landlock rule prevents. Running the filters adds about 30 ns to a send, because they compare its
-//! number first, and otherwise 90; `write`, which takes neither flags nor an address and would need no
-//! condition, adds about 150 ns, because it passes through the kernel's file layer.
+//! The kernel caches which calls a filter allows with any arguments, and doesn't run the filter for these. So
+//! the calls on the request path are allowed without conditions, except for `sendto`, `sendmsg` and `sendmmsg`,
+//! because a send can also open a connection. After `shutdown`, a listening socket becomes an unconnected one,
+//! and a send with `MSG_FASTOPEN` would connect it to any address. No Landlock rule prevents this. Running the
+//! filters adds about 30 ns to a send; they compare its number first, because otherwise it would be 90 ns.
+//! `write` takes neither flags nor an address, so it wouldn't need a condition, but it adds about 150 ns
+//! because it goes through the kernel's file layer.
 //!
-//! The address of `sendmsg` is in memory, which filters cannot read. A worker's sockets for streams are connected, and the
-//! kernel ignores addresses there, as it does for the `SOCK_SEQPACKET` pairs over which workers pass connections. Only its
-//! sockets for datagrams use one: with them, it can send UDP datagrams anywhere, from the server's port. No other thread may
-//! call `sendmsg` once the server runs, because a process has other sockets, such as the one to the service manager.
+//! The address for `sendmsg` is in memory, and filters can't read that. A worker's stream sockets are
+//! connected, so the kernel ignores addresses there. The same is true for the `SOCK_SEQPACKET` pairs that
+//! workers use to pass connections. Only its datagram sockets use an address; a worker can therefore send UDP
+//! datagrams to anywhere, from the server's port. Once the server is running, no other thread may call
+//! `sendmsg`, because a process has other sockets as well, such as the one to the service manager.
 //!
-//! Filters don't apply to operations of an `io_uring`. Its operations are restricted when it is created
-//! (`IORING_REGISTER_RESTRICTIONS`), and a worker can use its ring but neither create nor change one.
+//! Filters don't apply to the operations of an `io_uring`. These are restricted when it's created
+//! (`IORING_REGISTER_RESTRICTIONS`). Workers can use their rings, but can neither create nor change one.
 
 #![allow(clippy::unnecessary_cast, reason = "the numbers of `ioctl` have another type in each C library")]
 
@@ -24,23 +26,23 @@ use libc::c_long;
 
 use crate::sandbox::ThreadRole;
 
-/// A system call that is allowed if all of these conditions hold.
+/// A system call that is allowed if all of these conditions are met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) number: c_long,
     pub(super) conditions: &'static [Condition],
 }
 
-/// A condition on an argument of a call. Arguments are counted from 0.
+/// A condition for an argument. Arguments are numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition {
     /// The argument has this value.
     Is(u8, u64),
-    /// None of these bits of the argument is set.
+    /// None of these bits is set.
     Without(u8, u64),
-    /// All of these bits of the argument are set.
+    /// All of these bits are set.
     With(u8, u64),
-    /// The argument has the second value, apart from these bits.
+    /// Apart from these bits, the argument has the second value.
     IsApartFrom(u8, u64, u64),
     /// The first argument is the ID of this process.
     OwnProcess,
@@ -56,22 +58,22 @@ const fn only(number: c_long, conditions: &'static [Condition]) -> Call {
     Call { number, conditions }
 }
 
-/// Protection bit of executable memory. The server never creates code at run time.
+/// Protection bit for executable memory. The server never generates any code.
 const EXECUTABLE: u64 = libc::PROT_EXEC as u64;
 
-/// The flag with which a send opens a connection (TCP Fast Open).
+/// A send with this flag opens a connection (TCP Fast Open).
 const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
 
-/// The flags with which a file is opened for anything but reading. `O_TMPFILE` needs one of them.
+/// To do anything but read a file, it has to be opened with one of these flags. This includes `O_TMPFILE`.
 const WRITING: u64 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u64;
 
-/// The flags that may be added to the type of a socket.
+/// Flags that may be added to a socket type.
 const SOCKET_FLAGS: u64 = (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as u64;
 
-/// A file status flag that makes the kernel send signals to the owner of a descriptor.
+/// With this file status flag, the kernel sends signals to the owner of a descriptor.
 const SIGNALS_OWNER: u64 = libc::O_ASYNC as u64;
 
-/// Calls of every thread: memory, synchronization, messages, exit.
+/// Calls that every thread may make: memory, synchronization, messages, exit.
 const EVERY: &[Call] = &[
     any(libc::SYS_brk),
     any(libc::SYS_madvise),
@@ -81,17 +83,18 @@ const EVERY: &[Call] = &[
     any(libc::SYS_munmap),
     any(libc::SYS_futex),
     any(libc::SYS_sched_yield),
-    // Clocks, where the vDSO is not used.
+    // Clocks, if the vDSO isn't used.
     any(libc::SYS_clock_gettime),
     any(libc::SYS_clock_nanosleep),
     any(libc::SYS_gettimeofday),
     any(libc::SYS_nanosleep),
-    // Seeds of hash tables.
+    // Seeds for hash tables.
     any(libc::SYS_getrandom),
-    // Messages to standard error, and the signal handler, which runs on any thread except workers. Sends have no address.
+    // Messages to standard error. Also for the signal handler, which may run on any thread except for workers.
+    // Sends don't have an address.
     any(libc::SYS_write),
     any(libc::SYS_writev),
-    // Checks that a write to standard error doesn't block.
+    // Checks that writing to standard error won't block.
     any(libc::SYS_ppoll),
     only(libc::SYS_sendto, &[Without(3, FAST_OPEN), Is(4, 0)]),
     only(libc::SYS_ioctl, &[Is(1, libc::TCGETS as u64)]),
@@ -100,7 +103,7 @@ const EVERY: &[Call] = &[
     any(libc::SYS_rt_sigreturn),
     any(libc::SYS_sigaltstack),
     any(libc::SYS_restart_syscall),
-    // In debug builds, the standard library checks that descriptors are open before it closes them.
+    // In debug builds, the standard library checks that descriptors are open before closing them.
     any(libc::SYS_close),
     only(libc::SYS_fcntl, &[Is(1, libc::F_GETFD as u64)]),
     // Exit of a thread or the process, and abort.
@@ -108,11 +111,12 @@ const EVERY: &[Call] = &[
     any(libc::SYS_exit_group),
     any(libc::SYS_getpid),
     any(libc::SYS_gettid),
-    // Not `tkill`, which can signal threads of other processes. musl, which aborts by it, then aborts by a trap.
+    // We don't allow `tkill`, because it can signal threads of other processes. musl uses it to abort, so there
+    // it will abort with a trap instead.
     only(libc::SYS_tgkill, &[OwnProcess]),
 ];
 
-/// Calls of workers.
+/// Calls that workers may make.
 const WORKER: &[Call] = &[
     any(libc::SYS_accept4),
     any(libc::SYS_epoll_ctl),
@@ -124,7 +128,7 @@ const WORKER: &[Call] = &[
     any(libc::SYS_recvmmsg),
     only(libc::SYS_sendmmsg, &[Without(3, FAST_OPEN)]),
     any(libc::SYS_shutdown),
-    // Zero-copy sends of large bodies through a pipe, which is replaced if it was full.
+    // Zero-copy sends of large bodies. They use a pipe, which is replaced if it was full.
     any(libc::SYS_vmsplice),
     any(libc::SYS_splice),
     any(libc::SYS_pipe2),
@@ -134,13 +138,13 @@ const WORKER: &[Call] = &[
     // The event loop with io_uring, and the address of an accepted client.
     any(libc::SYS_io_uring_enter),
     any(libc::SYS_getpeername),
-    // The number of unacknowledged bytes.
+    // Number of unacknowledged bytes.
     only(libc::SYS_ioctl, &[Is(1, libc::TIOCOUTQ as u64)]),
-    // Resets a stalled connection, which frees its buffers in the kernel.
+    // Resets a stalled connection, so that the kernel frees its buffers.
     only(libc::SYS_setsockopt, &[Is(1, libc::SOL_SOCKET as u64), Is(2, libc::SO_LINGER as u64)]),
 ];
 
-/// Calls that open files: inspect, open, verify, map, lease.
+/// Calls for files: inspect, open, verify, map, lease.
 const LOADER: &[Call] = &[
     only(libc::SYS_openat, &[Without(2, WRITING)]),
     // Lists a release directory.
@@ -155,11 +159,11 @@ const LOADER: &[Call] = &[
     only(libc::SYS_fcntl, &[Is(1, libc::F_DUPFD_CLOEXEC as u64)]),
     only(libc::SYS_fcntl, &[Is(1, libc::F_SETLEASE as u64)]),
     only(libc::SYS_fcntl, &[Is(1, libc::F_GETLEASE as u64)]),
-    // F_SETSIG: the signal of a lease. Not in `libc`.
+    // F_SETSIG, the signal for a lease. It's missing in `libc`.
     only(libc::SYS_fcntl, &[Is(1, 10)]),
 ];
 
-/// Calls for the log: reopen, and truncate a line that was cut by a full disk.
+/// Calls for the log: reopen, and truncate if the disk is full and has cut a line.
 const LOG: &[Call] = &[
     any(libc::SYS_openat),
     any(libc::SYS_fstat),
@@ -176,10 +180,10 @@ const COORDINATOR: &[Call] = &[
     any(libc::SYS_poll),
 ];
 
-/// Calls that receive releases from another process, which are sent as descriptors.
+/// Calls to receive releases from another process, which are sent as descriptors.
 const RECEIVER: &[Call] = &[any(libc::SYS_recvmsg)];
 
-/// Calls that follow a folder and compile it. A process that makes them serves no clients.
+/// Calls to follow and compile a folder. A process that makes them doesn't serve any clients.
 const COMPILER: &[Call] = &[
     // Events of the folder.
     any(libc::SYS_inotify_init1),
@@ -189,48 +193,50 @@ const COMPILER: &[Call] = &[
     any(libc::SYS_epoll_pwait),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_epoll_wait),
-    // Symbolic links, the file system, and the current directory.
+    // Symlinks, the file system, and the current directory.
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_readlink),
     any(libc::SYS_readlinkat),
     any(libc::SYS_statfs),
     any(libc::SYS_fstatfs),
     any(libc::SYS_getcwd),
-    // The archive: a file in memory, which is sealed.
+    // The archive, which is a sealed file in memory.
     any(libc::SYS_memfd_create),
     only(libc::SYS_fcntl, &[Is(1, libc::F_ADD_SEALS as u64)]),
-    // A large archive: a file on disk, which the keeper of the process creates. It can't be sealed, but nor can this process
-    // truncate it, after which a read of the server would raise SIGBUS: `ftruncate` is not allowed.
+    // If the archive is large, it's a file on disk, created by the process's keeper. It can't be sealed.
+    // However, this process can't truncate it either, because `ftruncate` isn't allowed. Otherwise, a read by
+    // the server would then raise SIGBUS.
     any(libc::SYS_recvmsg),
-    // Sends it, and receives the acknowledgement. All sockets of the process are connected streams.
+    // Sends the archive, and receives the acknowledgement. All sockets of this process are connected streams.
     only(libc::SYS_sendmsg, &[Without(2, FAST_OPEN)]),
     any(libc::SYS_recvfrom),
-    // The low priority of compression, of the calling thread. Any other ID could be that of another process.
+    // Low priority for compression, for the calling thread. Other IDs might belong to another process.
     only(libc::SYS_getpriority, &[Is(0, libc::PRIO_PROCESS as u64), Is(1, 0)]),
     only(libc::SYS_setpriority, &[Is(0, libc::PRIO_PROCESS as u64), Is(1, 0)]),
 ];
 
-/// Calls of the process between its own sandbox and those of its threads.
+/// Calls that the process may make between entering its own sandbox and those of its threads.
 const START: &[Call] = &[
-    // Starts threads but no processes. `clone3`, whose flags filters cannot read, fails as on a kernel without it.
+    // Starts threads, but no processes. Filters can't read the flags of `clone3`, so it fails as on a kernel
+    // without it.
     only(libc::SYS_clone, &[With(0, libc::CLONE_THREAD as u64)]),
     any(libc::SYS_clone3),
     any(libc::SYS_set_robust_list),
     any(libc::SYS_rseq),
     any(libc::SYS_sched_getaffinity),
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NAME as u64)]),
-    // Reads the stack limit of this process; cannot set limits.
+    // Reads the stack limit of this process. Can't set any limits.
     only(libc::SYS_prlimit64, &[Is(0, 0), Is(2, 0)]),
     // The narrower sandbox of a thread.
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NO_NEW_PRIVS as u64)]),
     only(libc::SYS_seccomp, &[Is(0, libc::SECCOMP_SET_MODE_FILTER as u64)]),
-    // A worker's own descriptor table and its event loop.
+    // The worker's own descriptor table, and its event loop.
     only(libc::SYS_unshare, &[Is(0, libc::CLONE_FILES as u64)]),
     any(libc::SYS_close_range),
     any(libc::SYS_epoll_create1),
     any(libc::SYS_eventfd2),
-    // The socket pair of the signal handler. A pair for datagrams could send to any named socket, because filters can't read the
-    // address of a `sendmsg`.
+    // The signal handler's socket pair. A datagram pair could send to any named socket, because filters can't
+    // read the address for a `sendmsg`.
     only(
         libc::SYS_socketpair,
         &[Is(0, libc::AF_UNIX as u64), IsApartFrom(1, SOCKET_FLAGS, libc::SOCK_STREAM as u64)],
@@ -239,30 +245,31 @@ const START: &[Call] = &[
     only(libc::SYS_fcntl, &[Is(1, libc::F_SETFL as u64), Without(2, SIGNALS_OWNER)]),
 ];
 
-/// Calls that create the ring of a worker before it enters its own sandbox.
+/// Calls to create a worker's ring, before it enters its own sandbox.
 const RINGS: &[Call] = &[any(libc::SYS_io_uring_setup), any(libc::SYS_io_uring_register)];
 
-/// Calls of the main thread at exit, if there are Unix sockets.
+/// Calls that the main thread may make at exit, if there are Unix sockets.
 const END: &[Call] = &[
     any(libc::SYS_unlinkat),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_unlink),
 ];
 
-/// Calls of a profiler, which interrupts every thread to take samples: it reads the name of the thread, and stops its timer.
+/// Calls of a profiler. To take samples, it interrupts every thread, reads the thread's name, and stops its
+/// timer.
 const PROFILER: &[Call] = &[
     only(libc::SYS_prctl, &[Is(0, libc::PR_GET_NAME as u64)]),
     only(libc::SYS_setitimer, &[Is(0, libc::ITIMER_PROF as u64)]),
 ];
 
-/// Calls that a C library may try in any thread, and whose failure is harmless: glibc reads the overcommit setting before it
-/// frees memory. They fail instead of killing the process.
+/// Calls that a C library may try in any thread, and that may fail. For example, glibc reads the overcommit
+/// setting before it frees memory. These calls fail instead of killing the process.
 pub(super) const DISPENSABLE: &[c_long] = &[libc::SYS_openat];
 
-/// The calls of the request path that have conditions, for which the kernel runs the filters each time.
+/// Calls on the request path that have conditions. The kernel runs the filters for them each time.
 pub(super) const FREQUENT: &[c_long] = &[libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendmmsg];
 
-/// Returns the calls that threads of this role may make.
+/// Returns the calls that threads with this role may make.
 pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
     let own = match role {
         ThreadRole::Worker => WORKER,
@@ -275,15 +282,15 @@ pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
     EVERY.iter().chain(own).copied()
 }
 
-/// Returns the calls that the process may make: those of all roles, those that start threads, and on request the removal of
-/// Unix sockets and the creation of rings.
+/// Returns the calls that the process may make. These are the calls of all roles and those for starting
+/// threads. On request, they also include removing Unix sockets and creating rings.
 pub(super) fn process_calls(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
     let end = if removes { END } else { &[] };
     let rings = if rings { RINGS } else { &[] };
     [EVERY, WORKER, LOADER, LOG, COORDINATOR, RECEIVER, START, rings, end].into_iter().flatten().copied()
 }
 
-/// Returns the calls of a profiler, in addition to those of any thread.
+/// Returns the calls of a profiler, which are allowed in any thread.
 pub(super) fn profiler_calls(is_profiled: bool) -> impl Iterator<Item = Call> {
     let calls = if is_profiled { PROFILER } else { &[] };
     calls.iter().copied()
