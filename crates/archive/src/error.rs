@@ -5,7 +5,7 @@
 
 use std::io;
 
-/// A number or a tag in the file contradicts the rest of the file.
+/// A number or tag contradicts the rest of the file.
 ///
 /// Either the file was damaged after we wrote it, or it was written by another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum OpenError {
     /// The path names a FIFO, a device or a socket.
     #[error("not an archive: it is {kind}, and archives are regular files")]
     NotRegular {
-        /// The type of the file, with its article.
+        /// The file's type, with an article.
         kind: &'static str,
     },
     /// The file is shorter than the header of a 32-bit archive.
@@ -128,7 +128,7 @@ pub enum VerifyError {
     Digest {
         /// The digest that the archive records.
         expected: crate::Digest,
-        /// The digest of the file.
+        /// The file's digest.
         got: crate::Digest,
     },
 }

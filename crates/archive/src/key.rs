@@ -54,10 +54,10 @@ impl Default for KeyBuffer {
 }
 
 impl<'a> Key<'a> {
-    /// The key of the site's root.
+    /// The key for a site's root.
     pub const ROOT: Key<'static> = Key(b"/");
 
-    /// Returns the key for a request target that is in normal form already and has no query. Most targets are like this.
+    /// Returns the key for a request target that's already in normal form, without a query. Most targets are like this.
     ///
     /// If the result is `None`, try [`Key::from_target`].
     #[must_use]
@@ -100,7 +100,7 @@ impl<'a> Key<'a> {
         Ok(Key(room))
     }
 
-    /// Joins parts of keys, for example the captures of a rule.
+    /// Joins parts of keys, for example a rule's captures.
     ///
     /// The parts won't be decoded again, but empty segments and dot segments are resolved.
     ///
@@ -120,7 +120,7 @@ impl<'a> Key<'a> {
         builder.finish()
     }
 
-    /// Returns the bytes of the key.
+    /// Returns the key as bytes.
     #[must_use]
     pub const fn bytes(self) -> &'a [u8] {
         self.0
@@ -160,7 +160,7 @@ pub enum UrlPiece<'a> {
 }
 
 impl UrlPiece<'_> {
-    /// Returns the bytes of the piece.
+    /// Returns the piece as bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -196,7 +196,7 @@ fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
 }
 
-/// Returns `true` if a path is definitely in normal form and has no query. Looks at eight bytes at a time.
+/// Returns `true` if a path is definitely in normal form, without a query. Looks at eight bytes at a time.
 ///
 /// `false` only means that the path needs a closer look. For simplicity we reject all bytes below `&`. Some of them have a
 /// meaning in targets (`%`, `#` and 0), and the others are rare.

@@ -69,7 +69,7 @@ pub enum RecordKind<'a> {
 }
 
 impl<'a> RecordKind<'a> {
-    /// Returns the kind of the record with this key.
+    /// Returns which kind of record has this key.
     #[must_use]
     pub fn from_key(key: &'a [u8]) -> RecordKind<'a> {
         match key {
@@ -99,7 +99,7 @@ impl<'a> RecordKind<'a> {
     }
 }
 
-/// Splits the key of a path or scope into host and path. Keys on the default site have no host.
+/// Splits the key of a path or scope into host and path. Keys on the default site don't have a host.
 #[must_use]
 pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(rest) = key.strip_prefix(b"//") else { return (None, key) };
@@ -108,7 +108,7 @@ pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
     if end == 0 { (None, key) } else { (Some(&rest[..end]), &rest[end..]) }
 }
 
-/// Length of the key of a body in bytes.
+/// How long a body's key is, in bytes.
 pub(crate) const BODY_KEY_BYTES: usize = 1 + crate::Digest::BYTES;
 
 /// Length of a key that consists of one letter and an ordinal, in bytes.

@@ -44,14 +44,14 @@ impl Loading {
     }
 }
 
-/// The bytes of an archive.
+/// An archive's bytes.
 pub(crate) struct Bytes {
     /// Points into `memory`. An answer needs the bytes several times, and this saves looking at the variant each time.
     slice: NonNull<[u8]>,
     memory: Memory,
 }
 
-/// The memory that holds the bytes of an archive.
+/// The memory that an archive is in.
 enum Memory {
     /// Pages of the mapped file.
     Mapped(Mmap),

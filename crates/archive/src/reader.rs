@@ -57,7 +57,7 @@ impl Archive {
         Ok((Archive::load(&file, &part, loading)?, lease))
     }
 
-    /// Opens the archive in an open file. This is useful if the file has no name.
+    /// Opens the archive in an open file. This is useful if the file doesn't have a name.
     ///
     /// If the file is mapped, no process may change it. You may want to seal it (`F_SEAL_WRITE`).
     ///
@@ -128,7 +128,7 @@ impl Archive {
         self.bytes.detach()
     }
 
-    /// Returns the width of the container.
+    /// Returns how wide the container is.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
@@ -141,7 +141,7 @@ impl Archive {
         &self.facts
     }
 
-    /// Returns the bytes of the whole file.
+    /// Returns the whole file as bytes.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
@@ -185,7 +185,7 @@ impl Archive {
         found.map(|entry| Record::decode(entry.data, self.format, entry.data_position)).transpose()
     }
 
-    /// Finds the scope at the root of a site.
+    /// Finds the scope at a site's root.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.

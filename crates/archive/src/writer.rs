@@ -85,7 +85,7 @@ struct PaddingTotals {
 /// Summary of a written archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteReport {
-    /// The width of the container.
+    /// How wide the container is.
     pub format: Format,
     /// The facts, including the file's length and digest.
     pub facts: Facts,
@@ -153,7 +153,7 @@ impl Writer {
         self.facts.slash_redirects = false;
     }
 
-    /// Returns the width of the container.
+    /// Returns how wide the container is.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
@@ -250,7 +250,7 @@ impl Writer {
         Ok(id)
     }
 
-    /// Returns the length of a body in bytes.
+    /// Returns how long a body is, in bytes.
     #[must_use]
     pub fn body_length(&self, id: BodyId) -> u64 {
         self.positions.body(id).length
@@ -306,7 +306,7 @@ impl Writer {
         self.record(&full_key(host, key.bytes(), b""), &data)
     }
 
-    /// Writes the scope of a directory, whose key must end with `/`.
+    /// Writes a directory's scope. The directory's key must end with `/`.
     ///
     /// Must not be called twice for the same host and directory.
     ///
@@ -464,7 +464,7 @@ impl Writer {
         self.copy(&mut std::io::repeat(0), zeros)
     }
 
-    /// Writes the lengths and the key of a record, and adds its slot.
+    /// Writes a record's lengths and key, and adds its slot.
     fn start_record(&mut self, key: &[u8], data_bytes: u64) -> Result<(), WriteError> {
         let bytes_before_data = self.format.record_header_bytes() + key.len() as u64;
         self.require(data_bytes.saturating_add(bytes_before_data), 1)?;

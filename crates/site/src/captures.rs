@@ -114,7 +114,7 @@ impl<'a> Captures<'a> {
 
     /// Fills the captures into a template. The result is a path.
     ///
-    /// The outer error says that the template is corrupt. The inner one says that the result isn't a valid path.
+    /// The outer error means that the template is corrupt. The inner one means that the result isn't a valid path.
     pub(crate) fn expand<'b>(
         &self,
         template: Pieces<'a>,

@@ -22,7 +22,7 @@ pub(crate) struct Delivery {
 /// Which fields we take from the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadKind {
-    /// All fields, including those of header rules for the path.
+    /// All fields, including header rules for the path.
     Complete,
     /// Without header rules. The server adds their fields itself.
     Plain,

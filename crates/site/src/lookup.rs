@@ -285,7 +285,7 @@ impl<'a> Lookup<'a, '_> {
 impl HeaderRuleSearch {
     /// Finds all fields that header rules add. If there's no path, only rules for all paths apply.
     ///
-    /// Several sites may be searched for a host. The rules are those of the last one.
+    /// Several sites may be searched for a host. We use the rules of the last one.
     pub(crate) fn find(
         &mut self,
         archive: &Archive,

@@ -34,7 +34,7 @@ impl<'a> Entry<'a> {
         Ok(Entry { key, data, position, data_position })
     }
 
-    /// Returns the kind of the record.
+    /// Returns which kind of record it is.
     #[must_use]
     pub fn kind(&self) -> RecordKind<'a> {
         RecordKind::from_key(self.key)

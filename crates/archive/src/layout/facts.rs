@@ -8,7 +8,7 @@ use super::format::Format;
 use super::name;
 use crate::{Corrupt, Digest};
 
-/// The version of the schema that this program writes and reads.
+/// The schema version that this program writes and reads.
 pub const SCHEMA_VERSION: u32 = 4;
 
 /// The first bytes of the facts, before the version.

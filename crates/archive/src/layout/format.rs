@@ -19,7 +19,7 @@ pub enum Format {
 pub(crate) const TABLES: usize = 256;
 
 impl Format {
-    /// Returns the size of a quantity in bytes. Positions, lengths and hashes are quantities.
+    /// Returns how large a quantity is, in bytes. Positions, lengths and hashes are quantities.
     #[must_use]
     pub const fn quantity_bytes(self) -> u64 {
         match self {
@@ -28,7 +28,7 @@ impl Format {
         }
     }
 
-    /// Returns the size of the header in bytes. It has a position and a length for each of 256 tables.
+    /// Returns how large the header is, in bytes. It has a position and a length for each of 256 tables.
     #[must_use]
     pub const fn header_bytes(self) -> u64 {
         2 * self.quantity_bytes() * TABLES as u64
@@ -40,7 +40,7 @@ impl Format {
         2 * self.quantity_bytes()
     }
 
-    /// Returns the size of a hash table slot in bytes. It has a hash and a position.
+    /// Returns how large a hash table slot is, in bytes. It has a hash and a position.
     #[must_use]
     pub const fn slot_bytes(self) -> u64 {
         2 * self.quantity_bytes()

@@ -25,7 +25,7 @@ pub struct HeaderRule<'a> {
     pub fields: HeaderFields<'a>,
 }
 
-/// The fields of a rule, decoded one at a time.
+/// A rule's fields, decoded one at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderFields<'a>(Fields<'a>);
 

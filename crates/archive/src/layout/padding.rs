@@ -34,7 +34,7 @@ pub(crate) fn zeros_before_body(format: Format, position: u64, body_bytes: u64) 
     }
 }
 
-/// Returns the length of a padding record, in bytes.
+/// Returns how long a padding record is, in bytes.
 pub(crate) const fn padding_bytes(format: Format, zeros: u64) -> u64 {
     format.record_header_bytes() + ORDINAL_KEY_BYTES as u64 + zeros
 }

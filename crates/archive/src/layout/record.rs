@@ -50,7 +50,7 @@ impl Coding {
 /// Origin of a path. `extract` and `explain` use this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The path of a source file.
+    /// A source file's path.
     File,
     /// Another path of a source file, for example a directory with an index page, or the name without its suffix.
     Alias,
@@ -91,7 +91,7 @@ pub enum Record<'a> {
 pub struct Resource<'a> {
     /// The status code of the response.
     pub status: u16,
-    /// The origin of the path.
+    /// Where the path is from.
     pub origin: Origin,
     /// Time of the last modification in seconds since 1970-01-01 00:00:00 UTC, if it's known.
     pub modified: Option<u64>,
@@ -107,7 +107,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// The representations of a resource, decoded one at a time.
+/// A resource's representations, decoded one at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct Representations<'a> {
     left: u8,
@@ -136,7 +136,7 @@ pub struct Representation<'a> {
     pub coding: Coding,
     /// The entity tag, without quotes.
     pub etag: &'a [u8; ETag::BYTES],
-    /// The extent of the body.
+    /// Where the body is.
     pub body: Extent,
     /// The head's position, for [`crate::Archive::head`].
     pub head: u64,

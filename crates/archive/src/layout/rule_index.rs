@@ -507,7 +507,7 @@ fn literal_hash(position: u8, text: &[u8]) -> u32 {
     (step(hash, last) >> 32) as u32
 }
 
-/// The segments of a path, separated by slashes.
+/// A path's segments. They're separated by slashes.
 struct Segments<'p> {
     rest: Option<&'p [u8]>,
     /// Number of segments. We stop counting once there are more than in any pattern.

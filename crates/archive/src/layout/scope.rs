@@ -21,7 +21,7 @@ const HEADER_RULE: u8 = 4;
 const FORCE: u8 = 1 << 0;
 const PAGES_ONLY: u8 = 1 << 1;
 
-/// The scope of a directory. It applies to all paths below the directory.
+/// A directory's scope. It applies to all paths below the directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     /// Whether this is the root scope of a host with a complete site. If so, we don't search the default site for this host.
@@ -36,16 +36,16 @@ pub struct Scope<'a> {
 pub enum ScopeEntry<'a> {
     /// A fallback page for paths without a record (`_wildcard.X`, `_200.X`).
     Fallback {
-        /// The suffix of the page's file, without the dot. If a missing path looks like an asset, the suffix has to match.
+        /// The suffix of the page, without the dot. If a missing path looks like an asset, the suffix has to match.
         suffix: &'a [u8],
-        /// The record of the page.
+        /// The page's record.
         record: Record<'a>,
     },
     /// The page for an error response.
     ErrorPage {
         /// The status code.
         status: u16,
-        /// The record of the page.
+        /// The page's record.
         record: Record<'a>,
     },
     /// A `_redirects` rule with a pattern.
@@ -255,7 +255,7 @@ fn encode_indexes(rules: &[RuleToIndex<'_>]) -> Vec<u8> {
     out
 }
 
-/// The entries of a scope, decoded one at a time. Stops after an error.
+/// A scope's entries, decoded one at a time. Stops after an error.
 #[derive(Debug, Clone, Copy)]
 pub struct Entries<'a>(Fields<'a>);
 

@@ -46,7 +46,7 @@ pub(super) enum Output {
     Ended,
 }
 
-/// A file, and the digest of the bytes written to it.
+/// A file, and the digest of all bytes that were written to it.
 pub(super) struct Sink {
     file: File,
     hasher: blake3::Hasher,
