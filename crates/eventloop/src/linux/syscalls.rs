@@ -106,7 +106,7 @@ pub(super) fn epoll_wait(
     let events = events.as_mut_ptr();
     let no_mask = std::ptr::null::<libc::sigset_t>();
     // SAFETY: `events` is a unique borrow of `capacity` events, which the kernel may write. Without a
-    // signal mask, its size is ignored. The arguments are those of `epoll_pwait(2)`.
+    // signal mask, its size is ignored. The arguments match `epoll_pwait(2)`.
     let count =
         unsafe { libc::syscall(libc::SYS_epoll_pwait, epoll, events, capacity, timeout_ms, no_mask, 0usize) };
     match check_bytes(count) {
@@ -228,7 +228,7 @@ pub(crate) fn receive_messages(
     let no_timeout = std::ptr::null_mut::<libc::timespec>();
     // SAFETY: `headers` are at least `capacity` headers. Each points to a vector and to an address and control data of an
     // envelope of its own, and its vector to a buffer of its own, with their lengths: a buffer has `BUFFER_STRIDE` bytes. The
-    // kernel writes to them only until the call returns. The arguments are those of `recvmmsg(2)`.
+    // kernel writes to them only until the call returns. The arguments match `recvmmsg(2)`.
     let received =
         unsafe { libc::syscall(libc::SYS_recvmmsg, socket, start, capacity, libc::MSG_DONTWAIT, no_timeout) };
     let count = check_bytes(received)?.unwrap_or(0);
@@ -247,7 +247,7 @@ pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>
     let socket = socket.as_raw_fd();
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: `header` points to `vector` and to parts of `message`, which live until the call returns. The kernel only
-    // reads them. The arguments are those of `sendmsg(2)`.
+    // reads them. The arguments match `sendmsg(2)`.
     let sent = unsafe { libc::syscall(libc::SYS_sendmsg, socket, &raw const header, flags) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -270,7 +270,7 @@ pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: `headers` are at least `count` headers, each of which points to its vector and to parts of its message. All
     // live until the call returns. The kernel only reads them, except for the length in each header, which it writes. The
-    // arguments are those of `sendmmsg(2)`.
+    // arguments match `sendmmsg(2)`.
     let sent = unsafe { libc::syscall(libc::SYS_sendmmsg, socket, start, count, flags) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
@@ -309,7 +309,7 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Opti
     let length = buffer.len();
     let no_address = std::ptr::null_mut::<u8>();
     // SAFETY: `buffer` is a unique borrow of `length` bytes, which the kernel may write; null for address
-    // and length omits the peer's address. The arguments are those of `recvfrom(2)`.
+    // and length omits the peer's address. The arguments match `recvfrom(2)`.
     check_bytes(unsafe {
         libc::syscall(libc::SYS_recvfrom, socket, bytes, length, 0, no_address, no_address)
     })
@@ -323,7 +323,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<us
     let flags = libc::MSG_NOSIGNAL;
     let no_address = std::ptr::null::<u8>();
     // SAFETY: the kernel only reads `bytes`, and only until the call returns; null is the address for a connected
-    // socket. The arguments are those of `sendto(2)`.
+    // socket. The arguments match `sendto(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_sendto, socket, start, length, flags, no_address, 0usize) })
 }
 
@@ -346,8 +346,7 @@ fn sendmsg(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: libc::c_int) -> 
     // `IoSlice` is documented to have the layout of `iovec` on Unix; the kernel only reads them.
     message.msg_iov = runs.as_ptr().cast_mut().cast();
     message.msg_iovlen = runs.len();
-    // SAFETY: `message` and the runs that it points to live until the call returns. The arguments are those of
-    // `sendmsg(2)`.
+    // SAFETY: `message` and the runs that it points to live until the call returns. The arguments match `sendmsg(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, flags) })
 }
 
@@ -378,8 +377,7 @@ pub(super) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Optio
     let start = runs.as_ptr();
     let count = runs.len();
     // SAFETY: `IoSlice` is documented to have the layout of `iovec` on Unix. The kernel only reads the runs, and holds
-    // references to their pages, which therefore outlive their mapping if necessary. The arguments are those of
-    // `vmsplice(2)`.
+    // references to their pages, which therefore outlive their mapping if necessary. The arguments match `vmsplice(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_vmsplice, pipe, start, count, flags) })
 }
 
@@ -390,7 +388,7 @@ pub(super) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::
     let pipe = pipe.as_raw_fd();
     let into = into.as_raw_fd();
     // SAFETY: null means that neither end has an offset; the call takes numbers and touches no memory of ours. The
-    // arguments are those of `splice(2)`.
+    // arguments match `splice(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_splice, pipe, no_offset, into, no_offset, bytes, flags) })
 }
 
