@@ -1,13 +1,13 @@
 //! Hash maps with digests as keys.
 //!
-//! A digest is uniformly distributed already, so hashing it again would be wasted: a build looks up tens of thousands.
+//! Digests are uniformly distributed, so we needn't hash them again. Builds look up tens of thousands.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use cannery_archive::Digest;
 
-/// A map with keys that begin with a digest.
+/// A map with keys that start with a digest.
 pub(crate) type DigestMap<V, K = Digest> = HashMap<K, V, BuildHasherDefault<DigestHasher>>;
 
 /// A set of digests.
@@ -19,7 +19,7 @@ pub(crate) struct DigestHasher(u64);
 
 impl DigestHasher {
     fn add(&mut self, word: u64) {
-        // The fractional part of the golden ratio, as in Fibonacci hashing.
+        // From the golden ratio's fractional part, as in Fibonacci hashing.
         self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

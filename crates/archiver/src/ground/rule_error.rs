@@ -1,11 +1,11 @@
-//! Errors of lines in rule files.
+//! Errors in lines of rule files.
 
 use crate::ground::diagnostic::{Diagnostic, Severity};
 
-/// Maximum length of a line. Longer targets exceed the limits of clients and proxies for a field.
+/// Limits the length of a line. Clients and proxies don't accept longer targets in a field.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
 
-/// Why a line yields no rule. It becomes a diagnostic once file and line are known.
+/// Why a line yields no rule. Together with file and line, this becomes a diagnostic.
 #[derive(Debug)]
 pub(crate) struct RuleError {
     pub(crate) severity: Severity,
@@ -18,12 +18,12 @@ impl RuleError {
         RuleError { severity: Severity::Warning, code, message: message.into() }
     }
 
-    /// Creates an error that fails the build, because the site would be insecure without the line.
+    /// Creates an error. The site would be insecure without the line, so the build fails.
     pub(crate) fn error(code: &'static str, message: impl Into<String>) -> RuleError {
         RuleError { severity: Severity::Error, ..RuleError::new(code, message) }
     }
 
-    /// Creates a note about a line that does no harm.
+    /// Creates a note about a harmless line.
     pub(crate) fn note(code: &'static str, message: impl Into<String>) -> RuleError {
         RuleError { severity: Severity::Note, ..RuleError::new(code, message) }
     }
@@ -34,7 +34,7 @@ impl RuleError {
     }
 }
 
-/// Returns the text of a line without its line ending, if it is valid.
+/// Returns a line's text without the line ending, if it's valid.
 pub(crate) fn readable_line(bytes: &[u8]) -> Result<&str, RuleError> {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     if bytes.len() > LINE_BYTES_MAX {

@@ -1,6 +1,6 @@
-//! International host names as they are in requests: in lower case, with `xn--` and Punycode (RFC 3492).
+//! Converts international host names to the form in requests: lower case, with `xn--` and Punycode (RFC 3492).
 //!
-//! For messages and for the command line only, so names aren't normalized (RFC 5891 §4.2.1) beyond their case.
+//! We only need this for messages and the command line, so beyond letter case, nothing is normalized (RFC 5891 §4.2.1).
 
 const BASE: u32 = 36;
 const T_MIN: u32 = 1;
@@ -10,10 +10,10 @@ const DAMP: u32 = 700;
 const INITIAL_BIAS: u32 = 72;
 const INITIAL_N: u32 = 128;
 
-/// The longest label of a host name (RFC 1035 §2.3.4).
+/// Limits the length of a label in a host name (RFC 1035 §2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
 
-/// Returns a host name in lower case and in ASCII, without a dot at its end. Returns `None` if a label is too long.
+/// Converts a host name to lower case and ASCII, and removes a dot at the end. Returns `None` if a label is too long.
 #[must_use]
 pub fn ascii_host(name: &str) -> Option<String> {
     let name = name.strip_suffix('.').unwrap_or(name).to_lowercase();

@@ -1,13 +1,13 @@
-//! URLs of links: references joined to the URL of the file that they are in.
+//! Joins references in links with the URL of the file they are in.
 //!
-//! Follows the WHATWG URL standard as far as it concerns `http` and `https`, because links are read as browsers read them.
+//! We read links as browsers do, so this follows the WHATWG URL standard as far as `http` and `https` need it.
 
 use crate::rulefiles::percent::percent_encode;
 
-/// The part of a URL that chooses a response: queries and fragments choose none.
+/// The part of a URL that selects a response. Queries and fragments don't.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Url {
-    /// The host in lower case and without a port; `None` for the default site.
+    /// In lower case and without a port. `None` for the default site.
     pub(super) host: Option<Box<str>>,
     /// The absolute path, percent-encoded, without dot segments.
     pub(super) path: String,
@@ -16,14 +16,14 @@ pub(super) struct Url {
 impl Url {
     /// Resolves `reference` against this URL.
     ///
-    /// Returns `None` if it stays on the same document, or leads to another scheme, to another port, or to no valid host.
+    /// Returns `None` if it stays in the same document, or leads to another scheme or port, or to no valid host.
     pub(super) fn join(&self, reference: &[u8]) -> Option<Url> {
         let reference = clean(reference);
         let rest = match scheme(&reference) {
             Some(scheme) => {
                 let is_http = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
                 let rest = &reference[scheme.len() + 1..];
-                // `https:page` is relative for compatibility only; no page means that.
+                // `https:page` is only relative for compatibility. No page means it that way.
                 (is_http && rest.starts_with(b"//")).then_some(rest)?
             }
             None => &reference,
@@ -47,8 +47,8 @@ impl Url {
     }
 }
 
-/// Removes the parts that browsers ignore (white space at the ends, tabs and line feeds), the query and the fragment, and turns
-/// backslashes into slashes.
+/// Cleans a reference like browsers do: removes white space at both ends, tabs and line feeds, and turns backslashes into
+/// slashes. The query and the fragment go too.
 fn clean(reference: &[u8]) -> Vec<u8> {
     let is_path = |byte: &u8| !matches!(byte, b'?' | b'#');
     let visible =
@@ -56,7 +56,7 @@ fn clean(reference: &[u8]) -> Vec<u8> {
     visible.take_while(is_path).map(|byte| if byte == b'\\' { b'/' } else { byte }).collect()
 }
 
-/// Returns the scheme that a reference begins with (RFC 3986 §3.1), without its colon.
+/// Returns the scheme a reference starts with (RFC 3986 §3.1), without the colon.
 fn scheme(reference: &[u8]) -> Option<&[u8]> {
     let colon = reference.iter().position(|byte| *byte == b':')?;
     let scheme = &reference[..colon];
@@ -65,7 +65,7 @@ fn scheme(reference: &[u8]) -> Option<&[u8]> {
     is_scheme.then_some(scheme)
 }
 
-/// Returns the host of an authority in lower case, if it has the default port and no user.
+/// Returns the host of an authority in lower case, unless there is a user or an unusual port.
 fn host(authority: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(authority).ok()?;
     let (host, port) = match text.rsplit_once(':') {
@@ -77,7 +77,7 @@ fn host(authority: &[u8]) -> Option<String> {
     is_plain.then(|| host.to_ascii_lowercase())
 }
 
-/// Removes dot segments, and percent-encodes what browsers encode in a path.
+/// Removes dot segments and percent-encodes everything that browsers encode in a path.
 fn normalize(path: &[u8]) -> String {
     let mut segments: Vec<&[u8]> = Vec::new();
     let mut rest = path.strip_prefix(b"/").unwrap_or(path).split(|byte| *byte == b'/').peekable();
@@ -100,7 +100,7 @@ fn normalize(path: &[u8]) -> String {
     format!("/{}", percent_encode(&segments.join(&b'/'), is_kept))
 }
 
-/// Returns the number of dots of a dot segment, also of one that is percent-encoded.
+/// Counts the dots in a dot segment, even if they are percent-encoded.
 fn dots(segment: &[u8]) -> Option<usize> {
     let text = segment.to_ascii_lowercase();
     match text.as_slice() {

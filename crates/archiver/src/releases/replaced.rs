@@ -1,4 +1,4 @@
-//! The archive that a build replaces: files of it that open pages may still request.
+//! Looks into the archive that a build replaces: open pages may still request files that only this archive has.
 
 use cannery_archive::{Archive, Corrupt, Loading};
 use cannery_site::is_immutable;
@@ -9,15 +9,15 @@ use crate::releases::resources::{GoneFile, gone_files};
 use crate::routes::Routes;
 use crate::settings::options::Options;
 
-/// Returns a note about the immutable files that only the replaced archive has, unless the build was given earlier releases.
+/// Returns a note about immutable files that only the replaced archive has, unless the build was given earlier releases.
 ///
-/// The archive at the destination never changes the result, so that the same folder and flags give the same bytes everywhere.
+/// The archive at the destination must not change the result. The same folder and flags give the same bytes everywhere.
 pub(crate) fn note(options: &Options, routes: &Routes) -> Option<Diagnostic> {
     if !options.previous.is_empty() {
         return None;
     }
     let archive = Archive::open(&options.archive, Loading::Mapped).ok()?;
-    // A damaged archive is replaced as well.
+    // If it's damaged, we replace it all the same.
     let (count, example) = lost(&archive, options, routes).ok()?;
     let example = String::from_utf8_lossy(&example?).into_owned();
     let files = if count == 1 { "1 immutable file".to_owned() } else { format!("{count} immutable files") };
@@ -29,7 +29,7 @@ pub(crate) fn note(options: &Options, routes: &Routes) -> Option<Diagnostic> {
     Some(Diagnostic::note(b".", "files-lost", message))
 }
 
-/// Returns the number of those files, and one of them.
+/// Counts those files and returns the path of the first.
 fn lost(archive: &Archive, options: &Options, routes: &Routes) -> Result<(u64, Option<Vec<u8>>), Corrupt> {
     let mut count = 0;
     let mut example = None;

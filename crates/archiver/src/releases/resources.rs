@@ -1,21 +1,21 @@
-//! The files of an earlier archive, also those at paths that this release doesn't have.
+//! Lists the files in an earlier archive, including those at paths that this release doesn't have.
 
 use cannery_archive::{Archive, Corrupt, Record, RecordKind, Resource, split_host};
 
 use crate::hosts::site_path::source_path;
 use crate::routes::{HostId, Routes};
 
-/// A file of an earlier archive, at a path that this release doesn't have.
+/// A file from an earlier archive, at a path that this release doesn't have.
 pub(super) struct GoneFile<'a> {
-    /// Its key in that archive.
+    /// The key in that archive.
     pub(super) stored: &'a [u8],
     pub(super) resource: Resource<'a>,
     pub(super) place: (HostId, Box<[u8]>),
-    /// Its path in the source folder.
+    /// Where the file was in the source folder.
     pub(super) path: Vec<u8>,
 }
 
-/// Returns the resources of an archive, with their keys.
+/// Lists the resources in an archive together with their keys.
 pub(super) fn resources(archive: &Archive) -> impl Iterator<Item = Result<(&[u8], Resource<'_>), Corrupt>> {
     archive.entries().filter_map(|entry| {
         let entry = match entry {
@@ -31,7 +31,7 @@ pub(super) fn resources(archive: &Archive) -> impl Iterator<Item = Result<(&[u8]
     })
 }
 
-/// Returns the resources at paths that this release doesn't have, on hosts that it has a site for.
+/// Lists resources at paths that this release doesn't have. Hosts without a site in this release don't count.
 pub(super) fn gone_files<'a>(
     archive: &'a Archive,
     routes: &Routes,
@@ -48,7 +48,7 @@ pub(super) fn gone_files<'a>(
     })
 }
 
-/// Returns the index of a host; `None` if this release has no site for it.
+/// Returns a host's index, or `None` if this release has no site for it.
 fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
     let Some(name) = name else { return Some(None) };
     let place = routes.hosts.iter().position(|host| host.has_site && host.name.as_bytes() == name)?;

@@ -1,4 +1,4 @@
-//! Header rules by site, from `_headers` of the root and of each host.
+//! Collects the header rules of each site from `_headers` in the root and for each host.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::rulefiles::pattern::PatternPiece;
 use crate::settings::error::Error;
 use crate::sources::source::Sources;
 
-/// Parses the `_headers` of each site: the default site's first, then those of the hosts in order.
+/// Parses the `_headers` of each site. The default site comes first, then the hosts in order.
 pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<HeaderRule>>, Error> {
     let mut rules = vec![Vec::new(); routes.all_sites().count()];
     for file in std::mem::take(&mut routes.header_files) {
@@ -36,7 +36,7 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         rules[site_index(file.host)] = parsed;
     }
 
-    // Rules of the root's file that name a host also apply to the host's own site, before the site's own rules.
+    // A rule in the root's file can name a host. It applies to that host's site too, before the site's own rules.
     for (index, Host { name, has_site }) in (1..).zip(&routes.hosts) {
         if *has_site {
             let below = name.strip_prefix("*.");
@@ -59,7 +59,7 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
 
     warn_of_unused_placeholders(routes, &rules);
 
-    // The default site's rules apply to hosts that have rules but no site.
+    // Hosts that have rules but no site use the default site's rules.
     for (index, host) in (1..).zip(&routes.hosts) {
         if !host.has_site {
             rules[index] = rules[0].clone();
@@ -68,8 +68,8 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
     Ok(rules)
 }
 
-/// Reports rules with a value that refers to the path if no path is known that they match: only for known paths can the value be
-/// made.
+/// Reports rules with a value that refers to the path, but that match no known path. We can only make the value for known
+/// paths.
 fn warn_of_unused_placeholders(routes: &mut Routes, rules: &[Vec<HeaderRule>]) {
     for (site, rules) in rules.iter().enumerate() {
         for rule in rules.iter().filter(|rule| rule.fields.iter().any(|field| rule.is_reference(field))) {
@@ -86,9 +86,9 @@ fn warn_of_unused_placeholders(routes: &mut Routes, rules: &[Vec<HeaderRule>]) {
     }
 }
 
-/// Reports rules that could add more fields to one path than the server has room for.
+/// Reports rules that could add more fields to a path than the server has room for.
 fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
-    // By the first segment, if it is a literal, because a path has only one.
+    // A path has only one first segment, so we group rules by theirs if it's a literal.
     let mut by_start: HashMap<&[u8], usize> = HashMap::new();
     let mut everywhere = 0;
 

@@ -1,4 +1,4 @@
-//! Files that `--immutable` declares to be immutable: clients may keep them for a year.
+//! Clients may keep files for a year that `--immutable` declares to be immutable.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,8 +15,8 @@ use crate::sources::source::Sources;
 use crate::tree::skip::PatternError;
 use crate::tree::walk::SourceFile;
 
-/// Marks files as fingerprinted that a pattern matches, or that are in a folder that one matches, as in gitignore. Returns
-/// a warning about each pattern without a match.
+/// Marks files as fingerprinted if a pattern matches them or a folder they are in, like gitignore does. Warns about each
+/// pattern without a match.
 pub(crate) fn mark(
     options: &Options,
     sources: &Sources,
@@ -37,7 +37,7 @@ pub(crate) fn mark(
 
     let mut warnings = Vec::new();
     for pattern in options.immutable.iter().filter(|pattern| !used.contains(pattern.as_str())) {
-        // A later pattern may have decided about files that this one matches too.
+        // An earlier pattern is used as well, even if a later one decided about this file.
         let alone = globs(std::slice::from_ref(pattern))?;
         let matches = |file: &SourceFile| {
             !alone.matched_path_or_any_parents(OsStr::from_bytes(&file.path), false).is_none()

@@ -1,9 +1,9 @@
-//! Policies that block the script of previews: `Content-Security-Policy` in rules and in pages.
+//! Finds each `Content-Security-Policy` in rules and pages that blocks the script of previews.
 
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::rulefiles::headers::{HeaderField, HeaderRule};
 
-/// A reason for which the script of previews has no effect.
+/// Why the script has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
     /// The page may not load a script of its own origin, or connect to it.
@@ -24,7 +24,7 @@ impl Obstacle {
     }
 }
 
-/// Returns a warning for each rule with a policy that blocks the script.
+/// Warns about each rule with a policy that blocks the script.
 pub(super) fn find(rules: &[HeaderRule]) -> Vec<Diagnostic> {
     let warning = |rule: &HeaderRule| {
         let obstacle = rule.fields.iter().find_map(obstacle)?;
@@ -39,9 +39,9 @@ pub(super) fn find(rules: &[HeaderRule]) -> Vec<Diagnostic> {
     rules.iter().filter_map(warning).collect()
 }
 
-/// Returns a warning if a policy in a `<meta>` element of a page blocks the script.
+/// Warns if a policy in a page's `<meta>` element blocks the script.
 pub(crate) fn in_page(path: &[u8], line: u32, policy: &[u8]) -> Option<Diagnostic> {
-    // `sandbox` has no effect there (CSP Level 3 §3.3).
+    // `sandbox` doesn't work in there (CSP Level 3 §3.3).
     let obstacle = (!permits(&String::from_utf8_lossy(policy))).then_some(Obstacle::Sources)?;
     Some(Diagnostic::warning(path, "live-reload-blocked-by-page", obstacle.message()).at_line(line))
 }
@@ -49,7 +49,7 @@ pub(crate) fn in_page(path: &[u8], line: u32, policy: &[u8]) -> Option<Diagnosti
 fn obstacle(field: &HeaderField) -> Option<Obstacle> {
     match field {
         HeaderField::Set { name, value } if name == "content-security-policy" => {
-            // Each of several policies applies (CSP Level 3 §2.2).
+            // If there are several policies, all of them apply (CSP Level 3 §2.2).
             let obstacle = |policy| {
                 if !permits(policy) {
                     Some(Obstacle::Sources)
@@ -65,14 +65,14 @@ fn obstacle(field: &HeaderField) -> Option<Obstacle> {
     }
 }
 
-/// Returns `true` if a policy has a sandbox without scripts, or with another origin.
+/// Returns `true` if a policy sandboxes the page without scripts, or in another origin.
 fn is_sandboxed(policy: &str) -> bool {
     let Some(flags) = words_of(policy, "sandbox") else { return false };
     let has = |wanted: &str| flags.clone().any(|flag| flag.eq_ignore_ascii_case(wanted));
     !(has("allow-scripts") && has("allow-same-origin"))
 }
 
-/// Returns the words of the first directive with this name.
+/// Returns the words of the first directive that has this name.
 fn words_of<'p>(policy: &'p str, wanted: &str) -> Option<std::str::SplitAsciiWhitespace<'p>> {
     policy.split(';').find_map(|directive| {
         let mut words = directive.split_ascii_whitespace();
@@ -80,14 +80,15 @@ fn words_of<'p>(policy: &'p str, wanted: &str) -> Option<std::str::SplitAsciiWhi
     })
 }
 
-/// Returns `true` if a policy permits scripts and connections of the page's origin.
+/// Returns `true` if a policy permits scripts and connections from the page's own origin.
 fn permits(policy: &str) -> bool {
-    // The most specific directive counts (CSP Level 3 §6.8.3).
+    // Only the most specific directive counts (CSP Level 3 §6.8.3).
     is_permitted(policy, &["script-src-elem", "script-src", "default-src"])
         && is_permitted(policy, &["connect-src", "default-src"])
 }
 
-/// Returns `true` if the first of these directives that the policy has permits the page's origin, or if it has none.
+/// Looks for the first of these directives that is in the policy. Returns `true` if it permits the page's origin, or if
+/// there is none.
 fn is_permitted(policy: &str, directives: &[&str]) -> bool {
     let sources = directives.iter().find_map(|wanted| words_of(policy, wanted));
     let Some(sources) = sources else { return true };

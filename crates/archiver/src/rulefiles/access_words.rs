@@ -1,9 +1,9 @@
-//! Words that restrict access on other hosts and servers. In a rule file, they are an error: see
+//! Words that restrict access on other hosts and servers. They are errors in a rule file, see
 //! [`access_control`](crate::routes::access_control).
 
 use crate::ground::rule_error::RuleError;
 
-/// Fields by which other hosts restrict access, and fields that contain credentials.
+/// Other hosts restrict access with these fields, or they contain credentials.
 const FIELDS: [&str; 9] = [
     "Authorization",
     "Basic-Auth",
@@ -16,7 +16,7 @@ const FIELDS: [&str; 9] = [
     "WWW-Authenticate",
 ];
 
-/// Words that begin a line of an Apache, nginx or Caddy configuration that restricts access.
+/// Lines start like this when they restrict access in Apache, nginx or Caddy.
 const DIRECTIVES: [&str; 16] = [
     "auth_basic",
     "auth_basic_user_file",
@@ -36,36 +36,36 @@ const DIRECTIVES: [&str; 16] = [
     "Satisfy",
 ];
 
-/// Rejects a field line that is access control, such as `Basic-Auth: user:password`, also with typos that would otherwise turn
-/// it into a warning, and publish the pages.
+/// Rejects a field line that controls access, such as `Basic-Auth: user:password`. Typos count too. Otherwise they would
+/// only cause a warning, and the pages would be public.
 pub(super) fn refuse_field(line: &str) -> Result<(), RuleError> {
     known_field(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
-/// Rejects a line that is access control in another server's configuration.
+/// Rejects a line that controls access in another server's configuration.
 pub(super) fn refuse_directive(line: &str) -> Result<(), RuleError> {
     known_directive(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
-/// Rejects a field such as `Basic-Auth: user:password` behind the path of a rule.
+/// Rejects a field like `Basic-Auth: user:password` behind a rule's path.
 pub(super) fn refuse_field_in(words: &[&str]) -> Result<(), RuleError> {
     field_in(words).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
-/// Rejects a condition of `_redirects` on the visitor's role.
+/// Rejects a condition in `_redirects` that tests the visitor's role.
 pub(super) fn refuse_condition(word: &str) -> Result<(), RuleError> {
     let word = unquoted(word);
     let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
     if is_role { Err(unsupported("the condition `Role=`")) } else { Ok(()) }
 }
 
-/// Rejects a code of `_redirects` that denies access.
+/// Rejects a code in `_redirects` that denies access.
 pub(super) fn refuse_code(word: &str) -> Result<(), RuleError> {
     let is_denial = is_denial(unquoted(word).trim_end_matches('!'));
     if is_denial { Err(unsupported(&format!("the code `{word}`"))) } else { Ok(()) }
 }
 
-/// Returns the field of another host that a line sets.
+/// Returns the field that a line sets for another host.
 pub(crate) fn known_field(line: &str) -> Option<&'static str> {
     // `Basic-Auth: user:password`, but also `Basic Auth`, `basic_auth =` and so on.
     let mut words = line.split([' ', '\t', '=', ':']).filter(|word| !word.is_empty());
@@ -79,13 +79,13 @@ pub(crate) fn known_field(line: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the unmistakable field that one of some words names. Paths are none.
+/// Looks for the first word that names an unmistakable field. Paths don't count.
 pub(crate) fn field_in(words: &[&str]) -> Option<&'static str> {
     let names = (0..words.len()).filter(|place| !words[*place].contains('/'));
     names.into_iter().find_map(|place| known_field(&words[place..].join(" ")).and_then(unmistakable))
 }
 
-/// Returns the field with this name, also with other marks between its letters. All names with `Basic-Auth` in them count.
+/// Finds a field by name, no matter which marks are between the letters. All names that contain `Basic-Auth` count.
 pub(crate) fn field_named(name: &str) -> Option<&'static str> {
     let name = letters(name);
     if name.contains("basicauth") {
@@ -94,7 +94,7 @@ pub(crate) fn field_named(name: &str) -> Option<&'static str> {
     FIELDS.into_iter().find(|known| letters(known) == name)
 }
 
-/// Returns the field with this name if no data and no page about HTTP would name it first.
+/// Returns the field if neither data nor a page about HTTP would start with that name.
 pub(crate) fn unmistakable(field: &'static str) -> Option<&'static str> {
     matches!(field, "Basic-Auth" | "WWW-Authenticate").then_some(field)
 }
@@ -115,7 +115,7 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("`{name}`")
 }
 
-/// Returns the directive that begins a line, if it restricts access.
+/// Returns the directive a line starts with, if it restricts access.
 pub(crate) fn known_directive(line: &str) -> Option<&'static str> {
     let word = line.split([' ', '\t', '=', ':']).next().unwrap_or(line);
     DIRECTIVES.iter().find(|known| known.eq_ignore_ascii_case(word)).copied()

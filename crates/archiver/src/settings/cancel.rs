@@ -1,11 +1,11 @@
-//! Cancellation of a build.
+//! Cancels builds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::settings::error::Error;
 
-/// Cancels a build, from any thread. The build checks it before it reads or compresses a file.
+/// Cancels a build from any thread. The build checks this flag before it reads or compresses a file.
 #[derive(Debug, Clone, Default)]
 pub struct CancelFlag(Arc<AtomicBool>);
 

@@ -1,10 +1,10 @@
-//! The effort of a build.
+//! How much work a build does.
 
-/// The effort of a build.
+/// How much work a build does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// Compresses nothing, and stores only the compressed contents that are in the cache. Doesn't check links.
+    /// Compresses nothing and only stores compressed contents that are in the cache. Doesn't check links.
     Quick,
-    /// Does everything that the options say.
+    /// Does everything the options ask for.
     Full,
 }

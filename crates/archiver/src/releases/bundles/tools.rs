@@ -1,25 +1,25 @@
-//! Build tools that are known by their folders, and by names that nothing else makes.
+//! Recognizes build tools by their folders and by names that nothing else makes.
 //!
-//! A folder alone proves little, because people put files there too: the names must be as the tool makes them. In folders with
-//! common names, such as `static/`, another file that only the tool writes must be there as well.
+//! A folder alone proves little, because people put files there too. So names must look as the tool makes them. In folders
+//! with common names like `static/`, we also need another file that only the tool writes.
 
 use std::collections::HashSet;
 
 use super::names::{Family, folder_of, has_tool_hash, hash_in};
 
-/// Length of Gatsby's hashes of scripts, in hexadecimal.
+/// How long Gatsby's hashes of scripts are, in hexadecimal.
 const GATSBY_CODE_LENGTH: usize = 20;
 
-/// Length of Gatsby's hashes of other files: MD5.
+/// How long Gatsby's hashes of other files are. They use MD5.
 const GATSBY_FILE_LENGTH: usize = 32;
 
-/// A file that each build of Gatsby has.
+/// Each build with Gatsby has this file.
 const GATSBY_MARKER: &[u8] = b"page-data/app-data.json";
 
-/// Length of Trunk's hashes, in hexadecimal.
+/// How long Trunk's hashes are, in hexadecimal.
 const TRUNK_LENGTH: usize = 16;
 
-/// A folder of a build tool, at any depth, and the test of names below it.
+/// A build tool's folder, at any depth, and how to test names in it.
 struct ToolFolder {
     folder: &'static [u8],
     is_hashed: fn(&[u8]) -> bool,
@@ -31,14 +31,14 @@ const TOOL_FOLDERS: [ToolFolder; 6] = [
     // Next.
     ToolFolder { folder: b"_next/static/", is_hashed: has_tool_hash },
     ToolFolder { folder: b"_astro/", is_hashed: has_tool_hash },
-    // Nuxt. The data about its builds changes under the same names.
+    // Nuxt. It also keeps data about its builds here, which changes under the same names.
     ToolFolder { folder: b"_nuxt/", is_hashed: |name| !name.starts_with(b"builds/") && has_tool_hash(name) },
-    // Create React App, also without its manifest.
+    // Create React App, even if the manifest is missing.
     ToolFolder { folder: b"static/js/", is_hashed: is_react_app_name },
     ToolFolder { folder: b"static/css/", is_hashed: is_react_app_name },
 ];
 
-/// Returns `true` for a name that a build tool has given to a file of its own folder.
+/// Returns `true` if a build tool made this name in its own folder.
 pub(super) fn is_in_tool_folder(path: &[u8]) -> bool {
     TOOL_FOLDERS.iter().any(|ToolFolder { folder, is_hashed }| {
         let is_at =
@@ -61,7 +61,7 @@ fn is_react_app_name(name: &[u8]) -> bool {
     }
 }
 
-/// Returns `true` if it has this number of hexadecimal digits and isn't a word or number.
+/// Returns `true` if it has this many hexadecimal digits and isn't a word or number.
 fn is_hexadecimal(token: &[u8], length: usize) -> bool {
     token.len() == length
         && token.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -69,11 +69,11 @@ fn is_hexadecimal(token: &[u8], length: usize) -> bool {
         && token.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// Folders that have the output of tools that write into folders with common names.
+/// Some tools write into folders with common names. These are the folders with their output.
 pub(super) struct ToolSites<'s> {
-    /// Of Gatsby.
+    /// From Gatsby.
     gatsby: HashSet<&'s [u8]>,
-    /// Of Trunk.
+    /// From Trunk.
     trunk: HashSet<&'s [u8]>,
 }
 
@@ -83,7 +83,7 @@ impl<'s> ToolSites<'s> {
         let gatsby = paths.clone().filter_map(|path| path.strip_suffix(GATSBY_MARKER));
         let gatsby = gatsby.filter(|folder| is_at(folder)).collect();
 
-        // The script and the module it loads have the same hash.
+        // The script and the module it loads share a hash.
         let modules: HashSet<&[u8]> =
             paths.clone().filter_map(|path| path.strip_suffix(b"_bg.wasm".as_slice())).collect();
         let scripts = paths.filter_map(|path| path.strip_suffix(b".js".as_slice()));
@@ -134,7 +134,7 @@ fn is_trunk_name(path: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// All names come from real builds. Mutable ones look similar, or change under the same name.
+    /// All names are from real builds. Mutable ones look similar, or change under the same name.
     #[test]
     fn names_of_tools_are_recognized_in_their_folders() {
         let immutable: [(&str, &[&str]); 8] = [

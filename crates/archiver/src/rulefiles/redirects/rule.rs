@@ -5,57 +5,57 @@ use std::sync::Arc;
 use super::template::Template;
 use crate::rulefiles::pattern::Pattern;
 
-/// The dialect of a rule file.
+/// Rule files come in these dialects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Netlify's dialect, plus relative paths, and sources for one host without a scheme.
+    /// Like Netlify's, but paths may be relative, and sources for one host may leave out the scheme.
     #[default]
     Cannery,
-    /// Netlify's dialect, without conditions on anything but path and host.
+    /// Like Netlify's, but conditions can only test path and host.
     Netlify,
-    /// The dialect of Cloudflare Pages.
+    /// From Cloudflare Pages.
     Cloudflare,
 }
 
-/// One line of a rule file.
+/// A line in a rule file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedirectRule {
     /// The rule file as passed to [`parse`](super::parse).
     pub file: Arc<str>,
-    /// The line, starting at 1.
+    /// Starts at 1.
     pub line: u32,
-    /// The host that the rule is for, in lower case and without a port; `None` for all hosts.
+    /// Only this host has the rule. In lower case and without a port. `None` for all hosts.
     pub host: Option<String>,
-    /// The paths that it matches.
+    /// Which paths it matches.
     pub source: Pattern,
     /// The response.
     pub action: Action,
-    /// Applies also where a file exists.
+    /// Applies even where a file exists.
     pub force: bool,
     /// Doesn't answer for missing assets, because a page isn't a script.
     pub pages_only: bool,
 }
 
-/// The response of a rule.
+/// How a rule responds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A redirect (RFC 9110 §15.4).
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: u16,
-        /// The target as a URL: `/path`, `//host/path` or `https://host/path`, without query and fragment. The server
-        /// percent-encodes captures, and prevents that they make a path begin with `//`, which would name another host.
+        /// A URL: `/path`, `//host/path` or `https://host/path`, without query and fragment. The server percent-encodes
+        /// captures. It also makes sure that they can't make a path start with `//`, which would name another host.
         target: Template,
-        /// The target's query without `?`. If it has none, the request's query is kept.
+        /// Without `?`. If the target has none, we keep the query of the request.
         query: Option<Template>,
-        /// The target's fragment without `#`.
+        /// Without `#`.
         fragment: Option<String>,
     },
     /// Another resource of the same site.
     Rewrite {
         /// 200, 404 or 410.
         status: u16,
-        /// The percent-decoded path of that resource.
+        /// That resource's path, percent-decoded.
         path: Template,
     },
 }
