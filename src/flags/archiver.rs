@@ -1,6 +1,6 @@
-//! The flags of `cannery-archiver`: site folder in, archive out.
+//! Flags of `cannery-archiver`. A site folder goes in, an archive comes out.
 //!
-//! Never builds.
+//! We don't build here.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::building::{CacheFlags, CachingFlags, ExclusionFlags, ReleaseFlags, Ro
 use super::{About, AboutFlags, SANDBOX_POLICIES, end_sentences, examples, one_of, unsupported};
 use crate::output::Failure;
 
-/// Flags of kawipiko's archiver that are refused by name, each with an alternative.
+/// We refuse these flags from kawipiko's archiver by name, and suggest an alternative for each.
 const UNSUPPORTED: [(&str, &str); 2] = [
     ("sources-md5", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("sources-cpio", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
@@ -73,12 +73,12 @@ pub enum CompileStart {
     Again,
 }
 
-/// The starts, with the words for the command line.
+/// Both starts with their words on the command line.
 const COMPILE_STARTS: [(&str, CompileStart); 2] =
     [("first", CompileStart::First), ("again", CompileStart::Again)];
 
 impl CompileStart {
-    /// Returns the word for the command line.
+    /// Returns the word on the command line.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -231,7 +231,7 @@ pub struct OutputFlags {
     pub json: bool,
 }
 
-/// Returns the command that parses the flags.
+/// Returns the clap command.
 #[must_use]
 pub fn command() -> clap::Command {
     end_sentences(Flags::command())
@@ -240,7 +240,7 @@ pub fn command() -> clap::Command {
 /// Parses the command line.
 ///
 /// # Errors
-/// It is wrong.
+/// The command line is wrong.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Failure> {
     Flags::from_arg_matches(&super::parse(command(), arguments)?)?.into_invocation()
 }
@@ -249,7 +249,7 @@ impl Flags {
     /// Turns the flags into settings.
     ///
     /// # Errors
-    /// A value is wrong, or a file is not named.
+    /// A value is wrong, or a file is missing on the command line.
     pub fn into_invocation(self) -> Result<Invocation, Failure> {
         if let Some(about) = self.about.requested() {
             return Ok(Invocation::About(about));
@@ -259,7 +259,7 @@ impl Flags {
         let sources = input.sources.or(input.sources_flag).ok_or_else(|| missing("sources"))?;
         let archive = input.archive.or(input.archive_flag).ok_or_else(|| missing("archive"))?;
 
-        // The server, which gets archives by a socket, passes this name too.
+        // A server that gets its archives from a socket passes this name too.
         if archive == Path::new("-") && !self.follow.for_server {
             return Err(Failure::usage("an archive can't be written to standard output")
                 .hint("name a file: `cannery-archiver DIR site.cdb`"));
@@ -283,7 +283,7 @@ impl Flags {
         self.caches.apply(&mut options);
         if self.follow.for_server {
             let account = self.follow.account()?;
-            // Users who may write into the folder must not be able to publish other files of the server's user.
+            // The server's user may have other files. People who may write into the folder must not be able to publish them.
             if options.links_out == LinksOut::Reported {
                 options.links_out = LinksOut::LeftOut;
             }

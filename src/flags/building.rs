@@ -1,6 +1,6 @@
-//! The flags that decide which bytes an archive holds.
+//! These flags decide which bytes an archive holds.
 //!
-//! Each section of the help is a struct, which sets its part of the options of a build. Never builds.
+//! Each struct is a section in the help, and sets some of a build's options. We don't build here.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ pub(super) struct StorageFlags {
 
 impl StorageFlags {
     /// # Errors
-    /// A level is none of its encoder's, or a media type is malformed.
+    /// An encoder doesn't have the level, or a media type is malformed.
     pub(super) fn apply(self, options: &mut Options) -> Result<(), Failure> {
         options.encoders = self.codings.encoders();
         if let Some(levels) = &self.compress_level {
@@ -225,7 +225,7 @@ impl CacheFlags {
     }
 }
 
-/// Parses an encoder's own name, its content coding, or kawipiko's name of it. The empty string is `identity`.
+/// Parses an encoder by name, by content coding, or by kawipiko's name. The empty string is `identity`.
 fn parse_encoder(text: &str) -> Result<Encoder, String> {
     match text.trim() {
         "" | "none" => Ok(Encoder::Identity),
@@ -242,7 +242,7 @@ fn parse_encoder(text: &str) -> Result<Encoder, String> {
 /// them.
 ///
 /// # Errors
-/// The text has another form, or an encoder does not have its level.
+/// The text has another form, or an encoder doesn't have the level.
 fn parse_levels(text: &str, used: &BTreeSet<Encoder>) -> Result<Levels, Failure> {
     let mut levels = Levels::default();
     if let Ok(level) = text.trim().parse() {
@@ -277,7 +277,7 @@ fn parse_last_modified(text: &str) -> Result<LastModified, String> {
     }
 }
 
-/// Parses a date into seconds since 1970.
+/// Turns a date into seconds since 1970.
 fn parse_date(text: &str) -> Result<u64, String> {
     let seconds = match text.strip_prefix('@') {
         Some(seconds) => seconds.parse().ok(),

@@ -1,7 +1,8 @@
-//! The flags that every program has which compiles a folder: `cannery-archiver`, `cannery serve`, and `cannery-server` for its
+//! Flags shared by all programs that compile a folder: `cannery-archiver`, `cannery serve`, and `cannery-server` with
 //! `--folder`.
 //!
-//! Messages about a folder name only these flags, so a remedy exists in whichever program prints it. A test compares them.
+//! If a message about a folder suggests a flag, it's one of these. So the remedy works in each program that prints it. A
+//! test makes sure of that.
 
 use std::ffi::OsString;
 
@@ -12,7 +13,7 @@ use clap::Args;
 
 use super::one_of;
 
-/// The dialects, with their words on the command line.
+/// Dialects and their words on the command line.
 const DIALECTS: [(&str, Dialect); 3] =
     [("cannery", Dialect::Cannery), ("netlify", Dialect::Netlify), ("cloudflare", Dialect::Cloudflare)];
 
@@ -98,7 +99,7 @@ impl FolderFlags {
         self.immutable.apply(options);
     }
 
-    /// Returns the arguments with which another program gets these flags. None are the defaults.
+    /// Returns arguments that give these flags to another program. Defaults are left out.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let FolderFlags { selection, dialect, immutable: ImmutableFlag { immutable } } = self;
         let SelectionFlags { ignore, no_default_ignores, follow_links, allow_sparse } = selection;

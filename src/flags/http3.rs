@@ -1,6 +1,6 @@
-//! The flags of HTTP/3.
+//! HTTP/3 flags.
 //!
-//! Opens no socket.
+//! We don't open sockets here.
 
 use cannery_server::config::{Address, EarlyData, Http3, ServerId};
 use clap::Args;
@@ -36,7 +36,7 @@ pub(super) struct Http3Flags {
 }
 
 impl Http3Flags {
-    /// Returns the first flag that has no effect without a socket, or `None` if there is none.
+    /// Returns the first flag that only works with a socket, if one is given.
     pub(super) fn flag_for_sockets(&self) -> Option<&'static str> {
         let flags = [
             ("--http3-alt-svc", self.http3_alt_svc.is_some()),
@@ -50,7 +50,7 @@ impl Http3Flags {
     /// Returns the settings. Those of sockets from a service manager are the same.
     ///
     /// # Errors
-    /// There is an address without a certificate, or one of a local socket.
+    /// There's an address but no certificate, or an address is a local socket.
     pub(super) fn into_http3(self, has_certificate: bool) -> Result<Http3, Failure> {
         if self.http3_disable {
             return Ok(Http3 { is_disabled: true, ..Http3::default() });
@@ -72,7 +72,7 @@ impl Http3Flags {
     }
 }
 
-/// Parses an authority for `Alt-Svc` (RFC 7838 §3): an optional host, and a port.
+/// Parses an authority for `Alt-Svc` (RFC 7838 §3). The host is optional, the port isn't.
 fn parse_alternative(text: &str) -> Result<String, String> {
     let is_valid = text.rsplit_once(':').is_some_and(|(host, port)| {
         let is_host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
@@ -81,7 +81,7 @@ fn parse_alternative(text: &str) -> Result<String, String> {
     if is_valid { Ok(text.to_owned()) } else { Err("write `HOST:PORT`, or `:PORT`".to_owned()) }
 }
 
-/// Parses eight bytes in hexadecimal digits.
+/// Parses eight bytes from hexadecimal digits.
 fn parse_server_id(text: &str) -> Result<ServerId, String> {
     let is_hexadecimal = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     let number = u64::from_str_radix(text, 16).ok().filter(|_| is_hexadecimal);

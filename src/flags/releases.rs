@@ -1,6 +1,6 @@
-//! The flags of `cannery releases`: a directory of archives, and which of them is current.
+//! Flags of `cannery releases`. It deals with a directory of archives, where one of them is current.
 //!
-//! Never reads the directory.
+//! We don't read the directory here.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! The flags of `cannery-server`, and the configuration that they mean.
+//! Flags of `cannery-server`, and the configuration they mean.
 //!
-//! Never opens the archive or a socket. Does not use the archiver.
+//! We don't open the archive or a socket here, and don't use the archiver.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -25,16 +25,16 @@ use super::tls::TlsFlags;
 use super::{About, AboutFlags, end_sentences, examples, one_of, unsupported};
 use crate::output::Failure;
 
-/// The address at which the server listens if the command line names none.
+/// The server listens here if the command line gives no address.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
-/// The interval between two lines of `--report`.
+/// How much time passes between two lines of `--report`.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The longest delay of `--dummy-delay`, which is also the time that a thread may take to notice that it should stop.
+/// Limits `--dummy-delay`. A thread may take that long to notice that it should stop.
 const DUMMY_DELAY_MAX: Duration = Duration::from_secs(60);
 
-/// Flags of kawipiko's server that are refused by name, each with an alternative.
+/// We refuse these flags from kawipiko's server by name, and suggest an alternative for each.
 const UNSUPPORTED: [(&str, &str); 2] = [
     ("sources-md5", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("sources-cpio", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
@@ -70,11 +70,11 @@ pub struct ServerOptions {
     pub folders: Vec<usize>,
     /// The flags of their builds, in the form that the archiver takes.
     pub folder_arguments: Vec<OsString>,
-    /// The user to change to, as on the command line.
+    /// We change to this user. Written as on the command line.
     pub user: Option<String>,
-    /// Flags on the command line that are accepted without an effect.
+    /// Flags that were given, but have no effect.
     pub without_effect: Vec<&'static str>,
-    /// A flag on the command line that needs a socket for HTTP/3, which a service manager may pass.
+    /// A flag that was given and needs a socket for HTTP/3. A service manager may pass one.
     pub http3_flag: Option<&'static str>,
     /// Prints only warnings and errors.
     pub quiet: bool,
@@ -417,7 +417,7 @@ struct IgnoredFlags {
 
 const NO_EFFECT: &str = "No effect: the server needs no tables in memory";
 
-/// Returns the command that parses the flags.
+/// Returns the clap command.
 #[must_use]
 pub fn command() -> clap::Command {
     end_sentences(Flags::command())
@@ -507,7 +507,7 @@ impl Flags {
         let mut listen = listening.port.addresses(&listening.bind, default_port, MissingPort::Refused)?;
         listen.extend(listening.bind_2);
         let listen_tls = tls.addresses();
-        // By default, listen on the loopback interface without TLS.
+        // We listen on the loopback interface without TLS by default.
         if listen.is_empty() && listen_tls.is_empty() {
             listen.push(default_address);
         }
@@ -576,7 +576,7 @@ impl Flags {
 }
 
 impl ContentFlags {
-    /// Returns `true` if no content is named for hosts that have no archive of their own.
+    /// Returns `true` if there's no content for hosts without an archive of their own.
     fn leaves_other_hosts(&self) -> bool {
         let mut named = [&self.archive, &self.archives, &self.releases, &self.folder].into_iter().flatten();
         named.all(|named| named.host.is_some())
@@ -613,7 +613,7 @@ impl ContentFlags {
 }
 
 impl MeasurementFlags {
-    /// Returns the body of every response, or `None` if there is content to serve.
+    /// Every response has this body. Returns `None` if there's content to serve.
     fn dummy_body(&self) -> Option<&'static [u8]> {
         let is_dummy = self.dummy || self.dummy_empty || self.dummy_delay.is_some();
         is_dummy.then_some(if self.dummy_empty { b"" } else { DUMMY_BODY })
@@ -647,7 +647,7 @@ impl SandboxFlags {
 }
 
 impl IgnoredFlags {
-    /// Returns the names of the flags that are on the command line.
+    /// Names the flags that were given.
     fn given(&self) -> Vec<&'static str> {
         let flags = [
             ("index-all", self.index_all),
@@ -659,12 +659,12 @@ impl IgnoredFlags {
     }
 }
 
-/// Parses a host name, or `*.` and the name above all hosts that match.
+/// Parses a host name, or `*.` and a name that all matching hosts end with.
 pub(super) fn parse_host(text: &str) -> Result<HostPattern, String> {
     HostPattern::parse(text).ok_or_else(|| "write a name such as `metrics.internal` or `*.internal`".into())
 }
 
-/// Parses a time with its unit, as in Go: `500ms`, `1.5s`.
+/// Parses a time with a unit, like Go does: `500ms`, `1.5s`.
 fn parse_delay(text: &str) -> Result<Duration, String> {
     let units = [("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("s", 1.0)];
     let parsed = units.into_iter().find_map(|(unit, seconds)| {
@@ -675,14 +675,14 @@ fn parse_delay(text: &str) -> Result<Duration, String> {
     delay.ok_or_else(|| "write a number and a unit, such as `500ms` or `2s`, of at most 60 seconds".into())
 }
 
-/// Parses permissions in octal digits. Sockets have no setuid, setgid or sticky bit, so there are nine bits.
+/// Parses permissions from octal digits. There are nine bits, because sockets have no setuid, setgid or sticky bit.
 fn parse_mode(text: &str) -> Result<u32, String> {
     let is_octal = text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
     mode.ok_or_else(|| "write three octal digits, such as `660`".into())
 }
 
-/// Parses `HOST=FILE` or `FILE`. If the text before `=` is no host, it is part of the file's name.
+/// Parses `HOST=FILE` or `FILE`. If the text before `=` is no host, it belongs to the file name.
 #[allow(clippy::unnecessary_wraps, reason = "the signature of a parser of clap")]
 fn parse_named_archive(text: &str) -> Result<NamedArchive, String> {
     let named = text.split_once('=').and_then(|(host, path)| Some((HostPattern::parse(host)?, path)));
@@ -698,7 +698,7 @@ fn parse_log_target(text: &str) -> Result<LogTarget, String> {
     Ok(if text == "-" { LogTarget::Stdout } else { LogTarget::File(text.into()) })
 }
 
-/// Returns the server's built-in pages, with or without those that state the exact version.
+/// Returns the server's built-in pages. Some state the exact version, and may be left out.
 pub(crate) fn special_pages(with_version: bool) -> SpecialPages {
     let exact = || ExactPages {
         version: concat!(env!("CARGO_PKG_VERSION"), "\n").to_owned(),
@@ -714,7 +714,7 @@ pub(crate) fn special_pages(with_version: bool) -> SpecialPages {
     }
 }
 
-/// Returns the number of threads of each process: `threads`, or the process's part of the CPUs of this machine.
+/// Returns how many threads each process has: `threads`, or else its share of the machine's CPUs.
 pub(super) fn thread_count(threads: Option<u16>, processes: Option<u16>) -> NonZeroUsize {
     let named = threads.and_then(|threads| NonZeroUsize::new(threads.into()));
     let cpus_per_process = || {

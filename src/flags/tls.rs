@@ -1,6 +1,6 @@
-//! The flags of TLS: addresses, certificates, and the versions of HTTP.
+//! TLS flags: addresses, certificates and HTTP versions.
 //!
-//! Reads no file.
+//! We don't read files here.
 
 use std::path::PathBuf;
 
@@ -73,12 +73,12 @@ pub(super) struct TlsFlags {
 }
 
 impl TlsFlags {
-    /// Returns the addresses at which the server listens for TLS.
+    /// The server listens for TLS at these addresses.
     pub(super) fn addresses(&self) -> Vec<Address> {
         [self.bind_tls.as_slice(), &self.bind_tls_2].concat()
     }
 
-    /// Returns the target of redirects for requests without TLS, or `None` if there are no redirects.
+    /// Says where requests without TLS are redirected to, or returns `None` if they aren't.
     pub(super) fn https_redirect(&self) -> Option<HttpsRedirect> {
         self.https_redirect.map(|port| port.map_or(HttpsRedirect::OwnPort, HttpsRedirect::Port))
     }
@@ -86,7 +86,7 @@ impl TlsFlags {
     /// Returns the certificates, or `None` if there are none.
     ///
     /// # Errors
-    /// An address for TLS has no certificate, a certificate has no key, or an OCSP response no certificate.
+    /// There's an address for TLS but no certificate, a certificate without a key, or an OCSP response without a certificate.
     pub(super) fn into_tls(self) -> Result<Option<Tls>, Failure> {
         let has_address = !self.addresses().is_empty();
         let self_signed = self.self_signed();
@@ -110,7 +110,7 @@ impl TlsFlags {
         kinds.into_iter().find_map(|(is_given, kind)| is_given.then_some(kind))
     }
 
-    /// Returns the files of each certificate: bundles first, then pairs of files.
+    /// Pairs up the files of each certificate. Bundles come first, then pairs.
     fn into_certificates(self) -> Result<Vec<CertificateFiles>, Failure> {
         let (chains, keys) = (self.tls_public, self.tls_private);
         if chains.len() != keys.len() {

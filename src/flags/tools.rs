@@ -1,6 +1,6 @@
-//! The flags of `cannery`: the other two programs, and the commands that read archives.
+//! Flags of `cannery`. It includes the other two programs, and has commands that read archives.
 //!
-//! Never opens a file.
+//! We don't open files here.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -298,7 +298,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Returns the command that parses the program's flags.
+    /// Returns the program's clap command.
     #[must_use]
     pub fn command(self) -> clap::Command {
         match self {
@@ -309,14 +309,14 @@ impl Program {
     }
 }
 
-/// Returns the command that parses the flags.
+/// Returns the clap command.
 #[must_use]
 pub fn command() -> clap::Command {
     let man = || {
         let help = "Print the manual page as troff, for `man -l -`";
         Arg::new("man").long("man").help(help).action(ArgAction::SetTrue).exclusive(true)
     };
-    // The two programs have the flag themselves.
+    // The two programs already have this flag.
     let has_man = |inner: &clap::Command| inner.get_arguments().any(|argument| argument.get_id() == "man");
     end_sentences(
         Flags::command().mut_subcommands(|inner| if has_man(&inner) { inner } else { inner.arg(man()) }),
@@ -326,11 +326,11 @@ pub fn command() -> clap::Command {
 /// Parses the command line.
 ///
 /// # Errors
-/// It is wrong.
+/// The command line is wrong.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Failure> {
     let matches = super::parse(command(), arguments)?;
-    // `--man` comes alone, so the arguments that its command requires are missing. The two programs require none, and
-    // have pages of their own.
+    // `--man` comes alone, so required arguments of its command are missing. The two programs don't require any, and have
+    // their own pages.
     if let Some((name, inner)) = matches.subcommand()
         && !matches!(name, "archiver" | "server")
         && inner.get_flag("man")
@@ -342,7 +342,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation
         Flags { command: Some(command), .. } => Invocation::Run(command),
         Flags { completions: Some(shell), .. } => Invocation::About(About::Completions(shell)),
         Flags { sbom: true, .. } => Invocation::About(About::Sbom),
-        // Without arguments, clap prints the help.
+        // Clap prints the help if there are no arguments.
         Flags { .. } => Invocation::About(About::ManualPage),
     })
 }

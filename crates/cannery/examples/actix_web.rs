@@ -1,6 +1,6 @@
 //! A site with actix-web: `cargo run -p cannery --example actix_web --features http -- site.cdb 127.0.0.1:8000`.
 //!
-//! actix-web has its own types for requests and responses, so two functions convert them.
+//! There are two functions that convert requests and responses, because actix-web has its own types.
 
 use std::convert::Infallible;
 use std::net::TcpListener;
@@ -36,7 +36,7 @@ async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse<Bod
     for (name, value) in request.headers() {
         copy = copy.header(name.as_str(), value.as_bytes());
     }
-    // actix-web has parsed the request, so its parts are valid.
+    // actix-web parsed the request, so all parts are valid.
     let Ok(request) = copy.body(()) else {
         return HttpResponse::with_body(StatusCode::BAD_REQUEST, Body::default());
     };
@@ -60,7 +60,7 @@ async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse<Bod
 #[derive(Default)]
 struct Body {
     body: cannery::Body,
-    /// The value of `Content-Length`, which a response to `HEAD` has without content.
+    /// For `Content-Length`. Responses to `HEAD` have it too, but no content.
     length: Option<u64>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn serve(site: &Site, listener: TcpListener) -> Result<(), Box<dyn st
         loop {
             let (stream, _) = listener.accept().await?;
             let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), site.service());
-            // An error ends one connection, and is the client's.
+            // Errors come from the client, and end only this connection.
             tokio::spawn(connection);
         }
     })

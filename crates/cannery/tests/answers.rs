@@ -1,4 +1,4 @@
-//! `Site::answer` and its variants: the response is that of `cannery-server`, and where the two may differ.
+//! Compares `Site::answer` and its variants with `cannery-server`, and tests where they may differ.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -24,7 +24,7 @@ fn request(method: &str, target: &str, fields: &[(&str, &str)]) -> http::Request
     request.body(()).unwrap()
 }
 
-/// Returns the status and the fields that `cannery-server` sends, without `Date`, sorted.
+/// Returns the status and the sorted fields as `cannery-server` sends them, without `Date`.
 fn expected(
     archive: &Archive,
     site: &cannery_site::Site,
@@ -84,7 +84,7 @@ fn responses_are_those_of_the_server() {
     for (method, target, lines) in support::REQUESTS {
         let case = request(method, target, lines);
         let (status, wanted) = expected(&archive(), &reference, &case);
-        // The second response of a site may have fields that the first one left.
+        // Fields from a site's first response could remain in the second.
         for site in sites.iter().chain(&sites) {
             let response = site.answer(&case);
             assert_eq!((response.status().as_u16(), fields(&response)), (status, wanted.clone()), "{case:?}");
@@ -258,7 +258,7 @@ fn other_files_are_refused() {
     assert!(!cannery_archive::has_schema_version(&vec![0; 8192]));
 }
 
-/// Returns a request from arbitrary parts, or `None` if the `http` crate has no such request.
+/// Makes a request from arbitrary parts. Returns `None` if the `http` crate can't.
 fn arbitrary_request(method: &str, target: &str, fields: &[(usize, Vec<u8>)]) -> Option<http::Request<()>> {
     const NAMES: [&str; 8] = [
         "accept-encoding",

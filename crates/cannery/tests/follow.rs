@@ -1,4 +1,4 @@
-//! Embedded sites of debug builds, which follow their folder.
+//! Tests embedded sites in debug builds, which follow their folder.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cannery::{Embedded, Server};
 use cannery_testkit::http1;
 
-/// Waits until `holds`, for 20 seconds at most.
+/// Waits up to 20 seconds until `holds`.
 fn await_condition(description: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
@@ -23,7 +23,7 @@ fn await_condition(description: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the embedded site of a fixture that was built with these options.
+/// Embeds a fixture that was built with these options.
 fn embedded(fixture: &support::Fixture, options: &str) -> &'static Embedded {
     let archive: &'static [u8] = fs::read(&fixture.archive).unwrap().leak();
     let folder = fixture.directory.path().join("site");

@@ -1,4 +1,4 @@
-//! The examples on real sockets: each framework sends what `Site::answer` returns.
+//! Runs the examples on real sockets. Each framework sends the same as `Site::answer` returns.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -25,7 +25,7 @@ use cannery_testkit::http1;
 
 type Serve = fn(&Site, TcpListener) -> Result<(), Box<dyn Error>>;
 
-/// Starts an example in a thread, which ends with the test's process.
+/// Runs an example in a thread. It ends together with the test process.
 fn start(site: &Site, serve: Serve) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -34,7 +34,7 @@ fn start(site: &Site, serve: Serve) -> SocketAddr {
     address
 }
 
-/// Fields that the frameworks add.
+/// Frameworks add these fields.
 const OF_FRAMEWORK: [&str; 2] = ["date", "connection"];
 
 fn check(serve: Serve) {

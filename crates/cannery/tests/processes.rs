@@ -1,4 +1,4 @@
-//! A server with routes in several processes: a process that is killed, and a takeover by a new program.
+//! Tests a server with routes in several processes. One process gets killed, and a new program takes over.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 use cannery::{Request, Server};
 use cannery_testkit::{Response, http1};
 
-/// The variable that names the archive of [`program`].
+/// This variable has the archive for [`program`].
 const ARCHIVE_VARIABLE: &str = "TEST_ARCHIVE";
 
-/// Limit for each step, far longer than any takes on a loaded machine.
+/// Limits each step. None takes nearly as long, even on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The program of the tests below, which start this file as a process, as its supervisor does.
+/// The tests below start this file as a process, to be their supervisor. This is its program.
 #[test]
 #[ignore = "it is started by other tests"]
 fn program() {
@@ -35,7 +35,7 @@ fn program() {
     example::serve(&archive, "2".parse().ok()).unwrap();
 }
 
-/// As [`program`], with a handler that doesn't return.
+/// Like [`program`], but a handler never returns.
 #[test]
 #[ignore = "it is started by other tests"]
 fn program_with_endless_handler() {
@@ -50,7 +50,7 @@ fn program_with_endless_handler() {
     server.route("GET /endless", endless).run_with(example::print).unwrap();
 }
 
-/// A running supervisor. After a takeover, it is no child of this process.
+/// A running supervisor. After a takeover, it isn't our child.
 struct Supervisor {
     first: Child,
     process: u32,
@@ -81,7 +81,7 @@ impl Supervisor {
         self.await_line("http://").trim_end_matches('/').to_owned()
     }
 
-    /// Waits for a line that contains a text, and returns the rest of the line.
+    /// Waits for a line with this text, then returns the rest of the line.
     fn await_line(&self, text: &str) -> String {
         let end = Instant::now() + TIMEOUT;
         loop {
@@ -93,7 +93,7 @@ impl Supervisor {
     }
 
     fn processes(&self) -> BTreeSet<u32> {
-        // The threads of the supervisor start them.
+        // They are started by threads of the supervisor.
         let tasks = fs::read_dir(format!("/proc/{}/task", self.process)).unwrap();
         let children = tasks.flat_map(|task| fs::read_to_string(task.unwrap().path().join("children")));
         let children: Vec<_> = children.collect();
@@ -108,7 +108,7 @@ impl Supervisor {
         client.receive("GET").unwrap()
     }
 
-    /// Checks a route of each kind, and the site.
+    /// Tests one route of each kind, and the site.
     fn check(&self) {
         let hello = self.request("GET /hello/Ada HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(hello.body, b"Hello Ada!\n");
@@ -122,7 +122,7 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         kill("TERM", self.process);
-        // After a takeover, it has already ended.
+        // It has already ended after a takeover.
         let _ = self.first.wait();
     }
 }

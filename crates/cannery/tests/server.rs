@@ -1,4 +1,4 @@
-//! The server as a library, over real sockets: each version of HTTP gives the same responses.
+//! Runs the server as a library on real sockets. All HTTP versions give the same responses.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -23,28 +23,28 @@ use cannery_testkit::http1;
 use cannery_testkit::http2::{self, DATA, END_STREAM, HEADERS};
 use cannery_testkit::http3::{self, decode, take_frame};
 
-/// The limit of contents in these tests, in bytes.
+/// Limits contents in these tests, in bytes.
 const CONTENT_BYTES_MAX: u32 = 200_000;
 
-/// The length of a body that is complete before its response begins.
+/// Length of a body that is complete before its response starts.
 const WRITTEN_BYTES: usize = 30_000;
 
 /// RFC 9114 §8.1.
 const H3_REQUEST_CANCELLED: u32 = 0x10c;
 
-/// A server with a site and routes of each kind.
+/// A server with a site, and one route of each kind.
 struct Fixture {
     _site: support::Fixture,
     server: Option<RunningServer>,
     at: Addresses,
-    /// Whether a handler waits.
+    /// `true` while a handler waits.
     is_waiting: Arc<AtomicBool>,
-    /// Lets a handler continue that waits.
+    /// Lets a waiting handler continue.
     proceed: Sender<()>,
     notices: Arc<Mutex<Vec<String>>>,
 }
 
-/// The addresses of a server.
+/// Where the server listens.
 #[derive(Debug, Clone, Copy)]
 struct Addresses {
     plain: SocketAddr,
@@ -125,7 +125,7 @@ fn routes(waiting: Receiver<()>, is_waiting: Arc<AtomicBool>) -> Server {
             "waited"
         })
         .blocking_route("GET /thread", |_: &Request<'_>| {
-            // Which of them is a matter of chance.
+            // It's chance which one we get.
             thread::current()
                 .name()
                 .unwrap_or_default()
@@ -166,7 +166,7 @@ fn routes(waiting: Receiver<()>, is_waiting: Arc<AtomicBool>) -> Server {
         .route("DELETE /page", |_: &Request<'_>| ())
 }
 
-/// The parts of a response that the tests compare.
+/// The tests compare these parts of a response.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     status: u16,

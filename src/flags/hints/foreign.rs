@@ -1,12 +1,12 @@
-//! Flags and commands of other web servers and site generators, with what does the same here: nginx, Caddy, `serve`,
-//! `http-server`, Python's `http.server`, Hugo, Vite, Netlify, Wrangler.
+//! Translates flags and commands from other web servers and site generators: nginx, Caddy, `serve`, `http-server`,
+//! Python's `http.server`, Hugo, Vite, Netlify, Wrangler.
 
 use super::Scope;
 
-/// Names of flags, without their dashes, and the answer.
+/// Flag names without dashes, and our answer.
 type Answers = &'static [(&'static [&'static str], &'static str)];
 
-/// Answers that hold for every command that serves or compiles a folder.
+/// These answers are right for every command that serves or compiles a folder.
 const EVERYWHERE: Answers = &[
     (
         &["cors", "allow-origin"],
@@ -450,7 +450,7 @@ const ARCHIVER: Answers = &[
     (&["production", "prod", "release"], "an archive is always made for production"),
 ];
 
-/// Commands of other programs, and the answer.
+/// Commands from other programs, and our answer.
 const COMMANDS: Answers = &[
     (
         &[
@@ -527,7 +527,7 @@ const COMMANDS: Answers = &[
     ),
 ];
 
-/// Returns the answer to a flag that `scope` doesn't have, if it is known.
+/// Answers a flag that `scope` doesn't have, if we know it.
 pub(super) fn flag(scope: Scope, name: &str) -> Option<&'static str> {
     let own = match scope {
         Scope::Root | Scope::Serve => SERVE,
@@ -539,7 +539,7 @@ pub(super) fn flag(scope: Scope, name: &str) -> Option<&'static str> {
     find(own, name).or_else(|| find(EVERYWHERE, name))
 }
 
-/// Returns the answer to a word that isn't a command of `cannery`, if it is known.
+/// Answers a word that isn't a `cannery` command, if we know it.
 pub(super) fn command(word: &str) -> Option<&'static str> {
     find(COMMANDS, &word.to_ascii_lowercase())
 }

@@ -1,6 +1,6 @@
-//! The tables of names and values that heads in kawipiko's archives refer to, starting at 1.
+//! Heads in kawipiko's archives refer to these tables of names and values. Numbers start at 1.
 
-/// Names of fields. The first one is the status.
+/// Field names. The first one is the status.
 pub(super) const NAMES: [&str; 122] = [
     "!Status",
     "Accept",

@@ -1,16 +1,16 @@
-//! Media types by extension, one row each.
+//! Media types by extension, one per row.
 //!
 //! Some decisions:
-//! - `.ts` is `video/mp2t`, its registered meaning. Browsers don't run TypeScript, so a `.ts` that a page loads is a video
-//!   segment; `--media-type ts=text/plain` overrides it.
+//! - `.ts` is registered as `video/mp2t`. Browsers don't run TypeScript, so if a page loads a `.ts`, it's a video segment.
+//!   `--media-type ts=text/plain` overrides this.
 //! - Scripts are `text/javascript` (RFC 9239), fonts `font/…` (RFC 8081).
-//! - JSON has no `charset` parameter (RFC 8259 §11), and XML declares its own encoding, so neither gets one. Everything
-//!   under `text/` does.
-//! - A compressed file (`.gz`, `.br`, `.zst`) is served as such, and not as a precompressed form of another file.
+//! - JSON has no `charset` parameter (RFC 8259 §11), and XML declares its own encoding, so we add none. Everything under
+//!   `text/` gets one.
+//! - We serve compressed files (`.gz`, `.br`, `.zst`) as they are, not as precompressed forms of another file.
 
 use super::MediaType;
 
-/// Lower-case extension and type, sorted by extension.
+/// Extensions in lower case with their types, sorted by extension.
 pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("3gp", packed("video/3gpp")),
     ("7z", packed("application/x-7z-compressed")),
@@ -223,7 +223,7 @@ const fn text(text: &'static str) -> MediaType<'static> {
     MediaType { text, charset: true, compress: true }
 }
 
-/// Compressible data that declares its own encoding or has none.
+/// Compressible data. It declares its own encoding or has none.
 const fn data(text: &'static str) -> MediaType<'static> {
     MediaType { text, charset: false, compress: true }
 }
@@ -233,7 +233,7 @@ const fn packed(text: &'static str) -> MediaType<'static> {
     MediaType { text, charset: false, compress: false }
 }
 
-/// An XML page, which declares its own encoding.
+/// XML pages declare their own encoding.
 const XHTML: MediaType<'static> = MediaType { text: "application/xhtml+xml", charset: false, compress: true };
 
 const OFFICE_PRESENTATION: &str = "application/vnd.openxmlformats-officedocument.presentationml.presentation";
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// The server doesn't know media types, so it has suffixes.
+    /// The server doesn't know media types, so it compares suffixes.
     #[test]
     fn suffixes_of_all_types_but_pages_belong_to_assets() {
         for (extension, media_type) in TABLE {
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn rows_of_one_type_have_equal_properties() {
-        // An override finds the row by type, so rows of one type must agree.
+        // Overrides find rows by type, so rows with the same type must agree.
         for (extension, media_type) in TABLE {
             let first = TABLE.iter().find(|row| row.1.text == media_type.text).unwrap();
             assert_eq!(first.1, media_type, "{extension} and {}", first.0);
