@@ -22,7 +22,7 @@ use crate::ocsp::{self, CertStatus};
 use crate::validity::{Validity, unix_seconds};
 use crate::{Error, SelfSigned, Warning};
 
-/// Files of a certificate chain and its key.
+/// Files with a certificate chain and a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The chain in PEM. The site's certificate comes first.
@@ -313,7 +313,7 @@ fn only_key(path: &Path, sections: &mut files::PemSections) -> Result<Key, Error
     }
 }
 
-/// Combines a chain with its key, and checks that they belong together.
+/// Combines a chain with a key, and checks that they belong together.
 fn certify(
     chain_path: &Path,
     chain: Vec<CertificateDer<'static>>,

@@ -1,4 +1,4 @@
-//! A session after its handshake: application data in both directions, and messages of TLS itself.
+//! A session after the handshake: application data in both directions, and messages of TLS itself.
 //!
 //! Apart from application data, a peer may send alerts. In TLS 1.3, it may also send key updates (RFC 8446
 //! §4.6.3). In TLS 1.2, it may send a hello to renegotiate, which we refuse (RFC 5246 §7.2.2). Anything else
@@ -98,6 +98,7 @@ impl Established {
             Ok(content) => content,
             Err(error) => return Err(self.refuse(error, sealed)),
         };
+        // Nearly all records are application data.
         if kind == APPLICATION_DATA && self.key_update_bytes == 0 && !content.is_empty() {
             self.empty_records = 0;
             plain.extend_from_slice(content);
@@ -156,7 +157,7 @@ impl Established {
         Ok(())
     }
 
-    /// Processes a KeyUpdate, or a part of one. It must be the last message of its record (RFC 8446 §5.1).
+    /// Processes a KeyUpdate, or a part of one. It must be the last message in a record (RFC 8446 §5.1).
     fn on_key_update(&mut self, content: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if content.is_empty() {
             return Err(self.fail(
@@ -165,6 +166,7 @@ impl Established {
                 sealed,
             ));
         }
+        // A KeyUpdate may be split across records, so look at each byte.
         for (position, &byte) in content.iter().enumerate() {
             let received = usize::from(self.key_update_bytes);
             if let Some(&expected) = KEY_UPDATE.get(received) {
@@ -181,6 +183,7 @@ impl Established {
                 continue;
             }
 
+            // Nothing may follow, because it would have been sealed with the old key.
             if position + 1 != content.len() {
                 return Err(self.fail(AlertDescription::UnexpectedMessage, "data after a KeyUpdate", sealed));
             }
@@ -247,6 +250,7 @@ impl Established {
             let start = sealed.len();
             sealed.resize(start + length + self.sealing.format().overhead(), 0);
             let record = &mut sealed[start..];
+            // Don't copy the content unless it comes from several runs.
             match runs.take_contiguous(length) {
                 Some(content) => self.sealing.seal(APPLICATION_DATA, content, record),
                 None => self.sealing.seal_with(APPLICATION_DATA, record, |content| runs.copy_to(content)),

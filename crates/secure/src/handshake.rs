@@ -1,4 +1,4 @@
-//! A session during its handshake. We pass `rustls` one record at a time, and take over its keys at the end.
+//! A session during the handshake. We pass `rustls` one record at a time, and take over the keys at the end.
 //!
 //! `rustls` only gets whole records, and none after the last one that it needs. So it never opens a record that
 //! follows the handshake, and we don't lose any buffered input when we replace it.

@@ -1,4 +1,4 @@
-//! Limits on work and memory that a peer can cause, below HTTP: each with its unit, its value and the reason for it.
+//! Limits on work and memory that a peer can cause, below HTTP: each with a unit, a value and the reason for it.
 //!
 //! HTTP's limits are in `wire`. The time limit for a handshake belongs to the server, which has the clock.
 
@@ -9,7 +9,7 @@
 /// be larger than this.
 pub const HANDSHAKE_BYTES_MAX: usize = 20 * 1024;
 
-/// Maximum length of a record, including its header, in bytes. It consists of 16 KiB of content, 2 KiB by which
+/// Maximum length of a record, including the header, in bytes. It consists of 16 KiB of content, 2 KiB by which
 /// RFC 5246 §6.2.3 allows it to grow (RFC 8446 §5.2 allows 256 bytes), and five bytes of header.
 pub const RECORD_BYTES_MAX: usize = 16 * 1024 + 2048 + 5;
 

@@ -1,7 +1,7 @@
 //! Parses OCSP responses for stapling (RFC 6960). Checks if a response is about a certificate, and reads the
 //! status and how long it's valid.
 //!
-//! We only decide if a response would be useful for clients. They verify its signature, because they know which
+//! We only decide if a response would be useful for clients. They verify the signature, because they know which
 //! roots they trust.
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};

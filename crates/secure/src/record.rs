@@ -1,9 +1,9 @@
 //! Protects records after the handshake. This module implements the nonces, additional data and padding of
 //! RFC 8446 §5.2 and RFC 5246 §6.2.3.3; the AEAD is the library's.
 //!
-//! We do this ourselves to avoid copies. `rustls` copies content to its own buffer before it's encrypted, and
+//! We do this ourselves to avoid copies. `rustls` copies content to another buffer before it's encrypted, and
 //! copies the record again afterwards. We encrypt content directly into the bytes that are sent. `rustls`
-//! performs the handshake and then hands over its keys, as it does for kernel TLS.
+//! performs the handshake and then hands over the keys, as it does for kernel TLS.
 //!
 //! This module doesn't interpret the content of records.
 
@@ -52,13 +52,13 @@ impl RecordFormat {
         usize::from(self == Self::Tls13)
     }
 
-    /// Returns the maximum length of a record from a peer, including its header. Protection may add 256 bytes
+    /// Returns the maximum length of a record from a peer, including the header. Protection may add 256 bytes
     /// to the content in RFC 8446 §5.2, and 2 KiB in RFC 5246 §6.2.3.
     pub(crate) fn record_bytes_max(self) -> usize {
         HEADER_BYTES + CONTENT_BYTES_MAX + if self == Self::Tls13 { 256 } else { 2048 }
     }
 
-    /// Returns how much longer a record of ours is than its content.
+    /// Returns how much longer our records are than their content.
     pub(crate) fn overhead(self) -> usize {
         HEADER_BYTES + self.nonce_bytes() + self.type_bytes() + TAG_BYTES
     }
@@ -189,7 +189,7 @@ impl RecordProtection {
         Some(())
     }
 
-    /// Seals content that `fill` writes to its place in `record`. The length of the content follows from the
+    /// Seals content that `fill` writes into `record`. The length of the content follows from the
     /// length of `record`. Returns `None` if the key is exhausted.
     pub(crate) fn seal_with(
         &mut self,
@@ -259,7 +259,7 @@ impl RecordProtection {
     }
 }
 
-/// Returns the length of the record at the start of `input`, including its header. Returns `None` if the header
+/// Returns the length of the record at the start of `input`, including the header. Returns `None` if the header
 /// is incomplete.
 pub(crate) fn length(input: &[u8]) -> Option<usize> {
     match input {

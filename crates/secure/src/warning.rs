@@ -20,7 +20,7 @@ pub enum Warning {
     StapleNotYetValid(PathBuf),
     /// The OCSP response isn't sent, because it's about another certificate.
     StapleMismatch(PathBuf),
-    /// The OCSP response isn't sent, because its status isn't "good".
+    /// The OCSP response isn't sent, because the status isn't "good".
     StapleNotGood(PathBuf),
 }
 

@@ -223,7 +223,7 @@ pub struct Standby<L> {
     pub process: usize,
     /// Kind of connections it accepts.
     pub kind: ListenerKind,
-    /// The listening socket, or its descriptor.
+    /// The listening socket, or a descriptor.
     pub listener: L,
 }
 
@@ -373,7 +373,7 @@ pub enum Content {
     },
 }
 
-/// An archive and its host.
+/// An archive and a host.
 #[derive(Debug, Clone)]
 pub struct NamedArchive {
     /// Host to serve the archive for. `None` for the default archive.
@@ -389,7 +389,7 @@ pub struct NamedArchive {
 }
 
 impl NamedArchive {
-    /// Returns an archive that is opened by its path.
+    /// Returns an archive that is opened by path.
     #[must_use]
     pub fn new(host: Option<HostPattern>, path: PathBuf) -> NamedArchive {
         NamedArchive { host, path, file: None, embedded: None, releases: None }
@@ -577,7 +577,7 @@ pub enum LogFormat {
 /// Timeouts for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a request head, from its first byte to the last. The content gets the same time again.
+    /// For a request head, from the first byte to the last. The content gets the same time again.
     pub head: Duration,
     /// Between requests on a persistent connection, and before the first one.
     pub idle: Duration,

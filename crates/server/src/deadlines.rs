@@ -33,7 +33,7 @@ pub(crate) enum Wait {
     SendRoom,
     /// For room in the client's flow-control windows. With HTTP/3, also for acknowledgments.
     Window,
-    /// For the peer to close its sending direction.
+    /// For the peer to close the sending direction.
     PeerClose,
 }
 

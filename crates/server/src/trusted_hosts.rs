@@ -27,7 +27,7 @@ impl TrustedHosts {
     }
 }
 
-/// Returns the host names in a request: from its target, and from `Host` or `:authority`. Browsers always send
+/// Returns the host names in a request: from the target, and from `Host` or `:authority`. Browsers always send
 /// one.
 pub(crate) fn requested_hosts<'r>(request: &Request<'r>) -> impl Iterator<Item = &'r [u8]> {
     let host_of = |authority| Target { authority, path: b"/", query: None }.host(None);

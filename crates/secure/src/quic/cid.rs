@@ -9,7 +9,7 @@
 //! (draft-ietf-quic-load-balancers, plaintext algorithm). In that case, the highest three bits of the first
 //! byte are 0; otherwise they are 7, which means "not routable".
 //!
-//! The worker and the generation of its process are in plaintext, because the kernel uses them to select a
+//! The worker and the generation of the process are in plaintext, because the kernel uses them to select a
 //! socket. `r` is random. With 51 bits, we can assume that an ID and its stateless reset token are never issued
 //! twice.
 //!
@@ -40,7 +40,7 @@ const BYTES_MAX: usize = 1 + SERVER_ID_BYTES + 1 + RANDOM_BYTES + CHECK_BYTES;
 /// Maximum length of a connection ID in version 1 (RFC 9000 §17.2).
 const VERSION_1_ID_BYTES_MAX: usize = 20;
 
-/// Size of an AES block. A connection ID without its check fits into a block.
+/// Size of an AES block. A connection ID without the check fits into a block.
 const BLOCK_BYTES: usize = 16;
 const _: () = assert!(BYTES_MAX - CHECK_BYTES <= BLOCK_BYTES);
 
@@ -77,9 +77,9 @@ impl Generation {
 /// The endpoint that issued a connection ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issuer {
-    /// Number of its worker.
+    /// Number of the worker.
     pub worker: u8,
-    /// Generation of its process.
+    /// Generation of the process.
     pub generation: Generation,
 }
 
@@ -264,7 +264,7 @@ impl ConnectionIdGenerator for IdGenerator {
 /// returns.
 const MASK_BYTES: usize = 5;
 
-/// Encrypts a block with AES, and returns its first bytes. The library offers this as the header protection
+/// Encrypts a block with AES, and returns the first bytes. The library offers this as the header protection
 /// mask (RFC 9001 §5.4.3).
 fn encrypt(key: &HeaderProtectionKey, block: [u8; BLOCK_BYTES]) -> [u8; MASK_BYTES] {
     key.new_mask(&block).expect("the sample has the length of a block")

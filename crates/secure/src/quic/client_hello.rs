@@ -91,7 +91,7 @@ fn extensions(message: &[u8]) -> Option<&[u8]> {
     take_vector(&mut rest, 2)
 }
 
-/// Removes a vector and its length, which has `length_bytes` bytes (RFC 8446 §3.4).
+/// Removes a vector and the length, which has `length_bytes` bytes (RFC 8446 §3.4).
 fn take_vector<'a>(rest: &mut &'a [u8], length_bytes: usize) -> Option<&'a [u8]> {
     let length = rest.split_off(..length_bytes)?;
     let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));

@@ -97,7 +97,7 @@ fn datagram_memory(bytes: usize) -> usize {
     if bytes < BUFFERED_BYTES_MIN { bytes } else { usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) }
 }
 
-/// Identifies a connection while it's registered with its endpoint. The endpoint will reuse the key after that.
+/// Identifies a connection while it's registered with an endpoint. The endpoint will reuse the key after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionKey(pub(super) usize);
 
@@ -130,7 +130,7 @@ pub enum Event {
     /// The peer has opened streams. Callers should accept and read them, because there won't be any events for
     /// data that has already arrived.
     StreamsOpened(Direction),
-    /// Data has arrived on a stream, or its end.
+    /// Data has arrived on a stream, or the end.
     Readable(StreamId),
     /// A blocked write can continue.
     Writable(StreamId),
@@ -160,7 +160,7 @@ pub enum CloseReason {
     /// The peer's transport has closed the connection with this code (RFC 9000 §20.1).
     #[error("the peer closed the connection with transport code {0:#x}")]
     ByTransport(u64),
-    /// The peer has lost its state.
+    /// The peer doesn't remember the connection.
     #[error("the peer reset the connection")]
     Reset,
     /// The peer has violated the protocol, or we don't have any cryptography in common. We've sent it this

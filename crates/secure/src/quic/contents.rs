@@ -18,7 +18,7 @@ use crate::limits::{
 /// It's not worth shortening a payload by less padding than this.
 const PADDING_BYTES_MIN: usize = 32;
 
-/// Memory that a copy takes in addition to its bytes, for the reference count and the allocator.
+/// Memory that a copy takes in addition to the bytes, for the reference count and the allocator.
 const COPY_BYTES: usize = 64;
 
 /// A payload that `quinn-proto` refuses with PROTOCOL_VIOLATION in any type of packet. This is HANDSHAKE_DONE.
@@ -290,6 +290,7 @@ impl Packets {
     fn put_ack(&mut self, ack: &Ack<'_>, frames: &mut Vec<u8>) {
         let mut ranges = Vec::new();
         for (low, high) in ack.numbers() {
+            // Cut the hidden packets out of this range, starting with the highest.
             let mut rest = Some((low, high));
             let mut hidden: Vec<u64> =
                 self.hidden.iter().copied().filter(|number| (low..=high).contains(number)).collect();
@@ -310,6 +311,7 @@ impl Packets {
         for value in [*first_high, ack.delay, others.len() as u64, first_high - first_low] {
             put_integer(value, frames);
         }
+        // Each further range is relative to the one before (RFC 9000 §19.3.1).
         let mut smallest = *first_low;
         for (low, high) in others {
             put_integer(smallest - high - 2, frames);

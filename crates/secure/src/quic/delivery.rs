@@ -132,7 +132,7 @@ impl Delivery {
 
 /// Contents of one of our packets.
 struct Contents {
-    /// Length of the stream data. A frame that only ends its stream counts as a byte.
+    /// Length of the stream data. A frame that only ends the stream counts as a byte.
     stream_bytes: u16,
     /// `true` if there's a NEW_CONNECTION_ID frame.
     issues_ids: bool,

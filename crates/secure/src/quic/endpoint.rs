@@ -186,6 +186,7 @@ impl Endpoint {
                 self.quinn.ignore(incoming);
                 Received::Invalid
             }
+            // A client wants to connect.
             Some(DatagramEvent::NewConnection(incoming)) => {
                 let id =
                     long_header_destination(arrival.bytes).expect("a connection begins with a long header");
@@ -233,7 +234,7 @@ impl Endpoint {
             && self.ids.issuer_of(arrival.bytes).is_some()
     }
 
-    /// Returns `true` if we've derived keys for a dropped datagram, unless its header is malformed.
+    /// Returns `true` if we've derived keys for a dropped datagram, unless the header is malformed.
     fn may_have_needed_keys(&self, datagram: &[u8]) -> bool {
         PacketType::of(datagram) == Some(PacketType::Initial)
             && datagram.len() >= usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
@@ -352,6 +353,7 @@ impl Endpoint {
             return;
         }
 
+        // The handshake is complete or has failed, so the connection isn't half-open any more.
         if let State::Handshaking(id) = self.state(connection.key.0)
             && !connection.is_handshaking()
         {

@@ -33,7 +33,7 @@ pub(super) enum Frame<'a> {
     Other(u64),
 }
 
-/// An ACK frame without its type.
+/// An ACK frame without the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ack<'a> {
     pub(super) largest: u64,

@@ -46,7 +46,7 @@ pub(super) fn unprotect(first: &mut u8, packet_number: &mut [u8], [first_mask, m
     xor_number(*first, packet_number, mask);
 }
 
-/// Applies a mask to the packet number. The unprotected first byte tells how long that is.
+/// Applies a mask to the packet number. The number is as long as the unprotected first byte says.
 fn xor_number(first: u8, packet_number: &mut [u8], mask: [u8; 4]) {
     let number_bytes = usize::from(first & 3) + 1;
     for (byte, mask) in packet_number.iter_mut().zip(mask).take(number_bytes) {

@@ -98,7 +98,7 @@ pub(super) struct KeyCache<K> {
 }
 
 struct Entry<K> {
-    /// The expanded key and its ID.
+    /// The expanded key and the ID.
     key: Option<(u64, K)>,
     /// `true` if the key was used since the last call of [`drop_unused_keys`].
     is_used: bool,
@@ -118,7 +118,7 @@ impl<K> KeyCache<K> {
         Some(key)
     }
 
-    /// Inserts a key. Returns its index.
+    /// Inserts a key. Returns the index.
     fn insert(&mut self, id: u64, key: K) -> u32 {
         let entry = Entry { key: Some((id, key)), is_used: true };
         if let Some(index) = self.free.pop() {

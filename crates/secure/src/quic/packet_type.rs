@@ -138,7 +138,7 @@ pub(super) mod tests {
         let datagram = [&initial[..], &handshake, &[0x40; 30]].concat();
         let all: Vec<_> = PacketType::all_of(&datagram).collect();
         assert_eq!(all, [PacketType::Initial, PacketType::Handshake, PacketType::Short]);
-        // A short header has no length, so its packet takes the rest.
+        // A short header has no length, so the packet takes the rest.
         let all: Vec<_> = PacketType::all_of(&[&[0x40; 30][..], &handshake].concat()).collect();
         assert_eq!(all, [PacketType::Short]);
 

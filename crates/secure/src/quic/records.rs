@@ -33,7 +33,7 @@ pub(super) struct Records {
 /// Contents of packets that the connection needs to know.
 #[derive(Default)]
 pub(super) struct Packets {
-    /// Buffer size of the datagram that we are decrypting, in bytes, without its reference count.
+    /// Buffer size of the datagram that we are decrypting, in bytes, without the reference count.
     pub(super) datagram_bytes: usize,
     /// Stream data that the connection hasn't looked at.
     pub(super) pieces: Vec<Piece>,
@@ -50,7 +50,7 @@ pub(super) struct Packets {
     /// Level of the packet that was opened last, as an index. Handshake messages are read when one of their
     /// packets has been opened.
     pub(super) level: usize,
-    /// For each connection ID of the peer, its number and its first bytes.
+    /// For each connection ID of the peer, the number and the first bytes.
     pub(super) peer_ids: Vec<(u64, [u8; 8])>,
     /// Connection IDs of ours that the peer hasn't retired, except for the first, and their numbers.
     pub(super) own_ids: Vec<(u64, ConnectionId)>,

@@ -2,7 +2,7 @@
 //! §8.1, §8.2.1).
 //!
 //! `quinn-proto` immediately sends a datagram of full length to a new address. We get to see its frames when it
-//! seals them. Since a packet with a short header ends where its datagram ends, we can still omit padding. If
+//! seals them. Since a packet with a short header ends where the datagram ends, we can still omit padding. If
 //! there's stream data and therefore not enough room, we send the PATH_CHALLENGE frame without it, using the
 //! same packet number. `quinn-proto` must then believe that the packet is lost, so we have to hide
 //! acknowledgments for it ([`contents`](super::contents)).
@@ -20,7 +20,7 @@ const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
 
 impl Packets {
-    /// Prepares a packet, which has space for its tag. Returns the length to be sealed.
+    /// Prepares a packet, which has space for the tag. Returns the length to be sealed.
     #[cold]
     pub(super) fn limit(&mut self, number: u64, packet: &mut [u8], header_bytes: usize) -> usize {
         let assumed_bytes = packet.len();

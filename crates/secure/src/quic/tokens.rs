@@ -43,7 +43,7 @@ impl crypto::HmacKey for ResetKey {
     }
 }
 
-/// Derives a key for each token, from the random number at its start.
+/// Derives a key for each token, from the random number at the start.
 pub(super) struct TokenKey(Prk);
 
 impl TokenKey {

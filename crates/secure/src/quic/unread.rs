@@ -9,7 +9,7 @@ use crate::limits::{
     QUIC_BIDIRECTIONAL_STREAMS_MAX, QUIC_UNIDIRECTIONAL_STREAMS_MAX, QUIC_UNREAD_PIECES_MAX,
 };
 
-/// Memory that a piece takes in the table of its stream, in bytes.
+/// Memory that a piece takes in the table of a stream, in bytes.
 const PIECE_BYTES: u64 = 56;
 
 /// Each stream has a table for this many pieces anyway. It's included in the memory of an idle connection.
@@ -55,7 +55,7 @@ pub(super) struct UnreadStream {
     far: Pieces,
     /// Maximum number of pieces so far.
     pieces_max: u32,
-    /// `true` if we know that the stream is open. If a stream has ended, its data is dropped.
+    /// `true` if we know that the stream is open. If a stream has ended, the data is dropped.
     is_open: bool,
 }
 
@@ -95,7 +95,7 @@ impl Unread {
         self.streams.iter_mut().find(|stream| stream.id == id)
     }
 
-    /// Removes a stream. It has ended, or its data is going to be dropped.
+    /// Removes a stream. It has ended, or the data is going to be dropped.
     #[inline]
     pub(super) fn end(&mut self, id: u64) {
         if let Some(index) = self.streams.iter().position(|stream| stream.id == id) {

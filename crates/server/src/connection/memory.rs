@@ -7,7 +7,7 @@ use cannery_eventloop::Socket;
 use super::Connection;
 use super::context::WorkerContext;
 
-/// An idle HTTP/1 connection without TLS. This is its slot in the slab.
+/// An idle HTTP/1 connection without TLS. This is the slot in the slab.
 pub(super) const PLAIN_BYTES: u32 = 256;
 
 /// Additional memory for TLS during the handshake.

@@ -116,7 +116,7 @@ fn is_sent_zero_copy(
 }
 
 impl PendingWrite {
-    /// Copies whatever is left of `output` after its first `sent` bytes.
+    /// Copies everything in `output` after the first `sent` bytes.
     #[inline(never)]
     pub(super) fn from_rest(
         output: &mut Output,

@@ -46,7 +46,7 @@ pub(super) enum RecvOutcome {
     Blocked,
     /// The handshake continues in a later iteration, without an event.
     HandshakeDeferred,
-    /// The peer has closed its sending direction.
+    /// The peer has closed the sending direction.
     Eof,
     /// The data isn't TLS, or violates the protocol. We've sent an alert, and can't send any more data.
     TlsFailed {

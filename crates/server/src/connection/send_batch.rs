@@ -34,7 +34,7 @@ pub(crate) struct Body {
 #[derive(Debug)]
 pub(crate) struct SendBatch {
     bytes: Vec<u8>,
-    /// For each response, its connection and the end of its inline bytes.
+    /// For each response, the connection and the end of the inline bytes.
     ends: Vec<(Token, usize)>,
     /// How many responses have been taken out.
     taken: usize,

@@ -200,6 +200,7 @@ impl Releases {
         retired: &mut Vec<OpenRelease>,
         notices: &mut Vec<Notice>,
     ) {
+        // Files that were deleted aren't served any more.
         self.files.retain(|name, file| {
             let stays = found.contains_key(name);
             retired.extend(if stays { None } else { file.close() });
@@ -218,6 +219,7 @@ impl Releases {
                     State::Unusable
                 }
             };
+            // On request and at startup, we trust that no file is still being copied.
             let is_complete = trigger != Trigger::Interval;
             match self.files.get_mut(&name) {
                 Some(file) if file.version == version => {
@@ -237,6 +239,7 @@ impl Releases {
 
     /// Selects which releases to serve, and opens those that aren't open yet. Returns their file names.
     fn choose(&mut self, current: &Digest, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
+        // Higher serial numbers come first, then files that were modified later.
         let mut ranked: Vec<_> = self
             .files
             .iter()
@@ -254,6 +257,7 @@ impl Releases {
             if served.len() == self.directory.kept {
                 break;
             }
+            // The same archive may have several names.
             if digests.contains(&label.digest) {
                 continue;
             }

@@ -25,7 +25,7 @@ pub(crate) struct Sites {
     trusted_hosts: Option<TrustedHosts>,
 }
 
-/// A site, and its host.
+/// A site and a host.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     /// `None` for the default site.
@@ -121,7 +121,7 @@ impl Sites {
         Some((number, self.get(number)?))
     }
 
-    /// Returns the site for all other hosts, and its number.
+    /// Returns the site for all other hosts, and the number.
     pub(super) fn default(&self) -> Option<(u16, &Site)> {
         let place = self.default?;
         Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))

@@ -134,7 +134,7 @@ impl Attempts {
         }
     }
 
-    /// Removes the oldest datagram. Returns the number of its socket, and the datagram.
+    /// Removes the oldest datagram. Returns the number of the socket, and the datagram.
     pub(super) fn pop(&mut self) -> Option<(usize, Arrival<'_>)> {
         let datagram = loop {
             let datagram = self.queue.pop_front()?;
@@ -150,7 +150,7 @@ impl Attempts {
         Some((datagram.socket, datagram.arrival(&self.blocks[0])))
     }
 
-    /// Calls a function with each of the oldest `count` datagrams, and with the number of its socket. If the
+    /// Calls a function with each of the oldest `count` datagrams, and with the number of the socket. If the
     /// function returns `true`, removes the datagram.
     pub(super) fn remove_first_if(
         &mut self,

@@ -22,7 +22,7 @@ pub(super) struct Slot {
 pub(super) struct Connections(Vec<Option<Slot>>);
 
 impl Connections {
-    /// Adds a connection at the index of its key.
+    /// Adds a connection at the index of the key.
     pub(super) fn insert(&mut self, connection: Connection) {
         let index = connection.key().index();
         if self.0.len() <= index {

@@ -169,7 +169,7 @@ mod tests {
         Router::new(context, issuer, None, peers)
     }
 
-    /// This connection ID names worker 1 of the first generation, but its check is wrong.
+    /// This connection ID names worker 1 of the first generation, but the check is wrong.
     const FORGED: [u8; 10] = [0xe0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
     #[test]

@@ -1,4 +1,4 @@
-//! A request and its response, as counters and logs get to see them.
+//! A request and the response, as counters and logs get to see them.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use cannery_secure::Version;
 use cannery_site::{Answer, Fields};
 use cannery_wire::{Refusal, RequestHead, RequestLine};
 
-/// A request that was answered, and its response.
+/// A request that was answered, and the response.
 pub(crate) struct LoggedRequest<'a> {
     /// The other end of the connection.
     pub(crate) peer: Option<SocketAddr>,

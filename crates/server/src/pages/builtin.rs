@@ -10,7 +10,7 @@ use crate::config::SpecialPages;
 const TEXT: &str = "text/plain; charset=utf-8";
 
 impl SpecialPages {
-    /// Returns the heartbeat, if this is its path.
+    /// Returns the heartbeat, if this is the path.
     pub(super) fn heartbeat(&self, path: &[u8]) -> Option<Page<'_>> {
         let is_heartbeat = matches!(path, b"/__/heartbeat" | b"/__/heartbeat/");
         is_heartbeat.then(|| Page { status: 200, media_type: TEXT, body: b"OK\n".into(), fields: &[] })

@@ -68,7 +68,7 @@ struct Lookup {
     reply: SyncSender<Option<Vec<u8>>>,
 }
 
-/// The webroot, before its thread is started.
+/// The webroot, before the thread is started.
 #[derive(Debug)]
 pub(crate) struct Webroot {
     directory: PathBuf,

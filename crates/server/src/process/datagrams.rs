@@ -109,7 +109,7 @@ impl Datagrams {
         &self.addresses
     }
 
-    /// Returns the sockets of each worker, and its forwarding socket.
+    /// Returns the sockets of each worker, and the forwarding socket.
     pub(crate) fn into_sockets(self) -> impl Iterator<Item = (Vec<UdpSocket>, Option<UdpSocket>)> {
         let forwarding = self.forwarding.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
         self.by_worker.into_iter().zip(forwarding)

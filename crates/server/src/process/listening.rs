@@ -95,6 +95,7 @@ struct Group {
 /// Otherwise, all workers share them.
 fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
     let mut groups: Vec<Group> = Vec::new();
+    // Group the sockets by address, in the order in which they were passed.
     for (kind, descriptor) in &config.inherited {
         let failed = |source| StartError::Inherited { descriptor: *descriptor, source };
         let listener = Listener::inherit(*descriptor).map_err(failed)?;
@@ -111,11 +112,13 @@ fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
     let mut by_worker: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
     for Group { kind, address, listeners } in groups {
+        // Each worker gets its own sockets.
         if listeners.len() >= workers {
             for (number, listener) in listeners.into_iter().enumerate() {
                 by_worker[number % workers].push((kind, listener));
             }
         } else {
+            // Workers share the sockets. Each gets a duplicate of every descriptor.
             for listeners_of_one in &mut by_worker {
                 for listener in &listeners {
                     let failed = |source| StartError::Listen { address: address.clone(), source };

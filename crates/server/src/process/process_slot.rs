@@ -237,7 +237,7 @@ impl ProcessSlot {
         self.restart_at.is_some_and(|at| at <= Instant::now())
     }
 
-    /// Returns the slot's number and why its last process has failed. Returns `None` if it hasn't failed.
+    /// Returns the slot's number and why the last process has failed. Returns `None` if it hasn't failed.
     pub(super) fn failure(&self) -> Option<(usize, String)> {
         Some((self.number, self.failure.clone()?))
     }

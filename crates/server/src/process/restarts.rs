@@ -1,7 +1,8 @@
-//! When a child process that has ended is started again.
+//! When to restart a child process that has ended.
 //!
-//! The delay grows with each failure at start (exponential backoff), so that a program that can't run doesn't use a whole CPU. The
-//! processes of a supervisor and those that compile a folder share this policy.
+//! Each failure at startup makes the delay longer (exponential backoff), so that a program that can't run
+//! doesn't use a whole CPU. This policy is used for the processes of a supervisor, and for those that compile a
+//! folder.
 
 use std::time::{Duration, Instant};
 

@@ -46,9 +46,9 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Configuration of a supervisor.
 pub(super) struct Supervisor<'a> {
-    /// Returns the command for the process with this number, without its listeners.
+    /// Returns the command for the process with this number, without listeners.
     pub(super) command: &'a dyn Fn(usize) -> Command,
-    /// Returns the command for the program that takes over on SIGUSR2, without its listeners.
+    /// Returns the command for the program that takes over on SIGUSR2, without listeners.
     pub(super) successor: &'a dyn Fn() -> Command,
     /// The supervisor that we're taking over from.
     pub(super) predecessor: Option<Predecessor>,
@@ -132,11 +132,13 @@ impl Supervisor<'_> {
             StartOutcome::Ready => {
                 ready();
                 notify.ready("serving");
+                // We're serving, so the predecessor can stop.
                 if let Some(predecessor) = &self.predecessor {
                     predecessor.stop(processes.listeners_mut());
                 }
                 end = processes.supervise();
             }
+            // The predecessor still has the listeners and continues.
             StartOutcome::Stopped if self.predecessor.is_some() => reason = ExitReason::Replaced,
             StartOutcome::Stopped => {}
         }

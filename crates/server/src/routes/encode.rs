@@ -9,7 +9,7 @@ use cannery_wire::{Output, OwnHead, ServerFields};
 /// How an HTTP/1 client finds the end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
-    /// By its length.
+    /// By length.
     Length(usize),
     /// By the chunked transfer coding (RFC 9112 §7.1).
     Chunked,

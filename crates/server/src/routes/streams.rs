@@ -31,7 +31,7 @@ struct Running<S> {
     stream: S,
     expected: Expectation,
     since: Instant,
-    /// Copy of the request without its content. We need it if the handler takes too long.
+    /// Copy of the request without the content. We need it if the handler takes too long.
     request: StoredRequest,
 }
 

@@ -16,7 +16,7 @@ pub enum SandboxError {
         /// The file where we've looked.
         file: PathBuf,
     },
-    /// The user was given by number, and we don't know its primary group.
+    /// The user was given by number, and we don't know the primary group.
     #[error("user {user} has no group in /etc/passwd: name one as well, as in `{user}:GROUP`")]
     NoGroup {
         /// The user ID.

@@ -93,7 +93,7 @@ impl AdminServer {
         self.address.clone()
     }
 
-    /// Returns the flag that stops it, and the waker of its worker.
+    /// Returns the flag that stops it, and the waker of the worker.
     pub(super) fn stop_flag(&self) -> (Arc<StopFlag>, Waker) {
         (Arc::clone(&self.stop), self.waker.clone())
     }

@@ -28,7 +28,7 @@ use crate::{Addresses, AdminProcess, RunningServer};
 
 /// A server that hasn't been started.
 ///
-/// Requests that match a route are answered by its handler. All other requests are answered by the site.
+/// Requests that match a route are answered by the handler. All other requests are answered by the site.
 ///
 /// ```no_run
 /// use cannery_routes::{Request, Response};

@@ -33,7 +33,7 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// Inserts the value that `make` returns for its token.
+    /// Inserts the value that `make` returns for a token.
     pub(super) fn insert<E>(&mut self, make: impl FnOnce(Token) -> Result<T, E>) -> Result<Token, E> {
         let slot = self.first_free.unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, state: State::Free { next: None } });

@@ -1,7 +1,7 @@
-//! Runs single loop iterations of a worker, to count their instructions and allocations.
+//! Runs single iterations of a worker, so that we can count their instructions and allocations.
 //!
-//! An in-memory event loop and socket replace the kernel; all other code is the server's. We use it in tests and benchmarks
-//! only.
+//! An event loop and a socket in memory replace the kernel, and the rest is the server's code. Only tests and
+//! benchmarks use this.
 
 #[cfg(test)]
 mod allocations;
@@ -22,7 +22,7 @@ use crate::reload::Current;
 use crate::routes::WorkerRoutes;
 use crate::sandbox::Sandbox;
 
-/// A worker with one connection, on which the client sends requests in every iteration.
+/// A worker with one connection. The client sends requests in every iteration.
 pub struct Stepper {
     worker: Worker<SingleClientLoop>,
     client: Rc<Client>,
@@ -31,27 +31,27 @@ pub struct Stepper {
 /// Statistics and logging of a worker.
 #[derive(Debug, Clone)]
 pub struct Instrumentation {
-    /// Whether it updates the metrics.
+    /// `true` to update the metrics.
     pub metrics: bool,
     /// The access log, if any.
     pub log: Option<AccessLog>,
 }
 
 impl Instrumentation {
-    /// Neither metrics nor access log.
+    /// No metrics and no access log.
     pub const NONE: Instrumentation = Instrumentation { metrics: false, log: None };
 }
 
 impl Stepper {
-    /// Creates a worker that serves `content` and has accepted its client.
+    /// Creates a worker that serves `content`, and lets it accept the client.
     ///
     /// # Errors
-    /// Returns an error if the content or the access log cannot be opened.
+    /// Returns an error if the content or the access log can't be opened.
     pub fn new(content: config::Content, instrumentation: Instrumentation) -> Result<Stepper, StartError> {
         Stepper::with_routes(content, instrumentation, |_| Ok(None))
     }
 
-    /// Does the same for a worker with the routes that `routes` returns.
+    /// Like [`Stepper::new`], for a worker with these routes.
     fn with_routes(
         content: config::Content,
         instrumentation: Instrumentation,
@@ -78,13 +78,16 @@ impl Stepper {
         Ok(stepper)
     }
 
-    /// Sets the requests that the client sends in every later iteration. They must be complete, and fit in one receive buffer.
+    /// Sets the requests that the client sends in every later iteration. They must be complete, and fit into
+    /// one receive buffer.
     pub fn set_requests(&mut self, requests: &[u8]) {
         self.client.set_requests(vec![requests.to_vec()]);
     }
 
-    /// Sets the requests of each later iteration, since HTTP/2 requests can't be repeated with the same stream IDs. The last
-    /// element is repeated. `requests` must not be empty.
+    /// Sets the requests for each of the next iterations. With HTTP/2, requests can't be repeated, because each
+    /// needs another stream ID.
+    ///
+    /// After these iterations, the last element is repeated. `requests` must not be empty.
     pub fn set_request_sequence(&mut self, requests: Vec<Vec<u8>>) {
         self.client.set_requests(requests);
     }
@@ -96,7 +99,7 @@ impl Stepper {
         self.client.received_bytes()
     }
 
-    /// Returns the first bytes of the last iteration's first response: the version and the status code.
+    /// Returns the first bytes that were sent in the last iteration, which are the version and the status code.
     #[must_use]
     pub fn response_start(&self) -> [u8; RESPONSE_START_BYTES] {
         self.client.response_start()

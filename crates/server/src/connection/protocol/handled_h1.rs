@@ -60,7 +60,7 @@ enum Stage {
 struct Running {
     expected: Expectation,
     since: Instant,
-    /// Copy of the request without its content. We need it if the handler takes too long.
+    /// Copy of the request without the content. We need it if the handler takes too long.
     request: StoredRequest,
 }
 
@@ -372,7 +372,7 @@ impl HandledH1 {
     }
 }
 
-/// Writes body bytes in the given framing. If the body is complete, also writes its end.
+/// Writes body bytes in the given framing. If the body is complete, also writes the end.
 fn put_body(bytes: &[u8], framing: BodyFraming, progress: BodyProgress, output: &mut Output) {
     if framing != BodyFraming::Chunked {
         return output.put(bytes);

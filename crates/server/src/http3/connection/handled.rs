@@ -74,7 +74,7 @@ pub(super) fn begin(
     handled.begin(http, stream, &heads.head(), &mut dispatch)
 }
 
-/// Passes a request to its handler. The content has arrived, or is too long.
+/// Passes a request to the handler. The content has arrived, or is too long.
 #[cold]
 pub(super) fn finish_content(
     http: &mut h3::Connection,

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Appends an address without its port. If there isn't one, which is the case for Unix sockets, appends `-`.
+/// Appends an address without the port. If there isn't one, which is the case for Unix sockets, appends `-`.
 /// IPv4-mapped IPv6 addresses are written as IPv4 addresses.
 pub(super) fn put_peer(out: &mut Vec<u8>, peer: Option<SocketAddr>) {
     match peer.map(|peer| peer.ip().to_canonical()) {

@@ -19,7 +19,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// Clears the buffer, and returns it to its worker.
+    /// Clears the buffer, and returns it to the worker.
     pub(super) fn return_buffer(self) {
         if let Message::Lines { mut bytes, back } = self {
             bytes.clear();

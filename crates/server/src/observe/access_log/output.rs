@@ -1,6 +1,6 @@
 //! Where log lines go: a file, a FIFO, a device, standard output or standard error.
 //!
-//! A regular file only contains whole lines. If the disk is full and a line is cut, we remove its beginning, so
+//! A regular file only contains whole lines. If the disk is full and a line is cut, we remove the beginning, so
 //! that the next one starts on its own line. Opening never blocks, no matter which type of file it is.
 
 use std::fs::{self, File, OpenOptions};
@@ -41,7 +41,7 @@ pub(super) struct WriteError {
 }
 
 impl Output {
-    /// Opens the log at its end.
+    /// Opens the log for appending.
     pub(super) fn open(target: &LogTarget) -> io::Result<Output> {
         let file = match target {
             // Duplicate the descriptor, because `io::stdout` has a buffer and doesn't tell us how many bytes

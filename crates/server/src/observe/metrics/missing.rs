@@ -17,7 +17,7 @@ const PATH_BYTES_MAX: usize = 128;
 #[serde(into = "Vec<(Vec<u8>, u64)>", from = "Vec<(Vec<u8>, u64)>")]
 pub(crate) struct Missing(Vec<Counted>);
 
-/// A path and its count.
+/// A path and a count.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     /// First bytes of the path, padded with zeros.

@@ -56,10 +56,10 @@ pub(crate) fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Adds the script at an absolute path to a document, at the start of its `<head>`. There, no construct is open: at the end of a
-/// document, the script could become part of an attribute, a comment or a text, and browsers drop it after a `<frameset>`.
+/// Adds the script at an absolute path to a document with this origin, at the start of the `<head>`.
 ///
-/// `origin` is that of the document.
+/// No construct is open there. At the end of a document, the script could become part of an attribute, a
+/// comment or a text. Also, browsers drop a script after a `<frameset>`.
 pub(crate) fn add_script(document: &mut Vec<u8>, media_type: &[u8], path: &str, origin: Option<&str>) {
     let encoding = Encoding::of(document, media_type);
     // Browsers search only the first 1,024 bytes for `<meta charset>`, so the script follows it if it counts.

@@ -58,7 +58,7 @@ pub(in crate::sandbox) fn drop_privileges(
         step("keep capabilities over the change of user", set_keep_capabilities(true))?;
         become_account(account)?;
         step("stop keeping capabilities", set_keep_capabilities(false))?;
-        // The kernel clears this signal when a process changes its user, so restore it.
+        // The kernel clears this signal when a process changes user, so restore it.
         step("set the parent-death signal", set_parent_process_death_signal(at_parents_death))?;
     }
 

@@ -1,4 +1,5 @@
-//! Single loop iterations of a worker that serves HTTP/3 to one client, which is outside of it.
+//! Runs single iterations of a worker that serves HTTP/3. The client isn't simulated: callers exchange
+//! datagrams with the worker.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -22,16 +23,16 @@ use crate::observe::Observer;
 use crate::reload::Current;
 use crate::worker::{Plan, StopFlag, Worker};
 
-/// The address of the server.
+/// Address of the server.
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 443);
 
-/// The address of the client.
+/// Address of the client.
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_000);
 
-/// Datagrams that one call receives, as many as fit a batch.
+/// How many datagrams a call receives. This is the size of a batch.
 const DATAGRAMS_PER_CALL: usize = 16;
 
-/// A worker that exchanges datagrams with one client. Its clock never advances.
+/// A worker that exchanges datagrams with one client. The clock never advances.
 pub struct Http3Stepper {
     worker: Worker<ClientLoop>,
     mailbox: Rc<Mailbox>,
@@ -39,18 +40,18 @@ pub struct Http3Stepper {
 }
 
 impl Http3Stepper {
-    /// Creates a worker that serves `content`, with a certificate that it has signed itself.
+    /// Creates a worker that serves `content`, with a self-signed certificate.
     ///
     /// # Errors
-    /// Returns an error if the content cannot be opened.
+    /// Returns an error if the content can't be opened.
     ///
     /// # Panics
-    /// The library for TLS refuses the settings.
+    /// Panics if the TLS library refuses the settings.
     pub fn new(content: config::Content) -> Result<Http3Stepper, StartError> {
         Http3Stepper::with(content, EarlyData::Refused, Observer::default())
     }
 
-    /// Does the same with this choice of early data and this observer.
+    /// Like [`Http3Stepper::new`], with a setting for early data and an observer.
     pub(crate) fn with(
         content: config::Content,
         early_data: EarlyData,
@@ -95,13 +96,14 @@ impl Http3Stepper {
         Ok(Http3Stepper { worker, mailbox, now: now.instant })
     }
 
-    /// Returns the time of all iterations.
+    /// Returns the time, which is the same in all iterations.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Runs one iteration, in which these datagrams arrive: up to 64. Returns the length of those that the server sends, in bytes.
+    /// Runs one iteration in which these datagrams arrive, of which there may be up to 64. Returns how many
+    /// bytes the server has sent.
     pub fn step(&mut self, datagrams: Vec<Vec<u8>>) -> usize {
         *self.mailbox.to_server.borrow_mut() = datagrams;
         self.mailbox.sent_bytes.set(0);
@@ -109,7 +111,8 @@ impl Http3Stepper {
         self.mailbox.sent_bytes.get()
     }
 
-    /// Does the same in an iteration in which handshakes over TCP have used the whole budget. Returns the number of connections.
+    /// Like [`Http3Stepper::step`], as if TLS handshakes over TCP had used up the budget. Returns the number of
+    /// connections.
     #[cfg(test)]
     pub(crate) fn step_without_budget(&mut self, datagrams: Vec<Vec<u8>>) -> usize {
         *self.mailbox.to_server.borrow_mut() = datagrams;
@@ -121,7 +124,7 @@ impl Http3Stepper {
         http3.len()
     }
 
-    /// Returns the number of datagrams of connection attempts that wait for further iterations.
+    /// Returns how many datagrams of connection attempts are waiting for later iterations.
     #[cfg(test)]
     pub(crate) fn waiting_attempts(&self) -> usize {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").waiting_attempts()
@@ -133,7 +136,7 @@ impl Http3Stepper {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").half_open()
     }
 
-    /// Returns `true` if there is work that no datagram announces.
+    /// Returns `true` if there's work that can be done without a new datagram.
     #[cfg(test)]
     pub(crate) fn is_busy(&self) -> bool {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").is_busy()
@@ -157,7 +160,7 @@ impl std::fmt::Debug for Http3Stepper {
 struct Mailbox {
     to_server: RefCell<Vec<Vec<u8>>>,
     to_client: RefCell<Vec<Vec<u8>>>,
-    /// The bytes that the server has sent in this iteration.
+    /// How many bytes the server has sent in this iteration.
     sent_bytes: Cell<usize>,
 }
 
@@ -192,7 +195,7 @@ impl DatagramSocket for MailboxSocket {
     }
 }
 
-/// An event loop that reports datagrams in each iteration.
+/// An event loop that reports datagrams in every iteration.
 #[derive(Debug)]
 struct ClientLoop {
     now: Now,

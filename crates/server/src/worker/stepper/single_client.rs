@@ -1,6 +1,6 @@
-//! An in-memory event loop with a single client, which sends requests in every iteration.
+//! An event loop in memory, with a single client that sends requests in every iteration.
 //!
-//! It makes no system calls, its clock never advances, and it doesn't allocate after it has started.
+//! There aren't any system calls, the clock never advances, and after the start, no memory is allocated.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -10,43 +10,45 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Event, EventLoop, NoDatagrams, Now, Readiness, Received, Socket, Token};
 
-/// Length of the start of a response that is recorded: `HTTP/1.1 200`.
+/// How much of the first response we keep, in bytes. This is enough for `HTTP/1.1 200`.
 pub(super) const RESPONSE_START_BYTES: usize = 12;
 
-/// The time of all iterations, in seconds since 1970. Any will do, because all dates have the same length.
+/// The time in all iterations, in seconds since 1970. We can use any time, because all dates have the same
+/// length.
 pub(super) const SECONDS: u64 = 1_763_700_000;
 
-/// The client's requests, and the responses that it received.
+/// The client's requests, and the responses that it has received.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// The requests of each iteration. The last element is repeated.
+    /// Requests for each iteration. The last element is repeated.
     requests: RefCell<Vec<Vec<u8>>>,
-    /// Index of the element that is sent next.
+    /// Index of the next element.
     next: Cell<usize>,
-    /// Whether the server has yet to receive the requests of this iteration.
+    /// `true` until the server has received the requests of this iteration.
     has_requests: Cell<bool>,
-    /// Length of the responses to the requests of this iteration.
+    /// Length of all responses in this iteration.
     received_bytes: Cell<usize>,
-    /// The start of the first of them.
+    /// Start of the first response in this iteration.
     response_start: Cell<[u8; RESPONSE_START_BYTES]>,
-    /// Whether the server's next receive call panics.
+    /// `true` if the next receive call should panic.
     #[cfg(test)]
     panics: Cell<bool>,
-    /// The outcome of the server's next call to wait for events.
+    /// How the next call that waits for events should end.
     #[cfg(test)]
     wait_outcome: Cell<WaitOutcome>,
-    /// The number of its calls since that is not success.
+    /// How many of these calls didn't succeed.
     #[cfg(test)]
     bad_waits: Cell<u32>,
 }
 
-/// The outcome of waiting for events.
+/// How waiting for events ends.
 #[cfg(test)]
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum WaitOutcome {
     #[default]
     Success,
-    /// It returns an error. The call after it panics, because a server that ignores the error would loop forever.
+    /// The call returns an error, and the next call panics. Otherwise, a server that ignores errors would loop
+    /// forever.
     Error,
     Panic,
 }
@@ -88,13 +90,13 @@ impl Client {
         self.bad_waits.get()
     }
 
-    /// Sets the requests of the following iterations. The last element is repeated.
+    /// Sets the requests for the next iterations. The last element is repeated.
     pub(super) fn set_requests(&self, requests: Vec<Vec<u8>>) {
         self.next.set(0);
         *self.requests.borrow_mut() = requests;
     }
 
-    /// Makes the next requests available to the server, and resets the received bytes.
+    /// Lets the server receive the next requests, and resets the received bytes.
     pub(super) fn send_requests(&self) {
         self.has_requests.set(true);
         self.received_bytes.set(0);
@@ -118,7 +120,7 @@ impl Client {
     }
 }
 
-/// The server's socket of the client's connection.
+/// The server's end of the connection.
 #[derive(Debug)]
 pub(super) struct ClientSocket(Rc<Client>);
 
@@ -160,7 +162,8 @@ impl Socket for ClientSocket {
     }
 }
 
-/// An event loop that accepts the client in its first iteration and reports it as ready in every other.
+/// An event loop that accepts the client in the first iteration, and reports that it's ready in every later
+/// one.
 #[derive(Debug)]
 pub(super) struct SingleClientLoop {
     client: Rc<Client>,
