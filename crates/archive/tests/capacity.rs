@@ -1,6 +1,7 @@
-//! The limit of the 32-bit format: it is reported before it is exceeded, and the writer can continue in the 64-bit format.
+//! Tests that the 32-bit format reports its limit before an archive gets too large, and that the writer can continue in the 64-bit
+//! format.
 //!
-//! No test writes gigabytes, because a body that does not fit is refused before it is read.
+//! If a body doesn't fit, the writer refuses it without reading it. So these tests don't have to write gigabytes.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -13,7 +14,7 @@ use cannery_archive::{Archive, Coding, Digest, Format, NewRecord, Origin, Record
 
 const END: u64 = u32::MAX as u64;
 
-/// Returns the size of the slots of `records` records in the 32-bit format.
+/// Returns how much space the slots of `records` records take in the 32-bit format.
 fn tables_bytes(records: u64) -> u64 {
     16 * records
 }
@@ -69,7 +70,7 @@ fn refused_body_changes_nothing() {
     let mut writer = support::writer(Format::Cdb);
     support::put_body(&mut writer, support::BODY);
     assert!(is_full(&writer.body(&Digest::of(b""), END, &mut Unreadable)));
-    // This body would fit, but not the padding before it.
+    // This body would fit, but the padding before it doesn't.
     assert!(is_full(&writer.body(&Digest::of(b""), END - 2500, &mut Unreadable)));
     support::put_body(&mut writer, support::OTHER_BODY);
     let mut expected = support::writer(Format::Cdb);
@@ -78,7 +79,7 @@ fn refused_body_changes_nothing() {
     assert!(support::finish(writer) == support::finish(expected));
 }
 
-/// Returns an archive of two bodies and a path to the second. Calls `between` after the bodies.
+/// Returns an archive with two bodies, and a path to the second one. Calls `between` after the bodies.
 fn with_two_bodies(format: Format, between: impl FnOnce(Writer) -> Writer) -> Vec<u8> {
     let mut writer = support::writer(format);
     support::put_body(&mut writer, support::BODY);

@@ -1,7 +1,7 @@
-//! Compatibility of the container: Debian's `tinycdb` reads and writes the 32-bit format, and the crate `cdb64` reads the 64-bit
-//! format.
+//! Tests compatibility with other programs. Debian's `tinycdb` can read and write the 32-bit format, and the crate `cdb64` can read
+//! the 64-bit format.
 //!
-//! Tests fail without `tinycdb`. `CANNERY_OUTSIDE=skip` skips the tests that run external programs.
+//! If there's no `tinycdb`, tests fail. Set `CANNERY_OUTSIDE=skip` to skip tests that run external programs.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -133,7 +133,7 @@ fn on_disk(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-/// Returns all records in the format of `cdb -d`.
+/// Returns all records in the format that `cdb -d` uses.
 fn dump(archive: &Archive) -> Vec<u8> {
     let mut text = Vec::new();
     for entry in archive.entries().map(Result::unwrap) {
@@ -148,7 +148,7 @@ fn dump(archive: &Archive) -> Vec<u8> {
 struct Tinycdb;
 
 impl Tinycdb {
-    /// Returns `None` if external programs are skipped.
+    /// Returns `None` if we skip external programs.
     fn find() -> Option<Tinycdb> {
         if std::env::var_os("CANNERY_OUTSIDE").is_some_and(|value| value == "skip") {
             println!("skipped: CANNERY_OUTSIDE=skip");

@@ -1,6 +1,7 @@
-//! Archives that are copied in part from another one, moved to another file, or widened: the bytes are those of a plain writer.
+//! Archives can be partly copied from another one, moved to another file, or widened. Tests that they have the same bytes as if
+//! they were written directly.
 //!
-//! Most of them are long enough for the writer's thread.
+//! Most of them are so long that the writer uses its thread.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use cannery_archive::{Archive, Digest, Extent, Format, Loading, Writer};
 use proptest::prelude::*;
 
-/// A body, and how it is written.
+/// A body, and how we write it.
 #[derive(Debug, Clone)]
 struct Body {
     content: Vec<u8>,
@@ -25,7 +26,7 @@ fn writer(format: Format) -> Writer {
     Writer::new(tempfile::tempfile().unwrap(), format).unwrap()
 }
 
-/// Writes all contents, in reverse order if `is_reversed`. Returns the archive and the extents of the contents.
+/// Writes all contents. If `is_reversed`, starts with the last one. Returns the archive, and where each content is.
 fn source(bodies: &[Body], format: Format, is_reversed: bool) -> (Arc<Archive>, Vec<Extent>) {
     let mut writer = writer(format);
     let mut order: Vec<usize> = (0..bodies.len()).collect();
@@ -50,7 +51,7 @@ fn plain(bodies: &[Body], format: Format) -> Vec<u8> {
     support::finish(writer)
 }
 
-/// Returns bodies of different contents, of which a few are long.
+/// Returns bodies with different contents. Some of them are long.
 fn bodies() -> impl Strategy<Value = Vec<Body>> {
     let length =
         prop_oneof![6 => 0..5_000_usize, 2 => 20_000..200_000_usize, 1 => 1_000_000..1_500_000_usize];

@@ -1,7 +1,7 @@
-//! Compares `FORMAT.md` with the code: a reader that uses only the tables of the page decodes archives, and its results equal
-//! those of the crate's reader.
+//! Compares `FORMAT.md` to the code. There's a reader that only uses the tables on this page. We decode archives with both readers
+//! and compare the results.
 //!
-//! A change of the code without a change of the page fails here, and vice versa.
+//! If you change only the code or only the page, a test fails.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -18,7 +18,7 @@ use cannery_archive::{
 };
 use page::Structure;
 
-/// Returns the hash of a key, as the page defines it.
+/// Hashes a key as described on the page.
 fn hash(key: &[u8], format: Format) -> u64 {
     let step = |hash: u64, byte: &u8| hash.wrapping_mul(page::number("hash_factor")) ^ u64::from(*byte);
     let hash = key.iter().fold(page::number("hash_start"), step);
@@ -29,7 +29,7 @@ fn structure_at<'a>(heading: &str, file: &'a [u8], at: u64, format: Format) -> S
     Structure::decode(heading, &file[usize::try_from(at).unwrap()..], format)
 }
 
-/// Looks up a key as the page specifies, and returns the position of its record and its data.
+/// Looks up a key as described on the page. Returns the record's position and data.
 fn find<'a>(file: &'a [u8], format: Format, key: &[u8]) -> Option<(u64, &'a [u8])> {
     let pair = 2 * format.quantity_bytes();
     let hash = hash(key, format);
@@ -89,7 +89,7 @@ fn all_records_are_decoded_as_specified() {
     }
 }
 
-/// Compares both decodings of a record. Its key determines its kind, as the page specifies.
+/// Decodes a record in both ways, and compares the results. The key determines which kind of record it is.
 fn compare_record(archive: &Archive, entry: &Entry<'_>) {
     let format = archive.format();
     match (entry.key, entry.kind()) {
@@ -158,7 +158,7 @@ fn compare_facts(archive: &Archive, data: &[u8]) {
     assert_eq!((read.number("body_bytes"), facts.body_bytes), (body_bytes, body_bytes));
     assert_eq!(read.number("file_bytes"), file.len() as u64);
 
-    // The input of the digest, as the page specifies it.
+    // Hash everything as described on the page.
     let facts_end = data.as_ptr() as usize - file.as_ptr() as usize + data.len();
     let mut beginning = file[..facts_end].to_vec();
     let digest_at = facts_end - read.bytes("digest").len();
@@ -234,7 +234,7 @@ fn compare_qpack(data: &[u8], runs: QpackRuns<'_>, format: Format) {
     assert_eq!(of_page(&names).len(), support::head().qpack.concat().len());
 }
 
-/// Returns the numbers of an HPACK line and its literal.
+/// Returns the numbers and the literal of an HPACK line.
 fn numbers_and_literal(line: &Structure<'_>) -> ([u64; 3], Vec<u8>) {
     (["id", "static_index", "size"].map(|name| line.number(name)), line.bytes("literal").to_vec())
 }
@@ -355,7 +355,7 @@ fn compare_header_rule(content: &[u8], rule: &HeaderRule<'_>, format: Format) {
     }
 }
 
-/// Checks the sizes of the tables of an index, and the entries that its offsets refer to.
+/// Checks how large an index's tables are, and which entries its offsets point to.
 fn compare_index(read: &Structure<'_>, rules: &[u8], format: Format) {
     let index = Structure::whole("Index content", read.bytes("index"), format);
     let kind = page::name_of("Index kinds", index.number("kind"));
@@ -396,7 +396,7 @@ fn with_resource(coding: Coding, origin: Origin) -> Vec<u8> {
     support::finish(writer)
 }
 
-/// Changes a byte of the record of `/a`, and returns `true` if the record can still be decoded.
+/// Changes a byte in the record for `/a`. Returns `true` if we can still decode it.
 fn is_decodable(mut file: Vec<u8>, offset: usize, byte: u64) -> bool {
     let (position, data) = find(&file, Format::Cdb, b"/a").unwrap();
     let data_at = usize::try_from(position).unwrap() + 8 + b"/a".len();
@@ -428,7 +428,7 @@ fn codings_and_origins_are_as_specified() {
         let file = with_resource(Coding::Gzip, Origin::File);
         let numbers: Vec<u64> = known.iter().map(|(number, _)| *number).collect();
         for number in 0..=u64::from(u8::MAX) {
-            // The bytes of another kind may or may not be valid.
+            // If it's a different kind of record, its bytes may be valid or not.
             if offset > 0 || !numbers.contains(&number) {
                 assert_eq!(
                     is_decodable(file.clone(), offset, number),
@@ -440,7 +440,7 @@ fn codings_and_origins_are_as_specified() {
     }
 }
 
-/// Returns the record of `/a`. Leaks the archive.
+/// Returns the record for `/a`. Leaks the archive.
 fn only_record(file: &[u8]) -> Record<'static> {
     let archive: &'static Archive = Box::leak(Box::new(Archive::from_bytes(file.to_vec()).unwrap()));
     support::with_key("a", |key| archive.path(None, key)).unwrap().unwrap()
@@ -484,8 +484,8 @@ fn lookup_stops_as_specified() {
     }
 }
 
-/// Returns a 32-bit archive with another table for the key of the manifest: the manifest is `distance` slots after the start of
-/// its lookup, and another record with the same hash occupies the slots between.
+/// Returns a 32-bit archive with a different table for the manifest. A lookup has to skip `distance` slots to find it. All these
+/// slots have a different record with the same hash.
 fn crowded(distance: u64) -> Vec<u8> {
     let mut file = support::archive(Format::Cdb);
     let hash = hash(name::MANIFEST, Format::Cdb);
@@ -581,7 +581,7 @@ fn sample_archive_is_as_specified() {
     assert_eq!(references, 5, "table references that have slots");
 }
 
-/// Returns a hex dump: position, sixteen bytes, and their printable characters.
+/// Returns a hex dump. Each line has a position, sixteen bytes, and the same bytes as characters, if they're printable.
 fn dump(file: &[u8], from: usize) -> String {
     let mut text = String::new();
     for (line, bytes) in file[from..].chunks(16).enumerate() {

@@ -1,4 +1,4 @@
-//! Corrupt archives: no byte can make the reader panic, and `verify` finds each changed byte.
+//! Tests with corrupt archives. No byte can make the reader panic, and `verify` finds all changed bytes.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -24,7 +24,7 @@ fn truncated_file_is_refused() {
     }
 }
 
-/// The fuzz target `archive_open` starts from these archives. `CANNERY_WRITE_SEEDS=1` writes them.
+/// The fuzz target `archive_open` starts with these archives. Set `CANNERY_WRITE_SEEDS=1` to write them.
 #[test]
 fn seeds_of_the_fuzz_target_are_current() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/archive_open");

@@ -1,4 +1,4 @@
-//! Changes of a mapped file in place: readers keep the bytes that they opened.
+//! Tests that readers keep their bytes even if the mapped file is changed in place.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cannery_archive::{Archive, Digest, Format, Lease, Loading, Writers, writers};
 
-/// A change of a file, with its name.
+/// A change of a file. Comes with a name.
 type Change = (&'static str, fn(&Path));
 
 fn changes() -> [Change; 4] {
@@ -27,7 +27,7 @@ fn changes() -> [Change; 4] {
     ]
 }
 
-/// Opens an archive with a lease. Returns `None` and prints a note if the file system has no leases.
+/// Opens an archive with a lease. If the file system doesn't support leases, prints a note and returns `None`.
 fn open(path: &Path) -> Option<(Archive, Lease)> {
     let (archive, lease) = Archive::open_leased(path, Loading::Mapped).unwrap();
     if lease.is_none() {
@@ -109,7 +109,7 @@ fn open_for_writing_is_known_where_leases_exist() {
     assert_eq!(while_open, Writers::Present);
     drop(writer);
     assert_eq!(writers(&reader), Writers::Absent);
-    // The check leaves no lease, so this doesn't block.
+    // After the check, there's no lease any more, so this doesn't block.
     drop(File::create(&path).unwrap());
 }
 

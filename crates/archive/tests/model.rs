@@ -1,4 +1,4 @@
-//! Differential test of the hash tables against a model, an ordered map: the reader finds exactly the written records.
+//! Compares the hash tables to a model, which is an ordered map. The reader must find exactly the records that were written.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use cannery_archive::{Archive, Format, NewRecord, NewScope, Piece, Record};
 use proptest::prelude::*;
 
-/// A host, or `None` for the default site, and the name of a source file or directory.
+/// A host and the name of a source file or directory. `None` is the default site.
 type Name = (Option<String>, String);
 
-/// Paths and scopes, each with an identifying number.
+/// Paths and scopes. Each is identified by a number.
 #[derive(Debug, Clone, Default)]
 struct Model {
     paths: BTreeMap<Name, u16>,
@@ -24,14 +24,14 @@ fn host() -> impl Strategy<Value = Option<String>> {
     prop_oneof![Just(None), "(\\*\\.)?[ab]{1,2}(\\.[ab])?".prop_map(Some)]
 }
 
-/// Generates few names, so that common prefixes, equal names on several hosts and near misses are frequent.
+/// There are only few possible names. So we often get common prefixes, near misses, and the same name on several hosts.
 fn folder() -> impl Strategy<Value = String> {
     proptest::collection::vec("[ab]{1,2}/", 0..4).prop_map(|segments| segments.concat())
 }
 
 fn file() -> impl Strategy<Value = String> {
     (folder(), prop_oneof!["", "[ab]{1,3}", "[ -.0-~]{1,9}[a-z]", "\\PC{1,3}x"]).prop_map(|(folder, name)| {
-        // File names do not contain these.
+        // File names can't contain these.
         folder + &name.replace(['/', '\0'], "")
     })
 }
@@ -65,7 +65,7 @@ fn archive(model: &Model, format: Format) -> Archive {
     Archive::from_bytes(support::finish(writer)).unwrap()
 }
 
-/// Returns the scopes that contain `name` and the number of bytes that each covers, by trying each prefix.
+/// Finds all scopes that contain `name`, by trying each prefix. Also returns how many bytes each scope covers.
 fn scopes_of(model: &Model, host: Option<&String>, name: &str) -> Vec<(usize, u16)> {
     let ends = (0..=name.len()).filter(|end| *end == 0 || name.as_bytes()[end - 1] == b'/');
     let find = |end: usize| model.scopes.get(&(host.cloned(), name[..end].to_owned()));
@@ -86,7 +86,7 @@ proptest! {
 
         for key in model.paths.keys().chain(model.scopes.keys()).chain(&others) {
             let (host, name) = key;
-            // Lookups ignore the case of hosts, and find a wildcard by its name with a leading dot.
+            // Lookups ignore the case of hosts. To find a wildcard, use its name with a dot at the start.
             let lookup = host.as_ref().map(|host| host.trim_start_matches('*').to_ascii_uppercase().into_bytes());
             let lookup = lookup.as_deref();
             let path = support::with_key(name, |key| archive.path(lookup, key).unwrap().map(number_of));

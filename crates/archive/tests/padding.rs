@@ -1,6 +1,7 @@
-//! Page alignment of large bodies: at any position, in both widths, and with minimal padding.
+//! Tests that large bodies are aligned to pages. This must work at any position and in both widths, and shouldn't use more padding
+//! than necessary.
 //!
-//! The constants are those of `FORMAT.md`.
+//! All constants are from `FORMAT.md`.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -25,7 +26,7 @@ fn page_bytes() -> u64 {
     page::number("page_bytes")
 }
 
-/// Returns a content of this length that is unique to `index`.
+/// Returns this many bytes. They're unique to `index`.
 fn content(index: usize, length: u64) -> Vec<u8> {
     let mut content = vec![b'a' + u8::try_from(index % 26).unwrap(); usize::try_from(length).unwrap()];
     let number = index.to_le_bytes();
@@ -34,7 +35,7 @@ fn content(index: usize, length: u64) -> Vec<u8> {
     content
 }
 
-/// Writes these bodies, and one path with all of them as representations.
+/// Writes these bodies, and a path that has all of them as representations.
 fn written(contents: &[Vec<u8>], mut writer: Writer) -> Vec<u8> {
     let bodies: Vec<BodyId> =
         contents.iter().map(|content| support::put_body(&mut writer, content)).collect();
@@ -55,7 +56,7 @@ fn entries(archive: &Archive) -> Vec<Entry<'_>> {
     archive.entries().map(Result::unwrap).collect()
 }
 
-/// Computes the end of the bodies by trial and error, with each record at its first possible position.
+/// Computes where the bodies end. Tries for each record which position is the first possible one.
 fn reference_end(lengths: &[u64], format: Format) -> u64 {
     let before_key = format.record_header_bytes();
     let mut end = format.header_bytes() + before_key + 7 + 96;
@@ -133,7 +134,7 @@ fn report_counts_padding() {
         support::put_body(&mut plain, &content(0, 100));
         let (_, without) = plain.finish().unwrap();
         assert_eq!(without.padding_bytes, 0);
-        // Two more bodies and their padding; the tables have four more entries.
+        // There are two more bodies and their padding, and the tables have four more entries.
         let body_bytes = 2 * (format.record_header_bytes() + 33 + large());
         let more = written.facts.file_bytes - without.facts.file_bytes;
         assert_eq!(more, body_bytes + written.padding_bytes + 4 * 2 * format.slot_bytes());

@@ -1,4 +1,4 @@
-//! Archives in programs: found after the program, whatever the program, and never where a header is damaged.
+//! Tests archives in programs. We should find an archive after any program, but not if a header is damaged.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -11,7 +11,7 @@ use std::path::Path;
 use cannery_archive::{Archive, Format, Loading, OpenError, archive_position, program_bytes};
 use proptest::prelude::*;
 
-/// Returns a program of 64-bit ELF with one segment and two sections, the second of which occupies no bytes of the file.
+/// Returns a 64-bit ELF program with a segment and two sections. The second section doesn't take any bytes in the file.
 fn program64(length: usize) -> Vec<u8> {
     let mut program = vec![0; length];
     let mut put = |at: usize, bytes: &[u8]| program[at..at + bytes.len()].copy_from_slice(bytes);
@@ -22,9 +22,9 @@ fn program64(length: usize) -> Vec<u8> {
     put(40, &200u64.to_le_bytes());
     put(58, &64u16.to_le_bytes());
     put(60, &2u16.to_le_bytes());
-    // The segment: 400 bytes at 0.
+    // The segment. It has 400 bytes and starts at 0.
     put(64 + 32, &400u64.to_le_bytes());
-    // The sections: from 400 up to the end, and one that is in memory only.
+    // The sections. One is from 400 to the end, and the other only exists in memory.
     put(200 + 4, &1u32.to_le_bytes());
     put(200 + 24, &400u64.to_le_bytes());
     put(200 + 32, &(length as u64 - 400).to_le_bytes());
@@ -34,7 +34,7 @@ fn program64(length: usize) -> Vec<u8> {
     program
 }
 
-/// Returns a program of 32-bit ELF with one section.
+/// Returns a 32-bit ELF program with one section.
 fn program32(length: usize) -> Vec<u8> {
     let mut program = vec![0; length];
     let mut put = |at: usize, bytes: &[u8]| program[at..at + bytes.len()].copy_from_slice(bytes);
@@ -48,7 +48,7 @@ fn program32(length: usize) -> Vec<u8> {
     program
 }
 
-/// Returns the bytes of a file with a program and an archive.
+/// Returns a file that has a program and an archive.
 fn bundle(mut program: Vec<u8>, archive: &[u8]) -> Vec<u8> {
     let start = archive_position(program.len() as u64);
     program.resize(usize::try_from(start).unwrap(), 0);
@@ -118,7 +118,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let archive = support::archive(Format::Cdb);
         let path = write(folder.path(), &bundle(program, &archive));
-        // A change may be harmless.
+        // The change may be harmless.
         if let Ok(opened) = Archive::open(&path, Loading::InMemory) {
             prop_assert!(opened.bytes() == archive);
         }

@@ -1,4 +1,4 @@
-//! Tests of the behavior that all loops over the kernel share: each test runs on all of them.
+//! All loops over the kernel should behave the same way. Each of these tests runs on all of them.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use crate::address::Address;
 use crate::listener::{Claim, Listener};
 use crate::{Accepted, Event, EventLoop, Readiness, Received, Socket, SplicePipe, Token, Waker};
 
-/// Runs each test on each loop; on a ring only if the kernel grants one.
+/// Runs each test on each loop. Rings are skipped if the kernel doesn't allow them.
 macro_rules! test_on_each_loop {
     ($($name:ident => $test:ident;)*) => {
         #[cfg(all(target_os = "linux", not(feature = "portable")))]
@@ -63,7 +63,7 @@ test_on_each_loop! {
     connections_are_accepted_after_a_full_queue_was_emptied => emptied_queue;
 }
 
-/// Returns the next event; fails the test if there is none.
+/// Returns the next event. If there isn't one, the test fails.
 fn next(events: &mut impl EventLoop) -> Event {
     for _ in 0..100 {
         if let Some(event) = events.next_event() {
@@ -83,12 +83,12 @@ fn await_readable(events: &mut impl EventLoop, token: Token) -> Readiness {
     }
 }
 
-/// Runs a test that would otherwise fail by waiting forever.
+/// Runs a test with a deadline. Otherwise it would fail by waiting forever.
 fn within_deadline(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = channel();
     let thread = std::thread::spawn(move || {
         test();
-        // The receiver is gone only after the deadline.
+        // If the receiver is gone, the deadline is over.
         let _ = done.send(());
     });
     match is_done.recv_timeout(Duration::from_secs(30)) {
@@ -97,7 +97,7 @@ fn within_deadline(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Opens a listener, watched under number 3. Returns it with its address.
+/// Opens a listener and watches it. It has the number 3. Also returns its address.
 fn listen(events: &mut impl EventLoop<Listener = Listener>) -> (Listener, SocketAddr) {
     let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let Address::Internet(address) = claim.address() else { panic!("a local address for a TCP claim") };
@@ -116,7 +116,7 @@ fn accept<L: EventLoop<Listener = Listener>>(events: &mut L, listener: &Listener
     }
 }
 
-/// Connects a client, and watches the connection with `token`.
+/// Connects a client. Watches the connection with `token`.
 fn connect<L: EventLoop<Listener = Listener>>(
     events: &mut L,
     listener: &Listener,
@@ -248,12 +248,12 @@ fn unread_data<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
 
-    // More than a buffer of the loop, and less than the kernel's buffers hold.
+    // This is more than the loop's buffer can take, but less than the kernel's buffers.
     let sent: Vec<u8> = (0..100_000u32).map(|number| number.to_le_bytes()[0]).collect();
     client.write_all(&sent[..50_000]).unwrap();
     await_readable(&mut events, TOKEN);
 
-    // The event is ignored while the loop goes on.
+    // The loop goes on, and the event is ignored.
     for _ in 0..20 {
         events.wait(Some(Duration::from_millis(1))).unwrap();
         while events.next_event().is_some() {}
@@ -301,7 +301,7 @@ fn more_than_buffers<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> 
     }
 
     let sockets: Vec<_> = clients.iter().map(|_| accept(&mut events, &listener).socket).collect();
-    // All have data to receive before the first wait.
+    // All of them already have data before we wait for the first time.
     for (slot, socket) in (0..).zip(&sockets) {
         events.add_socket(socket, Token { slot, generation: 1 }).unwrap();
     }
@@ -354,7 +354,7 @@ fn zero_copy<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
 
     let pipe = SplicePipe::new();
-    // Starts and ends within a page, and no two pages are equal.
+    // It starts and ends in the middle of a page, and all pages are different.
     let bytes: Vec<u8> = (0..8_000_001u32).map(|number| (number % 251) as u8).collect();
     let body = &bytes[77..];
     let runs = [IoSlice::new(b"he"), IoSlice::new(b"ads")];
@@ -391,7 +391,8 @@ fn changed_runs<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let bytes: Vec<u8> = (0..80_000u32).map(|number| (number % 251) as u8).collect();
     let mut expected = Vec::new();
 
-    // Runs of all lengths, some longer than a page, and bodies that begin anywhere in one. The client reads only later.
+    // Runs have all kinds of lengths, and some are longer than a page. Bodies can start anywhere in a page. The client only reads
+    // later.
     for (round, letter) in (0..).step_by(611).zip((0..250).cycle()) {
         let body = &bytes[round % 4096..][..[9_000, 70_000][round % 2]];
         let mut runs = vec![letter; 1 + round % 5000];
@@ -451,7 +452,7 @@ fn data_before_removal<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -
         let (listener, address) = listen(&mut events);
         let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
         client.write_all(b"data").unwrap();
-        // A ring fetches the data while it waits for the end of its operation.
+        // While a ring waits for the end of its operation, it also receives the data.
         events.remove_listener(&listener).unwrap();
         loop {
             events.wait(None).unwrap();
@@ -477,7 +478,7 @@ fn shut_down_listeners<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -
         for listener in &listeners {
             socket2::SockRef::from(listener).shutdown(Shutdown::Read).unwrap();
         }
-        // A ring fetches the ends of both operations when it removes the first one.
+        // When a ring removes the first operation, it receives the ends of both.
         for listener in &listeners {
             events.remove_listener(listener).unwrap();
         }
@@ -502,15 +503,16 @@ fn many<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     assert!(events.accept(&listener).unwrap().is_none());
 }
 
-/// A ring stopped accepting for good if the worker emptied the full queue before the kernel had processed the cancellation.
+/// There was a bug: a ring stopped accepting for good if the worker emptied the full queue before the kernel had processed the
+/// cancellation.
 fn emptied_queue<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L + Send + 'static) {
-    // As many as the queue of a ring holds.
+    // This many fit into a ring's queue.
     const CLIENTS: usize = 256;
     within_deadline(move || {
         let mut events = make(Waker::new().unwrap());
         let (listener, address) = listen(&mut events);
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
-        // A ring returns an event for each client, and then stops to accept. Other loops return one for all of them.
+        // A ring returns an event for each client, and then stops accepting. Other loops only return one event.
         let mut acceptable = 0;
         for _ in 0..100 {
             events.wait(Some(Duration::ZERO)).unwrap();

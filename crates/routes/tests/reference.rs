@@ -1,7 +1,8 @@
-//! The router compared with a reference model, which tries every pattern against every request of a small universe.
+//! Compares the router to a simple model. There's a small set of possible requests, and the model tries every pattern with every
+//! request.
 //!
-//! In the model, a pattern is the set of requests that it matches. One pattern is more specific than another if its set is a
-//! proper subset, and two patterns conflict if their sets intersect and neither is a subset of the other, or both are.
+//! In the model, a pattern is a set of requests. It's more specific than another one if it's a proper subset. Two patterns conflict
+//! if they have requests in common, unless one of them is more specific.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +14,11 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Requests have one method more than patterns, and so with segments and hosts.
+/// In requests, there's one more method than in patterns. The same goes for segments and hosts.
 const METHODS: [&str; 4] = ["GET", "HEAD", "POST", "PUT"];
 const HOSTS: [&str; 3] = ["h.example", "i.example", "j.example"];
 const SEGMENTS: [&str; 3] = ["a", "b", "z"];
-/// The longest path has a segment more than the longest pattern.
+/// The longest path has one more segment than the longest pattern.
 const DEPTH: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +35,7 @@ enum End {
     Rest,
 }
 
-/// A pattern, as data: the model doesn't parse.
+/// A pattern as data, because the model doesn't parse.
 #[derive(Debug, Clone)]
 struct Model {
     method: Option<&'static str>,
@@ -94,7 +95,7 @@ impl Model {
             && self.parts.iter().zip(&request.segments).all(part_matches)
     }
 
-    /// Returns the indexes of the requests that the pattern matches.
+    /// Returns the indexes of all requests that the pattern matches.
     fn matched(&self, universe: &[Request]) -> BTreeSet<usize> {
         (0..universe.len()).filter(|index| self.matches(&universe[*index])).collect()
     }
@@ -107,7 +108,7 @@ impl Request {
     }
 }
 
-/// Returns all requests of the universe.
+/// Returns all possible requests.
 fn universe() -> Vec<Request> {
     let mut paths: Vec<Vec<&'static str>> = vec![vec![]];
     let mut longest = paths.clone();
@@ -141,13 +142,13 @@ fn model() -> impl Strategy<Value = Model> {
     let host = option::weighted(0.3, select(&HOSTS[..2]));
     let end = select(&[End::Segment, End::Segment, End::Exact, End::Subtree, End::Rest][..]);
     (method, host, vec(part, 0..DEPTH), end).prop_map(|(method, host, parts, end)| {
-        // Without parts, the path is at least `/`.
+        // If there are no parts, the path is just `/`.
         let end = if parts.is_empty() && matches!(end, End::Segment) { End::Exact } else { end };
         Model { method, host, parts, end }
     })
 }
 
-/// Returns the expected result of a request: the pattern, or the methods, or nothing.
+/// Returns the result that we expect for a request. It's a pattern, a list of methods, or neither.
 fn expected(models: &[(Model, BTreeSet<usize>)], universe: &[Request], index: usize) -> Option<String> {
     let request = &universe[index];
     let matching: Vec<_> = models.iter().filter(|(_, matched)| matched.contains(&index)).collect();
@@ -165,7 +166,7 @@ fn expected(models: &[(Model, BTreeSet<usize>)], universe: &[Request], index: us
     (!methods.is_empty()).then(|| format!("({})", methods.join(", ")))
 }
 
-/// Percent-encodes each byte of a path that has its bit set, except slashes.
+/// Percent-encodes all bytes of a path that have their bit set. Slashes stay.
 fn encode(path: &str, mut bits: u64) -> String {
     path.chars()
         .map(|character| {
@@ -257,7 +258,7 @@ proptest! {
     }
 }
 
-/// Any byte, mostly one that matters.
+/// Any byte, but mostly those that matter.
 fn path_byte() -> impl Strategy<Value = u8> {
     prop_oneof![4 => select(&b"//a.%2e"[..]), 1 => any::<u8>()]
 }

@@ -1,4 +1,4 @@
-//! Key tests: normal forms, errors, and a reference implementation.
+//! Tests for normal forms and errors. There's also a reference implementation.
 
 use super::*;
 use proptest::prelude::*;
@@ -109,7 +109,7 @@ fn longest_key_fits() {
     assert_eq!(key(&long_escaped).unwrap().len(), KEY_BYTES_MAX - 2);
 }
 
-/// A reference implementation, which decodes, splits and joins with vectors.
+/// A reference implementation. It decodes, splits and joins with vectors.
 fn reference_key(target: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::new();
     let mut bytes = target.iter().copied();

@@ -1,10 +1,10 @@
-//! Lookup of scopes: number and depth.
+//! Tests how many scopes a lookup finds, and how deep.
 
 use super::*;
 use crate::{KeyBuffer, NewScope, Writer};
 use std::io::{Read, Seek};
 
-/// Returns an archive with a scope at each of these directories.
+/// Returns an archive with a scope in each of these directories.
 fn archive(directories: &[&str]) -> Archive {
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
     for directory in directories {
@@ -32,7 +32,7 @@ fn scopes_are_looked_up_once_per_directory_up_to_maximum_depth() {
         let mut scopes = archive.scopes(None, key);
         assert_eq!(scopes.by_ref().filter(Result::is_ok).count(), found, "{directories:?}");
         assert_eq!(usize::from(scopes.depth), lookups, "{directories:?}");
-        // Each byte is hashed once: the hash of a directory continues that of its parent.
+        // Each byte is hashed once. The hash of a directory starts where the parent's hash stops.
         assert_eq!(scopes.at, long.match_indices('/').nth(lookups - 1).unwrap().0 + 1, "{directories:?}");
     }
 }

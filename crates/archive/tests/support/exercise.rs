@@ -1,13 +1,13 @@
-//! Calls all functions of the reader. They must return, and what they return must be inside the file.
+//! Calls all functions of the reader. They have to return, and all results must be inside the file.
 
 use cannery_archive::{
     Archive, Candidates, Key, KeyBuffer, Pieces, Record, RecordKind, RuleFilter, Scope, ScopeEntry,
 };
 
-/// Targets, including all paths and directories of the sample archive.
+/// Paths that we look up. They include all paths and directories of the sample archive.
 const TARGETS: [&str; 6] = ["/", "/page", "/shown", "/old", "/docs/", "/docs/a/b.html"];
 
-/// Opens the bytes and exercises the archive.
+/// Opens an archive and calls everything.
 pub(crate) fn exercise(bytes: Vec<u8>) {
     let Ok(archive) = Archive::from_bytes(bytes) else { return };
     let mut buffer = KeyBuffer::new();

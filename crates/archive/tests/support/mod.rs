@@ -1,4 +1,4 @@
-//! A small archive with a record of each kind, for the tests of this crate.
+//! A small archive for the tests of this crate. It has a record of each kind.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,12 +23,12 @@ pub(crate) const BODY: &[u8] = b"hello, archive";
 /// The bytes of the second body.
 pub(crate) const OTHER_BODY: &[u8] = b"hello again";
 
-/// Returns a writer to an anonymous file.
+/// Creates a writer for an anonymous file.
 pub(crate) fn writer(format: Format) -> Writer {
     Writer::new(tempfile::tempfile().unwrap(), format).unwrap()
 }
 
-/// Returns the bytes of the written archive.
+/// Returns the archive that was written.
 pub(crate) fn finish(writer: Writer) -> Vec<u8> {
     let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn finish(writer: Writer) -> Vec<u8> {
     bytes
 }
 
-/// Calls `action` with the key of a source file or directory.
+/// Calls `action` with the key for a source file or directory.
 pub(crate) fn with_key<T>(path: &str, action: impl FnOnce(Key<'_>) -> T) -> T {
     action(Key::from_file(path.as_bytes(), &mut KeyBuffer::new()).unwrap())
 }
@@ -47,7 +47,7 @@ pub(crate) fn put_body(writer: &mut Writer, content: &[u8]) -> BodyId {
     writer.body(&Digest::of(content), content.len() as u64, &mut &*content).unwrap()
 }
 
-/// Returns a head with runs of different lengths.
+/// Returns a head. Its runs have different lengths.
 pub(crate) fn head() -> NewHead {
     NewHead {
         status: 200,
@@ -93,7 +93,7 @@ pub(crate) fn representation(
     NewRepresentation { coding, etag: Digest::of(content).etag(), body, head }
 }
 
-/// Returns the sample archive in this width.
+/// Returns the sample archive with this width.
 pub(crate) fn archive(format: Format) -> Vec<u8> {
     let mut writer = writer(format);
     let (body, other) = (put_body(&mut writer, BODY), put_body(&mut writer, OTHER_BODY));
@@ -171,9 +171,9 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
     finish(writer)
 }
 
-/// Corrects the length and the digest of a changed 32-bit archive, as an attacker would.
+/// Fixes the length and digest of a 32-bit archive after a change. An attacker would do the same.
 ///
-/// The offsets are those of `FORMAT.md`: the length is at byte 40 of the facts, and the digest at byte 64.
+/// The offsets are from `FORMAT.md`. In the facts, the length is at byte 40, and the digest at byte 64.
 pub(crate) fn reseal(file: &mut [u8]) {
     const FACTS_AT: usize = 2063;
     let length = (file.len() as u64).to_le_bytes();

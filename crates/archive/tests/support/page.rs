@@ -1,6 +1,6 @@
-//! `FORMAT.md` as data: its tables, and a decoder of structures that uses only these tables.
+//! Reads `FORMAT.md` as data. There's a decoder that only uses the tables on this page.
 //!
-//! It must not use offsets from the code of the crate.
+//! It must not use any offsets from the crate's code.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,18 +9,18 @@ use cannery_archive::Format;
 
 const PAGE: &str = include_str!("../../FORMAT.md");
 
-/// Returns the text of a section, up to the next heading.
+/// Returns a section's text. It ends before the next heading.
 pub(crate) fn section(heading: &str) -> &'static str {
     let is_heading = |line: &str| line.trim_start_matches('#').strip_prefix(' ') == Some(heading);
     let line = PAGE.lines().find(|line| line.starts_with('#') && is_heading(line));
     let line = line.unwrap_or_else(|| panic!("FORMAT.md has no section `{heading}`"));
-    // `line` is a slice of `PAGE`, so the distance of the pointers is its offset.
+    // `line` is a slice of `PAGE`, so the difference of the pointers is an offset.
     let start = line.as_ptr() as usize - PAGE.as_ptr() as usize + line.len();
     let text = &PAGE[start..];
     text.find("\n#").map_or(text, |end| &text[..end])
 }
 
-/// Returns the rows of the last table in a section without its header: the cells, without backticks.
+/// Returns the last table of a section as rows and cells. Leaves out the header and the backticks.
 pub(crate) fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let table = section(heading).rsplit("\n\n").find(|paragraph| paragraph.trim_start().starts_with('|'));
     let table = table.unwrap_or_else(|| panic!("section `{heading}` has no table"));
@@ -31,18 +31,18 @@ pub(crate) fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     table.trim().lines().skip(2).map(cells).collect()
 }
 
-/// Returns the text of a constant.
+/// Returns a constant as text.
 pub(crate) fn constant(name: &str) -> &'static str {
     let row = rows("How to read the tables").into_iter().find(|row| row[0] == name);
     row.unwrap_or_else(|| panic!("FORMAT.md has no constant `{name}`"))[1]
 }
 
-/// Returns the value of a numeric constant.
+/// Returns a constant as a number.
 pub(crate) fn number(name: &str) -> u64 {
     constant(name).parse().unwrap_or_else(|_| panic!("the constant `{name}` is not a number"))
 }
 
-/// Returns the numbers of an enumeration, or the bits of flags, with their names.
+/// Returns an enumeration's names and numbers. For flags, the numbers are bits.
 pub(crate) fn enumeration(heading: &str) -> Vec<(u64, &'static str)> {
     rows(heading)
         .into_iter()
@@ -50,13 +50,13 @@ pub(crate) fn enumeration(heading: &str) -> Vec<(u64, &'static str)> {
         .collect()
 }
 
-/// Returns the name of a number of an enumeration.
+/// Returns an enumeration's name for this number.
 pub(crate) fn name_of(heading: &str, number: u64) -> &'static str {
     let found = enumeration(heading).into_iter().find(|(known, _)| *known == number);
     found.unwrap_or_else(|| panic!("`{heading}` has no number {number}")).1
 }
 
-/// Returns the names of the flags that are set. Panics if the page does not have one of them.
+/// Returns the names of all flags that are set. Panics if one of them isn't on the page.
 pub(crate) fn flags_of(heading: &str, flags: u64) -> Vec<&'static str> {
     let known = enumeration(heading);
     assert_eq!(flags & !known.iter().fold(0, |all, (bit, _)| all | bit), 0, "a flag is not in `{heading}`");
@@ -67,12 +67,12 @@ pub(crate) fn flags_of(heading: &str, flags: u64) -> Vec<&'static str> {
 pub(crate) struct Structure<'a> {
     bytes: &'a [u8],
     fields: BTreeMap<&'static str, Range<usize>>,
-    /// Its length in bytes.
+    /// How long it is, in bytes.
     pub(crate) length: usize,
 }
 
 impl<'a> Structure<'a> {
-    /// Decodes the structure of the section `heading` at the start of `bytes`.
+    /// Decodes the structure that `bytes` starts with. It's described in the section `heading`.
     pub(crate) fn decode(heading: &str, bytes: &'a [u8], format: Format) -> Self {
         let quantity = usize::try_from(format.quantity_bytes()).expect("4 or 8");
         let mut structure = Structure { bytes, fields: BTreeMap::new(), length: 0 };
@@ -102,14 +102,14 @@ impl<'a> Structure<'a> {
         structure
     }
 
-    /// Decodes a structure that takes up all of `bytes`.
+    /// Decodes a structure. It must use up all of `bytes`.
     pub(crate) fn whole(heading: &str, bytes: &'a [u8], format: Format) -> Self {
         let structure = Structure::decode(heading, bytes, format);
         assert_eq!(structure.length, bytes.len(), "`{heading}` takes up all of the data");
         structure
     }
 
-    /// Decodes consecutive structures. `heading_at` returns the heading for the first byte of each.
+    /// Decodes several structures in a row. `heading_at` gets the first byte of each, and returns the heading that describes it.
     pub(crate) fn sequence(
         mut bytes: &'a [u8],
         format: Format,
@@ -136,7 +136,7 @@ impl<'a> Structure<'a> {
     }
 }
 
-/// Evaluates an offset such as `17 + 2Q`.
+/// Computes an offset, for example `17 + 2Q`.
 fn sum(offset: &str, quantity: usize) -> usize {
     let value = |term: &str| match term.trim().strip_suffix('Q') {
         Some("") => quantity,

@@ -1,4 +1,4 @@
-//! Known dates, invalid dates, and round trips.
+//! Tests with known dates, invalid dates, and round trips.
 
 use super::*;
 

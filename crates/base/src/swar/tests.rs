@@ -1,8 +1,8 @@
-//! Compares the masks with a byte-by-byte reference.
+//! Compares masks to a reference implementation that looks at one byte at a time.
 
 use super::*;
 
-/// Returns the mask that a byte-by-byte comparison gives.
+/// Computes a mask byte by byte.
 fn reference_mask(word: u64, matches: impl Fn(u8) -> bool) -> u64 {
     u64::from_le_bytes(word.to_le_bytes().map(|byte| if matches(byte) { 0x80 } else { 0 }))
 }

@@ -1,4 +1,4 @@
-//! Unit tests of load balancing.
+//! Tests for load balancing.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ fn two_balancers() -> (Balancer, Balancer) {
     (balancers.next().unwrap(), balancers.next().unwrap())
 }
 
-/// Returns `true` if a duplicate of `socket` is transferred.
+/// Returns `true` if we can transfer a duplicate of `socket`.
 fn transfers_duplicate(from: &Balancer, socket: &UnixStream, tag: u32) -> bool {
     let socket = socket.try_clone().unwrap();
     from.transfer(Accepted { socket, peer: None }, tag).is_none()
@@ -41,11 +41,11 @@ fn loop_that_left_receives_only_what_was_queued() {
     other.leave();
     other.set_load(0);
     assert!(!transfers_duplicate(&one, &socket, 7));
-    // A loop that read the load before that is refused by the kernel.
+    // Another loop may have read the load earlier. The kernel refuses the transfer then.
     assert!(send(&one.loops[other.own].sender, socket.as_fd(), 7).is_err());
     assert_eq!(other.next_transferred().map(|(tag, _)| tag), Some(7));
     assert!(other.next_transferred().is_none());
-    // It no longer transfers connections that it accepts.
+    // After that, it doesn't transfer the connections that it accepts.
     one.set_load(0);
     assert!(!transfers_duplicate(&other, &socket, 7));
 }
@@ -69,7 +69,7 @@ fn lost_connection_is_no_longer_counted() {
     let (one, other) = two_balancers();
     let (_client, socket) = UnixStream::pair().unwrap();
     one.set_load(9);
-    // The kernel delivers such a message if the receiver has no descriptor left.
+    // The kernel delivers such a message if the receiver doesn't have any descriptors left.
     one.loops[other.own].queued.fetch_add(1, Ordering::Relaxed);
     one.loops[other.own].sender.send(&7u32.to_ne_bytes()).unwrap();
     assert!(transfers_duplicate(&one, &socket, 8));

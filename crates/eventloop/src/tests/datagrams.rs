@@ -1,4 +1,4 @@
-//! Tests of datagrams that all loops over the kernel share. The peers are sockets of the standard library.
+//! Tests for datagrams. They run on all loops over the kernel. The peers are sockets from the standard library.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as Peer};
@@ -34,7 +34,7 @@ fn options() -> DatagramOptions {
     DatagramOptions::default()
 }
 
-/// Opens a socket at a free port.
+/// Opens a socket. The system chooses a free port.
 fn open(ip: impl Into<IpAddr>) -> UdpSocket {
     let claim = DatagramClaim::new(&SocketAddr::new(ip.into(), 0).into(), options()).unwrap();
     claim.open(1).unwrap().remove(0)
@@ -46,7 +46,7 @@ fn peer() -> Peer {
     peer
 }
 
-/// A received datagram with its own memory.
+/// A received datagram. It has its own memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Arrival {
     source: SocketAddr,
@@ -55,7 +55,7 @@ struct Arrival {
     bytes: Vec<u8>,
 }
 
-/// Receives this number of datagrams, waiting for events as a worker does.
+/// Receives this many datagrams. It waits for events like a worker does.
 fn receive(
     events: &mut impl EventLoop<Datagrams = UdpSocket>,
     socket: &UdpSocket,
@@ -81,7 +81,7 @@ fn receive(
     }
 }
 
-/// Waits until datagrams have arrived, without an event loop. The kernel may deliver them some time after they were sent.
+/// Waits until datagrams have arrived, but without an event loop. The kernel may take some time to deliver them.
 fn await_arrival(socket: &UdpSocket) {
     let mut sockets = [PollFd::new(socket, PollFlags::IN)];
     let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -140,7 +140,7 @@ fn arrived_before<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L
 fn split_train<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
     let socket = open(Ipv4Addr::LOCALHOST);
     let peer = peer();
-    // One datagram, equal ones, a shorter last one, and more than one call can send.
+    // Try one datagram, several equal ones, a shorter one at the end, and more than one call can send.
     for (length, segment_bytes) in
         [(1200, 1200), (1199, 1200), (2400, 1200), (5000, 1200), (80_000, 1452), (70, 1)]
     {
@@ -167,10 +167,10 @@ fn several_trains<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
     assert_eq!(socket.send_all(&[]), Progress::default());
     let mut trains: Vec<_> = (0..40).map(single).collect();
     trains[5] = split(2500);
-    // These need several calls, or none.
+    // The first one needs several calls, and the second one doesn't need any.
     trains[21] = split(66_000);
     trains[22] = split(0);
-    // Too long for a datagram.
+    // This is too long for a datagram.
     for index in [0, 9, 10, 39] {
         trains[index] = train(first_address, &bytes[..70_000]);
     }
@@ -230,7 +230,7 @@ fn ecn<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
         let [receiver, sender] = [open(address), open(address)];
         events.add_datagrams(&receiver, NUMBER).unwrap();
         for ecn in [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)] {
-            // Merged datagrams have the codepoint too.
+            // If datagrams are merged, they still have the codepoint.
             for segment_bytes in [None, Some(2)] {
                 let train = Train { ecn, segment_bytes, ..train(receiver.local_address(), b"four") };
                 assert_eq!(sender.send(&train), SendOutcome::Sent);
@@ -268,7 +268,7 @@ fn ecn_of_both_versions<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker
 }
 
 fn source_address<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
-    // Of these, only the loopback interface of Linux has more than one address.
+    // Of the systems that we support, only Linux has more than one address on the loopback interface.
     let targets: &[[u8; 4]] =
         if cfg!(target_os = "linux") { &[[127, 0, 0, 1], [127, 0, 0, 2]] } else { &[[127, 0, 0, 1]] };
     for address in [Address::Every(0), SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into()] {
@@ -308,7 +308,7 @@ fn too_long<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
     let peer = peer();
     let address = peer.local_addr().unwrap();
     assert_eq!(socket.send(&train(address, &[0; 65_536])), SendOutcome::Lost);
-    // The datagrams after it are sent nevertheless, and GSO stays on.
+    // The remaining datagrams are still sent, and GSO stays enabled.
     let has_gso = socket.has_gso();
     let bytes = [1; 65_536 + 10];
     assert_eq!(
@@ -326,7 +326,7 @@ fn room<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     let train = train(peer.local_addr().unwrap(), b"bytes");
     events.add_datagrams(&socket, NUMBER).unwrap();
 
-    // Sending causes no event.
+    // Sending doesn't cause an event.
     for _ in 0..2 {
         assert_eq!(socket.send(&train), SendOutcome::Sent);
         no_event(&mut events);
@@ -341,7 +341,7 @@ fn room<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
         no_event(&mut events);
     }
 
-    // Datagrams are reported as before.
+    // Datagrams are still reported.
     peer.send_to(b"request", socket.local_address()).unwrap();
     assert_eq!(next(&mut events), Event::Datagrams(NUMBER));
 }
@@ -358,7 +358,7 @@ fn removed<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     no_event(&mut events);
     peer.send_to(b"request", other.local_address()).unwrap();
     assert_eq!(next(&mut events), Event::Datagrams(8));
-    // The number can be used again.
+    // We can use the number again.
     events.add_datagrams(&socket, NUMBER).unwrap();
     assert_eq!(next(&mut events), Event::Datagrams(NUMBER));
     no_event(&mut events);
@@ -410,7 +410,7 @@ fn discarded_datagrams_are_counted() {
     }
 }
 
-/// Headers of QUIC, valid and not: long and short, with connection IDs of all lengths, and cut off anywhere.
+/// QUIC headers. They may be invalid, long or short, or cut off anywhere. Connection IDs have all possible lengths.
 fn headers() -> impl Iterator<Item = Vec<u8>> {
     let long = (0..=25u8).flat_map(|id_bytes| {
         (0..3u8).map(move |seed| {
@@ -465,7 +465,7 @@ fn merged_datagrams_follow_the_first() {
         return assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
     }
     let mut batch = ReceiveBatch::new();
-    // The datagrams are merged from the start, as by a network card.
+    // The datagrams are already merged, just like network cards do it.
     let bytes = [[0x40, 0, 1, 0], [0x40, 0, 0, 0]].concat();
     let train = Train { segment_bytes: Some(4), ..train(sockets[0].local_address(), &bytes) };
     assert_eq!(open(Ipv4Addr::LOCALHOST).send(&train), SendOutcome::Sent);
@@ -501,7 +501,7 @@ fn worker_byte_selects_its_worker() {
         assert_eq!(routing.worker_of(&[0x40, 99, worker, 99, 99]), worker);
         assert_eq!(routing.worker_of(&[0xc0, 0, 0, 0, 1, 8, 99, worker, 9, 9, 9, 9, 9, 9]), worker);
     }
-    // An ID without that byte, and datagrams without ID.
+    // In some datagrams, the ID doesn't have this byte. Others don't have an ID.
     assert_eq!(routing.worker_of(&[0xc0, 0, 0, 0, 1, 1, 99, 1, 99, 3]), 3);
     assert_eq!(routing.worker_of(&[0xc0, 0, 0, 0, 1]), 0);
     assert_eq!(routing.worker_of(&[0x40]), 0);

@@ -1,4 +1,4 @@
-//! An echo service for datagrams, the same over the kernel's loops and over the simulated one.
+//! An echo service for datagrams. The same code runs on the kernel's loops and on the simulated one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -23,7 +23,7 @@ struct Echo<L: EventLoop> {
     events: L,
     socket: L::Datagrams,
     batch: ReceiveBatch,
-    /// Answers for which there was no room.
+    /// Answers that we haven't had room for yet.
     pending: VecDeque<Answer>,
 }
 
@@ -40,7 +40,7 @@ impl<L: EventLoop> Echo<L> {
         Echo { events, socket, batch: ReceiveBatch::new(), pending: VecDeque::new() }
     }
 
-    /// Waits once, and handles all events.
+    /// Waits once and handles all events.
     fn run_iteration(&mut self) {
         self.events.wait(Some(Duration::from_millis(100))).unwrap();
         while let Some(event) = self.events.next_event() {
@@ -113,24 +113,24 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1
 /// How long a client waits for an echo.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A simulated client: sends numbered datagrams until each of them was echoed.
+/// A simulated client. It has numbered datagrams, and sends each of them until it's echoed.
 #[derive(Default)]
 struct Client {
     unanswered: BTreeSet<u16>,
     ecn: Option<Ecn>,
-    /// The time of the next attempt. `None` before the first.
+    /// When to try again. `None` before the first attempt.
     next_attempt: Option<Instant>,
     to_send: bool,
-    /// The contents of the datagrams that are sent.
+    /// The datagrams to send.
     train: Vec<u8>,
-    /// Numbers of all echoes, in the order in which they arrived.
+    /// The numbers of all echoes, in the order they arrived.
     received: Vec<u16>,
     marked: usize,
     corrupted: usize,
 }
 
 impl Client {
-    /// Returns the content of a datagram: its number and the inverse of it, at the start of each fifty bytes.
+    /// Returns a datagram's content. Each fifty bytes start with the number and its inverse.
     fn content(number: u16) -> Vec<u8> {
         let mut bytes = vec![0; 100 + usize::from(number % 3) * 50];
         for part in bytes.chunks_mut(50) {
@@ -162,7 +162,7 @@ impl DatagramPeer for Client {
         if !std::mem::take(&mut self.to_send) || self.unanswered.is_empty() {
             return None;
         }
-        // A train of datagrams of the same size, and its shorter end.
+        // Several datagrams of the same size, and a shorter one at the end.
         let length = Client::content(*self.unanswered.first()?).len();
         let same = self.unanswered.iter().filter(|number| Client::content(**number).len() == length);
         self.train = same.take(30).flat_map(|number| Client::content(*number)).collect();
@@ -185,7 +185,7 @@ impl DatagramPeer for Client {
     }
 }
 
-/// Runs clients over these paths until all have their echoes. Returns the network and the clients.
+/// Runs clients on these paths until they have all their echoes. Returns the network and the clients.
 fn simulate(seed: u64, paths: &[Path]) -> (Network, Vec<Rc<RefCell<Client>>>) {
     let network = Network::new(seed);
     let mut clients = Vec::new();
@@ -215,7 +215,7 @@ fn perfect_path_delivers_all_in_order() {
         let client = clients[0].borrow();
         assert_eq!(client.received.len(), 200);
         assert_eq!((client.marked, client.corrupted), (0, 0));
-        // The server sends in the order in which it received.
+        // The server sends in the same order as it receives.
         let parts = client.received.chunk_by(|first, second| second > first).count();
         assert!(parts <= 9, "seed {seed}: {:?}", client.received);
     }

@@ -1,4 +1,4 @@
-//! Tables of patterns that conflict, and of patterns that do not.
+//! Lists patterns that conflict, and patterns that don't.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of the syntax: parsed patterns, and the positions of errors.
+//! Tests the syntax: parsed patterns, and where errors are reported.
 
 use super::*;
 

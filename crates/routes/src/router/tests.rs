@@ -1,8 +1,8 @@
-//! Tests of each rule of lookups, with the patterns in either order.
+//! Tests each rule of lookups. Patterns are added in both orders.
 
 use super::*;
 
-/// Returns a router with the patterns as values.
+/// Returns a router. The values are the patterns themselves.
 fn router<'t>(patterns: &[&'t str]) -> Router<&'t str> {
     let mut router = Router::default();
     for pattern in patterns {
@@ -11,7 +11,7 @@ fn router<'t>(patterns: &[&'t str]) -> Router<&'t str> {
     router
 }
 
-/// Returns the pattern for a request such as `GET example.com/path`, or the methods in parentheses, or "".
+/// Looks up a request, for example `GET example.com/path`. Returns the pattern, or the methods in parentheses, or an empty string.
 fn find(router: &Router<&str>, request: &str) -> String {
     let (method, target) = request.split_once(' ').unwrap_or(("GET", request));
     let (host, path) = target.split_at(target.find('/').unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Heads are decoded as they were encoded.
+//! Checks that heads can be decoded after encoding.
 
 use super::*;
 

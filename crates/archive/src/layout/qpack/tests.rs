@@ -1,4 +1,4 @@
-//! Runs are sliced by their lengths, and malformed runs are found.
+//! Runs are sliced by length. If a run is malformed, we find it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Unit tests of received batches.
+//! Tests for batches of received datagrams.
 
 use std::net::Ipv4Addr;
 

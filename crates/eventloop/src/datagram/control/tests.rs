@@ -1,4 +1,4 @@
-//! Unit tests of control messages.
+//! Tests for control messages.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const ECN: [Option<Ecn>; 4] = [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)];
 
-/// Returns control messages as the system writes them.
+/// Returns control messages the way the system writes them.
 fn control(messages: &[(c_int, c_int, Vec<u8>)]) -> Request {
     let mut control = Request::new();
     for (level, kind, data) in messages {
@@ -36,7 +36,7 @@ fn request_has_the_layout_of_the_system() {
     assert_eq!((level, kind, data.len()), (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20));
     let (ControlMessage { level, kind, data }, rest) = ControlMessage::split(rest).unwrap();
     assert_eq!((level, kind, data), (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &3i32.to_ne_bytes()[..]));
-    // Elsewhere there is no message for segments.
+    // Other systems don't have a message for segments.
     assert!(cfg!(target_os = "linux") || rest.is_empty());
     #[cfg(target_os = "linux")]
     {
@@ -90,7 +90,7 @@ proptest! {
         prop_assert_eq!(report.ecn, Ecn::from_traffic_class(class));
         prop_assert!(ECN.contains(&report.ecn));
 
-        // A part of it yields the same data or none.
+        // If we only have a part, we get the same data or none.
         let bytes = control.as_bytes();
         let part = Report::parse(&bytes[..cut.min(bytes.len())]);
         prop_assert!(part.destination.is_none() || part.destination == report.destination);

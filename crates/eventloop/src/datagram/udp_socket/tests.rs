@@ -1,4 +1,4 @@
-//! Unit tests of sends that the kernel refuses.
+//! Tests for sends that the kernel refuses.
 
 use std::net::{Ipv4Addr, UdpSocket as Peer};
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn train<'a>(peer: &Peer, bytes: &'a [u8]) -> Train<'a> {
 fn socket_that_cannot_split_sends_singly() {
     let (socket, peer) = pair(Ipv4Addr::LOCALHOST);
     let had_gso = socket.has_gso();
-    // Without checksums, the kernel refuses to split.
+    // Without checksums, the kernel refuses to split datagrams.
     syscalls::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
     for round in 0..2 {
         let bytes = [round; 2500];
