@@ -52,23 +52,23 @@ pub enum Invocation {
 /// A server to start.
 #[derive(Debug)]
 pub struct ServerOptions {
-    /// The content to serve, and all other settings of the server.
+    /// Which content to serve, and all other settings.
     pub config: Config,
-    /// The number of processes that serve, under a supervisor. `None` serves in this process.
+    /// How many processes serve under a supervisor. `None` means that we serve in this process.
     pub processes: Option<NonZeroUsize>,
-    /// The limit of open descriptors, set before anything is opened.
+    /// Limits open descriptors. Must be set before anything is opened.
     pub descriptors_max: Option<u64>,
-    /// The limit of memory in bytes, set before anything is opened.
+    /// Limits memory, in bytes. Must be set before anything is opened.
     pub memory_max: Option<u64>,
-    /// The file for a CPU profile.
+    /// We write a CPU profile to this file.
     pub profile_cpu: Option<PathBuf>,
-    /// The file for a memory profile.
+    /// We write a memory profile to this file.
     pub profile_mem: Option<PathBuf>,
-    /// The file of this program, if the archive in it is served.
+    /// This program's file, if we serve the archive in it.
     pub own_archive: Option<PathBuf>,
-    /// The indices of the archives that a process of its own compiles from folders.
+    /// Which archives are compiled from folders. A separate process does this.
     pub folders: Vec<usize>,
-    /// The flags of their builds, in the form that the archiver takes.
+    /// Flags for these builds, written for the archiver.
     pub folder_arguments: Vec<OsString>,
     /// We change to this user. Written as on the command line.
     pub user: Option<String>,

@@ -193,7 +193,7 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     received
 }
 
-/// Sends a request over HTTP/1.1 on a connection of its own, with chunked content, and reads to its end.
+/// Opens a connection, sends one HTTP/1.1 request with chunked content, and reads to the end.
 fn over_http1(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>, content: &[u8]) -> Seen {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut text =
@@ -231,7 +231,7 @@ fn over_http1(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>,
     seen(status, &fields, body)
 }
 
-/// Removes the chunked transfer coding.
+/// Decodes a chunked body.
 fn unchunk(mut rest: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     loop {
@@ -305,7 +305,7 @@ fn over_http3(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>,
     seen(status, &head[1..], body)
 }
 
-/// Sends a request over each version of HTTP, and returns the response, which must be the same.
+/// Sends a request over each HTTP version. All must give the same response, which is returned.
 fn request(at: Addresses, method: &str, target: &str, lines: Lines<'_>, content: &[u8]) -> Seen {
     let first = over_http1(at.plain, method, target, lines, content);
     assert_eq!(over_http2(at.plain, method, target, lines, content), first, "HTTP/2 {target}");
@@ -348,7 +348,7 @@ fn cancelled_request_is_not_handled() {
     });
     let mut client = http2::Client::new(TcpStream::connect(fixture.at.plain).unwrap());
     let waiting = client.send_request(&pseudo("GET", "/wait", &[])).unwrap();
-    // It occupies the only thread.
+    // The only thread is busy with it.
     await_condition(|| fixture.is_waiting.load(Ordering::SeqCst));
 
     cancel_over_http1(fixture.at.plain);
@@ -362,7 +362,7 @@ fn cancelled_request_is_not_handled() {
     assert_eq!(handled.load(Ordering::SeqCst), 1, "only the last one");
 }
 
-/// Sends a request and closes the connection. Returns when the server has closed it too.
+/// Sends a request and closes the connection. Returns once the server has closed it too.
 fn cancel_over_http1(address: SocketAddr) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /count HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -370,16 +370,16 @@ fn cancel_over_http1(address: SocketAddr) {
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
 }
 
-/// Sends and cancels a request. Returns when the server has received both.
+/// Sends and cancels a request. Returns once the server has received both.
 fn cancel_over_http2(client: &mut http2::Client<TcpStream>) {
     let cancelled = client.send_request(&pseudo("GET", "/count", &[])).unwrap();
     client.send_frame(http2::RST_STREAM, 0, cancelled, &8_u32.to_be_bytes());
     client.send_frame(http2::PING, 0, 0, &[0; 8]);
-    // The server acknowledges it after the frames before it.
+    // The server acknowledges this after the frames before it.
     while client.receive_frame().unwrap().kind != http2::PING {}
 }
 
-/// Sends and cancels a request. Returns when the server has received both.
+/// Sends and cancels a request. Returns once the server has received both.
 fn cancel_over_http3(address: SocketAddr) {
     let fields = |target: &'static str| {
         let mut fields = pseudo("GET", target, &[]);
@@ -389,7 +389,7 @@ fn cancel_over_http3(address: SocketAddr) {
     let mut client = http3::Client::connect(address).unwrap();
     let cancelled = client.send_request(&fields("/count")).unwrap();
     client.stop(cancelled, H3_REQUEST_CANCELLED);
-    // The server responds to it after the datagrams before it.
+    // The server responds to this after the datagrams before it.
     assert_eq!(client.request(&fields("/")).unwrap().status, 200);
     client.close();
 }
@@ -403,7 +403,7 @@ fn other_methods_of_a_route_are_not_allowed() {
     assert_eq!(get(fixture.at, "/page").0, 200, "the site has a page where the route has another method");
 }
 
-/// A client should not have to send content that no handler wants.
+/// Clients shouldn't have to send content that no handler wants.
 #[test]
 fn content_that_is_announced_too_long_is_refused_at_once() {
     let fixture = Fixture::start();
@@ -432,7 +432,7 @@ fn content_that_is_announced_too_long_is_refused_at_once() {
         let bytes = client.receive_bytes(stream).unwrap();
         let (_, head) = take_frame(&mut bytes.as_slice()).unwrap();
         assert_eq!(decode(head)[0], (":status".to_owned(), "413".to_owned()));
-        // The connection serves further requests.
+        // We can send more requests on this connection.
         fields.pop();
         let stream = client.send_request_with_content(&fields, b"content").unwrap();
         assert!(client.receive_bytes(stream).unwrap().ends_with(b"content"));
@@ -454,7 +454,7 @@ fn query_is_a_method_like_others() {
     assert_eq!(request(fixture.at, "QUERY", "/page", &[], b"").status, 405, "the site knows the method too");
 }
 
-/// Slow clients occupy all threads for bodies, and others get their bodies nevertheless.
+/// Even if slow clients keep all threads for bodies busy, others get their bodies.
 #[test]
 fn slow_clients_do_not_occupy_threads_for_good() {
     if std::env::var_os("CANNERY_SLOW").is_none() {
@@ -505,16 +505,16 @@ fn content_reaches_handlers() {
     assert!(String::from_utf8(invalid.body).unwrap().contains("line 1 column 6"));
 }
 
-/// The time of a request in the tests of uploads.
+/// How long a request may take in the upload tests.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
 
-/// The steps in which uploads are sent, together longer than [`REQUEST_TIME`]. Each upload takes four of them.
+/// We send uploads in this many steps, which take longer than [`REQUEST_TIME`] together. Each upload needs four.
 const STEPS: usize = 30;
 
 /// The rate of uploads. No condition is awaited.
 const STEP: Duration = Duration::from_millis(150);
 
-/// Part of an upload, which has four.
+/// A quarter of an upload.
 const PART: [u8; 1000] = [b'x'; 1000];
 
 fn start_with_short_requests() -> Fixture {
@@ -525,14 +525,14 @@ fn start_with_short_requests() -> Fixture {
     })
 }
 
-/// A connection with several uploads at a time.
+/// A connection that has several uploads at a time.
 trait Uploads: Sized {
     fn connect(at: Addresses) -> Self;
-    /// Begins an upload, and returns its number.
+    /// Starts an upload and returns its number.
     fn begin(&mut self) -> u64;
     fn send(&mut self, upload: u64, is_last: bool);
     fn pause(&mut self);
-    /// Reads the responses, and returns the length of each body.
+    /// Reads the responses and returns how long each body is.
     fn finish(&mut self, uploads: &[u64]) -> Vec<usize>;
     /// Waits until the server ends the connection.
     fn await_end(self);
@@ -604,7 +604,7 @@ fn stream_of_client(number: u64) -> http3::StreamId {
     http3::StreamId::new(http3::Side::Client, http3::Dir::Bi, number)
 }
 
-/// At each time, some uploads aren't complete, but none for long.
+/// Some uploads are incomplete at any time, but none for long.
 fn check_overlapping_uploads<C: Uploads>(at: Addresses) {
     let mut client = C::connect(at);
     let mut open: VecDeque<(u64, usize)> = VecDeque::new();
@@ -621,7 +621,7 @@ fn check_overlapping_uploads<C: Uploads>(at: Addresses) {
     }
 }
 
-/// An upload that doesn't end, among others that do. Only its own connection ends, after the others have been answered.
+/// One upload never ends, others do. When those have been answered, only the connection with the endless one is closed.
 fn check_stalled_upload<C: Uploads>(at: Addresses) {
     let mut client = C::connect(at);
     let stalled = client.begin();
@@ -635,7 +635,7 @@ fn check_stalled_upload<C: Uploads>(at: Addresses) {
     client.await_end();
 }
 
-/// Sends pipelined uploads, with the border between two of them within a step.
+/// Sends pipelined uploads. A step may contain the border between two.
 fn check_pipelined_uploads(address: SocketAddr) {
     const UPLOADS: usize = 8;
     let upload =
@@ -658,7 +658,7 @@ fn check_stalled_pipelined_upload(address: SocketAddr) {
     assert_eq!(received.matches("HTTP/1.1 200 ").count(), 1, "{received}");
 }
 
-/// Each upload has its own time: neither many that overlap nor one that stalls end others.
+/// Each upload has its own time. It doesn't end just because many overlap or another one stalls.
 #[test]
 fn uploads_are_late_by_their_own_age() {
     let fixture = start_with_short_requests();
@@ -695,7 +695,7 @@ fn failures_of_handlers_are_reported_and_end_no_connection() {
     await_condition(is_reported);
 }
 
-/// Waits until a condition holds, for half a minute at most.
+/// Waits up to half a minute until a condition holds.
 fn await_condition(holds: impl Fn() -> bool) {
     for _ in 0..3000 {
         if holds() {
@@ -713,7 +713,7 @@ fn bodies_are_streamed() {
     assert!(get(fixture.at, "/stream") == (200, expected));
     assert_eq!(request(fixture.at, "HEAD", "/stream", &[], b"").status, 200);
 
-    // The connection ends without the last chunk.
+    // There's no last chunk before the connection ends.
     let received = exchange(fixture.at.plain, b"GET /broken-stream HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(received.ends_with("5\r\nbegun\r\n"), "{received}");
 }
@@ -732,7 +732,7 @@ fn handlers_that_wait_delay_no_other_request() {
         });
         assert_eq!(get(fixture.at, "/hello/you").0, 200);
         assert!(!answered.load(Ordering::SeqCst));
-        // One for each version of HTTP.
+        // One per HTTP version.
         for _ in 0..3 {
             fixture.proceed.send(()).unwrap();
         }
@@ -814,7 +814,7 @@ fn never_returns(_: &Request<'_>) -> &'static str {
     }
 }
 
-/// Stops a server, and waits until it has ended.
+/// Stops a server and waits until it has ended.
 fn stop(mut fixture: Fixture) {
     let server = fixture.server.take().unwrap();
     server.stop_handle().stop();
@@ -847,7 +847,7 @@ fn endless_handler_of_the_pool_is_reported_and_outlives_the_server() {
         })
     });
 
-    // The other thread answers other requests. A busy machine may need several attempts within the timeout.
+    // Other requests are answered by the other thread. If the machine is busy, we may have to try several times.
     await_condition(|| over_http1(fixture.at.plain, "GET", "/thread", &[], b"").status == 200);
     let mut waiting = TcpStream::connect(fixture.at.plain).unwrap();
     waiting.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -867,7 +867,7 @@ fn endless_handler_of_a_worker_is_reported_and_outlives_the_server() {
     let is_reported = |part: &str| notices.lock().unwrap().iter().any(|notice| notice.contains(part));
     await_condition(|| is_reported("GET /endless: this handler has not returned"));
 
-    // Some connections may belong to the worker that is stuck; those of the other one are served.
+    // If the stuck worker has our connection, nothing happens. The other one serves its connections.
     let is_served = || {
         let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -885,7 +885,7 @@ fn with_admin(server: Server) -> Server {
     server.configure(|config| config.admin = Some("127.0.0.1:0".parse().unwrap()))
 }
 
-/// Waits until the admin page has a metric with this value.
+/// Waits until a metric on the admin page has this value.
 fn await_metric(fixture: &Fixture, metric: &str, value: u64) {
     let addresses = fixture.server.as_ref().unwrap().addresses();
     let Some(cannery::config::Address::Internet(admin)) = addresses.admin else { panic!("{addresses:?}") };
@@ -903,7 +903,7 @@ fn metrics_count_requests_of_handlers() {
     assert_eq!(get(fixture.at, "/panic").0, 500);
     assert_eq!(request(fixture.at, "POST", "/echo", &[], b"content").status, 200);
     assert_eq!(request(fixture.at, "POST", "/slow/echo", &[], b"content").status, 200);
-    // One for each version of HTTP.
+    // One per HTTP version.
     await_metric(&fixture, "cannery_requests_total{method=\"GET\"}", 6);
     await_metric(&fixture, "cannery_requests_total{method=\"other\"}", 6);
     await_metric(&fixture, "cannery_responses_total{status=\"200\"}", 9);
@@ -979,14 +979,14 @@ fn error_handler_makes_the_responses_of_every_version() {
     };
     let expect = |status: u16, method: &str, target: &str| (status, format!("{status} {method} {target}"));
 
-    // Errors of handlers and of the middleware.
+    // These errors are from handlers and the middleware.
     assert_eq!(body("GET", "/fail", &[], b""), expect(500, "GET", "/fail"));
     assert_eq!(body("GET", "/panic", &[], b""), expect(500, "GET", "/panic"));
     assert_eq!(body("GET", "/hello/x", &[("x-wrapped", "error")], b""), expect(403, "GET", "/hello/x"));
     assert_eq!(body("GET", "/hello/x", &[("x-wrapped", "other")], b"").1, "from the middleware");
     assert_eq!(body("GET", "/thread", &[("x-wrapped", "other")], b"").1, "from the middleware");
 
-    // Errors of the server, which the middleware doesn't see.
+    // These errors are from the server, so the middleware doesn't see them.
     let lines: Lines<'_> = &[("x-wrapped", "other")];
     assert_eq!(body("POST", "/hello/x", lines, b""), expect(405, "POST", "/hello/x"));
     let too_long = vec![b'x'; CONTENT_BYTES_MAX as usize + 1];
@@ -997,7 +997,7 @@ fn error_handler_makes_the_responses_of_every_version() {
         exchange(fixture.at.plain, b"GET /hello/\xff HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(not_utf8.starts_with("HTTP/1.1 400 ") && not_utf8.contains("\r\n\r\n400 GET"), "{not_utf8}");
 
-    // A path without a route is the site's.
+    // If a path has no route, the site answers.
     assert_eq!(body("GET", "/nothing", &[], b"").1, "<title>Missing</title>");
     let allowed =
         exchange(fixture.at.plain, b"POST /hello/x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -1031,7 +1031,7 @@ fn path_that_is_no_text_reaches_no_handler() {
     for target in ["/hello/%ff", "/hello/a%C3", "/files/a/%FF/b", "/files/%C3/%A9", "/slow/%80"] {
         assert_eq!(get(fixture.at, target).0, 400, "{target}");
     }
-    // A parameter may have any character.
+    // All characters are valid in a parameter.
     for (target, parameter) in
         [("/files/caf%C3%A9", "café"), ("/files/..%2Fkey", "../key"), ("/slow/%00", "\0")]
     {
@@ -1055,7 +1055,7 @@ fn body_waits_for_a_slow_client() {
             })
         })
     });
-    // A client of HTTP/3 with a large window, which never acknowledges data.
+    // An HTTP/3 client that has a large window, but never acknowledges data.
     let options = http3::Options { stream_window: 1 << 30, ..http3::Options::default() };
     let mut client = http3::Client::connect_with(fixture.at.quic, &options).unwrap();
     client.send_request(&pseudo("GET", "/endless", &[])).unwrap();
@@ -1067,7 +1067,7 @@ fn body_waits_for_a_slow_client() {
         streams.push(stream);
     }
 
-    // The buffers of the sockets and of QUIC take some megabytes; then all three handlers wait.
+    // Socket and QUIC buffers hold some megabytes. When they are full, all three handlers wait.
     let before = Cell::new((0, 0));
     await_condition(|| {
         let written = WRITTEN.load(Ordering::SeqCst);

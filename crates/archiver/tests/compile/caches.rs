@@ -1,4 +1,4 @@
-//! Caches: they make a build faster, and never change the archive.
+//! Caches make builds faster and never change the archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use cannery_archiver::{Encoder, Error, ErrorClass};
 
 use crate::site::Site;
 
-/// A site with both caches. With its encoders, only an image is stored uncompressed.
+/// A site with both caches. Only the image is stored uncompressed with these encoders.
 fn site() -> Site {
     let mut site = Site::new(&[]);
     for n in 0..20 {
@@ -103,8 +103,7 @@ fn damaged_sources_cache_counts_as_empty() {
 
 #[test]
 fn unchanged_files_are_not_read() {
-    // Only files that were unmodified for two seconds are cached, so the site is a folder that existed before this test was
-    // compiled.
+    // We only cache files that haven't changed for two seconds. This folder existed before the test was compiled.
     let mut site = site();
     site.options.sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src").into();
     let cold = site.build();

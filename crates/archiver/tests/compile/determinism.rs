@@ -1,5 +1,5 @@
-//! Determinism: the same folder and options give the same bytes, with any number of threads and any order of directory
-//! entries.
+//! The same folder and options give the same bytes, no matter how many threads there are, and in which order directories
+//! list their entries.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use cannery_archiver::{Encoder, FormatChoice};
 
 use crate::site::Site;
 
-/// A site with every feature, as paths and contents.
+/// A site that uses every feature, as paths and contents.
 fn everything() -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     for n in 0..40 {
@@ -32,7 +32,7 @@ fn everything() -> Vec<(String, Vec<u8>)> {
 fn site(files: &[(String, Vec<u8>)]) -> Site {
     let mut site = Site::new(&[]);
     files.iter().for_each(|(path, content)| site.write(path, content));
-    // Without Zopfli, which is slow and has neither threads nor state.
+    // Zopfli is slow and has neither threads nor state, so we leave it out.
     site.options.encoders = [Encoder::Identity, Encoder::Gzip, Encoder::Brotli, Encoder::Zstd].into();
     site.options.include_folder_listing = true;
     site.options.levels.set(Encoder::Brotli, 5).unwrap();

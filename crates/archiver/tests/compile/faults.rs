@@ -1,4 +1,4 @@
-//! Failing builds: the error names the cause, and the old archive is unchanged.
+//! If a build fails, the error gives the cause, and the old archive stays unchanged.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use cannery_archiver::{Encoder, Error, ErrorClass, FormatChoice, Progress, Stage
 
 use crate::site::Site;
 
-/// Runs a failing build, and checks that the old archive is unchanged and no other file remains.
+/// Runs a build that must fail. Checks that the old archive is unchanged and there's no other file.
 fn fail(site: &Site) -> Error {
     fs::write(&site.options.archive, "old").unwrap();
     let error = site.try_build().unwrap_err();
@@ -65,7 +65,7 @@ fn source_folder_that_is_a_file_is_named() {
     assert_eq!(error.class(), ErrorClass::Input);
 }
 
-/// Modifies the source folder when a stage begins, as another process might.
+/// Modifies the source folder when a stage starts. Another process might do the same.
 struct When<F: Fn() + Sync>(Stage, F);
 
 impl<F: Fn() + Sync> Progress for When<F> {
@@ -93,7 +93,7 @@ fn file_removed_during_the_build_is_named() {
 #[test]
 fn unreadable_file_is_named() {
     let site = Site::new(&[("a.css", "1"), ("odd.css", "2")]);
-    // No user can read a folder as a file, not even root.
+    // Not even root can read a folder as a file.
     let replace = When(Stage::Read, || {
         fs::remove_file(site.source("odd.css")).unwrap();
         fs::create_dir(site.source("odd.css")).unwrap();
@@ -162,7 +162,7 @@ fn long_path_is_reported_or_served() {
     let site = Site::new(&[("a.css", "1")]);
     let name = "n".repeat(255);
     let mut folder = site.options.sources.clone();
-    // The kernel limits the length of a path, but not the depth of a tree.
+    // The kernel limits the length of paths, but not how deep a tree can be.
     for _ in 0..15 {
         folder.push(&name);
     }

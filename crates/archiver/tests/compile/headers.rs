@@ -1,4 +1,4 @@
-//! `_headers`: fields that a site adds to its responses.
+//! Sites add fields to responses with `_headers`.
 
 use crate::site::Site;
 
@@ -33,7 +33,7 @@ fn server_defaults_are_overridden() {
     let site = Site::new(&[("a.css", "1"), ("b.css", "1")]);
     site.write("_headers", "/a.css\n  X-Frame-Options: DENY\n  ! Referrer-Policy\n");
     let built = site.build();
-    // Bits of the two fields among the server's default fields.
+    // Two of the server's default fields have these bits.
     assert_eq!(built.page("/a.css").forms[0].overrides, 0b1001);
     assert_eq!(built.page("/b.css").forms[0].overrides, 0);
     assert_eq!(built.page("/a.css").field("X-Frame-Options"), Some("DENY"));
@@ -84,7 +84,7 @@ fn fields_that_the_server_owns_are_reported_and_ignored() {
     assert_eq!(built.report.warnings(), 1);
 }
 
-/// Listings of a folder with fingerprinted files were immutable.
+/// Listings were immutable if their folder had fingerprinted files.
 #[test]
 fn rules_for_files_do_not_cache_listings() {
     let rules = "/assets/*\n  Cache-Control: max-age=31536000, immutable\n  X-A: 1\n";

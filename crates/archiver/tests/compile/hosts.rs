@@ -1,4 +1,4 @@
-//! Virtual hosts, and rules for one host.
+//! Virtual hosts, and rules for a single host.
 
 use crate::site::{Answer, Below, Site};
 
@@ -27,7 +27,7 @@ fn archive_without_hosts_is_marked() {
     assert!(!Site::new(&[("a.css", "1")]).build().archive.facts().hosts);
 }
 
-/// A valid host, and folders that aren't.
+/// One folder is a valid host, the others aren't.
 fn odd_hosts() -> Site {
     Site::new(&[
         ("_hosts/Example.com/a.css", "upper"),
@@ -150,7 +150,7 @@ fn rewrite_of_a_host_may_lead_to_a_wildcard_site() {
     assert_eq!(built.report.warnings(), 1, "the other host has no such page");
 }
 
-/// Returns the remarks about rules in a site with these files.
+/// Builds a site with these files and returns the remarks about rules.
 fn remarks(rules: &str, others: &[&str]) -> Vec<String> {
     let mut files = vec![("_redirects", rules)];
     files.extend(others.iter().map(|path| (*path, "content")));
@@ -168,11 +168,11 @@ fn redirect_to_a_host_that_it_matches_is_reported() {
         "://*.example.com/old/* https://www.example.com/old/older/:splat 302!",
         "://*.example.com/gone https://www.example.com/gone",
         "://*.com/* https://www.example.com/:splat",
-        // A rule with `!` comes before the files of the default site.
+        // A rule with `!` beats files in the default site.
         "://*.example.com/* https://www.example.com/index.txt 301!",
     ] {
         assert_eq!(remarks(rule, &["index.txt"]), circle, "{rule}");
-        // A site of that host ends the search for rules.
+        // If the host has a site, the search for rules ends there.
         assert_eq!(remarks(rule, &["_hosts/www.example.com/a.txt"]), [""; 0], "{rule}");
     }
 }
@@ -182,7 +182,7 @@ fn redirect_that_ends_is_not_reported() {
     for rule in [
         "://*.example.com/* https://example.com/:splat",
         "://*.example.com/there/* https://www.example.com/:splat 301!",
-        // The files of the default site come before other rules.
+        // Files in the default site beat all other rules.
         "://*.example.com/* https://www.example.com/there/a.txt",
         "://www.example.com/* /:splat 200\n://*.example.com/* https://www.example.com/:splat",
     ] {

@@ -1,4 +1,4 @@
-//! HPACK form of heads: the same fields as in HTTP/1.1, with line IDs.
+//! Heads in HPACK form have the same fields as in HTTP/1.1, and line IDs.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use cannery_wire::hpack::{self, Decoder, EncoderTable, Field};
 
 use crate::site::Site;
 
-/// Returns all heads in the order in which they were written.
+/// Returns all heads in the order they were written.
 fn heads(archive: &Archive) -> Vec<Head<'_>> {
     let entries = archive.entries().map(Result::unwrap);
     let heads = entries.filter(|entry| matches!(entry.kind(), RecordKind::Head(_)));
     heads.map(|entry| archive.head(entry.position).unwrap()).collect()
 }
 
-/// Returns the fields of lines as a client parses them.
+/// Parses lines like a client, and returns the fields.
 fn read(lines: HpackLines<'_>) -> Vec<(String, Vec<u8>)> {
     let (mut block, mut table, mut fields) = (Vec::new(), EncoderTable::new(), Vec::new());
     table.begin_block(&mut block, 0, 1);

@@ -1,4 +1,4 @@
-//! Names that are left out, shortened, or published by mistake, and what the build says about them.
+//! Names may be left out, shortened, or published by mistake. The build reports this.
 
 use std::fs;
 
@@ -51,7 +51,7 @@ fn short_name_of_a_text_file_yields() {
     let built = with(&[("_redirects", "/security /a\n/deep/:x /b/:x")]);
     assert_eq!(built.answer("/security"), Some(Answer::Redirect(301, "/a".to_owned())));
     assert_eq!((built.answer("/deep/llms"), built.remarks()), (None, Vec::new()));
-    // Pages keep their short names, with a note.
+    // Pages keep short names, and there's a note.
     let built =
         Site::new(&[("a.html", "page"), ("a/index.html", "folder"), ("b.html", ""), ("b/c.css", "")]).build();
     let page = built.page("/a");

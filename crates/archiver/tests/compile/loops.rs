@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 
-/// Returns the remarks about rules in a site with these files.
+/// Builds a site with these files and returns the remarks about rules.
 fn remarks(rules: &str, others: &[&str]) -> Vec<String> {
     let mut files = vec![("_redirects", rules)];
     files.extend(others.iter().map(|path| (*path, "content")));
@@ -50,7 +50,7 @@ fn loop_over_several_rules_is_reported_at_its_last_line() {
         ("://h.test/x /y\n://h.test/y https://h.test/x", 2),
         ("://h.test/x https://H.TEST.:443/y\n://h.test./y https://h.test/x", 2),
         ("://*.h.test/* https://g.test/:splat\n://g.test/:x https://www.h.test./:x", 2),
-        // A rewrite leads to the path of a redirect.
+        // The rewrite leads to a path with a redirect.
         ("/a/* /b/:splat 200!\n/b/x /a/x 301", 2),
     ] {
         assert_eq!(remarks(rules, &["c.css"]), [format!("_redirects:{line}: redirect-loop")], "{rules}");
@@ -67,7 +67,7 @@ fn loop_over_several_rules_is_reported_at_its_last_line() {
     assert_eq!(host.build().remarks(), ["_hosts/h.test/_redirects:1: redirect-loop"]);
 }
 
-/// The server redirects `/docs` to `/docs/` if only the latter exists, and the other way around.
+/// If only `/docs/` exists, the server redirects `/docs` there. It also works the other way around.
 #[test]
 fn loops_through_slash_redirects_are_reported() {
     let loops = |files: &[(&str, &str)]| -> Vec<String> {
@@ -107,7 +107,7 @@ fn loops_through_slash_redirects_are_reported() {
     for target in ["/other", "https://b.test/docs"] {
         assert_eq!(of_host(target), [""; 0], "{target}");
     }
-    // The files of the default site answer a host without a site.
+    // A host without a site gets files from the default site.
     let rule = "://a.test/:page/ https://a.test/:page 301!";
     assert_eq!(loops(&[("_redirects", rule), ("about/index.html", "")]), ["_redirects:1: redirect-loop"]);
 
@@ -140,7 +140,7 @@ fn rings_of_any_length_and_long_chains_are_reported() {
         assert_eq!(remarks(&rules(21, "", of), &["a.css"]), ["_redirects:1: redirect-chain"]);
     }
     assert_eq!(remarks(&rules(20, "/q /p0", &constant), &["a.css"]), ["_redirects:21: redirect-chain"]);
-    // The slash redirect is one of them.
+    // One of them is a slash redirect.
     let to_folder = rules(19, "/p19 /docs", &constant);
     assert_eq!(remarks(&to_folder, &["docs.css"]), [""; 0]);
     assert_eq!(remarks(&to_folder, &["docs/index.html"]), ["_redirects:1: redirect-chain"]);
@@ -187,7 +187,7 @@ fn redirects_that_end_are_not_reported() {
         assert!(loops.is_empty(), "{rules}: {loops:?}");
     }
 
-    // The page for missing paths of a host ends the search.
+    // The search ends at the host's page for missing paths.
     let site = [("_hosts/h.test/200.html", "app"), ("_redirects", "://h.test/a /b\n/b /a"), ("a.css", "")];
     assert_eq!(Site::new(&site).build().remarks(), [""; 0]);
 }

@@ -1,6 +1,6 @@
-//! Tests of `compile` from outside: a folder in, an archive out, read by the archive's own reader.
+//! Tests `compile` from outside: a folder goes in, an archive comes out, and we open it with the usual reader.
 //!
-//! The tests use only options, errors and report of the archiver. Modules in reading order: the harness, paths, response
+//! We only use the archiver's options, errors and report. Read the harness first, then the modules about paths, response
 //! heads, and the build.
 
 // In tests, a panic is a failure.

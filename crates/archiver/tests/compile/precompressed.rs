@@ -1,4 +1,4 @@
-//! Files that are compressed already, with `Content-Encoding` in `_headers`.
+//! Some files are already compressed, and have a `Content-Encoding` in `_headers`.
 
 use cannery_archive::Coding;
 use cannery_archiver::{Encoder, Error};
@@ -28,7 +28,7 @@ fn coded(coding: Coding) -> Vec<u8> {
     out
 }
 
-/// A build of Unity for the web, compressed by its editor.
+/// A web build made by Unity. The editor compressed it.
 #[test]
 fn compressed_files_are_decoded_and_negotiated() {
     let rules = "/Build/*.br\n  Content-Encoding: br\n/Build/*.gz\n  Content-Encoding: gzip\n/Build/*.zst\n  \

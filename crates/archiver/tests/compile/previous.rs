@@ -1,4 +1,4 @@
-//! Files carried from earlier releases.
+//! Carries files from earlier releases.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use cannery_archiver::{Encoder, Error, ErrorClass};
 
 use crate::site::{Built, Site};
 
-/// A name that contains a digest of the content: `script("one")` is `app.<digits>.js`.
+/// Makes a name that contains a digest: `script("one")` is `app.<digits>.js`.
 fn script(content: &str) -> String {
     format!("app.{}.js", &blake3::hash(content.as_bytes()).to_hex()[..16])
 }
 
-/// Releases of one site, one archive each.
+/// A site's releases, each in its own archive.
 struct Deploys {
     site: Site,
 }
@@ -27,7 +27,7 @@ impl Deploys {
         self.site.beside(&format!("{name}.cdb"))
     }
 
-    /// Builds the archive `name` of these files, after the archives `previous`.
+    /// Builds the archive `name` from these files. The archives `previous` came before.
     fn release(&mut self, name: &str, files: &[(&str, &str)], previous: &[&str]) -> Built {
         self.prepare(name, files, previous);
         self.site.build()
@@ -41,7 +41,7 @@ impl Deploys {
         self.site.options.previous = previous.iter().map(|name| self.archive(name)).collect();
     }
 
-    /// Creates a release of one script, and the page that loads it.
+    /// Releases a script together with the page that loads it.
     fn script(&mut self, name: &str, content: &str, previous: &[&str]) -> Built {
         let (page, script) = (format!("<script src={}></script>", script(content)), script(content));
         self.release(name, &[("index.html", &page), (&script, content)], previous)
@@ -59,7 +59,7 @@ fn page_of_the_release_before_last_finds_its_files() {
     let one = "console.log('one');".repeat(50);
     let first = deploys.script("1", &one, &[]).page(format!("/{}", script(&one)));
     deploys.script("2", "two", &["1"]);
-    // The codings of this release don't affect carried files.
+    // Carried files don't depend on the codings in this release.
     deploys.site.options.encoders = [Encoder::Identity].into();
     let built = deploys.script("3", "three", &["2"]);
     let page = built.page(format!("/{}", script(&one)));
@@ -133,7 +133,7 @@ fn newer_release_wins_in_any_order_of_flags() {
     assert!(deploys.site.archive_bytes() == expected, "order and repetition of the flags decide nothing");
 }
 
-/// The name stood for two contents in two releases, so clients must ask for it.
+/// Two releases used the name for different contents, so clients must ask for it.
 #[test]
 fn name_with_two_contents_is_not_carried() {
     let mut deploys = Deploys::new();
@@ -162,7 +162,7 @@ fn caching(built: &Built, path: &str) -> String {
 
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
-/// Photos and documents beside a tool's files were sent as immutable, although they had changed under their names.
+/// If photos and documents were beside a tool's files, they were sent as immutable, although they had changed under their names.
 #[test]
 fn names_are_inferred_by_the_shape_of_those_that_changed() {
     let mut deploys = Deploys::new();
@@ -206,7 +206,7 @@ fn names_are_inferred_by_the_shape_of_those_that_changed() {
     }
 }
 
-/// One replaced photo made all photos immutable, and deleted documents were published on.
+/// Replacing one photo made all photos immutable, and deleted documents stayed public.
 #[test]
 fn items_and_documents_are_never_inferred() {
     let mut deploys = Deploys::new();
@@ -251,7 +251,7 @@ fn items_and_documents_are_never_inferred() {
     }
 }
 
-/// An image whose name changed with its content, beside scripts of the same shape.
+/// An image changed its name together with its content. The scripts beside it have names in the same shape.
 #[test]
 fn images_are_inferred_only_beside_scripts_of_their_shape() {
     let mut deploys = Deploys::new();
@@ -286,7 +286,7 @@ fn images_are_inferred_only_beside_scripts_of_their_shape() {
     assert_eq!(built.answer("/p/a-B08N5WRW.jpg"), None);
 }
 
-/// A digest in its name made a page immutable whose type a header rule states.
+/// A page was immutable because there's a digest in its name, although a header rule states its type.
 #[test]
 fn pages_by_a_header_rule_are_never_fingerprinted() {
     let digest = blake3::hash(b"verified").to_hex();
@@ -298,7 +298,7 @@ fn pages_by_a_header_rule_are_never_fingerprinted() {
     assert_eq!(caching(&built, &format!("/{page}")), IMMUTABLE);
 }
 
-/// A script that had the shape of the others changed once, and was immutable again in the release after that.
+/// A script has a name in the same shape as others. It changed once, but the next release made it immutable again.
 #[test]
 fn refuted_name_stays_mutable() {
     let mut deploys = Deploys::new();
@@ -315,7 +315,7 @@ fn refuted_name_stays_mutable() {
     }
 }
 
-/// Corrected pages never reached those who had read them, and deleted ones stayed.
+/// If people had already read a page, they never saw corrections, and deleted pages stayed.
 #[test]
 fn pages_are_never_fingerprinted_nor_carried() {
     let mut deploys = Deploys::new();
@@ -337,7 +337,7 @@ fn pages_are_never_fingerprinted_nor_carried() {
     assert_eq!(built.report.carried, 0);
 }
 
-/// The flag had no effect on carried files, and the page of a deploy kept a secret for three releases.
+/// The flag did nothing for carried files. A deploy's page kept a secret for three releases.
 #[test]
 fn ignored_files_are_withdrawn() {
     let mut deploys = Deploys::new();
@@ -365,7 +365,7 @@ fn ignored_files_are_withdrawn() {
         assert!(codes(&built).contains(&"withdrawn") && !built.bodies().contains(&b"key".to_vec()), "{name}");
         let is_carried = !built.page(format!("/{other}")).text().contains("withdrawn");
         assert_eq!(is_carried, name != "folder", "{name}");
-        // The next release doesn't bring it back.
+        // It doesn't come back in the next release either.
         let built = deploys.release("next", &[("index.html", "home"), (".canneryignore", file)], &[name]);
         assert_eq!(built.page(format!("/{secret}")).status, 410, "{name}");
     }
@@ -374,7 +374,7 @@ fn ignored_files_are_withdrawn() {
 #[test]
 fn chunks_of_vite_are_immutable_from_the_first_release_on() {
     let mut deploys = Deploys::new();
-    // As Vite 8 writes it, with two files of `public/assets/`.
+    // Vite 8 writes it like this. Two of the files are from `public/assets/`.
     let page = "<!doctype html>\n<script type=\"module\" crossorigin src=\"/assets/index-BIOfnJmv.js\"></script>\n\
                 <link rel=\"stylesheet\" crossorigin href=\"/assets/index-B-Ombg3M.css\">\n";
     let entry = "const d=[\"assets/lazy-BfRhxndv.js\",\"assets/lazy-xwbrHUwT.css\"];import(`./lazy-BfRhxndv.js`);\
@@ -414,7 +414,7 @@ fn chunks_of_vite_are_immutable_from_the_first_release_on() {
         assert_eq!(caching(&built, &format!("/{name}")), "public, max-age=3600", "{name}");
     }
 
-    // The archive that is replaced keeps its chunks, and `legacy-Dq7Wz2kP.js` of the same shape, only if that is asked for.
+    // Only on request do we keep chunks of the archive we replace, and `legacy-Dq7Wz2kP.js`, which has the same shape.
     let built = deploys.release("site", &[("index.html", "home")], &[]);
     assert_eq!(codes(&built), ["files-lost"]);
     deploys.release("site", &files, &[]);
@@ -471,7 +471,7 @@ fn release_that_was_replaced_long_ago_is_dropped() {
         deploys.script(name, name, &previous);
     }
     deploys.site.options.released = Some(141 * DAY);
-    // The first was replaced 31 days ago, the second 16.
+    // The first was replaced 31 days ago, the second 16 days.
     assert_eq!(carried(&deploys.script("4", "4", &["3"])), [(3, 1), (2, 1)]);
     let manifest = deploys.site.build().archive.manifest().unwrap().unwrap().to_vec();
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
@@ -561,7 +561,7 @@ fn invalid_earlier_archive_is_an_error() {
     let middle = changed.len() / 2;
     changed[middle] ^= 1;
 
-    // The number follows the name of the first record.
+    // The number comes after the first record's name.
     let mut other_version = good.clone();
     let place = good.windows(4).position(|window| window == b"CANR").unwrap() + 4;
     other_version[place] = 99;
@@ -588,7 +588,7 @@ fn invalid_earlier_archive_is_an_error() {
     }
 }
 
-/// Names of hosts in a folder without `*` got no evidence from earlier releases, for or against.
+/// In folders without `*`, earlier releases gave no evidence about host names, neither for nor against.
 #[test]
 fn evidence_covers_both_spellings_of_a_wildcard_host() {
     for folder in ["_hosts/*.ex.org", "_hosts/_wildcard.ex.org"] {

@@ -1,4 +1,4 @@
-//! Publishing: the archive's place, also within the source folder.
+//! Where the archive may be, even within the source folder.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

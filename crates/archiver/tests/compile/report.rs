@@ -1,4 +1,4 @@
-//! Report and manifest of a build.
+//! A build's report and manifest.
 
 use std::sync::Mutex;
 
@@ -24,7 +24,7 @@ fn report_counts_files_and_results() {
     let report = &built.report;
     assert_eq!((report.files, report.folders, report.contents), (4, 2, 3));
     assert_eq!(report.bytes_in, 2 * 1100 + 5 + 14);
-    // Four names of their own except the rule file's, three aliases, one static rule.
+    // Three of the four files have a path, because one is the rule file. There are also three aliases and a static rule.
     assert_eq!((report.paths, report.aliases, report.redirects, report.rules), (7, 3, 1, 1));
     assert_eq!(report.paths, built.archive.facts().paths);
     assert_eq!(report.archive_bytes, built.archive.facts().file_bytes);
@@ -56,7 +56,7 @@ fn manifest_describes_the_build_without_paths() {
     assert!(!text.contains(site.options.sources.to_str().unwrap()), "{text}");
 }
 
-/// Events of an observer.
+/// Events that an observer gets.
 #[derive(Default)]
 struct Watcher(Mutex<Vec<(Stage, Option<u64>, u64)>>);
 

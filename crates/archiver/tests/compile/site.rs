@@ -1,6 +1,6 @@
-//! Test harness: compiles a folder literal, and looks up its responses.
+//! Test harness. It compiles a folder literal and looks up responses.
 //!
-//! It uses the archive's reader, and decodes every body, so that tests compare with the source files.
+//! It opens archives with the usual reader and decodes every body, so tests can compare them with the source files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,20 +14,20 @@ use cannery_archive::{
 use cannery_archiver::{Encoder, Error, LinkCheck, Options, Report, compile};
 use tempfile::TempDir;
 
-/// A source folder, and the place of its archive.
+/// A source folder, and where to put the archive.
 pub(crate) struct Site {
     pub(crate) options: Options,
     folder: TempDir,
 }
 
 impl Site {
-    /// Creates a folder with these files. By default, contents are stored uncompressed.
+    /// Creates a folder with these files. Contents are stored uncompressed by default.
     pub(crate) fn new(files: &[(&str, &str)]) -> Site {
         let folder = tempfile::tempdir().unwrap();
         let mut options = Options::new(folder.path().join("site"), folder.path().join("site.cdb"));
         options.encoders = [Encoder::Identity].into();
         options.allow_empty = true;
-        // Most tests have links and redirects to paths without a file.
+        // Links and redirects in most tests lead to paths without a file.
         options.check_links = LinkCheck::Off;
         fs::create_dir(folder.path().join("site")).unwrap();
         let site = Site { options, folder };
@@ -37,14 +37,14 @@ impl Site {
         site
     }
 
-    /// Writes a file into the folder.
+    /// Writes a file in the folder.
     pub(crate) fn write(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) {
         let path = self.source(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
-    /// Returns the path of a source file.
+    /// Returns the path to a source file.
     pub(crate) fn source(&self, path: impl AsRef<[u8]>) -> PathBuf {
         self.options.sources.join(OsStr::from_bytes(path.as_ref()))
     }
@@ -54,7 +54,7 @@ impl Site {
         self.folder.path().join(name)
     }
 
-    /// Returns the sorted names next to the source folder.
+    /// Lists the names next to the source folder, sorted.
     pub(crate) fn names_beside(&self) -> Vec<String> {
         names(self.folder.path())
     }
@@ -64,7 +64,7 @@ impl Site {
         compile(&self.options, &())
     }
 
-    /// Runs a build, verifies the archive, and opens it.
+    /// Runs a build, then verifies and opens the archive.
     pub(crate) fn build(&self) -> Built {
         let report = self.try_build().unwrap();
         let archive = Archive::open(&self.options.archive, Loading::InMemory).unwrap();
@@ -72,13 +72,13 @@ impl Site {
         Built { report, archive }
     }
 
-    /// Returns the bytes of the archive.
+    /// Reads the archive.
     pub(crate) fn archive_bytes(&self) -> Vec<u8> {
         fs::read(&self.options.archive).unwrap()
     }
 }
 
-/// Returns the sorted names in a folder.
+/// Lists the names in a folder, sorted.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<String> =
@@ -87,13 +87,13 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A new archive, and the report of its build.
+/// A new archive with its report.
 pub(crate) struct Built {
     pub(crate) report: Report,
     pub(crate) archive: Archive,
 }
 
-/// The record of a path.
+/// A path's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Page(Page),
@@ -103,18 +103,18 @@ pub(crate) enum Answer {
     Rewrite(u16, String),
 }
 
-/// A resource, with the head of its smallest form.
+/// A resource with the head of the smallest form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) status: u16,
     pub(crate) origin: Origin,
-    /// The decoded content.
+    /// Decoded.
     pub(crate) body: Vec<u8>,
-    /// The forms, smallest first.
+    /// Smallest first.
     pub(crate) forms: Vec<FormOf>,
 }
 
-/// A form of a resource.
+/// One form of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FormOf {
     pub(crate) coding: Coding,
@@ -126,7 +126,7 @@ pub(crate) struct FormOf {
 }
 
 impl Page {
-    /// Returns the value of a field of the smallest form.
+    /// Returns a field's value in the smallest form.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.forms[0].field(name)
     }
@@ -136,36 +136,36 @@ impl Page {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// Returns the codings, smallest form first.
+    /// Returns the codings. The smallest form comes first.
     pub(crate) fn codings(&self) -> Vec<Coding> {
         self.forms.iter().map(|form| form.coding).collect()
     }
 }
 
 impl FormOf {
-    /// Returns the value of a field.
+    /// Returns a field's value.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
-/// An entry of a scope.
+/// An entry in a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Below {
     Fallback(String, Page),
     ErrorPage(u16, Page),
-    /// Ordinal, force, the pattern as text with `{n}` and `{n*}` for captures, the response.
+    /// Ordinal, force, pattern and response. Captures in the pattern are `{n}` or `{n*}`.
     Rule(u32, bool, String, Answer),
 }
 
 impl Built {
-    /// Returns the record of a percent-decoded path of the default site.
+    /// Returns the record for a percent-decoded path in the default site.
     pub(crate) fn answer(&self, path: impl AsRef<[u8]>) -> Option<Answer> {
         self.answer_on(None, path)
     }
 
-    /// Returns the record of a path of a host.
+    /// Returns the record for a path on a host.
     pub(crate) fn answer_on(&self, host: Option<&str>, path: impl AsRef<[u8]>) -> Option<Answer> {
         let mut buffer = KeyBuffer::new();
         let key = Key::from_file(path.as_ref().strip_prefix(b"/").unwrap(), &mut buffer).unwrap();
@@ -173,12 +173,12 @@ impl Built {
         Some(self.decode(record))
     }
 
-    /// Returns the page at a path of the default site.
+    /// Returns the page for a path in the default site.
     pub(crate) fn page(&self, path: impl AsRef<[u8]>) -> Page {
         self.page_on(None, path)
     }
 
-    /// Returns the page at a path of a host.
+    /// Returns the page for a path on a host.
     pub(crate) fn page_on(&self, host: Option<&str>, path: impl AsRef<[u8]>) -> Page {
         let shown = String::from_utf8_lossy(path.as_ref()).into_owned();
         match self.answer_on(host, path) {
@@ -187,7 +187,7 @@ impl Built {
         }
     }
 
-    /// Returns the scope of a folder, or `None`. The path ends with `/`.
+    /// Returns a folder's scope, if there is one. The path must end with `/`.
     pub(crate) fn below(&self, host: Option<&str>, folder: &str) -> Option<Vec<Below>> {
         let mut buffer = KeyBuffer::new();
         let key = Key::from_file(&folder.as_bytes()[1..], &mut buffer).unwrap();
@@ -208,13 +208,13 @@ impl Built {
         Some(scope.entries().map(Result::unwrap).filter(is_answer).map(entry).collect())
     }
 
-    /// Returns `true` if a host has its own site; `None` if the archive doesn't know it.
+    /// Returns `true` if a host has its own site, or `None` if the archive doesn't know the host.
     pub(crate) fn has_own_site(&self, host: &str) -> Option<bool> {
         let mut scopes = self.archive.scopes(Some(host.as_bytes()), Key::ROOT);
         scopes.next().map(|scope| scope.unwrap().1.own_site)
     }
 
-    /// Returns the hidden files, with their bytes.
+    /// Returns the hidden files together with their bytes.
     pub(crate) fn kept(&self) -> Vec<(String, String)> {
         let entries = self.archive.entries().map(|entry| entry.unwrap());
         let kept = entries.filter_map(|entry| match entry.kind() {
@@ -230,14 +230,14 @@ impl Built {
         kept
     }
 
-    /// Returns every body in the archive.
+    /// Returns all bodies in the archive.
     pub(crate) fn bodies(&self) -> Vec<Vec<u8>> {
         let entries = self.archive.entries().map(|entry| entry.unwrap());
         let bodies = entries.filter(|entry| matches!(entry.kind(), RecordKind::Body(_)));
         bodies.map(|entry| entry.data.to_vec()).collect()
     }
 
-    /// Returns the sorted diagnostics as `file:line: code`, or `file: code` without a line.
+    /// Returns the sorted diagnostics as `file:line: code`, or `file: code` if there's no line.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let remark = |diagnostic: &cannery_archiver::diagnostic::Diagnostic| match diagnostic.line {
             Some(line) => format!("{}:{line}: {}", diagnostic.file, diagnostic.code),
@@ -305,12 +305,12 @@ fn rendered<'a, E: std::fmt::Debug>(pieces: impl IntoIterator<Item = Result<Piec
     pieces.into_iter().map(|inner| piece(inner.unwrap())).collect()
 }
 
-/// Decodes a body as a client does.
+/// Decodes a body like a client does.
 fn decoded(coding: Coding, stored: &[u8]) -> Vec<u8> {
     match coding {
         Coding::Identity => stored.to_vec(),
         Coding::Gzip => {
-            // RFC 1952 §2.3.1: the last four bytes are the length of the content.
+            // The content's length is in the last four bytes (RFC 1952 §2.3.1).
             let length = u32::from_le_bytes(*stored.last_chunk().unwrap());
             let mut content = vec![0; length as usize];
             let written = libdeflater::Decompressor::new().gzip_decompress(stored, &mut content).unwrap();

@@ -1,4 +1,4 @@
-//! Fallback and error pages, and names that only resemble theirs.
+//! Fallback pages, error pages, and names that just look similar.
 
 use cannery_archive::Origin;
 
@@ -90,7 +90,7 @@ fn page_in_a_numbered_series_is_an_ordinary_page() {
     let chapters: Vec<(String, &str)> = (190..=600).map(|number| (format!("{number}.html"), "a")).collect();
     let chapters: Vec<(&str, &str)> = chapters.iter().map(|(name, text)| (name.as_str(), *text)).collect();
     assert_eq!(Site::new(&chapters).build().remarks(), ["200.html: numbered-page"], "one note for all");
-    // Pages for other errors aren't a numbered series.
+    // Pages for other errors don't make a numbered series.
     assert!(matches!(
         &built.below(None, "/x/").unwrap()[..],
         [Below::ErrorPage(403, _), Below::ErrorPage(404, _)]
