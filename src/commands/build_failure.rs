@@ -79,6 +79,7 @@ fn folder_hint(error: &WalkError) -> Option<String> {
             }
             _ => None,
         },
+        _ => None,
     }
 }
 

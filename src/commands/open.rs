@@ -47,12 +47,7 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::ProgramCut { .. } => damaged(failure),
         // Either the message already says what to do, or there's nothing to do.
-        OpenError::Io(_)
-        | OpenError::NotRegular { .. }
-        | OpenError::TooShort { .. }
-        | OpenError::NoArchive
-        | OpenError::Foreign
-        | OpenError::Version { .. } => failure,
+        _ => failure,
     }
 }
 

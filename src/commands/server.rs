@@ -118,7 +118,8 @@ fn serve(
     let local = LocalAddresses::find(listen.chain(&config.admin));
 
     let profilers = Profilers::start(options)?;
-    let config = &Config { profiler_file: profilers.temporary_file(), ..config.clone() };
+    let mut config = config.clone();
+    config.profiler_file = profilers.temporary_file();
 
     let server = Server::from(config.clone())
         .start()
@@ -142,7 +143,7 @@ fn serve(
         warn_of_open_admin(server.addresses().admin.as_ref());
     }
     if is_first {
-        print_setup(options, config, &server);
+        print_setup(options, &config, &server);
     }
 
     profilers.sample()?;

@@ -62,10 +62,11 @@ pub(super) fn whole(path: &Path) -> Result<(Archive, VerifyReport), Failure> {
 pub(super) fn failure(path: &Path, error: &VerifyError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     match error {
-        VerifyError::Io(_) => failure,
         VerifyError::Corrupt(_) | VerifyError::Body { .. } | VerifyError::Digest { .. } => {
             open::damaged(failure)
         }
+        // For the others, the message has to do.
+        _ => failure,
     }
 }
 

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HANDLER_THREADS,
-    HostPattern, Io, Loading, LogFormat, LogTarget, NamedArchive, NoticeHandler, ProxySource,
-    ReleaseDirectory, Requirement, SandboxPolicy, SecurityHeaders, SpecialPages, Timeouts, TrustedProxies,
-    VirtualHosts,
+    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, Loading,
+    LogFormat, LogTarget, NamedArchive, ProxySource, ReleaseDirectory, Requirement, SandboxPolicy,
+    SecurityHeaders, SpecialPages, Timeouts, TrustedProxies, VirtualHosts,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
@@ -521,57 +520,47 @@ impl Flags {
         let special_pages =
             (!responses.special_pages_disable).then(|| special_pages(responses.special_pages_version));
 
-        Ok(Config {
-            listen,
-            listen_tls,
-            http1,
-            http2,
-            http3,
-            https_redirect,
-            tls,
-            local_mode: listening.bind_unix_mode,
-            defer_accept: listening.defer_accept,
-            inherited: Vec::new(),
-            standby: Vec::new(),
-            dummy_delay: measurements.dummy_delay.unwrap_or_default(),
-            content: match measurements.dummy_body() {
-                Some(body) => Content::Dummy { body },
-                None => content.into_content(own)?,
-            },
-            threads,
-            connections_max: listening.limit_connections,
-            proxy_protocol: listening.proxy_protocol,
-            virtual_hosts: if responses.hosts_disable {
-                VirtualHosts::Ignored
-            } else {
-                VirtualHosts::Enabled
-            },
-            security_headers: SecurityHeaders {
-                basic: !responses.security_headers_disable,
-                tls: responses.security_headers_tls,
-            },
-            keeps_redirects: true,
-            timeouts: (!listening.timeout_disable).then(Timeouts::default),
-            drain: Duration::from_secs(listening.drain),
-            special_pages,
-            live_folder: None,
-            trusted_hosts: None,
-            routes: None,
-            handler_threads: HANDLER_THREADS,
-            acme_webroot: responses.acme_webroot,
-            admin: monitoring.admin.clone(),
-            admin_hosts: monitoring.admin_host.clone(),
-            access_log: monitoring.into_access_log(),
-            stats_sockets: Vec::new(),
-            report: output.report.then_some(REPORT_INTERVAL),
-            sandbox: sandbox.level(),
-            is_profiled,
-            profiler_file: None,
-            account: sandbox.account()?,
-            io: listening.io.unwrap_or_default(),
-            on_notice: NoticeHandler::ignore(),
-            kept_signals: None,
-        })
+        let content = match measurements.dummy_body() {
+            Some(body) => Content::Dummy { body },
+            None => content.into_content(own)?,
+        };
+        let mut config = Config::plain(content);
+
+        config.listen = listen;
+        config.listen_tls = listen_tls;
+        config.tls = tls;
+        config.http1 = http1;
+        config.http2 = http2;
+        config.http3 = http3;
+        config.https_redirect = https_redirect;
+        config.local_mode = listening.bind_unix_mode;
+        config.defer_accept = listening.defer_accept;
+        config.connections_max = listening.limit_connections;
+        config.proxy_protocol = listening.proxy_protocol;
+        config.timeouts = (!listening.timeout_disable).then(Timeouts::default);
+        config.drain = Duration::from_secs(listening.drain);
+        config.threads = threads;
+        config.io = listening.io.unwrap_or_default();
+
+        config.dummy_delay = measurements.dummy_delay.unwrap_or_default();
+        if responses.hosts_disable {
+            config.virtual_hosts = VirtualHosts::Ignored;
+        }
+        config.security_headers = SecurityHeaders {
+            basic: !responses.security_headers_disable,
+            tls: responses.security_headers_tls,
+        };
+        config.special_pages = special_pages;
+        config.acme_webroot = responses.acme_webroot;
+
+        config.admin = monitoring.admin.clone();
+        config.admin_hosts = monitoring.admin_host.clone();
+        config.access_log = monitoring.into_access_log();
+        config.report = output.report.then_some(REPORT_INTERVAL);
+        config.is_profiled = is_profiled;
+        config.sandbox = sandbox.level();
+        config.account = sandbox.account()?;
+        Ok(config)
     }
 }
 

@@ -172,18 +172,16 @@ impl Serve {
     #[must_use]
     pub fn config(&self, archive: NamedArchive, listen: Vec<Address>) -> Config {
         // We can't use a sandbox: the threads that have compiled the folder are still running, and would be outside of it.
-        let mut config = Config {
-            listen,
-            threads: server::thread_count(self.threads, None),
-            keeps_redirects: self.production,
-            trusted_hosts: Some(self.allow_host.clone()),
-            ..Config::plain(Content::Archives {
-                archives: vec![archive],
-                loading: Loading::Automatic,
-                // We publish changes ourselves.
-                watch: false,
-            })
-        };
+        let mut config = Config::plain(Content::Archives {
+            archives: vec![archive],
+            loading: Loading::Automatic,
+            // We publish changes ourselves.
+            watch: false,
+        });
+        config.listen = listen;
+        config.threads = server::thread_count(self.threads, None);
+        config.keeps_redirects = self.production;
+        config.trusted_hosts = Some(self.allow_host.clone());
 
         if self.tls {
             config.listen_tls = std::mem::take(&mut config.listen);

@@ -19,6 +19,7 @@ pub struct Corrupt {
 
 /// An error of opening an archive.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The system can't open, map or read the file.
     #[error("cannot read the archive: {0}")]
@@ -75,6 +76,7 @@ pub enum OpenError {
 
 /// An error of writing an archive.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// The system can't write the file, or can't read a body.
     #[error(transparent)]
@@ -108,6 +110,7 @@ pub enum WriteError {
 
 /// An error of [`crate::Archive::verify`].
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum VerifyError {
     /// The system can't read the file.
     #[error(transparent)]

@@ -22,6 +22,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// How to get the bytes of an archive into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Loading {
     /// Reads small files into memory, and maps larger ones.
     Automatic,

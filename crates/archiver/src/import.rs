@@ -48,6 +48,7 @@ const HOST_BYTES_MAX: usize = 253;
 
 /// Numbers about an import, and everything that was lost.
 #[derive(Debug, Default, serde::Serialize)]
+#[non_exhaustive]
 pub struct ImportReport {
     /// Number of paths with content.
     pub files: u64,

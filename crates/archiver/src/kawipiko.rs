@@ -19,6 +19,7 @@ const HEADER_BYTES: usize = TABLES * 8;
 
 /// Why we can't read a file: it's no kawipiko archive, or it's damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The first record does not name a format.
     #[error("not an archive of kawipiko: its first record is not `schema`")]

@@ -7,6 +7,7 @@ use crate::site::Site;
 
 /// A file of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct File {
     /// The content, uncompressed. It shares the archive's memory.
     pub content: Bytes,

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cannery::config::{NoticeHandler, Timeouts};
+use cannery::config::NoticeHandler;
 use cannery::{Error, Request, Response, RunningServer, Server, StartError};
 use cannery_testkit::http1;
 use cannery_testkit::http2::{self, DATA, END_STREAM, HEADERS};
@@ -520,7 +520,7 @@ const PART: [u8; 1000] = [b'x'; 1000];
 fn start_with_short_requests() -> Fixture {
     Fixture::start_with(|server| {
         server.configure(|config| {
-            config.timeouts = Some(Timeouts { head: REQUEST_TIME, ..Timeouts::default() });
+            config.timeouts.get_or_insert_default().head = REQUEST_TIME;
         })
     })
 }
@@ -797,8 +797,7 @@ fn responses_in_flight_are_completed_when_the_server_stops() {
 fn handlers_that_take_too_long_are_replaced() {
     let fixture = Fixture::start_with(|server| {
         server.configure(|config| {
-            let timeouts = Timeouts { handler: Duration::from_millis(1), ..Timeouts::default() };
-            config.timeouts = Some(timeouts);
+            config.timeouts.get_or_insert_default().handler = Duration::from_millis(1);
         })
     });
     assert_eq!(get(fixture.at, "/wait").0, 503);
@@ -831,8 +830,7 @@ fn endless_handler_of_the_pool_is_reported_and_outlives_the_server() {
     let fixture = Fixture::start_with(|server| {
         let server = server.handler_threads(NonZeroUsize::new(2).unwrap());
         server.blocking_route("GET /endless", never_returns).configure(|config| {
-            let timeouts = Timeouts { handler: Duration::from_secs(1), ..Timeouts::default() };
-            config.timeouts = Some(timeouts);
+            config.timeouts.get_or_insert_default().handler = Duration::from_secs(1);
             config.drain = Duration::from_secs(1);
         })
     });
@@ -948,8 +946,7 @@ fn metrics_count_threads_that_handlers_occupy() {
 fn metrics_count_handlers_that_take_too_long() {
     let fixture = Fixture::start_with(|server| {
         with_admin(server).configure(|config| {
-            let timeouts = Timeouts { handler: Duration::from_millis(1), ..Timeouts::default() };
-            config.timeouts = Some(timeouts);
+            config.timeouts.get_or_insert_default().handler = Duration::from_millis(1);
         })
     });
     assert_eq!(get(fixture.at, "/wait").0, 503);
@@ -1011,8 +1008,7 @@ fn error_handler_makes_the_response_for_a_slow_handler() {
             Response::text(format!("slow {}", request.path())).with_status(error.status())
         });
         server.configure(|config| {
-            let timeouts = Timeouts { handler: Duration::from_millis(1), ..Timeouts::default() };
-            config.timeouts = Some(timeouts);
+            config.timeouts.get_or_insert_default().handler = Duration::from_millis(1);
         })
     });
     assert_eq!(get(fixture.at, "/wait"), (503, "slow /wait".to_owned()));

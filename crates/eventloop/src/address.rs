@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 /// The address of a listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
+// Exhaustive: programs have to show and reach every kind.
 pub enum Address {
     /// An IP address and a port. If the port is 0, the kernel chooses a free one.
     Internet(SocketAddr),

@@ -9,6 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// Creates a body, and returns its two ends.
+// Only for the server.
+#[doc(hidden)]
 #[must_use]
 pub fn channel() -> (BodyWriter, BodyReader) {
     let shared = Arc::new(Shared::default());
@@ -24,19 +26,26 @@ pub struct BodyWriter {
 }
 
 /// Ends a body. You can do this in a different thread than the one that writes.
+// Only for the server.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct BodyStopper {
     shared: Arc<Shared>,
 }
 
 /// The server takes the bytes from this end of a body.
+// Only for the server.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct BodyReader {
     shared: Arc<Shared>,
 }
 
 /// Whether there will be more bytes.
+// Only for the server.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+// Exhaustive: the server has to handle every kind.
 pub enum BodyProgress {
     /// There may be more.
     #[default]
@@ -68,6 +77,8 @@ struct State {
 }
 
 /// Wakes up the server when there are more bytes.
+// Only for the server.
+#[doc(hidden)]
 pub type Waker = Box<dyn Fn() + Send>;
 
 impl Shared {
@@ -99,6 +110,8 @@ impl BodyWriter {
     }
 
     /// Returns a handle that can end the body from another thread.
+    // Only for the server.
+    #[doc(hidden)]
     #[must_use]
     pub fn stopper(&self) -> BodyStopper {
         BodyStopper { shared: Arc::clone(&self.shared) }

@@ -21,6 +21,8 @@ impl Error {
     }
 
     /// Creates the error for a handler that has panicked.
+    // Only for the server.
+    #[doc(hidden)]
     #[must_use]
     pub fn panicked() -> Error {
         Error { cause: Some("the handler has panicked".into()), ..Error::new(500, "") }

@@ -21,6 +21,8 @@ pub type Middleware = Box<dyn Fn(&Request<'_>, &Next<'_>) -> Result<Response, Er
 pub type Next<'n> = dyn Fn(&Request<'_>) -> Result<Response, Error> + 'n;
 
 /// All routes of a server.
+// Only for the server.
+#[doc(hidden)]
 #[derive(Default)]
 pub struct Routes {
     router: Router<Route>,
@@ -30,6 +32,8 @@ pub struct Routes {
 }
 
 /// A handler and its properties.
+// Only for the server.
+#[doc(hidden)]
 pub struct Route {
     handler: Handler,
     thread: HandlerThread,
@@ -37,7 +41,10 @@ pub struct Route {
 }
 
 /// Which thread a handler runs on.
+// Only for the server.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+// Exhaustive: the server has to handle every kind.
 pub enum HandlerThread {
     /// The worker that serves this connection. It serves many others too, so the handler must not block.
     Worker,
@@ -46,6 +53,8 @@ pub enum HandlerThread {
 }
 
 /// A response, either from a handler or for an error.
+// Only for the server.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct HandlerResponse {
     /// The response.

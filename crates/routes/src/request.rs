@@ -10,6 +10,8 @@ use crate::error::Error;
 use crate::query::Query;
 
 /// The parts of a request, as provided by the server. Their grammar has been checked.
+// Only for the server.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<'a> {
     /// The method as sent.
@@ -41,6 +43,8 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// Creates a request. If it has a route, `captures` are those of the route's pattern.
+    // Only for the server.
+    #[doc(hidden)]
     #[must_use]
     pub fn new(parts: Parts<'a>, captures: Option<Captures<'a, 'a>>) -> Request<'a> {
         Request { parts, captures }

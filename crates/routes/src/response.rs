@@ -24,6 +24,9 @@ pub struct Response {
 }
 
 /// The body of a response.
+// Only for the server.
+#[doc(hidden)]
+// Exhaustive: the server has to handle every kind.
 pub enum Body {
     /// A complete body.
     Bytes(Cow<'static, [u8]>),
@@ -34,6 +37,8 @@ pub enum Body {
 }
 
 /// Writes a body.
+// Only for the server.
+#[doc(hidden)]
 pub type Producer = Box<dyn FnOnce(&mut BodyWriter) -> Result<(), Error> + Send>;
 
 impl Response {
@@ -153,6 +158,8 @@ impl Response {
     }
 
     /// Takes the body, leaving an empty one.
+    // Only for the server.
+    #[doc(hidden)]
     #[must_use]
     pub fn take_body(&mut self) -> Body {
         std::mem::replace(&mut self.body, Body::Bytes(Cow::Borrowed(b"")))
@@ -162,6 +169,8 @@ impl Response {
     ///
     /// # Errors
     /// One of them isn't allowed.
+    // Only for the server.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<(), Error> {
         let fault = |what: String| Err(Error::from(std::io::Error::other(what)));
         if !(200..=599).contains(&self.status) {

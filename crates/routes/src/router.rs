@@ -62,6 +62,7 @@ pub enum RouteError {
 
 /// The result of a lookup.
 #[derive(Debug)]
+// Exhaustive: the server has to handle every kind.
 pub enum Lookup<'r, 'p, T> {
     /// A pattern matches.
     Found(Match<'r, 'p, T>),
@@ -73,6 +74,7 @@ pub enum Lookup<'r, 'p, T> {
 
 /// The most specific pattern that matches a request.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Match<'r, 'p, T> {
     /// Number of the pattern. They are numbered in the order they were added, from 0.
     pub number: usize,

@@ -15,6 +15,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Kind of key for a self-signed certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SelfSigned {
     /// RSA with 2,048 bits. Every client can verify this.
     Rsa,

@@ -28,6 +28,7 @@ pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
 /// Server configuration.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// Addresses to listen on without TLS. Port 0 selects a free port.
     pub listen: Vec<Address>,
@@ -50,8 +51,12 @@ pub struct Config {
     /// apply to the admin listener. Inherited sockets keep the option if they have it.
     pub defer_accept: bool,
     /// Descriptors of inherited listening sockets, which replace `listen` and `listen_tls`.
+    // The supervisor sets this.
+    #[doc(hidden)]
     pub inherited: Vec<(ListenerKind, i32)>,
     /// Descriptors of inherited listening sockets that belong to other processes.
+    // The supervisor sets this.
+    #[doc(hidden)]
     pub standby: Vec<Standby<i32>>,
     /// The content to serve.
     pub content: Content,
@@ -82,10 +87,16 @@ pub struct Config {
     /// How long connections may keep sending during a graceful shutdown.
     pub drain: Duration,
     /// Built-in pages below `/__/`.
+    // Only for our own programs.
+    #[doc(hidden)]
     pub special_pages: Option<SpecialPages>,
     /// The folder that the content is made from, if it may be edited while it's served.
+    // Only for our own programs.
+    #[doc(hidden)]
     pub live_folder: Option<LiveFolder>,
     /// Routes. Requests that match one are answered by its handler instead of the content.
+    // Only for our own programs.
+    #[doc(hidden)]
     pub routes: Option<Arc<Routes>>,
     /// Number of threads for handlers that may block.
     pub handler_threads: NonZeroUsize,
@@ -99,14 +110,20 @@ pub struct Config {
     pub admin_hosts: Vec<HostPattern>,
     /// Descriptors of inherited sockets for statistics. In a serving process, this is the socket on which it
     /// replies. In the admin process, these are the sockets on which it queries the others.
+    // The supervisor sets this.
+    #[doc(hidden)]
     pub stats_sockets: Vec<i32>,
     /// Interval between reports on the terminal.
     pub report: Option<Duration>,
     /// Sandbox layers that are required.
     pub sandbox: SandboxPolicy,
     /// Lets a profiler take samples of this process in the sandbox.
+    // Only for our own programs.
+    #[doc(hidden)]
     pub is_profiled: bool,
     /// Temporary file that the profiler reads and removes when the server stops.
+    // Only for our own programs.
+    #[doc(hidden)]
     pub profiler_file: Option<PathBuf>,
     /// User and group to switch to once all resources are open.
     pub account: Option<Account>,
@@ -114,6 +131,8 @@ pub struct Config {
     pub on_notice: NoticeHandler,
     /// Signals that were kept since before the sockets were opened. `None` if the server shouldn't act on
     /// signals.
+    // The supervisor sets this.
+    #[doc(hidden)]
     pub kept_signals: Option<KeptSignals>,
 }
 
@@ -198,6 +217,7 @@ pub const HANDLER_THREADS: NonZeroUsize = NonZeroUsize::new(16).expect("it is no
 
 /// Protocol between the transport and HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ListenerKind {
     /// HTTP directly over TCP or a Unix socket.
     Plain,
@@ -217,6 +237,8 @@ impl ListenerKind {
 }
 
 /// A listener of another process. We accept connections from it while that process is down.
+// The supervisor sets this.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standby<L> {
     /// Number of the other process.
@@ -251,6 +273,8 @@ pub struct Tls {
     pub self_signed: Option<SelfSigned>,
     /// Inherited descriptor from which we read the seed of the ticket keys. Processes with the same seed can
     /// accept each other's session tickets. If it's `None`, we generate our own seed.
+    // The supervisor sets this.
+    #[doc(hidden)]
     pub seed: Option<i32>,
 }
 
@@ -263,12 +287,20 @@ pub struct Http3 {
     pub listen: Vec<Address>,
     /// Descriptors of inherited UDP sockets, which replace `listen`. If there are several for an address, they
     /// must be in the order in which they were bound.
+    // The supervisor sets this.
+    #[doc(hidden)]
     pub inherited: Vec<i32>,
     /// The part of HTTP/3 that this process serves, if it's one of several.
+    // The supervisor sets this.
+    #[doc(hidden)]
     pub part: Option<Http3Part>,
     /// Forwarding sockets of the process that we take over from, indexed by worker number.
+    // The supervisor sets this.
+    #[doc(hidden)]
     pub predecessors: Vec<SocketAddr>,
     /// From 0 to 3. Tells our connection IDs from those issued by the process we take over from.
+    // The supervisor sets this.
+    #[doc(hidden)]
     pub generation: u8,
     /// Host and port to be announced in `Alt-Svc`. `None` means the port of the first socket.
     pub alternative: Option<String>,
@@ -285,6 +317,8 @@ impl Http3 {
 }
 
 /// The part of HTTP/3 that one of several processes serves. The sockets were opened by the supervisor.
+// The supervisor sets this.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http3Part {
     /// Number of this process's first worker, if we count the workers of all processes.
@@ -302,6 +336,7 @@ pub struct Http3Part {
 
 /// Where to redirect requests without TLS: the port of the `https` URLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HttpsRedirect {
     /// Port of the server's first TLS listener, or 443 if we don't know.
     OwnPort,
@@ -325,6 +360,7 @@ impl HttpsRedirect {
 
 /// Kernel interface for the event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Io {
     /// Let the server choose. Currently, this is `epoll(7)`.
     #[default]
@@ -355,6 +391,7 @@ impl std::fmt::Debug for NoticeHandler {
 
 /// Content of a server.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Content {
     /// Archives for one or more hosts. If there aren't any, only handlers can respond.
     Archives {
@@ -543,6 +580,7 @@ pub struct AccessLog {
 
 /// Where to write an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LogTarget {
     /// Append to this file. It can be reopened on request.
     File(PathBuf),
@@ -564,6 +602,7 @@ impl std::fmt::Display for LogTarget {
 
 /// Line format of an access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LogFormat {
     /// Apache's combined format.
     Combined,
@@ -576,6 +615,7 @@ pub enum LogFormat {
 
 /// Timeouts for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Timeouts {
     /// For a request head, from the first byte to the last. The content gets the same time again.
     pub head: Duration,

@@ -11,6 +11,7 @@ use crate::sandbox::SandboxError;
 
 /// An error that keeps the server from starting.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The archive can't be served.
     #[error("{}: {source}", path.display())]

@@ -155,6 +155,8 @@ impl StopHandle {
 }
 
 /// Wakes all workers of a server. May be cloned and sent to any thread.
+// Only for our own programs.
+#[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct WakeHandle(Vec<Waker>);
 
@@ -188,6 +190,8 @@ impl RunningServer {
     }
 
     /// Reports which releases are being served. Callers should do this once, after the server has started.
+    // Only for our own programs.
+    #[doc(hidden)]
     pub fn report_sites(&self) {
         for site in &self.sites {
             let facts = &site.current.facts;
@@ -202,6 +206,8 @@ impl RunningServer {
     }
 
     /// Returns a handle that wakes the workers.
+    // Only for our own programs.
+    #[doc(hidden)]
     #[must_use]
     pub fn wake_handle(&self) -> WakeHandle {
         WakeHandle(self.stop.wakers.clone())
@@ -220,6 +226,8 @@ impl RunningServer {
     }
 
     /// Returns a handle to replace archives that were passed as open files, or `None` if there are none.
+    // Only for our own programs.
+    #[doc(hidden)]
     #[must_use]
     pub fn publisher(&self) -> Option<Publisher> {
         self.reload.as_ref().map(ReloadHandle::publisher).filter(Publisher::has_archives)
@@ -232,6 +240,8 @@ impl RunningServer {
     ///
     /// # Errors
     /// Returns an error if the thread can't be started.
+    // Only for our own programs.
+    #[doc(hidden)]
     pub fn follow(&self, place: usize, folder: PathBuf, releases: ReleaseReceiver) -> Result<(), StartError> {
         let Some(publisher) = self.publisher() else { return Ok(()) };
 
@@ -268,6 +278,8 @@ impl RunningServer {
     ///
     /// # Errors
     /// Returns an error if the kernel rejects the filter.
+    // Only for our own programs.
+    #[doc(hidden)]
     pub fn restrict_waiting_thread(&self) -> Result<(), StartError> {
         Ok(self.sandbox.enter_thread(ThreadRole::Main)?)
     }
@@ -349,6 +361,8 @@ impl RunningServer {
     ///
     /// # Errors
     /// Returns an error if a thread or a signal handler can't be started.
+    // Only for our own programs.
+    #[doc(hidden)]
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         if let Some(supervisor) = notify.supervisor() {
             let wakers = self.stop.wakers.clone();

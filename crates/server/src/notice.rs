@@ -9,6 +9,7 @@ use cannery_archive::{Digest, Facts};
 
 /// An event that operators should know about.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Notice {
     /// A site is being served, right from the start.
     Serving {

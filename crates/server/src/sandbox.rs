@@ -72,6 +72,7 @@ pub struct SandboxPolicy {
 
 /// Requirement for a layer of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+// Exhaustive: a process that passes its policy on must not guess.
 pub enum Requirement {
     /// Disable it. You may want this for a debugger, a profiler or a sanitizer.
     Off,

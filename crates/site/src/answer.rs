@@ -30,6 +30,7 @@ pub struct Answer<'a> {
 
 /// An answer's fields.
 #[derive(Debug, Clone, Copy)]
+// Exhaustive: each protocol has to encode every kind.
 pub enum Fields<'a> {
     /// A complete head from the archive.
     Canned {
@@ -94,6 +95,7 @@ pub struct ContentRange {
 
 /// An answer's body.
 #[derive(Debug, Clone, Copy)]
+// Exhaustive: each protocol has to encode every kind.
 pub enum Body<'a> {
     /// There's no body to send.
     Empty,
@@ -107,6 +109,7 @@ pub enum Body<'a> {
 
 /// How we got to an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+// Exhaustive: `explain` and logs have to name every reason.
 pub enum Reason {
     /// There's a record for exactly this path.
     Path(Origin),

@@ -22,6 +22,7 @@ pub struct Multipart<'a> {
 
 /// A piece of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+// Exhaustive: each protocol has to encode every kind.
 pub enum MultipartPiece<'p> {
     /// A delimiter, or text of a header.
     Text(&'p [u8]),

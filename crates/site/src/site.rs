@@ -24,6 +24,7 @@ pub struct Site {
 
 /// Whether the request's host selects a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum VirtualHosts {
     /// If the archive has a site for the host, use it.
     Enabled,

@@ -26,24 +26,7 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
         StartError::AccessLog { .. } => Failure::new(Exit::Output, error.to_string()),
         StartError::Tls(_) | StartError::Webroot { .. } => Failure::input(error.to_string()),
         // For the others, the message has to do.
-        StartError::Route(_)
-        | StartError::Routes(_)
-        | StartError::Host(_)
-        | StartError::Address { .. }
-        | StartError::Notify(_)
-        | StartError::Inherited { .. }
-        | StartError::InheritedUdp { .. }
-        | StartError::InheritedList { .. }
-        | StartError::Program(_)
-        | StartError::Supervisor(_)
-        | StartError::Processes
-        | StartError::Seed { .. }
-        | StartError::NoAdminListener
-        | StartError::EventLoop(_)
-        | StartError::Thread(_)
-        | StartError::Sandbox(_)
-        | StartError::Uring(_)
-        | StartError::Signals(_) => Failure::failed(error.to_string()),
+        _ => Failure::failed(error.to_string()),
     }
 }
 

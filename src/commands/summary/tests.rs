@@ -9,39 +9,35 @@ fn release(serial: u64, carried: u64) -> PreviousRelease {
 }
 
 fn report() -> Report {
-    Report {
-        files: 1065,
-        folders: 12,
-        bytes_in: 67_170_732,
-        contents: 998,
-        paths: 2133,
-        serial: 4,
-        carried: 3,
-        previous: vec![release(3, 2), release(2, 1)],
-        aliases: 1064,
-        redirects: 1,
-        heads: 9,
-        codings: vec![
-            CodingTotal { coding: "identity", count: 998, bytes: 67_000_000, identity_bytes: 67_000_000 },
-            CodingTotal { coding: "gzip", count: 700, bytes: 12_500_000, identity_bytes: 50_000_000 },
-        ],
-        padding_bytes: 41_500,
-        archive_bytes: 80_000_000,
-        format: "cdb",
-        digest: "0123456789abcdef".repeat(4),
-        skipped: vec![SkippedGroup {
-            reason: "its name begins with `.`".into(),
-            count: 2,
-            examples: vec![".git/".into()],
-        }],
-        biggest: vec![BigFile {
-            path: "s\x1b.js".into(),
-            bytes: 4_200_000,
-            codings: vec![("gzip", 1_100_000)],
-        }],
-        times: vec![StageTime { stage: Stage::Encode, seconds: 1.5 }],
-        ..Report::default()
-    }
+    let mut report = Report::default();
+    report.files = 1065;
+    report.folders = 12;
+    report.bytes_in = 67_170_732;
+    report.contents = 998;
+    report.paths = 2133;
+    report.serial = 4;
+    report.carried = 3;
+    report.previous = vec![release(3, 2), release(2, 1)];
+    report.aliases = 1064;
+    report.redirects = 1;
+    report.heads = 9;
+    report.codings = vec![
+        CodingTotal { coding: "identity", count: 998, bytes: 67_000_000, identity_bytes: 67_000_000 },
+        CodingTotal { coding: "gzip", count: 700, bytes: 12_500_000, identity_bytes: 50_000_000 },
+    ];
+    report.padding_bytes = 41_500;
+    report.archive_bytes = 80_000_000;
+    report.format = "cdb";
+    report.digest = "0123456789abcdef".repeat(4);
+    report.skipped = vec![SkippedGroup {
+        reason: "its name begins with `.`".into(),
+        count: 2,
+        examples: vec![".git/".into()],
+    }];
+    report.biggest =
+        vec![BigFile { path: "s\x1b.js".into(), bytes: 4_200_000, codings: vec![("gzip", 1_100_000)] }];
+    report.times = vec![StageTime { stage: Stage::Encode, seconds: 1.5 }];
+    report
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub struct BuiltFiles(pub(super) Arc<KnownFiles>);
 
 /// A file that differs between two builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
+// Exhaustive: tests of the programs construct it.
 pub struct Change {
     /// The path relative to the source folder. Invalid UTF-8 is replaced with U+FFFD.
     pub path: String,

@@ -73,6 +73,7 @@ struct History {
 
 /// A finished build.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Build {
     /// Builds are numbered in the order in which they start, from 1.
     pub number: u64,

@@ -31,6 +31,7 @@ impl fmt::Display for Severity {
 
 /// A remark about a place in the source folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,

@@ -5,6 +5,7 @@ use serde::Serialize;
 /// A stage of a build, in chronological order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
+// Exhaustive: programs must name each stage.
 pub enum Stage {
     /// Lists the source folder. Doesn't count.
     Walk,

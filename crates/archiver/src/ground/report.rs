@@ -11,6 +11,7 @@ use crate::ground::progress::Stage;
 
 /// Result of a build.
 #[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
 pub struct Report {
     /// Number of source files, including control files such as `_redirects`.
     pub files: u64,
@@ -93,6 +94,7 @@ impl Report {
 
 /// Totals for a coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+// Exhaustive: a row of the report, which tests of the programs construct.
 pub struct CodingTotal {
     /// Name of the coding, as used in HTTP.
     pub coding: &'static str,
@@ -106,6 +108,7 @@ pub struct CodingTotal {
 
 /// An earlier release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+// Exhaustive: a row of the report, which tests of the programs construct.
 pub struct PreviousRelease {
     /// Serial of the release.
     pub serial: u64,
@@ -117,6 +120,7 @@ pub struct PreviousRelease {
 
 /// Names left out by the same rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+// Exhaustive: a row of the report, which tests of the programs construct.
 pub struct SkippedGroup {
     /// The rule, to complete "left out because …".
     pub reason: String,
@@ -128,6 +132,7 @@ pub struct SkippedGroup {
 
 /// One of the largest files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+// Exhaustive: a row of the report, which tests of the programs construct.
 pub struct BigFile {
     /// Path relative to the source folder.
     pub path: String,
@@ -139,6 +144,7 @@ pub struct BigFile {
 
 /// Hits and misses of the caches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CacheUse {
     /// Files with a cached digest.
     pub files_known: u64,
@@ -152,6 +158,7 @@ pub struct CacheUse {
 
 /// Duration of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+// Exhaustive: a row of the report, which tests of the programs construct.
 pub struct StageTime {
     /// The stage.
     pub stage: Stage,

@@ -16,6 +16,7 @@ use crate::settings::options::Options;
 /// The part of a manifest that describes the release and earlier ones.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct Manifest {
     /// Release date in seconds since 1970-01-01 UTC, if given to the build.
     pub released: Option<u64>,
@@ -27,6 +28,7 @@ pub struct Manifest {
 
 /// An earlier release. Serials may not be unique, but digests are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Release {
     /// Serial of the release.
     pub serial: u64,

@@ -14,6 +14,7 @@ use crate::tree::walk::WalkError;
 
 /// Why a build didn't write an archive.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The options contradict each other, or the file system.
     #[error("{path}: {problem}", path = path.display())]
@@ -191,6 +192,7 @@ pub enum ErrorClass {
 
 /// Why files of an earlier archive can't be carried forward.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PreviousError {
     /// The directory can't be listed.
     #[error(transparent)]

@@ -13,6 +13,7 @@ use crate::tree::boundary::LinksOut;
 
 /// Options of a build.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// The source folder.
     pub sources: PathBuf,
@@ -230,6 +231,7 @@ pub enum FormatChoice {
 
 /// An encoder for contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Encoder {
     /// No compression.
     Identity,

@@ -13,6 +13,7 @@ const DEFLATE_RATIO_MAX: usize = 1032;
 
 /// Why a body can't be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+// Exhaustive: callers must decide for each whose fault it is.
 pub enum DecodeError {
     /// The body is malformed.
     Damaged,

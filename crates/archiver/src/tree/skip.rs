@@ -208,6 +208,7 @@ fn is_well_known(path: &[u8]) -> bool {
 
 /// The rule that left out a name. As text, it completes "skipped because …".
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SkipReason {
     /// The name begins with a dot.
     Hidden,
@@ -278,6 +279,7 @@ impl PatternError {
 
 /// Why we can't read the ignore file.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IgnoreFileError {
     /// The system returned an error.
     #[error("cannot read the ignore file {}: {source}; let the user of this process read it, or remove it", path.display())]

@@ -54,6 +54,7 @@ pub struct Walked {
 
 /// A file in the source folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SourceFile {
     /// Path relative to the source root.
     pub path: Box<[u8]>,
@@ -63,6 +64,7 @@ pub struct SourceFile {
 
 /// A name that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Skipped {
     /// Path relative to the source root.
     pub path: Box<[u8]>,
@@ -74,6 +76,7 @@ pub struct Skipped {
 
 /// Why a walk can't start. All later problems are diagnostics.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WalkError {
     /// The source root doesn't exist or can't be read.
     #[error("cannot read the source folder {}: {source}; check that it exists and may be read", path.display())]

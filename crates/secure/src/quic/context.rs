@@ -28,6 +28,7 @@ pub struct Context {
 
 /// Tells if we accept early data (0-RTT) from clients that resume a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EarlyData {
     /// We don't accept it. Tickets contain the sessions, so all processes with the same seed can resume them.
     #[default]

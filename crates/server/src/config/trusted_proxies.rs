@@ -19,6 +19,7 @@ pub struct TrustedProxies {
 
 /// Where a trusted proxy connects from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProxySource {
     /// From an address in this network.
     Network {
@@ -33,6 +34,7 @@ pub enum ProxySource {
 
 /// The field that contains client addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ForwardedField {
     /// `X-Forwarded-For`, the de facto standard.
     XForwardedFor,

@@ -47,6 +47,7 @@ pub enum Role {
 
 /// Addresses that a server listens on.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Addresses {
     /// Kinds and addresses of the TCP and Unix sockets, in the order of the configuration.
     pub listeners: Vec<(ListenerKind, Address)>,

@@ -17,6 +17,7 @@ pub struct Publisher {
 
 /// Why a release isn't served.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PublishError {
     /// The file isn't an archive.
     #[error(transparent)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// An error that keeps us from entering the sandbox.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SandboxError {
     /// There isn't such a user or group.
     #[error("there is no {kind} `{name}` in {}", file.display())]

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The layers of a sandbox that are in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SandboxReport {
     /// Dropped privileges.
     pub privileges: Layer,
@@ -17,6 +18,7 @@ pub struct SandboxReport {
 
 /// State of a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Layer {
     /// The layer is disabled.
     #[default]

@@ -380,6 +380,8 @@ impl Default for Server {
     }
 }
 
+// Only for our own programs.
+#[doc(hidden)]
 impl From<Config> for Server {
     fn from(config: Config) -> Server {
         Server {

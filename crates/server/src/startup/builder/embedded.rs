@@ -23,6 +23,8 @@ pub struct EmbeddedArchive {
 }
 
 /// Archives of a folder that may change.
+// Only for the crate `cannery`.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct FolderReleases {
     /// Archive of the folder in the current state.
@@ -39,6 +41,8 @@ impl EmbeddedArchive {
     ///
     /// `follow` is called when the server starts, and should start to follow the folder. If it returns `None`,
     /// the embedded archive is served after all.
+    // Only for the crate `cannery`.
+    #[doc(hidden)]
     #[must_use]
     pub fn following(
         self,
