@@ -1,6 +1,6 @@
-//! Measures the time of an answer: `cargo run --release -p cannery-site --example answer`.
+//! Measures how long an answer takes: `cargo run --release -p cannery-site --example answer`.
 //!
-//! Requests small files in random order, as a browser does. Prints the median of eleven rounds in nanoseconds.
+//! Like a browser, requests small files in random order. Prints the median of eleven rounds, in nanoseconds.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

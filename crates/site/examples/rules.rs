@@ -1,7 +1,7 @@
-//! Measures the time of worst-case requests to worst-case sites with 10,000 rules:
+//! Measures how long the worst requests take on the worst sites with 10,000 rules:
 //! `cargo run --release -p cannery-site --example rules`.
 //!
-//! Prints the mean time of a request in the best of several rounds.
+//! Prints the average of the best round.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark: it prints, and a panic ends it")]
@@ -73,7 +73,7 @@ fn main() {
     }
 }
 
-/// Returns a site with these rules on the default site and on each of these hosts, and the size of its archive.
+/// Returns a site, and how large its archive is. The default site and each of these hosts have the same rules.
 fn site(patterns: &[String], force: bool, hosts: &[String]) -> (Site, usize) {
     let rules: Vec<NewRule<'_>> = (0..)
         .zip(patterns)
@@ -108,7 +108,7 @@ fn site(patterns: &[String], force: bool, hosts: &[String]) -> (Site, usize) {
     (Site::new(Archive::from_bytes(bytes).unwrap(), VirtualHosts::Enabled), length)
 }
 
-/// Parses a pattern: `:` is a capture, and `*` is a splat.
+/// Parses a pattern. `:` means a capture, and `*` means a splat.
 fn pieces(pattern: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     for run in pattern.split_inclusive([':', '*']) {

@@ -1,4 +1,4 @@
-//! Answers do not allocate, whatever the request is.
+//! Tests that answers never allocate.
 
 mod support;
 

@@ -1,6 +1,6 @@
-//! Differential test of conditions and ranges against a model, which follows the steps of RFC 9110 §13.2.2.
+//! Compares conditions and ranges to a model. The model follows the steps of RFC 9110 §13.2.2.
 //!
-//! The model gets the meaning of each field and not its text, so it cannot share a bug in parsing.
+//! It doesn't parse fields. Instead, each field comes with its meaning. So the model can't have the same bugs as our parsers.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -11,11 +11,11 @@ use cannery_site::{Conditions, Method, Request, Scratch, Single, Site, Values};
 use proptest::prelude::*;
 
 const CONTENT: &str = "abcdefghijklmnopqrstuvwxyz";
-/// Time of the last modification: Sun, 06 Nov 1994 08:49:37 GMT.
+/// When the file was last modified: Sun, 06 Nov 1994 08:49:37 GMT.
 const MODIFIED: u64 = 784_111_777;
 const NOW: u64 = MODIFIED + 1000;
 
-/// Returns a site of two paths, one with and one without a modification time, and their entity tag without quotes.
+/// Returns a site, and the entity tag without quotes. There are two paths, but only one of them has a modification time.
 fn site() -> (Site, String) {
     let mut writer = support::writer();
     let head = writer.head(&support::plain_head(b"Cache-Control: no-cache\r\n"));
@@ -36,13 +36,13 @@ fn site() -> (Site, String) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tags {
     any: bool,
-    /// Contains the tag of the representation by strong comparison.
+    /// Contains the representation's tag, by strong comparison.
     strong: bool,
-    /// Contains the tag of the representation by weak comparison.
+    /// Contains the representation's tag, by weak comparison.
     weak: bool,
 }
 
-/// Generates lists of tags, with `@` for the tag of the resource, and their meanings.
+/// Generates lists of tags, along with their meanings. `@` is the resource's tag.
 fn tags() -> impl Strategy<Value = Option<(&'static str, Tags)>> {
     let means = |any, strong, weak| Tags { any, strong, weak };
     proptest::sample::select(vec![
@@ -61,7 +61,7 @@ fn tags() -> impl Strategy<Value = Option<(&'static str, Tags)>> {
     ])
 }
 
-/// The text of a date and its time, or `None` if it is invalid.
+/// A date as text, and its time. `None` if it's invalid.
 type Date = (&'static str, Option<u64>);
 
 fn date() -> impl Strategy<Value = Option<Date>> {
@@ -82,7 +82,8 @@ fn date() -> impl Strategy<Value = Option<Date>> {
     ])
 }
 
-/// Generates `If-Range`, and its results for the resource with a date and for the one without.
+/// Generates `If-Range`, along with two results. The first is for the resource that has a date, the second for the one that
+/// doesn't.
 fn if_range() -> impl Strategy<Value = Option<(&'static str, [bool; 2])>> {
     proptest::sample::select(vec![
         None,
@@ -97,7 +98,7 @@ fn if_range() -> impl Strategy<Value = Option<(&'static str, [bool; 2])>> {
     ])
 }
 
-/// Generates `Range`, and the resulting status code.
+/// Generates `Range`, along with the status that it leads to.
 fn range() -> impl Strategy<Value = Option<(&'static str, u16)>> {
     proptest::sample::select(vec![
         None,
@@ -122,7 +123,7 @@ struct Meaning {
     range: Option<u16>,
 }
 
-/// Returns the status code by the steps of RFC 9110 §13.2.2.
+/// Returns the status. Follows the steps of RFC 9110 §13.2.2.
 fn status(meaning: &Meaning) -> u16 {
     // Steps 1 and 2. If the resource doesn't have a date or the field is invalid, step 2 is skipped (§13.1.4).
     if let Some(tags) = meaning.if_match {
@@ -146,7 +147,7 @@ fn status(meaning: &Meaning) -> u16 {
         return 304;
     }
 
-    // Step 5, and step 6.
+    // Steps 5 and 6.
     match meaning.range {
         Some(status) if meaning.get && meaning.if_range.unwrap_or(true) => status,
         _ => 200,

@@ -1,4 +1,5 @@
-//! Equivalent targets get the same answer: unnecessary escapes, dot segments, empty segments, absolute form.
+//! Tests that equivalent targets get the same answer. For example, they can have unnecessary escapes, dot segments, empty segments,
+//! or absolute form.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -7,8 +8,8 @@ mod support;
 use cannery_site::{Body, Fields, Method, Request, Scratch, Site};
 use proptest::prelude::*;
 
-/// Decoded segments of paths with different kinds of answers. A byte 0 is an encoded slash, and an empty segment at the end is the
-/// slash of a directory.
+/// Decoded segments of paths. They lead to different kinds of answers. A 0 byte means an encoded slash. If the last segment is
+/// empty, there's a slash at the end, so it's a directory.
 const PATHS: [&[&[u8]]; 12] = [
     &[b""],
     &[b"docs", b"7.html"],
@@ -28,19 +29,19 @@ const PATHS: [&[&[u8]]; 12] = [
 struct Choices<'c>(std::iter::Cycle<std::slice::Iter<'c, u8>>);
 
 impl Choices<'_> {
-    /// Returns a number less than `count`.
+    /// Returns a number below `count`.
     fn next(&mut self, count: u8) -> u8 {
         self.0.next().unwrap() % count
     }
 }
 
-/// Encodes a path. Choices of 0 give its normal form.
+/// Encodes a path. If all choices are 0, it's in normal form.
 fn encode(segments: &[&[u8]], choices: &mut Choices<'_>) -> String {
     let mut target =
         ["", "http://example.com", "HTTP://example.com:80"][usize::from(choices.next(3))].to_owned();
     for (depth, segment) in segments.iter().enumerate() {
         let detour = ["/", "//", "/./", "/x/../", "/%2e/", "/a%20b/c/..//%2E%2e/", "/../"];
-        // `/../` has no effect at the root and would change the path elsewhere.
+        // At the root, `/../` doesn't have an effect. Anywhere else, it would change the path.
         let count = if depth == 0 { 7 } else { 6 };
         target.push_str(detour[usize::from(choices.next(count))]);
         for byte in *segment {
@@ -72,7 +73,7 @@ fn describe(site: &Site, method: Method, target: &str) -> String {
         redirect.for_each_piece(&mut |piece| location.extend_from_slice(piece));
     }
     let location = String::from_utf8(location).unwrap();
-    // A built-in page shows the path as it was requested.
+    // Built-in pages show the path as requested.
     let body = match answer.body {
         Body::BuiltIn(_) => "a built-in page".to_owned(),
         Body::Empty if answer.status >= 400 => "none".to_owned(),

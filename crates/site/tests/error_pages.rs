@@ -1,4 +1,4 @@
-//! Error pages of a site: which page is sent, with which fields, and when the built-in page is sent instead.
+//! Tests which error page is sent, which fields it has, and when we send the built-in page instead.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -13,7 +13,7 @@ use cannery_site::{
 
 const STATUSES: [u16; 8] = [400, 404, 405, 406, 412, 416, 431, 501];
 
-/// Builds an archive. The content of each resource describes the resource.
+/// Builds an archive. Each resource has a description of itself as content.
 struct Builder {
     writer: Writer,
     head: HeadId,
@@ -41,7 +41,7 @@ impl Builder {
         self.writer.path(host, key, &record).unwrap();
     }
 
-    /// Adds a directory with an error page for each status code. The content is the directory and the status code.
+    /// Adds a directory. It has an error page for each status. The content is the directory and the status.
     fn scope(&mut self, host: Option<&str>, directory: &str, own_site: bool, statuses: &[u16]) {
         let pages = statuses.iter().map(|status| {
             let content = format!("{}/{directory} {status}", host.unwrap_or_default());
@@ -57,7 +57,7 @@ impl Builder {
     }
 }
 
-/// Returns a site with pages for all errors at the root, for some below `/deep/`, and for some hosts.
+/// Returns a site. The root has pages for all errors. `/deep/` and some hosts have pages for some errors.
 fn site() -> Site {
     let mut builder = Builder::new();
     builder.path(None, "a", Coding::Identity);
@@ -71,7 +71,7 @@ fn site() -> Site {
     builder.site()
 }
 
-/// Returns the status code of an answer and its page, or `None` for the built-in page.
+/// Returns the status and the page of an answer. `None` means the built-in page.
 fn page_of(site: &Site, answer: &Answer<'_>) -> (u16, Option<String>) {
     let page = match (answer.body, answer.fields) {
         (Body::Archive(extent), Fields::BuiltIn { page: Some(_), .. }) => {

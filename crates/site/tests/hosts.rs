@@ -1,4 +1,4 @@
-//! Virtual hosts: which site of an archive answers the requests of a host.
+//! Tests virtual hosts. Each host gets answers from the right site.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -7,8 +7,8 @@ mod support;
 use cannery_archive::{Key, KeyBuffer, NewRecord, NewScope, Piece};
 use cannery_site::{Fields, Method, Request, Scratch, Site};
 
-/// Returns an archive with these hosts. Each redirects `/where` to its own name; those with `!` have a complete site. The default
-/// site redirects `/where` and `/default`.
+/// Returns an archive with these hosts. Each of them redirects `/where` to its own name. `!` means that the site is complete. The
+/// default site redirects `/where` and `/default`.
 fn site(hosts: &[&str]) -> Site {
     let mut writer = support::writer();
     let mut buffer = KeyBuffer::new();
@@ -30,7 +30,7 @@ fn site(hosts: &[&str]) -> Site {
     support::finished(writer)
 }
 
-/// Returns the target of the redirect, or `None` if the request is not redirected.
+/// Returns where the request is redirected to. `None` if it isn't.
 fn location(site: &Site, host: &str, target: &str) -> Option<String> {
     let request = Request { host: Some(host.as_bytes()), ..Request::new(Method::Get, target.as_bytes()) };
     let mut scratch = Scratch::default();

@@ -1,4 +1,4 @@
-//! No open redirects: whatever the request is, a target that is a path stays on the requested host.
+//! Tests that there are no open redirects. If the target is a path, any request stays on the same host.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use support::{finished, writer};
 
-/// Returns a site with one rule, from `pattern` to `target`.
+/// Returns a site that has one rule. It leads from `pattern` to `target`.
 fn site(pattern: Vec<Piece<'_>>, target: Vec<Piece<'_>>) -> Site {
     let record = NewRecord::Redirect { status: 302, has_query: false, fragment: b"", target };
     let rules = vec![NewRule { ordinal: 0, force: false, pages_only: false, pattern, record }];

@@ -1,4 +1,4 @@
-//! Differential test of the rule index: it finds the same rule as a linear search.
+//! Compares the rule index to a linear search. Both must find the same rule.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -12,10 +12,10 @@ use proptest::prelude::*;
 
 use support::{finished, writer};
 
-/// A rule: its pattern, `true` if it is forced, and `true` if it is for pages only.
+/// A rule. The first flag means that it's forced, and the second that it's only for pages.
 type Sketch = (String, bool, bool);
 
-/// Parses a pattern: `:` is a capture, and `*` is a splat.
+/// Parses a pattern. `:` means a capture, and `*` means a splat.
 fn pieces(pattern: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = pattern;
@@ -60,7 +60,7 @@ fn found(site: &Site, path: &str) -> Option<u32> {
     }
 }
 
-/// The reference matcher, which follows the documentation of patterns piece by piece.
+/// A reference implementation. It follows the documentation of patterns piece by piece.
 fn matches(pattern: &str, path: &str) -> bool {
     match pattern.chars().next() {
         None => path.is_empty(),

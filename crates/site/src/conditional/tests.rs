@@ -1,4 +1,4 @@
-//! Comparison of tags and dates, and the order of conditions.
+//! Tests how we compare tags and dates, and in which order we check conditions.
 
 use super::*;
 
@@ -78,12 +78,12 @@ fn resource_without_date_ignores_date_conditions() {
 #[test]
 fn conditions_are_evaluated_in_order() {
     let (same, other) = (Values::one(b"\"0123456789abcdef\""), Values::one(b"\"x\""));
-    // A condition on tags overrides the date condition of the same kind.
+    // Tags override dates of the same kind.
     let both = Conditions { if_match: same, if_unmodified_since: EARLIER, ..Conditions::NONE };
     assert_eq!(verdict(both), Verdict::Send);
     let both = Conditions { if_none_match: other, if_modified_since: SAME_DATE, ..Conditions::NONE };
     assert_eq!(verdict(both), Verdict::Send);
-    // `If-Match` and `If-Unmodified-Since` precede the other two.
+    // `If-Match` and `If-Unmodified-Since` come before the other two.
     let both = Conditions { if_match: other, if_none_match: same, ..Conditions::NONE };
     assert_eq!(verdict(both), Verdict::Failed);
     let both = Conditions { if_match: same, if_none_match: same, ..Conditions::NONE };

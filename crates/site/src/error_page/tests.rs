@@ -1,4 +1,4 @@
-//! Content and escaping of built-in pages.
+//! Tests the content of built-in pages, and how we escape it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Targets of redirects, and requests that are not redirected.
+//! Tests where redirects point to, and which requests aren't redirected.
 
 use super::*;
 use crate::answer::Fields;

@@ -1,4 +1,4 @@
-//! Weights, and the chosen representation.
+//! Tests weights, and which representation we choose.
 
 use super::*;
 use cannery_archive::Extent;

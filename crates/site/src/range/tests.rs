@@ -1,9 +1,9 @@
-//! Forms of ranges, merging, and a differential test.
+//! Tests how we parse and merge ranges, and compares the result to a simple model.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Returns the first and the last byte of each part.
+/// Returns the first and last byte of each part.
 fn parts(value: &str, length: u64) -> Vec<(u64, u64)> {
     match parse(value.as_bytes(), length) {
         Ranges::Parts(parts) => {
@@ -28,7 +28,7 @@ fn all_forms_of_ranges_are_parsed() {
         ("bytes=0-0,-1", vec![(0, 0), (9999, 9999)]),
         ("bytes= 0-0 , ,\t5-6", vec![(0, 0), (5, 6)]),
         ("bytes=0-0,10000-", vec![(0, 0)]),
-        // Merged at the position of the first one; the others keep their order.
+        // These are merged. The result comes in place of the first one, and the others keep their order.
         ("bytes=500-600,601-999", vec![(500, 999)]),
         ("bytes=500-700,601-999", vec![(500, 999)]),
         ("bytes=700-800,0-9,600-699", vec![(600, 800), (0, 9)]),
@@ -79,7 +79,7 @@ fn too_many_parts_are_ignored() {
 }
 
 proptest! {
-    /// The reference marks each requested byte.
+    /// The model marks each byte that's requested.
     #[test]
     fn parts_are_the_requested_bytes(
         length in 1u64..60,

@@ -1,4 +1,4 @@
-//! Unit tests of request targets: their parts, and the forms that are refused.
+//! Tests the parts of request targets, and which targets we refuse.
 
 use super::*;
 

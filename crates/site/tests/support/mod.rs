@@ -1,4 +1,4 @@
-//! Sites in memory for the tests of this crate, and a sample site of a few hundred small files.
+//! Sites in memory for the tests of this crate. One is a sample with a few hundred small files.
 
 #![allow(clippy::unwrap_used, reason = "test helpers: a panic is the report")]
 #![allow(dead_code, reason = "no test uses all of it")]
@@ -11,7 +11,7 @@ use cannery_archive::{
 };
 use cannery_site::{Site, VirtualHosts};
 
-/// Finishes an archive and returns its site.
+/// Finishes an archive, and returns it as a site.
 pub(crate) fn finished(writer: Writer) -> Site {
     let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();
@@ -25,7 +25,7 @@ pub(crate) fn writer() -> Writer {
     Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap()
 }
 
-/// Returns the head of a plain text without coding, with these field lines about the resource.
+/// Returns a head for plain text without a coding. It has these field lines about the resource.
 pub(crate) fn plain_head(resource: &[u8]) -> NewHead {
     NewHead {
         status: 200,
@@ -40,8 +40,8 @@ pub(crate) fn plain_head(resource: &[u8]) -> NewHead {
     }
 }
 
-/// Returns the sample site: `/docs/0.html` to `/docs/499.html` in gzip and identity, a rule, a fallback page and error pages below
-/// `/app/`, and an empty site for the subdomains of `example.org`.
+/// Returns the sample site. It has `/docs/0.html` to `/docs/499.html` in gzip and identity. In `/app/`, there are a rule, a
+/// fallback page and error pages. The subdomains of `example.org` have an empty site.
 pub(crate) fn site() -> Site {
     let mut writer = writer();
     let head = |coding: &[u8]| NewHead {
