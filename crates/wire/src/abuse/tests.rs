@@ -1,4 +1,4 @@
-//! Unit tests of the budgets against abuse.
+//! Tests for limits against abuse.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Unit tests of the shared grammar.
+//! Tests for the grammar that all HTTP versions share.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Unit tests of an HTTP/2 connection in memory, against the RFCs: bytes in, frames out.
+//! Tests for HTTP/2 connections. They're in memory: bytes go in, and frames come out. We compare them to the RFCs.
 
 mod abuse;
 mod allocations;

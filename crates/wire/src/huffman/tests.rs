@@ -1,4 +1,4 @@
-//! Unit tests of the Huffman code.
+//! Tests for the Huffman code.
 
 use super::*;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn encoded(string: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Decodes bit by bit, from the table of codes alone: the reference implementation.
+/// A reference implementation. It decodes bit by bit, and only uses the table of codes.
 fn decode_simply(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
     let mut out = Vec::new();
     let mut code = 0;
@@ -34,7 +34,7 @@ fn decode_simply(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
 
 #[test]
 fn codes_match_the_appendix() {
-    // Samples of RFC 7541 appendix B, short and long.
+    // Some short and long codes from RFC 7541 appendix B.
     let known = [
         (b'0', 0x0, 5),
         (b'a', 0x3, 5),
@@ -57,7 +57,7 @@ fn codes_match_the_appendix() {
 
 #[test]
 fn strings_of_the_appendix() {
-    // RFC 7541 appendix C.4 and C.6.
+    // From RFC 7541 appendix C.4 and C.6.
     let known: [(&str, &[u8]); 4] = [
         ("www.example.com", b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff"),
         ("no-cache", b"\xa8\xeb\x10\x64\x9c\xbf"),
@@ -82,7 +82,7 @@ fn every_byte_survives_a_round_trip() {
 #[test]
 fn padding_is_less_than_a_byte_of_ones() {
     assert_eq!(decoded(b""), Ok(vec![]));
-    // 'a' is 00011; three ones follow.
+    // 'a' is 00011. Then come three ones.
     assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
     assert_eq!(decoded(&[0b0001_1110]), Err(Invalid));
     assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(Invalid), "a byte too long");

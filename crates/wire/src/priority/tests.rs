@@ -1,4 +1,4 @@
-//! Unit tests of the priority parser.
+//! Tests for the parser of priorities.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,9 +13,9 @@ fn urgency_and_incremental_are_read() {
         ("i,u=1", 1, true),
         ("u=2;a=b;c, i=?0", 2, false),
         (" u=7 ,\ti=?1 ", 7, true),
-        // The last member with a key counts (RFC 8941 §3.2).
+        // If a key is repeated, the last member counts (RFC 8941 §3.2).
         ("u=1, u=4", 4, false),
-        // Other members, and members of another type, are ignored.
+        // Other members are ignored, and so are members that have a different type.
         ("u=1, x=\"a, \\\"b\", i", 1, true),
         ("u=8", 3, false),
         ("u=-1, i", 3, true),

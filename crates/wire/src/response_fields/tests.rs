@@ -1,5 +1,5 @@
-//! Unit tests of the encoder: each kind of response has the same status and fields over HTTP/3, HTTP/2 and HTTP/1, in the
-//! same order. Also the length of heads.
+//! Tests that each kind of response has the same status and fields in HTTP/1, HTTP/2 and HTTP/3, in the same order. Also tests how
+//! long heads are.
 
 use std::io::{Read, Seek};
 
@@ -17,10 +17,10 @@ use crate::output::Output;
 use crate::qpack;
 use crate::response_head::status_line;
 
-/// Time of these responses and of the file with a modification time, in seconds since 1970.
+/// When we send responses, and also when the file was last modified. In seconds since 1970.
 const NOW: u64 = 784_111_777;
 
-/// Requests, without their empty line, and the status of each.
+/// Requests without the empty line, and the status that they lead to.
 const REQUESTS: [(&str, u16); 18] = [
     ("GET /page HTTP/1.1\r\nHost: h\r\n", 200),
     ("HEAD /page HTTP/1.1\r\nHost: h\r\n", 200),
@@ -48,7 +48,7 @@ fn fields_match_those_of_http1() {
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
     let (mut table, mut decoder) = (hpack::EncoderTable::new(), Decoder::new());
     let (mut qpack_table, mut qpack_decoder) = (qpack::EncoderTable::new(), qpack::Decoder::new());
-    // With an empty table, with a full one, and after a change of its size.
+    // Try it with an empty table, with a full one, and after changing the size.
     for round in 0..4 {
         for (request, status) in REQUESTS {
             let block = section(&site, request, &fields, &mut table);
@@ -88,7 +88,7 @@ proptest! {
             let decoded = qpack_decoded(&decoder, &section);
             prop_assert_eq!(decoded, h1_fields(&site, request, &fields).0, "{}", request);
 
-            // Some bytes of each stream arrive.
+            // Some bytes arrive on each stream.
             instructions.extend(table.take_encoder_stream());
             let bytes = instruction_bytes.min(instructions.len());
             let arrived: Vec<u8> = instructions.drain(..bytes).collect();
@@ -110,7 +110,7 @@ fn repeated_heads_take_few_bytes() {
     let cold = section(&site, request, &fields, &mut table).len();
     let warm = section(&site, request, &fields, &mut table).len();
     let text = h1_text(&site, request, &fields).len();
-    // The indices of nine lines, the tag (21 bytes), the length (7) and the date (25).
+    // There are the indices of nine lines, the tag (21 bytes), the length (7) and the date (25).
     assert_eq!((text, cold, warm), (304, 157, 62));
 
     let mut table = qpack::EncoderTable::new();
@@ -118,13 +118,13 @@ fn repeated_heads_take_few_bytes() {
     let cold = section(&site, request, &fields, &mut table).len();
     let instructions = exchange(&mut table, &mut qpack::Decoder::new());
     let warm = section(&site, request, &fields, &mut table).len();
-    // The prefix, the indices of nine lines (10 bytes), the tag (20), the length (6) and the date (24).
+    // There are the prefix, the indices of nine lines (10 bytes), the tag (20), the length (6) and the date (24).
     assert_eq!((cold, instructions, warm), (115, 57, 62));
 }
 
 #[test]
 fn head_without_lines_still_has_a_status() {
-    // Such a head can only come from a damaged archive.
+    // If a head looks like this, the archive must be damaged.
     let site = site();
     let fields = ServerFields::new(&[], NOW);
     let request = "GET /damaged HTTP/1.1\r\nHost: h\r\n";
@@ -138,7 +138,7 @@ fn head_without_lines_still_has_a_status() {
     }
 }
 
-/// Sends the encoder stream of a table to a decoder, which acknowledges it. Returns its length.
+/// Sends a table's encoder stream to a decoder, and the decoder acknowledges it. Returns how long the stream is.
 fn exchange(table: &mut qpack::EncoderTable, decoder: &mut qpack::Decoder) -> usize {
     let instructions = table.take_encoder_stream();
     decoder.read_encoder_stream(&instructions, &mut Vec::new()).unwrap();
@@ -148,7 +148,7 @@ fn exchange(table: &mut qpack::EncoderTable, decoder: &mut qpack::Decoder) -> us
     instructions.len()
 }
 
-/// Returns the fields of the HTTP/1 response in the form of HTTP/2, and its status.
+/// Returns the status and fields of the HTTP/1 response. The fields look like in HTTP/2.
 fn h1_fields(site: &Site, request: &str, fields: &ServerFields) -> (Vec<String>, u16) {
     let text = h1_text(site, request, fields);
     let status = String::from_utf8(text[9..12].to_vec()).unwrap();
@@ -160,7 +160,7 @@ fn h1_fields(site: &Site, request: &str, fields: &ServerFields) -> (Vec<String>,
     (all, status.parse().unwrap())
 }
 
-/// Returns the head of the HTTP/1 response.
+/// Returns the HTTP/1 response's head.
 fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
     let mut output = Output::new();
     with_answer(site, request, |answer, archive| {
@@ -170,12 +170,12 @@ fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
     output.parts().0.to_vec()
 }
 
-/// Returns the encoded field section of the response over HTTP/2 or HTTP/3.
+/// Returns the encoded fields of the HTTP/2 or HTTP/3 response.
 fn section(site: &Site, request: &str, fields: &ServerFields, encoder: &mut impl FieldEncoder) -> Vec<u8> {
     section_of_release(site, request, fields, encoder, 1)
 }
 
-/// Returns the same for an archive with this identity.
+/// Returns the same, but for an archive that has this identity.
 fn section_of_release(
     site: &Site,
     request: &str,
@@ -221,8 +221,8 @@ fn print(field: &Field<'_>) -> String {
     format!("{name}: {value}")
 }
 
-/// Creates a site with pages in Brotli and identity, a page in identity with a modification time, redirects,
-/// a page under another status, error pages, and a damaged head.
+/// Creates a site. It has pages in Brotli and identity, a page in identity with a modification time, redirects, a page with a
+/// different status, error pages, and a damaged head.
 fn site() -> Site {
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
     let mut resource = |status: u16, codings: &[Coding], modified| {

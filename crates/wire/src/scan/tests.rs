@@ -1,4 +1,4 @@
-//! Unit tests of the byte searches.
+//! Tests for byte searches.
 
 use super::*;
 use proptest::prelude::*;

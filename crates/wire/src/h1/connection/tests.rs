@@ -1,8 +1,8 @@
-//! Unit tests of the HTTP/1 state machine.
+//! Tests for HTTP/1 connections.
 
 use super::*;
 
-/// Passes `input` to a connection in pieces of `piece` bytes. Returns the targets of the requests.
+/// Gives `input` to a connection, in pieces of `piece` bytes. Returns the targets of all requests.
 fn targets(input: &[u8], piece: usize) -> Result<Vec<Vec<u8>>, Refusal> {
     let mut connection = Connection::default();
     let mut held = Vec::new();

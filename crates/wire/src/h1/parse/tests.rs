@@ -1,4 +1,4 @@
-//! Unit tests of the HTTP/1 request head parser.
+//! Tests for the parser of HTTP/1 request heads.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Abuse: attacks are bounded, and honest peers never reach the bounds.
+//! Tests that attacks run into limits, and that honest peers don't.
 
 use cannery_testkit::http2::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADER_TABLE_SIZE, HEADERS,
@@ -13,8 +13,8 @@ use crate::limits::{
     PRIORITIES_REMEMBERED_MAX, RESET_STREAMS_REMEMBERED_MAX, RESETS_MAX, SETTINGS_COST, STREAMS_MAX,
 };
 
-/// Sends `next(0)`, `next(1)` and so on until the connection closes with ENHANCE_YOUR_CALM. Returns how many
-/// it accepted.
+/// Sends `next(0)`, `next(1)` and so on. At some point, the connection must close with ENHANCE_YOUR_CALM. Returns how many it has
+/// accepted.
 fn count_accepted(peer: &mut Peer, next: impl Fn(u32) -> Vec<u8>) -> u32 {
     for number in 0..1_000_000 {
         let frames = peer.send(&next(number));
@@ -27,7 +27,7 @@ fn count_accepted(peer: &mut Peer, next: impl Fn(u32) -> Vec<u8>) -> u32 {
     panic!("the connection accepts a million");
 }
 
-/// Creates a connection that sends no bodies, as if its peer never read.
+/// Creates a connection that doesn't send bodies, as if the peer didn't read.
 fn blocked() -> Peer {
     let mut peer = Peer::open();
     peer.fills = false;
@@ -82,7 +82,7 @@ fn frames_without_a_request_are_bounded() {
     ];
     for (name, cost, flood) in floods {
         let times = count_accepted(&mut Peer::open(), flood);
-        // The first SETTINGS was charged, too.
+        // We've also charged for the first SETTINGS.
         assert_eq!(times, (CREDIT_MAX - SETTINGS_COST) / cost, "{name}");
     }
 }
@@ -93,12 +93,12 @@ fn empty_frames_on_a_stream_are_bounded() {
     peer.send(&post(1, "/0", &[]));
     let times = count_accepted(&mut peer, |_| data(1, 0, b""));
     assert_eq!(times, CREDIT_MAX - SETTINGS_COST + crate::limits::CREDIT_PER_RESPONSE);
-    // Padding is not content.
+    // Padding isn't content.
     let mut peer = blocked();
     peer.send(&post(1, "/100000", &[]));
     let padded = frame(DATA, PADDED, 1, &[1, 0]);
     assert_eq!(count_accepted(&mut peer, |_| padded.clone()), CREDIT_MAX - SETTINGS_COST);
-    // A closed stream can be reset again, but each reset is charged.
+    // If a stream is closed, it can still be reset, but we charge for each reset.
     let mut peer = Peer::open();
     peer.send(&get(1, "/0"));
     count_accepted(&mut peer, |_| reset(1));
@@ -111,7 +111,7 @@ fn tiny_window_updates_are_bounded() {
     peer.send(&[settings(&[(INITIAL_WINDOW_SIZE, 0)]), get(1, "/100000")].concat());
     let times = count_accepted(&mut peer, |_| window_update(1, 1));
     assert_eq!(times, CREDIT_MAX - 2 * SETTINGS_COST - 1);
-    // On all streams at once.
+    // This time on all streams at once.
     let mut peer = Peer::open();
     peer.send(&settings(&[(INITIAL_WINDOW_SIZE, 0)]));
     for number in 0..STREAMS_MAX {
@@ -138,7 +138,7 @@ fn continuations_are_bounded() {
 
 #[test]
 fn decompression_bombs_are_refused() {
-    // A field of 4,000 bytes is inserted into the table, and each further byte refers to it.
+    // A field with 4,000 bytes is inserted into the table. Each byte after that refers to it.
     let bomb =
         |times: usize| [b"\x40\x01a\x7f\x80\x1e".as_slice(), &[b'x'; 3967], &vec![0xbe; times]].concat();
     let mut peer = Peer::open();
@@ -178,7 +178,7 @@ fn remembered_streams_are_bounded() {
     }
     assert_eq!(peer.connection.streams.memory(), 0);
 
-    // Frames on the latest streams are ignored; on older streams they cause another reset.
+    // On the newest streams, frames are ignored. On older ones, they lead to another reset.
     let first_remembered = 399 - 2 * (u32::try_from(RESET_STREAMS_REMEMBERED_MAX).unwrap() - 1);
     for id in [399, first_remembered] {
         assert_eq!(peer.send(&[data(id, 0, b"1"), last_headers(id, &[("a", "b")])].concat()), [], "{id}");
@@ -189,7 +189,7 @@ fn remembered_streams_are_bounded() {
         peer.send(&data(first_remembered - 2, 0, b"1")),
         [Frame::Reset(first_remembered - 2, STREAM_CLOSED)]
     );
-    // None of these streams counts as open.
+    // These streams don't count as open.
     assert!(!peer.connection.has_bodies());
     assert_eq!(peer.connection.awaits(), Awaits::Request);
 
@@ -212,7 +212,7 @@ fn budget_refills_over_time() {
 
 #[test]
 fn honest_peer_never_exceeds_its_budget() {
-    // For each response the peer sends two window updates and a priority.
+    // For each response, the peer sends two window updates and a priority.
     let mut peer = Peer::open();
     for number in 0..20_000_u32 {
         let id = 2 * number + 1;
@@ -222,7 +222,7 @@ fn honest_peer_never_exceeds_its_budget() {
         assert_eq!(frames.len(), 2, "{number}");
     }
 
-    // For each frame of a long download the peer sends two window updates.
+    // For each frame of a long download, the peer sends two window updates.
     let mut peer = Peer::open();
     let mut frames = peer.send(&get(1, "/4000000"));
     let mut bytes = 0;
@@ -239,7 +239,7 @@ fn honest_peer_never_exceeds_its_budget() {
     }
     assert_eq!(bytes, 4_000_000);
 
-    // Again and again, the user leaves a page, and the browser resets the open streams.
+    // The user leaves many pages, one after another. Each time, the browser resets all open streams.
     let mut peer = Peer::open();
     for page in 0..1000_u32 {
         let ids = (0..20).map(|number| 2 * (20 * page + number) + 1);
@@ -257,7 +257,7 @@ fn honest_peer_never_exceeds_its_budget() {
 
 #[test]
 fn proxy_with_aborted_requests_stays_within_budget() {
-    // All within one second: one request in a hundred is reset before its response.
+    // All of this happens within a second. One of a hundred requests is reset before its response.
     let mut peer = Peer::open();
     for number in 0..100_000_u32 {
         let id = 2 * number + 1;
@@ -280,7 +280,7 @@ fn pings_and_settings_keep_a_connection_for_a_day() {
     for tens in 0..24 * 360_u32 {
         peer.store.set_now(u64::from(tens) * 10);
         assert_eq!(peer.send(&frame(PING, 0, 0, b"are you?")).len(), 1, "{tens}");
-        // As proxies do that measure the bandwidth and adapt their windows.
+        // Proxies do this if they measure the bandwidth and adapt their windows.
         let change = settings(&[(INITIAL_WINDOW_SIZE, 65_535 + tens), (HEADER_TABLE_SIZE, tens % 4_096)]);
         assert_eq!(peer.send(&change), [Frame::SettingsAck], "{tens}");
     }

@@ -1,4 +1,4 @@
-//! Memory: a request that is answered at once doesn't allocate, neither for a stream nor for its head.
+//! Tests that requests don't allocate if we answer at once. This includes streams and heads.
 
 use cannery_testkit::http2::window_update;
 
@@ -31,7 +31,7 @@ fn small_response_allocates_nothing() {
         let ids = (0..32).map(|offset| 2 * (32 * number + offset) + 1);
         ids.flat_map(|id| last_headers(id, &request("/13", &BROWSER))).collect()
     };
-    // The worker's buffers for heads grow once.
+    // The worker's buffers for heads only grow once.
     peer.answer_all(&input(0));
     for number in 1..100 {
         let input = input(number);

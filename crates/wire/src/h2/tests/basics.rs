@@ -1,4 +1,4 @@
-//! Requests and responses of well-behaved peers.
+//! Tests with well-behaved peers.
 
 use cannery_testkit::http2::{
     ACK, END_STREAM, INITIAL_WINDOW_SIZE, NO_ERROR, PING, PREFACE, PROTOCOL_ERROR, STREAM_CLOSED, data,
@@ -33,7 +33,7 @@ fn result_does_not_depend_on_the_split() {
         let mut peer = Peer::silent();
         let mut frames: Vec<_> = input.chunks(piece).flat_map(|bytes| peer.send(bytes)).collect();
         let mut expected = whole.clone();
-        // Bodies may leave before the responses to later requests.
+        // A body may be sent before the responses to later requests.
         let stream_of = |frame: &Frame| match frame {
             Frame::Headers(stream, ..) | Frame::Data(stream, ..) => *stream,
             _ => 0,
@@ -106,7 +106,7 @@ fn content_beyond_the_window_is_reset_after_the_response() {
     let frames = peer.send(&content);
     assert_eq!(frames.last(), Some(&Frame::Reset(1, NO_ERROR)), "RFC 9113 §8.1");
     assert_eq!(peer.connection.awaits(), Awaits::Request);
-    // Frames that were in flight are ignored, up to the end of the stream.
+    // Frames that are already on their way are ignored until the stream ends.
     let late = peer.send(&[data(1, 0, b"more"), data(1, END_STREAM, b"")].concat());
     assert_eq!(
         late,
@@ -135,7 +135,7 @@ fn reset_drops_the_pending_body() {
     assert!(frames.iter().all(|frame| matches!(frame, Frame::Data(3, ..))), "{frames:?}");
     peer.send(&reset(3));
     assert!(!peer.connection.has_bodies());
-    // RST_STREAM and WINDOW_UPDATE may be in flight when a stream closes.
+    // When a stream closes, RST_STREAM and WINDOW_UPDATE may be on their way.
     assert_eq!(peer.send(&[reset(1), window_update(3, 5)].concat()), []);
 }
 
@@ -156,7 +156,7 @@ fn graceful_shutdown_answers_earlier_requests() {
     peer.connection.go_away(&mut peer.output);
     let frames = peer.drain();
     assert_eq!(frames, [Frame::GoAway(0x7fff_ffff, NO_ERROR), Frame::Ping(b"cannery!".to_vec())]);
-    // A request that was sent before the GOAWAY arrived.
+    // This request was sent before the GOAWAY arrived.
     assert_eq!(peer.send(&get(3, "/13"))[..1], [Frame::Headers(3, 200, false)]);
     assert_eq!(peer.send(&frame(PING, ACK, 0, b"cannery!")), [Frame::GoAway(3, NO_ERROR)]);
     assert_eq!(peer.send(&get(5, "/13")), [], "the peer had received the GOAWAY");
@@ -168,8 +168,7 @@ fn graceful_shutdown_answers_earlier_requests() {
 
 #[test]
 fn frames_beyond_the_final_goaway_are_ignored() {
-    // A client that receives the GOAWAY while its requests are in flight sends their content, too (RFC 9113
-    // §6.8).
+    // Requests may be on their way when a client receives the GOAWAY. Then it still sends their content (RFC 9113 §6.8).
     let mut peer = Peer::open();
     peer.fills = false;
     peer.send(&get(1, "/100000"));
@@ -180,14 +179,14 @@ fn frames_beyond_the_final_goaway_are_ignored() {
         [post(3, "/13", &[]), data(3, 0, b"content"), window_update(3, 5), last_headers(3, &[("a", "b")])];
     assert_eq!(peer.send(&late.concat()), []);
     assert_eq!(peer.send(&[post(5, "/13", &[]), data(5, END_STREAM, b"content"), reset(5)].concat()), []);
-    // Even after an error, the last stream of a GOAWAY doesn't increase.
+    // In a second GOAWAY, the last stream isn't higher, even after an error.
     assert_eq!(peer.send(&data(7, END_STREAM, b"on an idle stream")), [Frame::GoAway(1, PROTOCOL_ERROR)]);
 }
 
 #[test]
 fn trailers_after_a_reset_are_ignored() {
-    // Content that fills its window exactly causes a reset after the response, while the trailers are in
-    // flight: on as many streams as are allowed.
+    // If content fills its window exactly, the stream is reset after the response, while the trailers are still on their way. Do
+    // this on as many streams as possible.
     let mut peer = Peer::open();
     for number in 0..STREAMS_MAX {
         let id = 2 * number + 1;
@@ -198,7 +197,7 @@ fn trailers_after_a_reset_are_ignored() {
         let content = [16_384, 16_384, 16_384, 16_383].map(|bytes| data(id, 0, &vec![0; bytes])).concat();
         assert_eq!(peer.send(&content).last(), Some(&Frame::Reset(id, NO_ERROR)));
     }
-    // The number of streams opened since then doesn't matter.
+    // It doesn't matter how many streams were opened since then.
     for number in 0..200 {
         peer.send(&get(2 * (STREAMS_MAX + number) + 1, "/13"));
     }

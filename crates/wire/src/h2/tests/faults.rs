@@ -1,4 +1,4 @@
-//! Protocol violations (RFC 9113), and whether each is a stream error or a connection error.
+//! Tests that each violation (RFC 9113) leads to the right error, either for a stream or for the connection.
 
 use cannery_testkit::http2::{
     ACK, CONTINUATION, DATA, ENABLE_PUSH, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE,
@@ -10,15 +10,15 @@ use cannery_testkit::http2::{
 use super::peer::{Frame, Peer, get, last_headers, post, request};
 use crate::h2::ErrorCode;
 
-/// The error that a violation causes.
+/// The error that a violation leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Stream(u32, ErrorCode),
-    /// Connection error, with the last stream.
+    /// A connection error. It has the last stream.
     Connection(u32, ErrorCode),
 }
 
-/// Sends `input` on an open connection, and checks the last frame that it writes.
+/// Sends `input` on an open connection. Checks the last frame that the connection writes.
 #[track_caller]
 fn check(what: &str, input: &[Vec<u8>], ends: Ends) {
     let mut peer = Peer::open();
@@ -38,7 +38,7 @@ fn ping() -> Vec<u8> {
     frame(PING, 0, 0, b"abcdefgh")
 }
 
-/// Flags of a whole request without content.
+/// Flags of a complete request without content.
 const END: u8 = END_HEADERS | END_STREAM;
 
 #[test]
@@ -59,7 +59,7 @@ fn invalid_frame_sizes() {
     use Ends::{Connection, Stream};
     let size = ErrorCode::FrameSize;
     check("too large", &[data(1, END_STREAM, &[0; 16_385])], Connection(0, size));
-    // The head of the frame is enough.
+    // We don't need more than the head of the frame.
     check("a large head", &[data(1, END_STREAM, &[0; 16_385])[..9].to_vec()], Connection(0, size));
     check("PING", &[frame(PING, 0, 0, b"1234567")], Connection(0, size));
     check("RST_STREAM", &[get(1, "/0"), frame(RST_STREAM, 0, 1, b"123")], Connection(1, size));
@@ -88,7 +88,7 @@ fn misplaced_frames() {
     for idle in [data(1, END_STREAM, b"1"), reset(1), window_update(1, 1)] {
         check("on an idle stream", &[idle], Connection(0, wrong));
     }
-    // RFC 9113 §5.1.1: server-initiated streams stay idle, and idle streams must not be reset.
+    // The server doesn't open streams, so they stay idle, and idle streams must not be reset (RFC 9113 §5.1.1).
     let circular = frame(PRIORITY, 0, 2, &[0, 0, 0, 2, 5]);
     for idle in [data(2, END_STREAM, b"1"), reset(2), window_update(2, 1), circular] {
         check("on a server-initiated stream", &[get(5, "/0"), idle], Connection(5, wrong));
@@ -118,7 +118,7 @@ fn padding_longer_than_its_frame() {
 #[test]
 fn stream_ids_increase_and_are_odd() {
     check("even", &[get(2, "/0")], Ends::Connection(0, ErrorCode::Protocol));
-    // RFC 9113 §5.1.1: an ID that was skipped is unexpected.
+    // This ID was skipped, so it's unexpected (RFC 9113 §5.1.1).
     check("skipped", &[get(5, "/0"), get(3, "/0")], Ends::Connection(5, ErrorCode::Protocol));
     check("used", &[get(3, "/0"), get(5, "/0"), get(3, "/0")], Ends::Connection(5, ErrorCode::StreamClosed));
     let long_ago: Vec<_> = (0..100).map(|number| get(2 * number + 1, "/0")).chain([get(1, "/0")]).collect();
@@ -131,10 +131,10 @@ fn stream_ids_increase_and_are_odd() {
 fn frames_on_a_closed_stream() {
     use Ends::{Connection, Stream};
     let closed = ErrorCode::StreamClosed;
-    // Half-closed (remote): the response waits for its window.
+    // Half-closed (remote), because the response waits for its window.
     check("DATA", &[get(1, "/100000"), data(1, END_STREAM, b"1")], Stream(1, closed));
     check("HEADERS", &[get(1, "/100000"), get(1, "/0")], Stream(1, closed));
-    // Closed: the response was written.
+    // Closed, because the response was written.
     check("DATA", &[get(1, "/13"), data(1, END_STREAM, b"1")], Stream(1, closed));
     check("HEADERS", &[get(1, "/13"), get(1, "/0")], Connection(1, closed));
     check("DATA after a reset", &[get(1, "/100000"), reset(1), data(1, END_STREAM, b"1")], Stream(1, closed));
@@ -218,7 +218,7 @@ fn content_length_mismatch() {
         &[last_headers(1, &request("/0", &[("content-length", "5")]))],
         Stream(1, wrong),
     );
-    // Padding is not content.
+    // Padding isn't content.
     let padded = frame(DATA, PADDED | END_STREAM, 1, b"\x02hello\0\0");
     assert_eq!(Peer::open().send(&[five(), padded].concat()), [Frame::Headers(1, 200, true)]);
     let empty = last_headers(1, &request("/0", &[("content-length", "0")]));

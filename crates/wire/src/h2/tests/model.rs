@@ -1,8 +1,6 @@
-//! Differential test of a connection against a simple model: any sequence of operations makes both write the
-//! same frames.
+//! Compares connections to a simple model. For any sequence of operations, both must write the same frames.
 //!
-//! The model follows the RFCs frame by frame, with maps and wide integers, and shares no code with the
-//! connection.
+//! The model follows the RFCs frame by frame. It uses maps and wide integers, and doesn't share code with connections.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +15,18 @@ use super::peer::{Content, Frame, Peer, last_headers, post, request};
 /// An operation of a peer.
 #[derive(Debug, Clone)]
 enum Operation {
-    /// Requests a body of this length.
+    /// Requests a body that's this long.
     Get {
         bytes: u64,
         urgency: u8,
         incremental: bool,
     },
-    /// Requests a body, and announces content, possibly with its length.
+    /// Requests a body and announces content. The length may be announced too.
     Post {
         bytes: u64,
         length: Option<u64>,
     },
-    /// A malformed request with content.
+    /// A malformed request that has content.
     Malformed,
     Data {
         stream: u32,
@@ -61,11 +59,11 @@ enum Operation {
         incremental: bool,
     },
     Ping,
-    /// Sends all bodies that the windows allow.
+    /// Sends all bodies, as far as the windows allow.
     Drain,
 }
 
-/// Streams are numbers that [`act`] reduces to the range of existing streams.
+/// Streams are any numbers. [`act`] turns them into existing streams.
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let bytes = prop_oneof![Just(0), 1..200_u64, 8_190..8_195_u64, 16_380..70_000_u64];
@@ -91,7 +89,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The model of a connection.
+/// A simple connection.
 struct Model {
     streams: BTreeMap<u32, ModelStream>,
     last: u32,
@@ -109,7 +107,7 @@ struct ModelStream {
     state: State,
     priority: (u8, bool),
     window: i64,
-    /// Bytes of the body: those left, and all.
+    /// How many bytes of the body are left, and how many there were.
     left: u64,
     bytes: u64,
 }
@@ -200,7 +198,7 @@ impl Model {
         }
     }
 
-    /// Removes a stream that has no reason to wait.
+    /// Removes a stream that doesn't have to wait.
     fn remove_if_done(&mut self, id: u32) {
         let stream = &self.streams[&id];
         match stream.state {
@@ -220,7 +218,7 @@ impl Model {
         self.streams.insert(id, ModelStream { state, priority: (3, false), window: 0, left: 0, bytes: 0 });
     }
 
-    /// Resets a stream for a stream error.
+    /// Resets a stream because of an error.
     fn reset(&mut self, id: u32, code: u32) {
         self.written.push(Frame::Reset(id, code));
         if self.streams.get(&id).is_some_and(|stream| stream.state != State::Ended) {
@@ -320,7 +318,7 @@ impl Model {
     }
 }
 
-/// Applies an operation to both. Returns the frames that the connection writes.
+/// Does the same operation on both. Returns the frames that the connection has written.
 fn act(operation: &Operation, peer: &mut Peer, model: &mut Model, archive: &[u8]) -> Vec<Frame> {
     let used = |number: u32, model: &Model| number % (model.last / 2 + 1) * 2 + 1;
     let priority = |urgency: u8, incremental: bool| format!("u={urgency}, i=?{}", u8::from(incremental));

@@ -1,7 +1,7 @@
-//! The peer of a connection in memory: sends frames, answers requests, and parses the responses.
+//! A peer in memory. It sends frames, answers requests, and parses the responses.
 //!
-//! The response for `/N` is `N` bytes of an archive, for `/text/N` it is `N` bytes of text, for other paths
-//! 404. The peer checks only the syntax of frames.
+//! For `/N`, the response is `N` bytes of an archive, and for `/text/N`, it's `N` bytes of text. All other paths get a 404. The
+//! peer only checks the syntax of frames.
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Fields, Method, Reason};
@@ -20,13 +20,13 @@ use crate::response::Response;
 use crate::server_fields::ServerFields;
 use crate::stored_request::StoredRequest;
 
-/// The longest payload that the connection may send, because no peer here allows more (RFC 9113 §4.2).
+/// The longest payload that the connection may send. Our peers never allow more (RFC 9113 §4.2).
 const PAYLOAD_BYTES_MAX: usize = 16_384;
 
-/// A frame written by the connection.
+/// A frame from the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// Stream, `:status`, and whether the stream ends here.
+    /// The stream, `:status`, and whether this is the end of the stream.
     Headers(u32, u16, bool),
     Data(u32, Content, bool),
     Reset(u32, u32),
@@ -38,7 +38,7 @@ pub(super) enum Frame {
     WindowUpdate(u32, u32),
 }
 
-/// Content of a DATA frame.
+/// The content of a DATA frame.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Content(pub(super) Vec<u8>);
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Content {
     }
 }
 
-/// The limit of the content of requests for `/received`, in bytes.
+/// How much content a request for `/received` may have, in bytes.
 pub(super) const RECEIVED_BYTES_MAX: usize = 200_000;
 
 pub(super) struct Peer {
@@ -58,15 +58,15 @@ pub(super) struct Peer {
     fields: ServerFields,
     archive: Vec<u8>,
     decoder: Decoder<'static>,
-    /// Input that the connection didn't consume.
+    /// Input that the connection hasn't read yet.
     held: Vec<u8>,
-    /// Refused requests, in order.
+    /// Requests that were refused, in order.
     pub(super) refused: Vec<(u32, Refusal)>,
-    /// Requests for `/later`, which are answered later.
+    /// Requests for `/later`. They haven't been answered yet.
     pub(super) postponed: Vec<StreamId>,
-    /// Requested targets, in order.
+    /// The targets of all requests, in order.
     pub(super) targets: Vec<String>,
-    /// Whether pending bodies are written.
+    /// Whether we write bodies.
     pub(super) fills: bool,
 }
 
@@ -91,7 +91,7 @@ impl Peer {
         }
     }
 
-    /// Creates a connection after the exchange of prefaces and settings.
+    /// Creates a connection that has already exchanged prefaces and settings.
     pub(super) fn open() -> Peer {
         let mut peer = Peer::silent();
         peer.connection.begin(&mut peer.output);
@@ -100,7 +100,7 @@ impl Peer {
         peer
     }
 
-    /// Sends bytes, and returns the frames that the connection writes.
+    /// Sends bytes. Returns the frames that the connection writes.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Vec<Frame> {
         let mut input = std::mem::take(&mut self.held);
         input.extend_from_slice(bytes);
@@ -145,8 +145,7 @@ impl Peer {
         frames
     }
 
-    /// Answers each request in `input` with 13 bytes, discards the responses, and returns their number.
-    /// Doesn't allocate.
+    /// Answers each request in `input` with 13 bytes, and discards the response. Returns how many there were. Doesn't allocate.
     pub(super) fn answer_all(&mut self, input: &[u8]) -> usize {
         let mut used = 0;
         let mut count = 0;
@@ -167,7 +166,7 @@ impl Peer {
         count
     }
 
-    /// Returns all frames in the output, and all bodies that the windows allow.
+    /// Returns all frames of the output, and of all bodies that the windows allow.
     pub(super) fn drain(&mut self) -> Vec<Frame> {
         let mut frames = self.take_output();
         while self.fills {
@@ -213,7 +212,7 @@ impl Peer {
         self.targets.push(target);
     }
 
-    /// Parses the output into frames, and clears it.
+    /// Parses the output, and clears it. Returns its frames.
     fn take_output(&mut self) -> Vec<Frame> {
         let mut bytes = Vec::new();
         let (mut own, segments) = self.output.parts();
@@ -261,13 +260,13 @@ impl Peer {
         }
     }
 
-    /// Returns the first bytes of the archive, which are those of every body.
+    /// Returns the start of the archive. Each body has the same bytes.
     pub(super) fn body(&self, bytes: usize) -> &[u8] {
         &self.archive[..bytes]
     }
 }
 
-/// Returns an answer with this number of bytes of the archive.
+/// Returns an answer. Its body is this many bytes of the archive.
 fn found(length: u64) -> Answer<'static> {
     let mut answer = Answer::built_in(200, Reason::NotFound);
     answer.fields = Fields::BuiltIn { page: None, complete_length: None };
@@ -282,24 +281,24 @@ pub(super) fn request<'a>(path: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'
     [&pseudo, more].concat()
 }
 
-/// Encodes HEADERS of a request without content.
+/// Encodes the HEADERS of a request that doesn't have content.
 pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
     last_headers(stream, &request(path, &[]))
 }
 
-/// Encodes HEADERS of a request with content.
+/// Encodes the HEADERS of a request that has content.
 pub(super) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let mut fields = request(path, more);
     fields[0].1 = "POST";
     http2::headers(stream, 0, &field_block(&fields))
 }
 
-/// Encodes HEADERS that end their stream.
+/// Encodes HEADERS that end the stream.
 pub(super) fn last_headers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     http2::headers(stream, END_STREAM, &field_block(fields))
 }
 
-/// Encodes a field block in frames with at most `bytes` bytes of payload, which end their stream.
+/// Encodes a field block that ends the stream. Its frames have up to `bytes` bytes of payload.
 pub(super) fn in_frames(stream: u32, block: &[u8], bytes: usize) -> Vec<u8> {
     let count = block.len().div_ceil(bytes);
     let frames = block.chunks(bytes).enumerate().flat_map(|(number, part)| {

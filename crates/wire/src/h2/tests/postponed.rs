@@ -1,4 +1,4 @@
-//! Requests that are answered later, with their content.
+//! Tests for requests that are answered later, along with their content.
 
 use cannery_testkit::http2::{END_STREAM, data, reset};
 
@@ -9,7 +9,7 @@ use crate::server_fields::ServerFields;
 
 const CONTENT_LENGTH: &str = "content-length";
 
-/// Sends content in frames of 10,000 bytes, and returns the frames of the connection.
+/// Sends content in frames of 10,000 bytes. Returns the frames that the connection writes.
 fn send_content(peer: &mut Peer, stream: u32, content: &[u8]) -> Vec<Frame> {
     let mut frames = Vec::new();
     let mut parts = content.chunks(10_000).peekable();
@@ -20,7 +20,7 @@ fn send_content(peer: &mut Peer, stream: u32, content: &[u8]) -> Vec<Frame> {
     frames
 }
 
-/// Returns the status and the content of the response on a stream.
+/// Returns the status and content of a stream's response.
 fn response(frames: &[Frame], stream: u32) -> (Option<u16>, Vec<u8>) {
     let mut status = None;
     let mut content = Vec::new();
@@ -39,7 +39,7 @@ fn content_is_received_beyond_the_first_window() {
     let mut peer = Peer::open();
     let content: Vec<u8> = (0..RECEIVED_BYTES_MAX).map(|number| number.to_le_bytes()[1]).collect();
     assert_eq!(peer.send(&post(1, "/received", &[])), []);
-    // Other requests are answered meanwhile.
+    // In the meantime, other requests are answered.
     assert_eq!(response(&peer.send(&get(3, "/13")), 3).0, Some(200));
     let frames = send_content(&mut peer, 1, &content);
     let windows: u64 = frames
@@ -107,7 +107,7 @@ fn body_follows_its_head_in_parts() {
         matches!(&frames[..], [Frame::Data(1, Content(bytes), false)] if bytes == b"first"),
         "{frames:?}"
     );
-    // The end needs no window.
+    // The end doesn't need a window.
     peer.connection.window = Window::new(0);
     peer.connection.append_body(stream, b"", true);
     let frames = peer.drain();

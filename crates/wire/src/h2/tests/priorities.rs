@@ -1,4 +1,4 @@
-//! Order of responses (RFC 9218 §10).
+//! Tests in which order responses are sent (RFC 9218 §10).
 
 use cannery_testkit::http2::{
     INITIAL_WINDOW_SIZE, PROTOCOL_ERROR, priority_update, reset, settings, window_update,
@@ -6,7 +6,7 @@ use cannery_testkit::http2::{
 
 use super::peer::{Frame, Peer, last_headers, request};
 
-/// Creates a connection with the largest windows. Its bodies wait for [`order`].
+/// Creates a connection. It has the largest windows, and bodies wait until [`order`] is called.
 fn wide() -> Peer {
     let mut peer = Peer::open();
     peer.send(&[settings(&[(INITIAL_WINDOW_SIZE, 0x7fff_ffff)]), window_update(0, 1_000_000_000)].concat());
@@ -19,7 +19,7 @@ fn get(stream: u32, path: &str, priority: &str) -> Vec<u8> {
     last_headers(stream, &request(path, if priority.is_empty() { &[] } else { &more }))
 }
 
-/// Sends all bodies. Returns the streams of the DATA frames, in order.
+/// Sends all bodies. Returns which streams the DATA frames are from, in order.
 fn order(peer: &mut Peer) -> Vec<u32> {
     peer.fills = true;
     let of = |frame: &Frame| if let Frame::Data(stream, ..) = frame { Some(*stream) } else { None };

@@ -1,11 +1,11 @@
-//! Request heads: valid, refused and malformed ones (RFC 9113 §8.2, §8.3).
+//! Tests with valid, refused and malformed request heads (RFC 9113 §8.2, §8.3).
 
 use cannery_testkit::http2::{PROTOCOL_ERROR, field_block};
 
 use super::peer::{Frame, Peer, get, in_frames, last_headers, request};
 use crate::refusal::Refusal;
 
-/// Returns the outcome of a head: the status, or the code of the reset; and the refusal.
+/// Returns the status or the code of the reset. Also returns the refusal, if any.
 fn outcome(fields: &[(&str, &str)]) -> (Result<u16, u32>, Option<Refusal>) {
     let mut peer = Peer::open();
     let frames = peer.send(&last_headers(1, fields));
@@ -21,7 +21,7 @@ fn is_malformed(fields: &[(&str, &str)]) -> bool {
     outcome(fields) == (Err(PROTOCOL_ERROR), None)
 }
 
-/// Returns a request with one of its pseudo-header fields replaced or removed.
+/// Returns a request where one of the pseudo-header fields is replaced or removed.
 fn with(name: &'static str, value: Option<&'static str>) -> Vec<(&'static str, &'static str)> {
     let mut fields = request("/0", &[]);
     match value {
@@ -158,7 +158,7 @@ fn refused_requests_get_a_response() {
             matches!(frames[0], Frame::Headers(1, status, _) if status == refusal.status()),
             "{frames:?}"
         );
-        // The connection stays open, and its dynamic table is valid.
+        // The connection stays open, and its dynamic table is still valid.
         assert_eq!(peer.send(&get(3, "/0")), [Frame::Headers(3, 200, true)]);
     }
 
@@ -213,7 +213,7 @@ fn head_has_every_field_that_a_site_uses() {
         assert_eq!(single, cannery_site::Single::Value(value.as_bytes()));
     }
 
-    // The next request keeps none of it.
+    // The next request doesn't have any of it.
     peer.send(&get(3, "/c"));
     let head = peer.store.head();
     assert!(!head.request.conditions.any && head.request.accept_encoding.is_absent());

@@ -1,4 +1,4 @@
-//! Tests of HTTP/3 connections, without QUIC.
+//! Tests for HTTP/3 connections. They don't need QUIC.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 
 const GET: &[(&str, &str)] = &[(":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "a")];
 
-/// A client. Its streams arrive in pieces of `piece` bytes.
+/// A client. On its streams, bytes arrive in pieces of `piece` bytes.
 struct Client {
     connection: Connection,
     store: HeadStore,
@@ -37,7 +37,7 @@ impl Client {
         Ok(reading)
     }
 
-    /// Sends bytes on a request stream, and answers a request. Returns the last outcome that is not [`Step::More`].
+    /// Sends bytes on a request stream. If there's a request, answers it. Returns the last outcome that isn't [`Step::More`].
     fn send(&mut self, stream: u64, bytes: &[u8]) -> Result<Step, ErrorCode> {
         let stream = StreamId::new(stream);
         let mut last = Step::More;
@@ -63,7 +63,7 @@ impl Client {
         Ok(last)
     }
 
-    /// Sends a whole request on a new stream.
+    /// Sends a complete request on a new stream.
     fn request(&mut self, stream: u64, bytes: &[u8]) -> Result<(Step, RequestEnd), ErrorCode> {
         self.connection.open(StreamId::new(stream), Instant::now());
         let step = self.send(stream, bytes)?;
@@ -181,7 +181,7 @@ fn streams_that_must_not_exist_are_connection_errors() {
 #[test]
 fn fields_come_from_the_table_of_the_peer() {
     let mut client = Client::new();
-    // The capacity 220, and `:path: /a` (RFC 9204 §4.3.1, §4.3.2).
+    // Set the capacity to 220, and insert `:path: /a` (RFC 9204 §4.3.1, §4.3.2).
     client.send_unidirectional(6, b"\x02\x3f\xbd\x01\xc1\x02/a").unwrap();
     assert_eq!(client.connection.take_decoder_stream(), [1], "one insertion");
 
@@ -210,7 +210,7 @@ fn acknowledgments_are_sent_together() {
     let all: Vec<u8> = (0..32).map(|number| 0x80 | (4 * number)).collect();
     assert_eq!(request(&mut client, 31), all);
 
-    // An insertion can't wait, because the client must not use it before.
+    // An insertion can't wait, because the client isn't allowed to use it before that.
     assert_eq!(request(&mut client, 0), []);
     client.send_unidirectional(6, &insertion[4..]).unwrap();
     assert_eq!(client.connection.take_decoder_stream(), [0x80, 1]);
@@ -251,7 +251,7 @@ fn priority_beyond_the_stream_limit_is_an_error() {
     client.send_unidirectional(2, &frame(kind::PRIORITY_UPDATE, b"\x08u=1")).unwrap();
     let beyond = frame(kind::PRIORITY_UPDATE, b"\x0cu=1");
     assert_eq!(client.send_unidirectional(2, &beyond), Err(ErrorCode::Id));
-    // The limit grows as streams end.
+    // As streams end, the limit grows.
     client.connection.set_stream_limit(4);
     client.send_unidirectional(2, &beyond).unwrap();
     client.connection.set_stream_limit(u64::MAX);
@@ -300,7 +300,7 @@ fn requests_after_goaway_are_rejected() {
     assert_eq!(control, b"\x07\x08\xff\xff\xff\xff\xff\xff\xff\xfc\x07\x01\x08");
 }
 
-/// Returns how often a client can do something after a request, and the error that ends it.
+/// Returns how often a client can do something after a request. Also returns the error that stops it.
 fn times(mut act: impl FnMut(&mut Client, u64) -> Result<(), ErrorCode>) -> Option<(u64, ErrorCode)> {
     let mut client = Client::new();
     client.connection.open(StreamId::new(0), Instant::now());

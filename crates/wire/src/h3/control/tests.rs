@@ -1,4 +1,4 @@
-//! Unit tests of the control stream: the order of its frames, and their bounds.
+//! Tests the order of frames on the control stream, and their limits.
 
 use super::*;
 use crate::h3::frame::put_head;
@@ -10,7 +10,7 @@ fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads a control stream that begins with empty SETTINGS.
+/// Reads a control stream. It starts with empty SETTINGS.
 fn read(frames: &[Vec<u8>]) -> Result<Vec<Notice>, ErrorCode> {
     read_all(&[&[frame(kind::SETTINGS, b"")], frames].concat().concat())
 }

@@ -1,10 +1,10 @@
-//! Unit tests of frames that arrive in pieces of any size, and incomplete ones.
+//! Tests that frames can arrive in pieces of any size. They may be incomplete.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Splits a stream that arrives in pieces of `piece` bytes into frames.
+/// Splits a stream into frames. It arrives in pieces of `piece` bytes.
 fn frames(stream: &[u8], piece: usize) -> Vec<(u64, Vec<u8>)> {
     let mut reader = FrameReader::default();
     let mut frames: Vec<(u64, Vec<u8>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Unit tests of request streams: the order of frames, the end of a request, and large sections.
+//! Tests the order of frames on request streams, where a request ends, and large sections.
 
 use super::*;
 use crate::h3::frame::put_head;
@@ -10,7 +10,7 @@ fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A part of a request that was read, with its field section.
+/// A part of a request, along with its field section.
 #[derive(Debug, PartialEq)]
 enum Read {
     Head(Option<Vec<u8>>),
@@ -18,7 +18,7 @@ enum Read {
     Trailers(Option<Vec<u8>>),
 }
 
-/// Reads a whole stream that arrives in pieces of this length. Contents are joined.
+/// Reads a complete stream. It arrives in pieces of this length. Content is joined.
 fn read(bytes: &[u8], piece: usize) -> Result<(Vec<Read>, RequestStream), ErrorCode> {
     let copy = |section: Section<'_>| match section {
         Section::Whole(bytes) => Some(bytes.to_vec()),

@@ -1,5 +1,4 @@
-//! Unit tests of the decoder: the examples of RFC 7541 appendix C, a differential test against a simple
-//! table, and invalid blocks.
+//! Tests with the examples of RFC 7541 appendix C, and with invalid blocks. Also compares the decoder to a simple table.
 
 use proptest::prelude::*;
 
@@ -7,7 +6,7 @@ use super::*;
 use crate::hpack::put_field;
 use crate::huffman;
 
-/// Decodes a block into fields as `name: value`.
+/// Decodes a block. Each field becomes `name: value`.
 fn fields(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<String>, DecodeError> {
     let mut fields = Vec::new();
     decoder.decode(block, &mut Vec::new(), |field| {
@@ -24,7 +23,7 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// Returns the entries of the table, newest first as in the appendix, and its size.
+/// Returns the table's entries, and how large it is. Like in the appendix, the newest one comes first.
 fn table(decoder: &Decoder) -> (Vec<String>, usize) {
     let entries = (0..).map_while(|number| decoder.table.get(number));
     let entries: Vec<_> = entries.collect();
@@ -38,7 +37,7 @@ fn table(decoder: &Decoder) -> (Vec<String>, usize) {
 
 #[test]
 fn single_fields_of_the_appendix() {
-    // RFC 7541 appendix C.2.
+    // From RFC 7541 appendix C.2.
     let literal_kept = bytes("400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572");
     let mut decoder = Decoder::new();
     assert_eq!(fields(&mut decoder, &literal_kept).unwrap(), ["custom-key: custom-header"]);
@@ -57,7 +56,7 @@ fn single_fields_of_the_appendix() {
 
 #[test]
 fn requests_of_the_appendix() {
-    // RFC 7541 appendix C.3 without and C.4 with the Huffman code.
+    // From RFC 7541 appendix C.3 without Huffman code, and C.4 with it.
     let plain = [
         "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
         "8286 84be 5808 6e6f 2d63 6163 6865",
@@ -101,7 +100,7 @@ fn requests_of_the_appendix() {
 
 #[test]
 fn responses_of_the_appendix_evict_old_entries() {
-    // RFC 7541 appendix C.5 without and C.6 with the Huffman code, in a table of 256 bytes.
+    // From RFC 7541 appendix C.5 without Huffman code, and C.6 with it. The table has 256 bytes.
     let plain = [
         "4803 3330 3258 0770 7269 7661 7465 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 3133 2032 303a 3133 3a32 3120 \
          474d 546e 1768 7474 7073 3a2f 2f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
@@ -192,7 +191,7 @@ fn field_larger_than_the_table_empties_it() {
 
 #[test]
 fn name_outlives_its_evicted_entry() {
-    // RFC 7541 §4.4: the new field evicts the entry that its name comes from.
+    // The new field's name is from an entry that it evicts (RFC 7541 §4.4).
     let name = [b'n'; 4000];
     let first = [b"\x40\x7f\xa1\x1e".as_slice(), &name, b"\0"].concat();
     let mut decoder = Decoder::new();
@@ -230,7 +229,7 @@ fn table_memory_is_bounded() {
     }
 }
 
-/// Reference implementation of the dynamic table.
+/// A simple dynamic table.
 #[derive(Default)]
 struct Plain {
     entries: Vec<(Vec<u8>, Vec<u8>)>,

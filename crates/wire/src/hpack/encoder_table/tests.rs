@@ -1,4 +1,4 @@
-//! Unit tests of the encoder table, with a decoder as the peer.
+//! Tests for the encoder table. A decoder is the peer.
 
 use cannery_archive::{NO_LINE_ID, NewHpackLine};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::hpack::{Decoder, Field, encode_line};
 
-/// An encoder table and the decoder of its peer.
+/// An encoder table and the peer's decoder.
 struct Peer {
     table: EncoderTable,
     decoder: Decoder,
@@ -17,8 +17,7 @@ impl Peer {
         Peer { table: EncoderTable::new(), decoder: Decoder::new() }
     }
 
-    /// Sends lines of an archive and of the server. Returns the block, after checking that the peer decodes
-    /// the lines.
+    /// Sends lines from an archive and from the server. Checks that the peer can decode them, and returns the block.
     fn send(&mut self, archive: u16, identity: u64, lines: &[NewHpackLine], own: &[NewHpackLine]) -> Vec<u8> {
         let mut block = Vec::new();
         self.table.begin_block(&mut block, archive, identity);
@@ -102,7 +101,7 @@ fn size_update_precedes_the_next_field() {
     let mut peer = Peer::new();
     peer.send(0, 7, &lines(), &[]);
     peer.table.set_size_max(100, 100);
-    // The lines in the table have 51 and 36 bytes.
+    // The table has lines of 51 and 36 bytes.
     assert_eq!(peer.send(0, 7, &lines()[1..3], &[]), [0x3f, 69, 0xbf, 0xbe], "all lines still fit");
     peer.table.set_size_max(60, 80);
     let block = peer.send(0, 7, &lines()[1..3], &[]);
@@ -121,7 +120,7 @@ fn size_update_precedes_the_next_field() {
 
 #[test]
 fn temporary_smaller_size_is_sent() {
-    // RFC 7541 §4.2: the smallest size, then the last one.
+    // The smallest size comes first, then the last one (RFC 7541 §4.2).
     let mut peer = Peer::new();
     peer.table.set_size_max(10, 4096);
     assert_eq!(peer.send(0, 7, &[], &[]), [0x2a, 0x3f, 0xe1, 0x1f]);
@@ -170,7 +169,7 @@ proptest! {
                     offered = last;
                 }
                 Operation::Send { archive, identity, ids, own } => {
-                    // The meaning of a line ID depends on the archive.
+                    // The same line ID is a different line in each archive.
                     let of_archive = |id: &u8| encode_line(*id, "x-line", format!("{identity} {}", id * 3).as_bytes());
                     let of_server = |id: &u8| encode_line(*id, "x-own", format!("{id}").as_bytes());
                     let lines: Vec<_> = ids.iter().map(of_archive).collect();

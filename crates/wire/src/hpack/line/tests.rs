@@ -1,4 +1,4 @@
-//! Unit tests of lines that are encoded ahead of time.
+//! Tests for lines that are encoded in advance.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Unit tests of PROXY protocol headers of version 1.
+//! Tests for PROXY protocol headers, version 1.
 
 use super::*;
 

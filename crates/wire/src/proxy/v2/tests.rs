@@ -1,4 +1,4 @@
-//! Unit tests of PROXY protocol headers of version 2.
+//! Tests for PROXY protocol headers, version 2.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn checksum_is_verified() {
     for place in 16..good.len() {
         let mut bad = good.clone();
         bad[place] ^= 0x10;
-        // A changed type or length makes another list of extensions, which may be well-formed.
+        // If a type or length is different, it's a different list of extensions, and may be well-formed.
         let is_content = place < 28 || place == 31 || (35..39).contains(&place);
         assert!(!is_content || source_of(&bad).is_none(), "byte {place}");
     }

@@ -1,5 +1,4 @@
-//! Unit tests of the decoder: the examples of RFC 9204 appendix B, a differential test against a simple table, and invalid
-//! bytes.
+//! Tests with the examples of RFC 9204 appendix B, and with invalid bytes. Also compares the decoder to a simple table.
 
 use std::collections::VecDeque;
 
@@ -21,7 +20,7 @@ fn print(field: &Field<'_>) -> String {
     format!("{name}: {value}")
 }
 
-/// Decodes a section into fields as `name: value`.
+/// Decodes a section. Each field becomes `name: value`.
 fn fields(decoder: &Decoder, section: &[u8]) -> Result<(Vec<String>, Option<InsertCount>), Error> {
     let mut fields = Vec::new();
     let decoded = decoder.decode(section, &mut Vec::new(), |field| fields.push(print(&field)))?;
@@ -39,7 +38,7 @@ fn table(decoder: &Decoder) -> Vec<String> {
 
 #[test]
 fn examples_of_the_appendix() {
-    // RFC 9204 appendix B.1.
+    // From RFC 9204 appendix B.1.
     let mut decoder = Decoder::new();
     let section = bytes("0000 510b 2f69 6e64 6578 2e68 746d 6c");
     assert_eq!(fields(&decoder, &section), Ok((vec![":path: /index.html".to_owned()], None)));
@@ -86,7 +85,7 @@ fn examples_of_the_appendix() {
 #[test]
 fn invalid_sections_are_errors() {
     let mut decoder = Decoder::new();
-    // Capacity 96, then `:authority: a` three times: the first is evicted.
+    // Set the capacity to 96, and insert `:authority: a` three times. The first one is evicted.
     read(&mut decoder, "3f41 c001 61 c001 61 c001 61").unwrap();
     for (section, fault) in [
         ("", Fault::Truncated),
@@ -136,7 +135,7 @@ fn invalid_instructions_are_errors() {
 #[test]
 fn incomplete_instructions_are_bounded() {
     let mut decoder = Decoder::new();
-    // Capacity 4,096, then a name of 2^28 bytes.
+    // Set the capacity to 4,096. Then comes a name of 2^28 bytes.
     read(&mut decoder, "3fe1 1f 5fe1 ffff 7f").unwrap();
     let more = [b'a'; 1024];
     let result = (0..32).try_for_each(|_| decoder.read_encoder_stream(&more, &mut Vec::new()));
@@ -162,12 +161,12 @@ fn large_sections_are_cut_and_bombs_refused() {
     assert_eq!(decode(100), Err(Error::TooLarge));
 }
 
-/// A QPACK encoder that keeps the whole history of its table.
+/// A QPACK encoder. It remembers everything that was ever in its table.
 #[derive(Debug, Default)]
 struct Model {
     /// All entries that were ever inserted.
     entries: Vec<(String, String)>,
-    /// Absolute indices of the entries that are left, oldest first.
+    /// Absolute indices of all entries that are left. The oldest comes first.
     kept: VecDeque<usize>,
     capacity: usize,
     stream: Vec<u8>,
@@ -193,7 +192,7 @@ impl Model {
         }
     }
 
-    /// Inserts an entry if it fits, by reference to an earlier one if `refer` allows it.
+    /// Inserts an entry, if it fits. If `refer` allows it, refers to an earlier entry.
     fn insert(&mut self, name: &str, value: &str, refer: bool) {
         let entry = (name.to_owned(), value.to_owned());
         if Model::size(&entry) > self.capacity {
@@ -225,7 +224,7 @@ impl Model {
         self.entries.push(entry);
     }
 
-    /// Encodes fields with the Base at this absolute index.
+    /// Encodes fields. The Base is at this absolute index.
     fn section(&self, fields: &[(String, String)], base: usize) -> Vec<u8> {
         let mut lines = Vec::new();
         let mut required = 0;

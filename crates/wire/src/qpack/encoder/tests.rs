@@ -1,4 +1,4 @@
-//! Unit tests of the QPACK encoder: forms of fields, names of lines, and statuses.
+//! Tests for the QPACK encoder: all forms of fields, names of lines, and statuses.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn fields_take_the_shortest_form() {
     };
     assert_eq!(put(":status", "200"), [0xc0 | 25]);
     assert_eq!(put(":status", "421"), [0xff, 69 - 63]);
-    // `:status` is found first at index 24, and 410 takes two bytes in the Huffman code.
+    // The first `:status` has index 24. In Huffman code, 410 has two bytes.
     assert_eq!(put(":status", "410"), b"\x5f\x09\x82\x68\x20");
     assert_eq!(put("etag", "~~"), b"\x57\x02~~", "Huffman-coded it would be longer");
     assert_eq!(put("x-ab", ""), b"\x2b\xf2\xb0\xe3\0");

@@ -1,4 +1,4 @@
-//! Unit tests of the encoder table, with a decoder as the peer.
+//! Tests for the encoder table. A decoder is the peer.
 
 use cannery_archive::{NO_LINE_ID, NewQpackLine};
 use proptest::prelude::*;
@@ -7,13 +7,13 @@ use super::*;
 use crate::hpack::{Field, List};
 use crate::qpack::{Decoder, encode_line};
 
-/// An encoder table and the decoder of its peer, with streams on which bytes arrive later or never.
+/// An encoder table and the peer's decoder. On the streams between them, bytes can arrive late or never.
 struct Peer {
     table: EncoderTable,
     decoder: Decoder,
-    /// Bytes of the encoder stream that haven't arrived.
+    /// Bytes on the encoder stream that haven't arrived yet.
     encoder_stream: Vec<u8>,
-    /// Bytes of the decoder stream that haven't arrived.
+    /// Bytes on the decoder stream that haven't arrived yet.
     decoder_stream: Vec<u8>,
 }
 
@@ -27,14 +27,14 @@ impl Peer {
         }
     }
 
-    /// Returns a peer with a table of this capacity.
+    /// Creates a peer whose table has this capacity.
     fn with_capacity(capacity: u64) -> Peer {
         let mut peer = Peer::new();
         peer.table.set_peer_settings(capacity);
         peer
     }
 
-    /// Sends lines of an archive and of the server. Returns the section, after checking that the peer decodes the lines at once.
+    /// Sends lines from an archive and from the server. Checks that the peer can decode them at once, and returns the section.
     fn send(&mut self, archive: u16, identity: u64, lines: &[NewQpackLine], own: &[NewQpackLine]) -> Vec<u8> {
         let mut section = Vec::new();
         self.table.begin_section(&mut section, archive, identity);
@@ -59,7 +59,7 @@ impl Peer {
         section
     }
 
-    /// Delivers the next bytes of the encoder stream, and appends acknowledgments to the decoder stream.
+    /// Delivers the next bytes of the encoder stream. Appends acknowledgments to the decoder stream.
     fn deliver_instructions(&mut self, bytes: usize) {
         let bytes = bytes.min(self.encoder_stream.len());
         let arrived: Vec<u8> = self.encoder_stream.drain(..bytes).collect();
@@ -81,7 +81,7 @@ impl Peer {
     }
 }
 
-/// The names and values of fields.
+/// Names and values of fields.
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn read(decoder: &Decoder, section: &[u8]) -> (Fields, Option<crate::qpack::InsertCount>) {
@@ -101,7 +101,7 @@ fn lines() -> Vec<NewQpackLine> {
     ]
 }
 
-/// The representations of [`lines`].
+/// Representations of [`lines`].
 const LITERALS: &[u8] = b"\xd9\x5f\x2c\x01~\x21~\x011\x21~\x012";
 
 fn own() -> [NewQpackLine; 1] {
@@ -125,7 +125,7 @@ fn sections_are_literals_until_the_settings() {
 fn acknowledged_lines_are_one_byte() {
     let mut peer = Peer::with_capacity(65_536);
     assert_eq!(peer.send(0, 7, &lines(), &[]), [b"\0\0", LITERALS].concat());
-    // Capacity 4,096, `vary` by its static name, and `~`.
+    // Set the capacity to 4,096, then insert `vary` by its static name, and `~`.
     assert_eq!(peer.encoder_stream, b"\x3f\xe1\x1f\xfb\x01~\x41~\x011");
     assert_eq!(peer.send(0, 7, &lines(), &[]), [b"\0\0", LITERALS].concat(), "not acknowledged");
     peer.deliver_instructions(usize::MAX);
@@ -162,7 +162,7 @@ fn replaced_archive_forgets_the_old_lines() {
     assert_eq!(peer.send(0, 8, &[], &own()), b"\x04\0\x80", "the server's lines are the same");
     peer.deliver_all();
     assert_eq!(peer.send(0, 8, &new, &own()), b"\x05\0\x80\x81");
-    // The old archive is the new release of a rollback.
+    // The new release is the old archive again, because of a rollback.
     assert_eq!(peer.send(0, 7, &lines(), &[]), [b"\0\0", LITERALS].concat());
 }
 
@@ -296,7 +296,7 @@ proptest! {
                 }
                 Operation::Settings(_) => {}
                 Operation::Send { archive, identity, ids, own } => {
-                    // The meaning of a line ID depends on the archive.
+                    // The same line ID is a different line in each archive.
                     let of_archive = |id: &u8| encode_line(*id, "x-line", format!("{identity} {}", id * 3).as_bytes());
                     let of_server = |id: &u8| encode_line(*id, "x-own", format!("{id}").as_bytes());
                     let lines: Vec<_> = ids.iter().map(of_archive).collect();
@@ -326,7 +326,7 @@ proptest! {
             }
             prop_assert!(peer.table.known_received <= peer.table.sent_count);
             prop_assert!(peer.table.incomplete.len() < 10);
-            // The decoder has what the encoder believes.
+            // The decoder has everything that the encoder thinks it has.
             peer.deliver_instructions(usize::MAX);
         }
     }
