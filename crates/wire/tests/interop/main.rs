@@ -1,15 +1,15 @@
-//! Interoperability of our HTTP/2 with the `h2` crate, on inputs from seeds.
+//! Tests that our HTTP/2 works with the `h2` crate. Inputs are generated from seeds.
 //!
 //! The fuzz targets `interop_client` and `interop_server` run the same code.
 //!
-//! `CANNERY_SEED` replays one seed.
+//! Set `CANNERY_SEED` to repeat one seed.
 
 #![forbid(unsafe_code)]
 
 #[allow(unreachable_pub, reason = "the fuzz targets re-export them")]
 mod peers;
 
-/// Runs a peer for many seeds. The first inputs are short.
+/// Runs a peer with many seeds. The first inputs are short.
 fn run(peer: fn(&[u8]), seeds: u64) {
     if let Some(seed) = std::env::var("CANNERY_SEED").ok().and_then(|seed| seed.parse().ok()) {
         return peer(&bytes_of(seed));
@@ -20,7 +20,7 @@ fn run(peer: fn(&[u8]), seeds: u64) {
     }
 }
 
-/// Returns the input of a seed (splitmix64): up to 2,000 bytes.
+/// Generates the input for a seed (splitmix64). It has up to 2,000 bytes.
 fn bytes_of(seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {

@@ -1,7 +1,7 @@
-//! Peers from the `h2` crate: its client sends us requests, and its server gets the same bytes as we do.
+//! Peers from the `h2` crate. Its client sends requests to us. Its server gets the same bytes as we do.
 //!
-//! Both are plain functions from bytes, for seeds and for fuzz targets. They panic on a difference. There is
-//! no runtime, no clock and no socket: the two sides are polled in turn.
+//! Both are just functions that take bytes, so they can be used with seeds and in fuzz targets. If there's a difference, they
+//! panic. They don't need a runtime, a clock or a socket. Both sides are polled in turn.
 
 mod client;
 pub(crate) mod end;

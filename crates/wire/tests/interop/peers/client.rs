@@ -1,7 +1,7 @@
-//! The client of the `h2` crate sends us requests, with bytes split at random.
+//! The `h2` crate's client sends requests to us. Its bytes are split at random.
 //!
-//! It checks three promises: each response has the right bytes and the right length; no request is lost,
-//! unless the client resets it or sends it after our GOAWAY; and neither side reports an error of the other.
+//! We check three things. Each response has the right bytes and the right length. No request is lost, unless the client resets it,
+//! or sends it after our GOAWAY. And neither side thinks that the other one has made an error.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -16,16 +16,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use super::ours::{CONTENT, Ours};
 use super::pipe::{End, Queues, pipe};
 
-/// Lengths of requested bodies: around the limit for copies, the length of a frame, and the initial window.
+/// How long requested bodies are. These lengths are near the limit for copies, the length of a frame, and the initial window.
 const BODIES: [usize; 12] = [0, 1, 13, 300, 8_192, 8_193, 16_384, 16_385, 65_535, 65_536, 100_000, 200_000];
 
-/// Lengths of request content. The last two exceed the initial window.
+/// How long a request's content is. The last two are longer than the initial window.
 const UPLOADS: [usize; 6] = [0, 1, 1_000, 65_535, 65_536, 100_000];
 
-/// Sizes of windows and of pieces.
+/// How large windows and pieces are.
 const SIZES: [u32; 10] = [1, 9, 100, 1_000, 16_384, 16_393, 65_535, 100_000, 1_000_000, 0x7fff_ffff];
 
-/// Runs a client. Each operation is a byte, followed by its arguments.
+/// Runs a client. For each operation, there's a byte, and then come its arguments.
 pub fn client(data: &[u8]) {
     let mut choices = Choices::new(data);
     let mut talk = Conversation::begin(&mut choices);
@@ -35,22 +35,22 @@ pub fn client(data: &[u8]) {
     talk.finish();
 }
 
-/// A client, our side, and the bytes between them.
+/// A client, our side, and the bytes in between.
 struct Conversation {
     ours: Ours,
     queues: Rc<RefCell<Queues>>,
-    /// Bytes that we have written and the client cannot read yet.
+    /// Bytes that we've written, but that the client can't read yet.
     in_flight: Vec<u8>,
     connection: Connection<End, &'static [u8]>,
     sender: SendRequest<&'static [u8]>,
     pings: PingPong,
     requests: Vec<ClientRequest>,
     is_over: bool,
-    /// Whether we have sent GOAWAY.
+    /// Whether we've sent GOAWAY.
     is_going_away: bool,
 }
 
-/// A request of the client's.
+/// One of the client's requests.
 struct ClientRequest {
     stream: u32,
     length: usize,
@@ -58,10 +58,10 @@ struct ClientRequest {
     response: Option<ResponseFuture>,
     body: Option<RecvStream>,
     received: usize,
-    /// Received bytes that the client has not acknowledged by its window.
+    /// How many bytes the client has received, but not yet acknowledged in its window.
     unreleased: usize,
     upload: Option<SendStream<&'static [u8]>>,
-    /// Bytes of content left to send; `None` after its end.
+    /// How much content we still have to send. `None` after its end.
     upload_left: Option<usize>,
     has_trailers: bool,
     is_reset: bool,
@@ -78,7 +78,7 @@ impl Conversation {
         let mut builder = Builder::new();
         builder
             .enable_push(false)
-            // The client's limit for small frames is not tested here.
+            // We don't test the client's limit for small frames.
             .data_frame_budget(usize::MAX / 2)
             .initial_window_size(choices.one_of(&SIZES))
             .header_table_size(choices.one_of(&[4_096, 0, 50, 500, 65_536]))
@@ -119,7 +119,7 @@ impl Conversation {
             8 => self.with_one(choices, |request, _| request.drop_handles()),
             9 | 10 => self.with_one(choices, |request, choices| request.read(choices.byte().into())),
             11 => self.with_one(choices, |request, choices| request.release(choices.one_of(&SIZES))),
-            // One change has to be acknowledged before the next.
+            // A change has to be acknowledged before the next one.
             12 => _ = self.connection.set_initial_window_size(choices.one_of(&SIZES)),
             13 => self.connection.set_target_window_size(choices.one_of(&SIZES)),
             14 => self.ping(),
@@ -140,7 +140,7 @@ impl Conversation {
         self.poll();
     }
 
-    /// Sends a request for a body, if the client can send one now.
+    /// Sends a request for a body, if the client can do so now.
     fn request(&mut self, has_content: bool, choices: &mut Choices<'_>) {
         let length = choices.one_of(&BODIES);
         let kind = choices.byte();
@@ -166,7 +166,7 @@ impl Conversation {
         }
 
         let request = request.body(()).expect("it is a request");
-        // After a GOAWAY the client sends no more requests.
+        // After a GOAWAY, the client doesn't send more requests.
         let Ok((response, upload)) = self.sender.send_request(request, !has_content) else { return };
 
         self.requests.push(ClientRequest {
@@ -198,7 +198,7 @@ impl Conversation {
     }
 
     fn ping(&mut self) {
-        // One ping is in flight at a time.
+        // There's only one ping on its way at a time.
         let _ = self.pings.send_ping(Ping::opaque());
         assert!(!matches!(self.pings.poll_pong(&mut context()), Poll::Ready(Err(_))) || self.is_over);
     }
@@ -214,7 +214,7 @@ impl Conversation {
         }
     }
 
-    /// Receives bytes that the client has written.
+    /// Receives bytes from the client.
     fn receive(&mut self, bytes: usize) {
         let mut queues = self.queues.borrow_mut();
         let bytes = bytes.min(queues.from_peer.len());
@@ -229,14 +229,14 @@ impl Conversation {
         self.in_flight.extend_from_slice(&self.ours.take_written());
     }
 
-    /// Lets the client read bytes that we have written.
+    /// Lets the client read bytes from us.
     fn deliver(&mut self, bytes: usize) {
         let bytes = bytes.min(self.in_flight.len());
         self.queues.borrow_mut().to_peer.extend_from_slice(&self.in_flight[..bytes]);
         self.in_flight.drain(..bytes);
     }
 
-    /// Delivers all bytes in flight, in both directions, and returns their number.
+    /// Delivers all bytes in both directions. Returns how many there were.
     fn deliver_all(&mut self) -> usize {
         self.ours.wait();
         self.poll();
@@ -267,8 +267,7 @@ impl Conversation {
 
     fn finish(mut self) {
         self.queues.borrow_mut().capacity = usize::MAX;
-        // Enlarges the windows, because tiny ones would take long. A change must be acknowledged before the
-        // next.
+        // Tiny windows would take a long time, so make them larger. A change has to be acknowledged before the next one.
         self.connection.set_target_window_size(1_000_000);
         while self.connection.set_initial_window_size(1_000_000).is_err() && !self.is_over {
             self.deliver_all();
@@ -293,7 +292,7 @@ impl Conversation {
             "the connection must end after all responses"
         );
 
-        // The client closes, or receives our GOAWAY.
+        // The client closes the connection, or receives our GOAWAY.
         let Conversation { queues, mut connection, mut ours, is_over, sender, requests, .. } = self;
         drop((sender, requests));
         queues.borrow_mut().is_closed = self.is_going_away;
@@ -311,12 +310,12 @@ impl Conversation {
 }
 
 impl ClientRequest {
-    /// Sends content, as far as the windows allow, and ends it after the last byte.
+    /// Sends content, as far as the windows allow. After the last byte, ends it.
     fn upload(&mut self, bytes: u32) {
         let (Some(upload), Some(left)) = (&mut self.upload, &mut self.upload_left) else { return };
         let wanted = (*left).min(bytes as usize);
         upload.reserve_capacity(wanted);
-        // After the response, the server may reject the rest of the content (RFC 9113 §8.1).
+        // After the response, the server may reject the remaining content (RFC 9113 §8.1).
         let capacity = match upload.poll_capacity(&mut context()) {
             Poll::Ready(Some(Ok(capacity))) => capacity,
             Poll::Ready(Some(Err(_))) | Poll::Ready(None) => upload.capacity(),
@@ -350,7 +349,7 @@ impl ClientRequest {
         }
     }
 
-    /// Drops all handles of the request, which resets its stream if it is not complete.
+    /// Drops everything that belongs to a request. If it's incomplete, this resets the stream.
     fn drop_handles(&mut self) {
         self.is_reset |= !self.is_whole || self.upload_left.is_some();
         self.response = None;
@@ -359,7 +358,7 @@ impl ClientRequest {
         self.upload_left = None;
     }
 
-    /// Reads the response head, and up to `pieces` pieces of its body.
+    /// Reads a response's head, and up to `pieces` pieces of its body.
     fn read(&mut self, pieces: usize) {
         if let Some(response) = &mut self.response {
             match Pin::new(response).poll(&mut context()) {
@@ -394,7 +393,7 @@ impl ClientRequest {
         }
     }
 
-    /// Ends the response early, for a permitted reason.
+    /// Ends a response early. There must be a good reason.
     fn fail(&mut self, error: &h2::Error) {
         let is_refused = error.is_remote() && error.is_go_away() || error.is_io();
         assert!(self.is_reset || is_refused, "{}: {error}", self.stream);
@@ -402,7 +401,7 @@ impl ClientRequest {
         self.body = None;
     }
 
-    /// Acknowledges received bytes by the window.
+    /// Acknowledges received bytes in the window.
     fn release(&mut self, bytes: u32) {
         let bytes = self.unreleased.min(bytes as usize);
         if let Some(body) = self.body.as_mut().filter(|_| bytes > 0) {

@@ -1,21 +1,21 @@
-//! Driver of a connection of ours: the receive loop, and the output as bytes.
+//! Drives one of our connections. There's a loop for receiving, and the output is turned into bytes.
 
 use cannery_archive::Extent;
 use cannery_wire::h2::Step;
 use cannery_wire::{Output, Segment};
 
-/// An owner of a connection of ours.
+/// Owns one of our connections.
 pub(crate) trait End {
-    /// Returns the input that the connection didn't consume.
+    /// Returns input that the connection hasn't read yet.
     fn held(&mut self) -> &mut Vec<u8>;
 
-    /// Runs the connection up to the next step. Returns the number of bytes consumed.
+    /// Runs the connection until its next step. Returns how many bytes it has read.
     fn read(&mut self, rest: &[u8]) -> (usize, Step);
 
-    /// Performs a step.
+    /// Does a step.
     fn take(&mut self, step: Step);
 
-    /// Receives bytes, and performs the steps that they cause.
+    /// Receives bytes, and does all steps that they lead to.
     fn receive(&mut self, bytes: &[u8]) {
         let mut input = std::mem::take(self.held());
         input.extend_from_slice(bytes);
@@ -34,7 +34,7 @@ pub(crate) trait End {
     }
 }
 
-/// Returns the bytes of an output, with ranges from this archive, and clears it.
+/// Returns an output as bytes, and clears it. Its ranges are from this archive.
 pub(crate) fn take_bytes(output: &mut Output, archive: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let (mut inline, segments) = output.parts();

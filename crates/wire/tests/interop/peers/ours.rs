@@ -1,7 +1,7 @@
-//! Our side: a connection with a small server, from bytes to bytes.
+//! Our side. It's a connection with a small server. Bytes go in, and bytes come out.
 //!
-//! The response for `/N` is the first `N` bytes of [`CONTENT`] as a range of an archive, for `/text/N` it is
-//! the same as text, and for other paths 404.
+//! For `/N`, the response is the first `N` bytes of [`CONTENT`]. They're a range of an archive. For `/text/N`, it has the same
+//! bytes as text. All other paths get a 404.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use cannery_wire::{ArchiveRef, HeadStore, Multiplexed, Output, OwnHead, Response
 
 use super::end::{End, take_bytes};
 
-/// All bodies are prefixes of these bytes. Every four bytes identify their position.
+/// Each body has the first bytes of this content. From any four bytes, you can tell where they are.
 pub(crate) static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
     (0..50_000_u32).flat_map(|number| number.wrapping_mul(0x9e37_79b1).to_be_bytes()).collect()
 });
@@ -24,17 +24,17 @@ pub(crate) struct Ours {
     store: HeadStore,
     output: Output,
     fields: ServerFields,
-    /// Input that the connection didn't consume.
+    /// Input that the connection hasn't read yet.
     held: Vec<u8>,
-    /// The status of the response on each stream.
+    /// For each stream, the response's status.
     pub(crate) answered: BTreeMap<u32, u16>,
-    /// Output that was not taken yet.
+    /// Output that hasn't been taken yet.
     written: Vec<u8>,
     seconds: u64,
 }
 
 impl Ours {
-    /// Creates a connection that has written its settings.
+    /// Creates a connection that has already written its settings.
     pub(crate) fn new() -> Ours {
         let mut ours = Ours {
             connection: Connection::new(),
@@ -51,25 +51,25 @@ impl Ours {
         ours
     }
 
-    /// Advances the clock by one second.
+    /// Advances the clock by a second.
     pub(crate) fn wait(&mut self) {
         self.seconds += 1;
         self.store.set_now(self.seconds);
     }
 
-    /// Receives bytes, and answers the requests in them.
+    /// Receives bytes, and answers all requests.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
         End::receive(self, bytes);
         self.take_output();
     }
 
-    /// Writes bodies once, as far as the output and the windows have room.
+    /// Writes bodies once, as far as there's room in the output and the windows.
     pub(crate) fn fill(&mut self) {
         self.connection.fill(&mut self.output);
         self.take_output();
     }
 
-    /// Writes all bodies that the windows allow.
+    /// Writes all bodies, as far as the windows allow.
     pub(crate) fn fill_all(&mut self) {
         loop {
             let before = self.written.len();
@@ -90,7 +90,7 @@ impl Ours {
         self.connection.has_ended()
     }
 
-    /// Returns the bytes written since the last call.
+    /// Returns all bytes that were written since the last call.
     pub(crate) fn take_written(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.written)
     }

@@ -1,6 +1,6 @@
-//! A network made of two queues of bytes, and the end of it for a peer from the `h2` crate.
+//! A network that consists of two queues. One end of it is for a peer from the `h2` crate.
 //!
-//! There are no wake-ups: the code that moves bytes polls the peer again.
+//! There are no wake-ups. When bytes are moved, the same code also polls the peer again.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,16 +10,16 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes in flight.
+/// Bytes on their way.
 #[derive(Debug)]
 pub(crate) struct Queues {
     /// Bytes that the peer can read.
     pub(crate) to_peer: Vec<u8>,
     /// Bytes that the peer has written.
     pub(crate) from_peer: Vec<u8>,
-    /// Capacity of `from_peer`, in bytes.
+    /// How many bytes `from_peer` can take.
     pub(crate) capacity: usize,
-    /// Whether `to_peer` is the end of the stream.
+    /// Whether the stream ends after `to_peer`.
     pub(crate) is_closed: bool,
     /// Whether the peer has shut down its side.
     pub(crate) is_shut: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Queues {
 #[derive(Debug)]
 pub(crate) struct End(Rc<RefCell<Queues>>);
 
-/// Creates an end with its queues.
+/// Creates an end along with its queues.
 pub(crate) fn pipe() -> (End, Rc<RefCell<Queues>>) {
     let queues = Queues {
         to_peer: Vec::new(),

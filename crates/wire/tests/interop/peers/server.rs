@@ -1,8 +1,7 @@
-//! The server of the `h2` crate gets the same bytes as ours: both find the same requests and the same errors.
+//! The `h2` crate's server gets the same bytes as ours. Both should find the same requests and the same errors.
 //!
-//! After each frame the verdicts of both are compared. If they differ, [`DIFFERENCES`] must give the reason
-//! why both are allowed, and the run ends, because their states differ from then on. Priorities and the order
-//! of content are not compared.
+//! After each frame, we compare their verdicts. If they're different, [`DIFFERENCES`] must have a reason that allows both of them.
+//! After this, the servers are in different states, so the run ends. We don't compare priorities and the order of content.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,12 +24,12 @@ use http::Response;
 use super::ours::{CONTENT, Ours};
 use super::pipe::{End, Queues, pipe};
 
-/// A server's verdict on a frame.
+/// How a server judges a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// No error.
     Fine,
-    /// A request that is refused with this status.
+    /// A request was refused with this status.
     Refused(u16),
     /// A stream error with this code.
     Reset(u32),
@@ -39,12 +38,12 @@ enum Verdict {
 }
 use Verdict::{Away, Fine, Refused, Reset};
 
-/// State of a stream before a frame.
+/// The state of a stream before a frame arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Idle or skipped, or not a stream of a client's.
+    /// Idle or skipped. Or clients can't have such a stream.
     Idle,
-    /// Open: more content may follow.
+    /// Open. There may be more content.
     Open,
     /// Ended by the peer.
     Ended,
@@ -53,17 +52,17 @@ enum Before {
 }
 use Before::{Ended, Idle, Open};
 
-/// A permitted difference: frame types, states of the stream, our verdict, the other verdict, and the reason
-/// (with sections of RFC 9113, unless another RFC is named).
+/// A difference that's allowed: frame types, states of the stream, our verdict, the other server's verdict, and the reason.
+/// Sections are from RFC 9113, unless it's mentioned otherwise.
 type Difference = (&'static [u8], &'static [Before], Verdict, Verdict, &'static str);
 
 /// Any state.
 const ANY: &[Before] = &[Idle, Open, Ended, Before::Reset];
-/// No frames of the peer may follow.
+/// The peer isn't allowed to send more frames.
 const CLOSED: &[Before] = &[Ended, Before::Reset];
 /// Frame types of header blocks.
 const BLOCKS: &[u8] = &[HEADERS, CONTINUATION];
-/// Frame types with a fixed or a minimum size.
+/// Frame types that have a fixed or minimum size.
 const SIZED: &[u8] =
     &[DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, PRIORITY];
 
@@ -150,7 +149,7 @@ const DIFFERENCES: &[Difference] = &[
     ),
 ];
 
-/// Runs both servers. Each operation is a byte, followed by its arguments.
+/// Runs both servers. For each operation, there's a byte, and then come its arguments.
 pub fn server(data: &[u8]) {
     let mut choices = Choices::new(data);
     let mut both = Both::begin();
@@ -162,22 +161,21 @@ pub fn server(data: &[u8]) {
     }
 }
 
-/// Both servers, and the state of their common peer.
+/// Both servers, and the state of the peer that they share.
 struct Both {
     ours: Ours,
     theirs: Theirs,
     next_stream: u32,
-    /// Stream and rest of an incomplete header block.
+    /// The stream of an incomplete header block, and the bytes that are left of it.
     unfinished: Option<(u32, Vec<u8>)>,
-    /// States of the streams that were opened.
+    /// For each stream that was opened, its state.
     before: BTreeMap<u32, Before>,
 }
 
 impl Both {
     fn begin() -> Both {
         let (mut ours, mut theirs) = (Ours::new(), Theirs::new());
-        // The connection's window never closes, because each server chooses freely which stream uses it
-        // first.
+        // The connection's window never closes, because each server can choose freely which stream uses it first.
         let begin = [PREFACE, &settings(&[]), &window_update(0, 1_000_000_000)].concat();
         ours.receive(&begin);
         ours.take_written();
@@ -195,7 +193,7 @@ impl Both {
         }
 
         let stream = self.stream(choices);
-        // Before the first request, nearly all other frames are connection errors.
+        // Before the first request, nearly all frames are connection errors.
         if self.next_stream == 1 && operation < 240 {
             return self.request(operation & END_STREAM, choices);
         }
@@ -254,7 +252,7 @@ impl Both {
             25 | 26 => frame(choices.byte() | 32, choices.byte(), stream, choices.bytes()),
             27 | 28 => self.malformed_request(choices),
             29 if choices.once_in(3) => {
-                // A frame of any type and size.
+                // A frame that has any type and size.
                 let (kind, flags) = (choices.byte() % 11, choices.byte());
                 let stream = if choices.once_in(3) { 0 } else { stream };
                 frame(kind, flags, stream, choices.bytes())
@@ -264,7 +262,7 @@ impl Both {
         }
     }
 
-    /// Returns a stream: an old one, a new one, or an invalid one.
+    /// Returns a stream. It may be an old one, a new one, or an invalid one.
     fn stream(&self, choices: &mut Choices<'_>) -> u32 {
         let (place, kind) = (u32::from(choices.byte()), choices.byte());
         match kind {
@@ -274,7 +272,7 @@ impl Both {
         }
     }
 
-    /// Returns a request for a body, possibly in several frames.
+    /// Returns a request for a body. It may have several frames.
     fn request(&mut self, flags: u8, choices: &mut Choices<'_>) -> Vec<u8> {
         let length = choices.one_of(&[0, 0, 1, 13, 8_192, 8_193, 65_535, 65_536, 100_000]);
         let path = format!("/{length}");
@@ -287,7 +285,7 @@ impl Both {
         self.open(flags, &field_block(&fields), choices)
     }
 
-    /// Returns a request that is probably malformed (RFC 9113 §8.2, §8.3).
+    /// Returns a request. It's probably malformed (RFC 9113 §8.2, §8.3).
     fn malformed_request(&mut self, choices: &mut Choices<'_>) -> Vec<u8> {
         let mut fields =
             vec![(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/13")];
@@ -325,7 +323,7 @@ impl Both {
                 frame(HEADERS, flags, stream, begun)
             }
             1 => {
-                // With a priority as in RFC 7540, and padding.
+                // Add padding, and a priority as in RFC 7540.
                 let [p0, p1, p2, p3] = u32::from(choices.byte() & 7).to_be_bytes();
                 let payload = [&[2, p0, p1, p2, p3, 9], block, &[0, 0]].concat();
                 frame(HEADERS, flags | END_HEADERS | PADDED | PRIORITY_FLAG, stream, &payload)
@@ -345,7 +343,7 @@ impl Both {
         frame(CONTINUATION, END_HEADERS, stream, rest)
     }
 
-    /// Sends bytes to both servers, and compares their verdicts. Breaks if the run ends here.
+    /// Sends bytes to both servers, and compares their verdicts. Breaks if this is the end of the run.
     fn compare(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let (kind, flags) = (bytes[3], bytes[4]);
         let stream = u32::from_be_bytes(*bytes[5..].first_chunk().expect("it has a head")) & 0x7fff_ffff;
@@ -366,7 +364,7 @@ impl Both {
         }
 
         self.remember(kind, flags, stream, ours);
-        // The other checks an incomplete block as it arrives; we check complete blocks only.
+        // The other server checks incomplete blocks too. We only check complete ones.
         let agree = ours == theirs || matches!((ours, theirs), (Refused(_), Fine));
         let ends = matches!(ours, Away(_)) || self.theirs.is_over;
         if agree && !ends {
@@ -374,7 +372,7 @@ impl Both {
             assert!(ours.eq(theirs), "different streams were answered: {:x?}", &bytes[..bytes.len().min(64)]);
         }
 
-        // After a GOAWAY the other closes as soon as it can; ours stays open until the peer closes.
+        // After a GOAWAY, the other server closes as soon as possible. Ours stays open until the peer closes.
         if agree && !ends && kind != GOAWAY { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
@@ -411,7 +409,7 @@ impl Both {
     }
 }
 
-/// Returns the verdict of a server: the first error in the frames that it writes.
+/// Returns a server's verdict. It's the first error in the frames that the server writes.
 fn verdict_in(written: &[u8]) -> Verdict {
     let mut rest = written;
     while let Some(frame) = Frame::parse(&mut rest) {
@@ -424,11 +422,11 @@ fn verdict_in(written: &[u8]) -> Verdict {
     Fine
 }
 
-/// The server of the `h2` crate, with the same responses as ours.
+/// The `h2` crate's server. It has the same responses as ours.
 struct Theirs {
     connection: Connection<End, &'static [u8]>,
     queues: Rc<RefCell<Queues>>,
-    /// The requests that it accepted, with their pending content.
+    /// Accepted requests. Some of their content may still be missing.
     requests: BTreeMap<u32, Option<RecvStream>>,
     is_over: bool,
 }
@@ -442,7 +440,7 @@ impl Theirs {
             .max_concurrent_streams(128)
             .max_header_list_size(16_384)
             .initial_connection_window_size(0x7fff_ffff)
-            // Its budgets against abuse are not tested here.
+            // We don't test its limits against abuse.
             .max_local_error_reset_streams(None)
             .max_pending_accept_reset_streams(1_000_000)
             .data_frame_budget(usize::MAX / 2);
@@ -454,7 +452,7 @@ impl Theirs {
         Theirs { connection, queues, requests: BTreeMap::new(), is_over: false }
     }
 
-    /// Receives bytes, and answers the requests in them. Returns the bytes written.
+    /// Receives bytes, and answers all requests. Returns the bytes that the server writes.
     fn receive(&mut self, bytes: &[u8]) -> Vec<u8> {
         let bytes =
             if self.requests.is_empty() { bytes.strip_prefix(PREFACE).unwrap_or(bytes) } else { bytes };
@@ -480,7 +478,7 @@ impl Theirs {
         }
 
         for content in self.requests.values_mut() {
-            // Discarded, without a window update.
+            // Discarded. There's no window update.
             while let Some(body) = content
                 && let Poll::Ready(piece) = body.poll_data(&mut context())
             {
