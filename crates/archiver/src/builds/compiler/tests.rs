@@ -1,4 +1,4 @@
-//! Tests of builds in memory: what is read again, and what an editor that is writing makes of them.
+//! Tests builds in memory. Which files are read again, and do builds cope with an editor that is writing?
 
 use std::fs;
 use std::io::Write;
@@ -34,8 +34,8 @@ fn change(path: &str, bytes_before: Option<u64>, bytes_after: Option<u64>) -> Ch
     Change { path: path.to_owned(), bytes_before, bytes_after }
 }
 
-/// Makes all files of a folder old enough to be recognized by their stamps. Builds within two seconds of a change read the
-/// file again, and only the inode change time counts, which can't be set. So the tests set the last build's knowledge.
+/// Makes all files in a folder old enough to recognize them by their stamps. Within two seconds after a change, builds read the
+/// file again. Only the inode change time counts, and we can't set that. So we change the last build's knowledge instead.
 fn age(compiler: &Compiler) {
     let mut history = compiler.history();
     let last = history.last.take().unwrap();
@@ -66,12 +66,12 @@ fn archive_is_that_of_a_single_build() {
         assert_eq!((full.deferred, full.files.changes_since(&quick.files)), (0, vec![]));
         assert_eq!(full.report.digest, single.digest);
     }
-    // All compressed contents are in the cache now.
+    // Now the cache has all compressed contents.
     let quick = build(&compiler, Effort::Quick);
     assert_eq!((quick.deferred, quick.report.digest), (0, single.digest));
 }
 
-/// Unchanged bodies are copied from the last archive, many at a time; large ones are aligned, so they need other padding.
+/// Unchanged bodies are copied from the last archive, many at a time. Large ones are aligned, so they need other padding.
 #[test]
 fn archive_after_edits_is_that_of_a_single_build() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn only_changed_files_are_read_and_compressed() {
     assert!(has(&second, &"another ".repeat(100)) && has(&second, &"index.html ".repeat(100)));
 }
 
-/// Each complete build compressed all folder listings again.
+/// Every complete build used to compress all folder listings again.
 #[test]
 fn generated_pages_are_compressed_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ fn changes_name_new_and_removed_files() {
     let expected = [change("a", Some(3), None), change("b", None, Some(4))];
     let after = build(&compiler, Effort::Quick);
     assert_eq!(after.files.changes_since(&before.files), expected);
-    // Builds between don't count.
+    // Builds in between don't count.
     let last = build(&compiler, Effort::Full);
     assert_eq!(last.files.changes_since(&before.files), expected);
     assert_eq!(last.files.changes_since(&after.files), []);
@@ -196,7 +196,7 @@ fn half_written_new_file_is_left_out() {
     assert!(has(&build(&compiler, Effort::Quick), "half"));
 }
 
-/// A page was missing if its folder was replaced while a build read it.
+/// If a folder was replaced while a build read it, a page was missing.
 #[test]
 fn file_that_an_attempt_cannot_read_keeps_its_last_version() {
     let folder = tempfile::tempdir().unwrap();
@@ -257,12 +257,12 @@ fn file_that_is_being_replaced_does_not_vanish() {
         for _ in 0..50 {
             absent_ms_max.store(0, Ordering::Relaxed);
             let meanwhile = compiler.build(Effort::Quick, &CancelFlag::default(), &());
-            // The replacement that the build may have seen ends first.
+            // Wait until the replacement ends that the build may have seen.
             let seen = replaced.load(Ordering::Acquire);
             while replaced.load(Ordering::Acquire) == seen {
                 std::thread::yield_now();
             }
-            // On a busy machine, the other thread may not run for so long that the file counts as deleted.
+            // If the machine is busy, the other thread may not run until the file counts as deleted.
             if absent_ms_max.load(Ordering::Relaxed) >= 25 {
                 continue;
             }
@@ -275,7 +275,7 @@ fn file_that_is_being_replaced_does_not_vanish() {
     });
 }
 
-/// Ends the other thread of a test, also if an assertion fails.
+/// Ends a test's other thread, even if an assertion fails.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -293,7 +293,7 @@ fn canceled_build_keeps_its_results() {
     cancel.cancel();
     assert!(matches!(compiler.build(Effort::Full, &cancel, &()), Err(Error::Canceled)));
 
-    // A build that is canceled after it has compressed.
+    // This build gets canceled after it has compressed.
     struct CancelAtWrite<'a>(&'a CancelFlag);
     impl Progress for CancelAtWrite<'_> {
         fn stage(&self, stage: Stage, _: Option<u64>) {
@@ -337,7 +337,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     coded
 }
 
-/// Each quick build read and decoded all of them.
+/// Every quick build used to read and decode all of them.
 #[test]
 fn unchanged_compressed_file_is_not_decoded_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -370,7 +370,7 @@ fn unchanged_compressed_file_is_not_decoded_again() {
     assert!(has(&built, "other code") && !has(&built, "the code"));
 }
 
-/// A folder that was emptied later was taken as it was at once.
+/// If a folder was emptied later, the build believed it at once.
 #[test]
 fn another_error_ends_the_wait_for_an_incomplete_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -392,7 +392,7 @@ fn another_error_ends_the_wait_for_an_incomplete_folder() {
 fn short_lived_files_do_not_fail_builds() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("index.html"), "home").unwrap();
-    // Most files stay: if a build lost most of them, the folder would be taken for one that is being replaced.
+    // Most files stay. If a build loses most of them, it assumes that the folder is just being replaced.
     for number in 0..100 {
         fs::write(folder.path().join(format!("page{number}.html")), "a page").unwrap();
     }
@@ -419,7 +419,7 @@ fn short_lived_files_do_not_fail_builds() {
     });
 }
 
-/// Returns a compiler that puts every archive of more than 4,000 bytes into the directory `path`.
+/// Returns a compiler that puts archives of more than 4,000 bytes into the directory `path`.
 fn compiler_on_disk(root: &Path, path: &Path) -> Compiler {
     let path = path.to_owned();
     let create = move || crate::ground::temporary::create_unlinked(&path);
@@ -449,7 +449,7 @@ fn large_archive_is_on_disk_and_has_the_same_bytes() {
         age(&in_memory);
     }
 
-    // The next archive of a site that has become small is in memory at once.
+    // When a site has become small, its next archive is in memory at once.
     fs::remove_file(root.join("video.mp4")).unwrap();
     fs::write(root.join("index.html"), "a page").unwrap();
     let build = build(&on_disk, Effort::Quick);
@@ -467,7 +467,7 @@ fn archive_is_in_memory_if_the_disk_fails() {
     let [warning] = &first.report.diagnostics[..] else { panic!("{:?}", first.report.diagnostics) };
     assert!(warning.message.contains("create the directory"), "{warning}");
 
-    // Writes fail, as on a full disk.
+    // All writes fail, like on a full disk.
     let create = || File::open("/dev/null");
     let directory = TemporaryDirectory::from_environment().with_files_from(create);
     let compiler = compiler.with_temporary_directory(directory);
@@ -476,7 +476,7 @@ fn archive_is_in_memory_if_the_disk_fails() {
     assert_eq!(second.report.diagnostics[0].code, "held-in-memory");
 }
 
-/// After a crash, a file that was moved away for a moment was missing from the site.
+/// If a file was moved away for a moment, it was missing from the site after a crash.
 #[test]
 fn compiler_goes_on_from_an_archive() {
     let folder = tempfile::tempdir().unwrap();

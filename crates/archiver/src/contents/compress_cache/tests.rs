@@ -112,7 +112,7 @@ fn unwritable_directory_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let cache = CompressCache::open(folder.path()).unwrap();
     let key = key(CONTENT, Encoder::Gzip, 1);
-    // Not even root can create a directory in place of a file.
+    // Not even root can create a directory where a file is.
     fs::write(cache.place(&key).parent().unwrap(), "").unwrap();
     cache.keep(&key, &outcome(Encoder::Gzip));
     assert_eq!(cache.warnings()[0].code, "cache-unwritable");

@@ -1,4 +1,4 @@
-//! Unit tests of the store: each body once, and the format of the archive.
+//! Unit tests for the store: it keeps each body once, and writes the archive's format.
 
 use super::*;
 use crate::destination::publish::Staging;

@@ -1,4 +1,4 @@
-//! Unit tests of temporary files on disk: their directory, their space, and the warning if there is none.
+//! Unit tests for temporary files on disk: which directory they are in, how much space there is, and the warning without one.
 
 use std::os::unix::fs::MetadataExt;
 

@@ -4,7 +4,7 @@ use super::*;
 
 fn algorithm(name: &str, content: &[u8]) -> Option<&'static str> {
     let mut check = Candidate::in_name(name.as_bytes())?.start();
-    // Two pieces show that the split doesn't matter.
+    // There are two pieces, to show that the split doesn't matter.
     let (first, second) = content.split_at(content.len() / 2);
     check.update(first);
     check.update(second);
@@ -55,7 +55,7 @@ fn each_encoding_is_recognized() {
     }
 }
 
-/// Images and documents of Vite were cached for an hour only.
+/// Clients could only keep images and documents from Vite for an hour.
 #[test]
 fn names_of_assets_in_rollup_are_recognized() {
     // XXH3-128 of "content" as a 128-bit integer in little-endian byte order, converted by Python.
@@ -75,7 +75,7 @@ fn integers_are_recognized_in_either_byte_order() {
 
 #[test]
 fn separators_within_base64url_are_digits() {
-    // SHA-256 of "abc" in base64url, cut after a `-` that is part of it.
+    // SHA-256 of "abc" in base64url. We cut it after a `-` that belongs to it.
     assert_eq!(algorithm("app-ungWv48Bz-p.js", b"abc"), Some("SHA-256"));
     assert_eq!(algorithm("app-ungWv48Bz-.js", b"abc"), Some("SHA-256"));
 }
@@ -84,7 +84,7 @@ fn separators_within_base64url_are_digits() {
 fn digest_of_another_content_is_not_a_fingerprint() {
     assert_eq!(algorithm("app.900150983cd24fb0.js", b"abd"), None);
     assert_eq!(algorithm("app.900150983cd24fb1.js", b"abc"), None);
-    // Seven digits are too few, and a token must be a prefix of the digest from start to end.
+    // Seven digits aren't enough, and the whole token must be a prefix of the digest.
     assert_eq!(algorithm("app.9001509.js", b"abc"), None);
     assert_eq!(algorithm("app.x900150983.js", b"abc"), None);
     assert_eq!(algorithm("app.900150983x.js", b"abc"), None);

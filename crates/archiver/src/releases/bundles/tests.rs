@@ -67,7 +67,7 @@ fn words_numbers_dates_and_versions_do_not_look_hashed() {
     }
 }
 
-/// Returns `true` if a name has a hash of eight digits after this separator, as another name of its suffix has.
+/// Returns `true` if a name has a hash of eight digits after this separator, and another name with the same suffix does too.
 fn has_hash_of_shape(name: &str, separator: u8) -> bool {
     let suffix = name.rsplit('.').next().unwrap();
     let other = format!("x{}DKwAzefS.{suffix}", char::from(separator));
@@ -75,7 +75,7 @@ fn has_hash_of_shape(name: &str, separator: u8) -> bool {
     shape.range_in(name.as_bytes()).is_some_and(|hash| !is_word_or_date(&name.as_bytes()[hash]))
 }
 
-/// Names in the output of Vite, Rollup, webpack, Parcel and VitePress.
+/// Vite, Rollup, webpack, Parcel and VitePress wrote these names.
 #[test]
 fn hashes_that_resemble_words_are_recognized_by_their_shape() {
     for (name, separator) in [
@@ -139,7 +139,7 @@ fn manifests_list_existing_files() {
     );
 }
 
-/// Icons of web apps were listed too.
+/// Icons of web apps used to be listed too.
 #[test]
 fn manifest_of_a_web_app_lists_no_hashed_names() {
     let root = tempfile::tempdir().unwrap();

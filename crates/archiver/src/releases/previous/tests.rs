@@ -35,7 +35,7 @@ fn release_ages_from_its_replacement() {
     let mut options = Options::new("a", "b");
     options.released = day(100);
     options.previous_age_days = Some(7);
-    // The first was current for ninety days, and was replaced five days ago.
+    // The first was current for ninety days until it was replaced five days ago.
     assert_eq!(kept(&[(1, day(5)), (2, day(95))], &options), [2, 1]);
     assert_eq!(kept(&[(1, day(5)), (2, day(92))], &options), [2], "replaced eight days ago");
     assert_eq!(kept(&[(1, day(5)), (2, None)], &options), [2, 1], "the date of its replacement is unknown");

@@ -1,8 +1,8 @@
-//! Unit tests of the search for access control.
+//! Unit tests for the search for access control.
 
 use super::*;
 
-/// Returns the line and the subject that the search of this file finds.
+/// Searches this file, and returns the line and the subject found.
 fn found(path: &str, text: &str) -> Option<Found> {
     search_of(path.as_bytes())?(text)
 }

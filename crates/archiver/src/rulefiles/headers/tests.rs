@@ -1,4 +1,4 @@
-//! Unit tests of `_headers`: its syntax, its diagnostics, and the merging of rules.
+//! Unit tests for `_headers`: syntax, diagnostics, and how rules are merged.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn set(name: &str, value: &str) -> HeaderField {
     HeaderField::Set { name: name.to_owned(), value: value.to_owned() }
 }
 
-/// Returns the merged fields of a path, one `name: value` per line, and removed names as `!name`.
+/// Returns a path's merged fields, one `name: value` per line. Removed names are written `!name`.
 fn merged(text: &str, path: &str) -> String {
     let MergedFields { fields, removed } = merge(&rules(text), None, path.as_bytes());
     let fields = fields.into_iter().map(|(name, value)| format!("{name}: {value}\n"));
@@ -256,7 +256,7 @@ fn rejected_path_is_reported_once_with_its_fields() {
 #[test]
 fn path_without_fields_is_reported() {
     assert_eq!(codes(b"/a\n/b\n  X-A: 1\n/c"), [(1, "header-rule-empty"), (4, "header-rule-empty")]);
-    // If all fields were rejected, those were reported.
+    // If all fields are rejected, this was already reported.
     assert_eq!(codes(b"/a\n  Date: now"), [(2, "header-not-yours")]);
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the parser of `_redirects`, for each dialect.
+//! Tests the parser for `_redirects` in each dialect.
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ fn rule(line: &str) -> RedirectRule {
     rules.into_iter().next().unwrap()
 }
 
-/// Returns line and code of each diagnostic.
+/// Returns the line and code for each diagnostic.
 fn codes(text: &str, dialect: Dialect) -> Vec<(u32, &'static str)> {
     parse_root(text, dialect).1.iter().map(|diagnostic| (diagnostic.line.unwrap(), diagnostic.code)).collect()
 }

@@ -94,7 +94,7 @@ fn content_with_another_digest_is_an_error() {
     assert!(matches!(sources.read_again(0, &Digest::of(b"other")), Err(Error::Changing { .. })));
 }
 
-/// The folder couldn't be compiled until all of them were readable.
+/// We couldn't compile the folder until all of them were readable.
 #[test]
 fn unreadable_files_of_a_folder_that_is_edited_are_set_aside() {
     let root = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ fn unreadable_files_of_a_folder_that_is_edited_are_set_aside() {
     sources.check_unreadable().unwrap();
 }
 
-/// Links that lead out of the folder were left out only by the walk.
+/// Only the walk used to leave out links that lead out of the folder.
 #[test]
 fn file_exchanged_for_a_link_out_of_the_folder_has_vanished() {
     let root = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn file_exchanged_for_a_link_out_of_the_folder_has_vanished() {
     }
 }
 
-/// It was published as an empty file.
+/// We used to publish it as an empty file.
 #[test]
 #[cfg(target_os = "linux")]
 fn file_with_a_false_length_is_an_error() {
@@ -177,7 +177,7 @@ fn file_with_a_false_length_is_an_error() {
     }
 }
 
-/// Opening it waited for a writer.
+/// When we opened it, we waited for a writer.
 #[test]
 #[cfg(target_os = "linux")]
 fn fifo_instead_of_a_file_has_vanished() {

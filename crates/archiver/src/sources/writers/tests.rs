@@ -1,4 +1,4 @@
-//! Unit tests of files that another process may be writing.
+//! Unit tests for files that another process may be writing.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn file_is_half_written_until_its_writer_closes_it() {
     }
 }
 
-/// A build that read a file between its creation and the first write found it empty and closed.
+/// If a build read a file after its creation but before the first write, the file seemed empty and closed.
 #[test]
 fn empty_file_may_be_about_to_be_opened() {
     let folder = tempfile::tempdir().unwrap();

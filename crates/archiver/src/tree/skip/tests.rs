@@ -122,7 +122,7 @@ fn missing_ignore_file_is_accepted() {
     assert_eq!(SkipRules::default().add_ignore_file(root.path(), LinksOut::Reported).unwrap(), []);
 }
 
-/// Reading a FIFO waited for its writer, and `/dev/zero` and sparse files filled the memory.
+/// Reading a FIFO waited until something wrote to it. `/dev/zero` and sparse files filled the memory.
 #[test]
 fn ignore_file_must_be_a_short_regular_file() {
     let root = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn ignore_file_must_be_a_short_regular_file() {
     assert!(SkipRules::default().add_ignore_file(root.path(), LinksOut::Reported).is_ok());
 }
 
-/// The sandbox refused to open it, and the message was about permissions.
+/// The sandbox didn't let us open it, and the message was about permissions.
 #[test]
 fn ignore_file_outside_of_the_folder_is_read_only_if_links_are_followed() {
     let parent = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ fn ignore_file_outside_of_the_folder_is_read_only_if_links_are_followed() {
     assert!(SkipRules::default().add_ignore_file(&root, LinksOut::LeftOut).is_ok());
 }
 
-/// The message named an ignore file in it.
+/// The error message used to be about an ignore file in it.
 #[test]
 fn source_folder_that_links_to_itself_is_reported_by_the_walk() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::*;
 
-/// Creates a source root with these files, each of which contains its own path.
+/// Creates a source root with these files. Each contains its own path.
 fn site(files: &[&[u8]]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for file in files {
