@@ -58,6 +58,7 @@ fn main() -> ExitCode {
 
 fn run(mut words: Words) -> Result<(), Error> {
     let task = words.next().ok_or(Error::Usage { problem: "no task was named".into() })?;
+
     match task.as_str() {
         "test" => {
             let extent = match (words.take("--fast").is_some(), words.take("--slow").is_some()) {
@@ -68,6 +69,7 @@ fn run(mut words: Words) -> Result<(), Error> {
                     return Err(Error::Usage { problem: "--fast and --slow exclude each other".into() });
                 }
             };
+
             words.finish()?;
             checks::run(extent)
         }

@@ -55,6 +55,7 @@ fn published_crates_have_licenses_a_page_and_a_description() {
                 findings.push(format!("{name}: {license} isn't that of the project"));
             }
         }
+
         for line in
             ["description = \"", "readme = \"README.md\"", "keywords = [", "rust-version.workspace = true"]
         {
@@ -62,10 +63,12 @@ fn published_crates_have_licenses_a_page_and_a_description() {
                 findings.push(format!("{name}: no `{line}`"));
             }
         }
+
         let is_internal = !PUBLIC.contains(&name.as_str());
         let page = fs::read_to_string(folder.join("README.md")).unwrap_or_default();
         let code = fs::read_to_string(folder.join("src/lib.rs")).unwrap_or_default();
         let documentation: String = code.lines().take_while(|line| line.starts_with("//!")).collect();
+
         for (place, text) in [("Cargo.toml", &manifest), ("README.md", &page), ("src/lib.rs", &documentation)]
         {
             if text.to_lowercase().contains("internal to") != is_internal {
@@ -76,6 +79,7 @@ fn published_crates_have_licenses_a_page_and_a_description() {
             findings.push(format!("{name}: no README.md"));
         }
     }
+
     report("Links to the license texts are symbolic links: `ln -s ../../LICENSE-MIT`.", &findings);
 }
 

@@ -87,6 +87,7 @@ fn code_only(text: &str) -> String {
 /// Returns the length in bytes of the comment or literal at the start of the text, or 0 if it starts with code.
 fn literal_length(text: &str, before: Option<char>) -> usize {
     let upto = |end: Option<usize>| end.unwrap_or(text.len());
+
     if text.starts_with("//") {
         upto(text.find('\n'))
     } else if text.starts_with("/*") {
