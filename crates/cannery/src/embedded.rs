@@ -8,14 +8,14 @@ use crate::site::Site;
 /// A site embedded in the program. It's created by [`include_archive!`](crate::include_archive).
 ///
 /// It dereferences to a [`Site`], which will be opened on first use.
-pub struct Embedded {
+pub struct EmbeddedSite {
     archive: &'static [u8],
     /// The folder and options from which the archive was compiled, as written by `cannery-build`.
     source: Option<&'static str>,
     site: OnceLock<Site>,
 }
 
-impl Embedded {
+impl EmbeddedSite {
     /// Creates a site. `beginning` has the first bytes of the archive: the compiler can read these, but not data that is linked later.
     ///
     /// # Panics
@@ -24,13 +24,13 @@ impl Embedded {
     /// error.
     #[doc(hidden)]
     #[must_use]
-    pub const fn new(beginning: &[u8], archive: &'static [u8], source: Option<&'static str>) -> Embedded {
+    pub const fn new(beginning: &[u8], archive: &'static [u8], source: Option<&'static str>) -> EmbeddedSite {
         assert!(
             cannery_archive::has_schema_version(beginning),
             "not an archive of the format version that this release of cannery reads: build it with cannery-build or \
              cannery-archiver of the same release"
         );
-        Embedded { archive, source, site: OnceLock::new() }
+        EmbeddedSite { archive, source, site: OnceLock::new() }
     }
 
     /// Returns the embedded archive, even if a debug build follows the folder instead.
@@ -57,8 +57,8 @@ impl Embedded {
 
 /// Used by `Server::embedded_site`. In debug builds with the `follow` feature, the server follows the folder.
 #[cfg(feature = "server")]
-impl From<&'static Embedded> for cannery_server::EmbeddedArchive {
-    fn from(site: &'static Embedded) -> cannery_server::EmbeddedArchive {
+impl From<&'static EmbeddedSite> for cannery_server::EmbeddedArchive {
+    fn from(site: &'static EmbeddedSite) -> cannery_server::EmbeddedArchive {
         let archive = cannery_server::EmbeddedArchive::from(site.archive);
         #[cfg(all(feature = "follow", debug_assertions))]
         if let Some(source) = site.source {
@@ -77,7 +77,7 @@ impl From<&'static Embedded> for cannery_server::EmbeddedArchive {
     }
 }
 
-impl Deref for Embedded {
+impl Deref for EmbeddedSite {
     type Target = Site;
 
     fn deref(&self) -> &Site {
@@ -85,11 +85,11 @@ impl Deref for Embedded {
     }
 }
 
-impl std::fmt::Debug for Embedded {
+impl std::fmt::Debug for EmbeddedSite {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let folder = self.source.and_then(|source| source.lines().next());
         formatter
-            .debug_struct("Embedded")
+            .debug_struct("EmbeddedSite")
             .field("bytes", &self.archive.len())
             .field("folder", &folder)
             .finish_non_exhaustive()

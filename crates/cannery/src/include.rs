@@ -3,7 +3,7 @@
 //! The macro contains this crate's only `unsafe` code: a reference to data that is added by the linker. It works even if the user's
 //! crate has `#![forbid(unsafe_code)]`, because rustc doesn't report `unsafe_code` in macros from other crates.
 
-/// Embeds an archive into the program, as an [`Embedded`](crate::Embedded) site.
+/// Embeds an archive into the program, as an [`EmbeddedSite`](crate::EmbeddedSite).
 ///
 /// The archive is the file with this name in Cargo's `OUT_DIR`. You can write it there with `cannery-build` in a build script:
 ///
@@ -16,7 +16,7 @@
 ///
 /// ```ignore
 /// // main.rs
-/// static SITE: cannery::Embedded = cannery::include_archive!("site.cdb");
+/// static SITE: cannery::EmbeddedSite = cannery::include_archive!("site.cdb");
 ///
 /// let app = axum::Router::new().fallback_service(SITE.service());
 /// ```
@@ -33,7 +33,7 @@
 macro_rules! include_archive {
     (path = $path:literal) => {{
         const ARCHIVE: &[u8] = include_bytes!($path);
-        $crate::Embedded::new(ARCHIVE, ARCHIVE, None)
+        $crate::EmbeddedSite::new(ARCHIVE, ARCHIVE, None)
     }};
     ($name:literal) => {{
         // `cannery-build` has decided who embeds the archive, and has written the files for that. Miri doesn't have a linker.
@@ -55,6 +55,6 @@ macro_rules! include_archive {
         };
 
         let source = include_str!(concat!(env!("OUT_DIR"), "/", $name, ".source"));
-        $crate::Embedded::new(beginning, archive, Some(source))
+        $crate::EmbeddedSite::new(beginning, archive, Some(source))
     }};
 }

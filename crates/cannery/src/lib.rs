@@ -16,7 +16,7 @@
 //! ```
 //!
 //! - [`Site`] is an open archive. Clones are cheap, and [`Site::replace`] exchanges the archive for all of them at once.
-//! - [`include_archive!`] embeds an archive into the program, as an [`Embedded`] site.
+//! - [`include_archive!`] embeds an archive into the program, as an [`EmbeddedSite`].
 //! - [`Site::file`] looks up a file by its path, without any HTTP.
 //!
 //! # Features
@@ -81,7 +81,7 @@ pub use cannery_server::config;
 
 #[cfg(feature = "http")]
 pub use body::Body;
-pub use embedded::Embedded;
+pub use embedded::EmbeddedSite;
 pub use file::File;
 #[cfg(feature = "http")]
 pub use mount::Mount;

@@ -11,7 +11,7 @@ use std::fs;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use cannery::{Embedded, Server};
+use cannery::{EmbeddedSite, Server};
 use cannery_testkit::http1;
 
 /// Waits up to 20 seconds until `holds`.
@@ -24,11 +24,11 @@ fn await_condition(description: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Embeds a fixture that was built with these options.
-fn embedded(fixture: &support::Fixture, options: &str) -> &'static Embedded {
+fn embedded(fixture: &support::Fixture, options: &str) -> &'static EmbeddedSite {
     let archive: &'static [u8] = fs::read(&fixture.archive).unwrap().leak();
     let folder = fixture.directory.path().join("site");
     let source: &'static str = format!("{}\n{options}", folder.display()).leak();
-    Box::leak(Box::new(Embedded::new(archive, archive, Some(source))))
+    Box::leak(Box::new(EmbeddedSite::new(archive, archive, Some(source))))
 }
 
 #[test]
@@ -72,6 +72,6 @@ fn server_follows_the_folder_of_an_embedded_site() {
 fn embedded_archive_is_served_without_its_folder() {
     let fixture = support::site();
     let archive: &'static [u8] = fs::read(&fixture.archive).unwrap().leak();
-    let site = Embedded::new(archive, archive, Some("/nowhere/at/all\n"));
+    let site = EmbeddedSite::new(archive, archive, Some("/nowhere/at/all\n"));
     assert_eq!(site.file("/").unwrap().content, "<title>Home</title>");
 }

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-static SITE: cannery::Embedded = cannery::include_archive!("site.cdb");
+static SITE: cannery::EmbeddedSite = cannery::include_archive!("site.cdb");
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -4,7 +4,7 @@
 
 use axum::Router;
 
-static SITE: cannery::Embedded = cannery::include_archive!("site.cdb");
+static SITE: cannery::EmbeddedSite = cannery::include_archive!("site.cdb");
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
