@@ -8,7 +8,7 @@ use crate::site::Site;
 /// A file of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct File {
+pub struct SiteFile {
     /// The content, uncompressed. It shares the archive's memory.
     pub content: Bytes,
     /// The media type, such as `text/html; charset=utf-8`.
@@ -37,7 +37,7 @@ impl Site {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn file(&self, path: &str) -> Option<File> {
+    pub fn file(&self, path: &str) -> Option<SiteFile> {
         let release = self.release();
         let mut request = Request::new(Method::Get, path.as_bytes());
         request.accept_encoding = Values::one(b"identity, *;q=0");
@@ -54,6 +54,6 @@ impl Site {
         let line = String::from_utf8_lossy(head.content_type());
         let media_type = line.trim_end().strip_prefix("Content-Type: ").unwrap_or_default();
         let etag = validators.etag.map(|etag| String::from_utf8_lossy(etag.as_ref()).into_owned());
-        Some(File { content: release.slice(extent)?, media_type: media_type.to_owned(), etag })
+        Some(SiteFile { content: release.slice(extent)?, media_type: media_type.to_owned(), etag })
     }
 }

@@ -82,7 +82,7 @@ pub use cannery_server::config;
 #[cfg(feature = "http")]
 pub use body::Body;
 pub use embedded::EmbeddedSite;
-pub use file::File;
+pub use file::SiteFile;
 #[cfg(feature = "http")]
 pub use mount::Mount;
 #[cfg(any(feature = "tower", feature = "hyper"))]
