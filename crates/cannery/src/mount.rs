@@ -9,7 +9,7 @@ use crate::answer::{answer_below, refuse, try_answer_below};
 use crate::body::Body;
 use crate::site::Site;
 
-/// A site mounted at a path such as `/docs`. See [`Site::at`].
+/// A site mounted at a path such as `/docs`. See [`Site::mount`].
 #[derive(Debug, Clone)]
 pub struct Mount {
     site: Site,
@@ -28,7 +28,7 @@ impl Site {
     /// # std::fs::write(dir.path().join("index.html"), "<title>Hello</title>")?;
     /// # let archive = dir.path().join("site.cdb");
     /// # compile(&Options::new(dir.path(), &archive), &())?;
-    /// let docs = cannery::Site::open(&archive)?.at("/docs");
+    /// let docs = cannery::Site::open(&archive)?.mount("/docs");
     ///
     /// let page = http::Request::get("/docs/").body(())?;
     /// assert_eq!(docs.answer(&page).status(), 200);
@@ -39,7 +39,7 @@ impl Site {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn at(&self, path: &str) -> Mount {
+    pub fn mount(&self, path: &str) -> Mount {
         let path = path.trim_matches('/');
         let prefix = if path.is_empty() { String::new() } else { format!("/{path}") };
         Mount { site: self.clone(), prefix: prefix.into() }

@@ -34,7 +34,7 @@ impl Site {
     /// ```
     #[must_use]
     pub fn service(&self) -> Service {
-        self.at("").service()
+        self.mount("").service()
     }
 }
 

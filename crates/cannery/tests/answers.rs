@@ -156,7 +156,7 @@ fn missing_pages_are_left_to_others() {
 #[test]
 fn mounted_site_stays_below_its_path() {
     let fixture = support::site();
-    let site = Site::open(&fixture.archive).unwrap().at("/help/");
+    let site = Site::open(&fixture.archive).unwrap().mount("/help/");
     let location = |target| {
         let response = site.answer(&request("GET", target, &[]));
         let location =
@@ -177,7 +177,7 @@ fn mounted_site_stays_below_its_path() {
 #[test]
 fn only_retrievals_of_a_mount_are_redirected() {
     let fixture = support::site();
-    let site = Site::open(&fixture.archive).unwrap().at("/help");
+    let site = Site::open(&fixture.archive).unwrap().mount("/help");
     let status = |method| {
         let request = request(method, "/help?a", &[]);
         let tried = site.try_answer(&request).unwrap();
@@ -296,7 +296,7 @@ proptest! {
         let fields: Vec<_> = fields.into_iter().chain(values).collect();
 
         if let Some(request) = arbitrary_request(&method, &target, &fields) {
-            let mount = site.at("/help");
+            let mount = site.mount("/help");
             for response in [site.answer(&request), mount.answer(&request)]
                 .into_iter()
                 .chain(site.try_answer(&request))
