@@ -245,7 +245,7 @@ mod tests {
             field_lines: b"",
             content: b"",
             peer: None,
-            is_secured: false,
+            is_tls: false,
         }
     }
 

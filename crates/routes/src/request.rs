@@ -31,7 +31,7 @@ pub struct Parts<'a> {
     /// The peer's address, if the server has asked the kernel for it.
     pub peer: Option<SocketAddr>,
     /// Whether the connection is encrypted.
-    pub is_secured: bool,
+    pub is_tls: bool,
 }
 
 /// A request as seen by its handler.
@@ -153,8 +153,8 @@ impl<'a> Request<'a> {
 
     /// Returns `true` if the connection is encrypted.
     #[must_use]
-    pub fn is_secured(&self) -> bool {
-        self.parts.is_secured
+    pub fn is_tls(&self) -> bool {
+        self.parts.is_tls
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
         field_lines: b"Host: example.com\r\nAccept:  text/html \r\ncookie: a=1; b=\"2\"\r\nCookie: c=3=4\r\nx: \xff\r\nX: y\r\n",
         content: b"{\"n\": 5}",
         peer: None,
-        is_secured: false,
+        is_tls: false,
     };
 
     fn request() -> Request<'static> {

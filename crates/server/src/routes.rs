@@ -75,7 +75,7 @@ pub(crate) struct FoundRoute<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RouteClient {
     pub(crate) peer: Option<SocketAddr>,
-    pub(crate) is_secured: bool,
+    pub(crate) is_tls: bool,
 }
 
 /// Identifies a request that will be answered later. It's unique within the worker.
@@ -388,7 +388,7 @@ fn parts<'a>(
         field_lines: head.field_lines,
         content,
         peer: client.peer,
-        is_secured: client.is_secured,
+        is_tls: client.is_tls,
     }
 }
 

@@ -277,7 +277,7 @@ impl<'a> Http3Context<'a> {
         let dispatch = routes.map(|routes| Dispatch {
             routes,
             address: ConnectionAddress::Quic(key),
-            client: RouteClient { peer: *client, is_secured: true },
+            client: RouteClient { peer: *client, is_tls: true },
             now,
             tls: Some(Version::Tls13),
             fields,

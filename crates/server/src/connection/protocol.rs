@@ -81,7 +81,7 @@ impl<'p> Client<'p> {
     ) -> Option<Dispatch<'a>> {
         let routes = routes.as_deref()?;
         let address = ConnectionAddress::Tcp(current?);
-        let client = RouteClient { peer: *self.address, is_secured: self.has_tls };
+        let client = RouteClient { peer: *self.address, is_tls: self.has_tls };
         Some(Dispatch { routes, address, client, now, tls: self.tls_version, fields, output, observer })
     }
 }
