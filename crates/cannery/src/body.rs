@@ -28,8 +28,14 @@ impl Body {
 
     /// Returns the number of bytes left.
     #[must_use]
-    pub fn length(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.length
+    }
+
+    /// Returns `true` if no bytes are left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
     }
 
     pub(crate) fn of(content: Bytes) -> Body {

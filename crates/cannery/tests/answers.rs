@@ -92,7 +92,7 @@ fn responses_are_those_of_the_server() {
             let length = response.headers().get(header::CONTENT_LENGTH);
             let length = length.map_or(0, |length| length.to_str().unwrap().parse().unwrap());
             let sent = if method == "HEAD" { 0 } else { length };
-            assert_eq!(response.body().length(), sent, "{case:?}");
+            assert_eq!(response.body().len(), sent, "{case:?}");
             assert_eq!(Bytes::from(response.into_body()).len() as u64, sent, "{case:?}");
         }
     }
