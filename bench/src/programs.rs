@@ -71,12 +71,12 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     project::run(command.args(packages))
 }
 
-/// Builds Cannery's programs for release, unless those of another folder are measured.
+/// Builds Cannery's programs as they are shipped, unless those of another folder are measured.
 pub(crate) fn build_cannery() -> Result<()> {
     if env::var_os(BINARIES_VARIABLE).is_some() {
         return Ok(());
     }
-    project::run(&mut project::shell("cargo build --release --quiet --package cannery-cli --bins"))
+    project::run(&mut project::shell("cargo build --profile dist --quiet --package cannery-cli --bins"))
 }
 
 /// Returns the path of one of Cannery's programs.
@@ -84,7 +84,7 @@ pub(crate) fn cannery(name: &str) -> PathBuf {
     let folder = env::var_os(BINARIES_VARIABLE).map_or_else(
         || {
             let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-            project::root().join(target).join("release")
+            project::root().join(target).join("dist")
         },
         PathBuf::from,
     );

@@ -38,8 +38,8 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     let packages = packages_of(extent);
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
     let clippy = format!("clippy {packages} --all-targets -- -D warnings");
-    steps.run("clippy", || project::run(&mut cargo(&clippy)));
     if extent != Extent::Fast {
+        steps.run("clippy", || project::run(&mut cargo(&clippy)));
         steps.run("tidy", tidy::check);
         deny(&mut steps, extent);
         pack(&mut steps, extent);
@@ -54,6 +54,10 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     }
     let test = format!("test {packages}");
     steps.run("cargo test", || project::run(&mut tests(&test, extent)));
+    if extent == Extent::Fast {
+        // After the first tests, because it compiles nearly everything once more.
+        steps.run("clippy", || project::run(&mut cargo(&clippy)));
+    }
     let black_box = format!("{test} --test it");
 
     // A program that contains the server, and has routes, must respond to all other requests in the same way.

@@ -32,7 +32,7 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test [--fast | --slow]             install the programs that the tests need, then run all checks
-                                     --fast: only formatting, clippy and cargo test
+                                     --fast: only formatting, cargo test and clippy
                                      --slow: also the long tests, cargo deny and counts
   ci                                 the checks of continuous integration: test, cargo deny
   tidy                               only the checks of texts and of the structure
@@ -93,7 +93,7 @@ fn run(mut words: Words) -> Result<(), Error> {
 }
 
 /// Builds and runs the benchmarks, a package that the tests leave out. The dev profile optimizes it fully and shares the
-/// libraries with the tests; the benchmarks themselves build the product for release.
+/// libraries with the tests; the benchmarks themselves build the product as it is shipped.
 fn bench(words: Words) -> Result<(), Error> {
     let mut command = project::cargo("run --quiet --package cannery-bench --");
     project::run(command.args(words.into_rest()))

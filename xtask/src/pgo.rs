@@ -12,10 +12,10 @@ use crate::project;
 
 /// The program. The loops of an encoder run so much more often that the compiler would take all code of the server for cold if
 /// one profile had both, so the archiver is built as usual.
-const SERVER: &str = "build --release --package cannery-cli --bin cannery-server";
+const SERVER: &str = "build --profile dist --package cannery-cli --bin cannery-server";
 
 /// Builds the archives that the server sends from under load.
-const ARCHIVER: &str = "build --release --package cannery-cli --bin cannery-archiver";
+const ARCHIVER: &str = "build --profile dist --package cannery-cli --bin cannery-archiver";
 
 /// Builds the server, and prints the directory of the result.
 pub(crate) fn run() -> Result<(), Error> {
@@ -31,10 +31,10 @@ pub(crate) fn run() -> Result<(), Error> {
     println!("==> building with counters");
     build(&compiler, &directory, &format!("-Cprofile-generate={}", counts.display()))?;
     println!("==> counting under load");
-    let programs = directory.join(&compiler.host).join("release");
+    let programs = directory.join(&compiler.host).join("dist");
     project::run(&mut project::cargo(ARCHIVER))?;
     let archiver = programs.join("cannery-archiver");
-    fs::copy(project::target().join("release/cannery-archiver"), &archiver)
+    fs::copy(project::target().join("dist/cannery-archiver"), &archiver)
         .map_err(|source| Error::file(&archiver, source))?;
     let mut load = project::cargo("run --quiet --package cannery-bench -- --train");
     project::run(load.env("CANNERY_BIN", &programs))?;
