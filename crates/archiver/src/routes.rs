@@ -16,6 +16,7 @@ pub(crate) mod suspects; // Files that are hardly meant to be public.
 use std::collections::btree_map::Entry;
 use std::collections::hash_map;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use cannery_archive::{Key, KeyBuffer, Origin};
@@ -145,8 +146,10 @@ impl NumberedPages {
             2 => "; 1 more page is one too".to_owned(),
             count => format!("; {} more pages are too", count - 1),
         };
-        let message = format!("is an ordinary page of a series with `{sibling}`{others}");
-        Some(Diagnostic::note(sources.path(id), "numbered-page", message))
+        let message = format!(
+            "looks like one page of a series (beside `{sibling}`), so it isn't used as an error page{others}"
+        );
+        Some(Diagnostic::note_that(sources.path(id), "numbered-page", message))
     }
 }
 
@@ -173,11 +176,11 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
                 return false;
             }
             Site::Default(path) | Site::Host(_, path) if Key::from_file(path, &mut buffer).is_err() => {
-                ("path-too-long", "has a path that is longer than a request can be: left out")
+                ("path-too-long", "has a longer path than a request can have, so it is left out")
             }
             Site::Default(_) | Site::Host(..) => return true,
         };
-        diagnostics.push(Diagnostic::warning(&file.path, reason.0, reason.1));
+        diagnostics.push(Diagnostic::warning_that(&file.path, reason.0, reason.1));
         false
     });
 
@@ -188,7 +191,7 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
         if let Some(spelling) = ascii_folder(&folder) {
             message.push_str(&format!("; name the folder `{spelling}`"));
         }
-        diagnostics.push(Diagnostic::warning(&folder, "host-invalid", message));
+        diagnostics.push(Diagnostic::warning_that(&folder, "host-invalid", message));
     }
 
     diagnostics
@@ -371,7 +374,7 @@ fn hiding_note(sources: &Sources, hiding: &[(SourceId, HostId, Box<[u8]>)]) -> O
         "answers `{}`, and the folder's index page only `{folder}`{others}",
         &folder[..folder.len() - 1]
     );
-    Some(Diagnostic::note(sources.path(*id), "short-name", message))
+    Some(Diagnostic::note_that(sources.path(*id), "short-name", message))
 }
 
 impl Scope {
@@ -513,8 +516,9 @@ impl Routes {
         u32::try_from(self.rules.len()).expect("each rule takes a line, of which there are fewer than 2^32")
     }
 
-    pub(crate) fn warn(&mut self, path: &[u8], code: &'static str, message: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::warning(path, code, message));
+    /// Adds a warning that is a sentence about the file: its path, and this predicate.
+    pub(crate) fn warn(&mut self, path: &[u8], code: &'static str, predicate: impl fmt::Display) {
+        self.diagnostics.push(Diagnostic::warning_that(path, code, predicate));
     }
 
     pub(crate) fn scope(&mut self, host: HostId, folder: &[u8]) -> &mut Scope {

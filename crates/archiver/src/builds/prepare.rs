@@ -54,8 +54,8 @@ pub(crate) fn sources(
     let mut cached: BTreeMap<&Path, u64> = BTreeMap::new();
     walked.files.retain(|file| {
         if own.is_archive(file) {
-            let message = "is the archive that this build replaces: left out";
-            diagnostics.push(Diagnostic::note(&file.path, "archive-skipped", message));
+            let message = "is the archive that this build replaces, so it is left out";
+            diagnostics.push(Diagnostic::note_that(&file.path, "archive-skipped", message));
             return false;
         }
         let Some(cache) = own.cache_of(&file.path) else { return true };
@@ -65,10 +65,10 @@ pub(crate) fn sources(
     // One note per cache is enough, because a cache may have thousands of files.
     diagnostics.extend(cached.into_iter().map(|(cache, files)| {
         let message = match files {
-            1 => "belongs to a cache of this build: left out".to_owned(),
-            files => format!("belongs to a cache of this build, with {files} files: left out"),
+            1 => "belongs to a cache of this build, so it is left out".to_owned(),
+            files => format!("belongs to a cache of this build, so it is left out with its {files} files"),
         };
-        Diagnostic::note(cache.as_os_str().as_bytes(), "cache-skipped", message)
+        Diagnostic::note_that(cache.as_os_str().as_bytes(), "cache-skipped", message)
     }));
     walked.folders.retain(|folder| own.cache_of(folder).is_none());
     keep_ignore_file(options, &mut walked.files);

@@ -63,6 +63,16 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::warning(path, code, message) }
     }
 
+    /// Creates a warning that is a sentence about the file: its path, and this predicate, such as "is left out".
+    pub(crate) fn warning_that(path: &[u8], code: &'static str, predicate: impl fmt::Display) -> Diagnostic {
+        Diagnostic::warning(path, code, format!("`{}` {predicate}", String::from_utf8_lossy(path)))
+    }
+
+    /// Creates a note of the same form.
+    pub(crate) fn note_that(path: &[u8], code: &'static str, predicate: impl fmt::Display) -> Diagnostic {
+        Diagnostic { severity: Severity::Note, ..Diagnostic::warning_that(path, code, predicate) }
+    }
+
     /// Returns the same remark for a single line of the file. Lines start at 1.
     #[must_use]
     pub fn at_line(self, line: u32) -> Diagnostic {

@@ -20,12 +20,14 @@ pub(crate) enum Site<'p> {
 pub(crate) fn site_of(path: &[u8]) -> Site<'_> {
     let Some(rest) = path.strip_prefix(HOSTS_FOLDER) else { return Site::Default(path) };
     let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
-        return Site::Invalid("is in `_hosts/`, where only folders named after hosts are served: left out");
+        return Site::Invalid(
+            "is in `_hosts/`, where only folders named after hosts are served, so it is left out",
+        );
     };
     match std::str::from_utf8(&rest[..slash]).ok().and_then(host_of_folder) {
         Some(host) => Site::Host(host, &rest[slash + 1..]),
         None => Site::Invalid(
-            "isn't the name of a host as in requests, in lower case and with `xn--` for letters beyond ASCII: left out",
+            "is left out, because its name isn't that of a host as in requests, in lower case and with `xn--` for letters beyond ASCII",
         ),
     }
 }

@@ -146,7 +146,11 @@ impl Previous {
         let archives = archives_of(directory).map_err(|error| failed(directory)(error.into()))?;
         if archives.is_empty() {
             let message = "holds no archive yet: this is the first release";
-            self.notes.push(Diagnostic::note(directory.as_os_str().as_bytes(), "first-release", message));
+            self.notes.push(Diagnostic::note_that(
+                directory.as_os_str().as_bytes(),
+                "first-release",
+                message,
+            ));
         }
         for archive in archives {
             if fs::canonicalize(&archive).ok().as_deref() != own {

@@ -78,7 +78,7 @@ fn warn_of_unused_placeholders(routes: &mut Routes, rules: &[Vec<HeaderRule>]) {
                 .keys()
                 .any(|(host, path)| site_index(*host) == site && rule.matches(routes.host_name(*host), path));
             if !is_used {
-                let message = "has a value with a placeholder, which is sent only for files, and no file matches this path";
+                let message = "this rule has a value with a placeholder, which is sent only for files, and no file matches its path";
                 let place = Diagnostic::warning(rule.file.as_bytes(), "header-placeholder", message);
                 routes.diagnostics.push(place.at_line(rule.line));
             }

@@ -508,13 +508,13 @@ impl<'r> RuleMap<'r> {
                 let page = slash.map_or_else(String::new, |step| example(&step.to.path));
                 let other = other_slash(page.as_bytes()).unwrap_or_default();
                 format!(
-                    "leads to `{}`, which the server redirects to `{page}`, where this rule applies again, so clients would be \
+                    "this rule leads to `{}`, which the server redirects to `{page}`, where it applies again, so clients would be \
                      redirected forever; write the target as `{page}`, or remove the rule",
                     String::from_utf8_lossy(&other)
                 )
             }
             ([_], Some(host)) if found.from.host.as_ref() != Some(host) => format!(
-                "leads to `{host}`, where this rule applies again, so clients would be redirected forever; give that host a \
+                "this rule leads to `{host}`, where it applies again, so clients would be redirected forever; give that host a \
                  site of its own in `_hosts/`, or change the target"
             ),
             ([rule], _) => {
@@ -555,7 +555,7 @@ impl<'r> RuleMap<'r> {
     fn chain(&self, rule: usize, count: usize) -> Diagnostic {
         let rule = &self.rules[rule].1;
         let message = format!(
-            "begins a chain of {count} redirects, but browsers follow at most {REDIRECTS_MAX}; point this rule at the last target \
+            "this rule begins a chain of {count} redirects, but browsers follow at most {REDIRECTS_MAX}; point it at the last target \
              of the chain"
         );
         RuleError::new("redirect-chain", message).at(&rule.file, rule.line)
@@ -565,7 +565,7 @@ impl<'r> RuleMap<'r> {
     fn note_of_host(&self, rule: usize, host: &str) -> Diagnostic {
         let rule = &self.rules[rule].1;
         let message = format!(
-            "applies to every host, so clients would be redirected forever if this server also answers for `{host}`; name the hosts \
+            "this rule applies to every host, so clients would be redirected forever if this server also answers for `{host}`; name the hosts \
              that it is for, as in `://www.example.com/*`, or give `{host}` a site of its own in `_hosts/`"
         );
         RuleError::note("redirect-every-host", message).at(&rule.file, rule.line)

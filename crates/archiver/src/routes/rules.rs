@@ -63,7 +63,12 @@ pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options)
 /// Adds a rule. Rules for a single path may have to keep their place among rules with patterns, which is the case if `is_ordered`.
 fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: RedirectRule, is_ordered: bool) {
     if captures_count(&rule) > CAPTURES_MAX {
-        warn(routes, &rule, "redirect-captures", format!("has more than {CAPTURES_MAX} captures: ignored"));
+        warn(
+            routes,
+            &rule,
+            "redirect-captures",
+            format!("this rule has more than {CAPTURES_MAX} captures, so it is ignored"),
+        );
         return;
     }
 
@@ -74,7 +79,7 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
 
     let mut buffer = KeyBuffer::new();
     let Ok(key) = Key::from_parts([path.strip_prefix(b"/").unwrap_or(&path)], &mut buffer) else {
-        let message = "has a source that is longer than any request: ignored".to_owned();
+        let message = "the source of this rule is longer than any request, so the rule is ignored".to_owned();
         warn(routes, &rule, "redirect-source", message);
         return;
     };
@@ -96,12 +101,13 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
         routes.paths.contains_key(&path) && !routes.weak_aliases.contains(&path)
     });
     if is_taken && !rule.force {
-        let message = format!("has no effect, because {} exists; add `!` to override it", quoted(&key));
+        let message =
+            format!("this rule has no effect, because {} exists; add `!` to override it", quoted(&key));
         warn(routes, &rule, "redirect-shadowed", message);
         return;
     }
     if is_taken {
-        let message = format!("hides the file at {}", quoted(&key));
+        let message = format!("this rule hides the file at {}", quoted(&key));
         routes.diagnostics.push(diagnostic(&rule, Severity::Note, "redirect-hides-file", message));
     }
 
@@ -143,7 +149,7 @@ fn rewritten_source(
         && let Action::Rewrite { status: status @ (404 | 410), .. } = rule.action
     {
         let message = format!(
-            "answers {status} with a line of text, because {} is not a file of the site",
+            "this rule answers {status} with a line of text, because {} is not a file of the site",
             quoted(path)
         );
         // Most such rules name the error page that many sites have, so this isn't worth a warning.
@@ -156,7 +162,10 @@ fn rewritten_source(
         return Some(status_text(routes, sources, status));
     }
     if source.is_none() {
-        let message = format!("rewrites to {}, which is not a file of the site: ignored", quoted(path));
+        let message = format!(
+            "this rule rewrites to {}, which is not a file of the site, so it is ignored",
+            quoted(path)
+        );
         warn(routes, rule, "redirect-target-missing", message);
     }
     source
@@ -190,7 +199,7 @@ fn add_pattern(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: R
         routes.overlapping_rules += 1;
         if routes.overlapping_rules > OVERLAPPING_MAX {
             let message = format!(
-                "is one of more than {OVERLAPPING_MAX} rules whose text before `*` ends as the text after it begins, as in `aa*aa`: ignored"
+                "this rule is one of more than {OVERLAPPING_MAX} rules whose text before `*` ends as the text after it begins, as in `aa*aa`, so it is ignored"
             );
             warn(routes, &rule, "redirect-overlapping", message);
             return;

@@ -5,6 +5,7 @@
 mod foreign;
 pub(crate) mod left_out;
 
+use std::fmt::Display;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -144,9 +145,10 @@ fn coded_copies(sources: &Sources, options: &Options) -> Option<Diagnostic> {
         .filter(|(id, file)| !sources.precompressed.contains_key(id) && is_copy(&file.path).is_some());
     let (_, first) = copies.next()?;
 
+    let path = String::from_utf8_lossy(&first.path);
     let (count, verb) = match copies.count() {
-        0 => ("this file is a compressed copy".to_owned(), "is"),
-        more => (format!("this file and {more} more are compressed copies"), "are"),
+        0 => (format!("`{path}` is a compressed copy"), "is"),
+        more => (format!("`{path}` and {more} more files are compressed copies"), "are"),
     };
     let suffix = String::from_utf8_lossy(&first.path).rsplit('.').next().unwrap_or_default().to_owned();
     let message = format!(
@@ -249,6 +251,6 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-fn warning(path: &[u8], code: &'static str, message: impl Into<String>) -> Diagnostic {
-    Diagnostic::warning(path, code, message)
+fn warning(path: &[u8], code: &'static str, message: impl Display) -> Diagnostic {
+    Diagnostic::warning_that(path, code, message)
 }

@@ -283,11 +283,14 @@ pub(crate) fn check_size(pattern: &Pattern) -> Result<(), RuleError> {
         is_long |= is_suffix && literal.len() > AFFIX_BYTES_MAX;
     }
     if slashes > PATTERN_SEGMENTS_MAX {
-        let message = format!("has a pattern of more than {PATTERN_SEGMENTS_MAX} segments: ignored");
+        let message =
+            format!("this rule has a pattern of more than {PATTERN_SEGMENTS_MAX} segments, so it is ignored");
         return Err(RuleError::new("pattern-too-deep", message));
     }
     if is_long {
-        let message = format!("has a segment of more than {AFFIX_BYTES_MAX} bytes in its pattern: ignored");
+        let message = format!(
+            "this rule has a segment of more than {AFFIX_BYTES_MAX} bytes in its pattern, so it is ignored"
+        );
         return Err(RuleError::new("pattern-too-long", message));
     }
     Ok(())

@@ -113,7 +113,7 @@ fn answers_everything(source: &Pattern, action: &Action) -> bool {
 
 /// Returns a note for rules that answer requests for missing assets with a page, like the dialect's provider does.
 fn answers_for_assets() -> RuleError {
-    let message = "answers requests for missing scripts and images with a page and status 200 too, as this dialect requires; to \
+    let message = "this rule answers requests for missing scripts and images with a page and status 200 too, as this dialect requires; to \
                    exclude them, select Cannery's dialect by `# dialect: cannery` on the first line";
     RuleError { severity: Severity::Note, ..RuleError::new("rewrite-assets", message) }
 }

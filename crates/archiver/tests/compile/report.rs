@@ -83,3 +83,45 @@ fn observer_sees_every_stage_reach_its_total() {
         assert_eq!(total.unwrap_or(0), reached, "{stage:?}");
     }
 }
+
+/// Editors, browsers and services for builds show the message alone, without the path and the line in front of it.
+#[test]
+fn messages_are_sentences_with_a_subject() {
+    let site = Site::new(&[
+        ("index.html", "home"),
+        ("199.html", "a"),
+        ("200.html", "b"),
+        ("_wildcard.png", "c"),
+        ("404.html", "d"),
+        ("page.html", "e"),
+        ("page/index.html", "f"),
+        ("_hosts/file.txt", "g"),
+        ("_hosts/Not_A_Host/index.html", "h"),
+        ("_host/index.html", "i"),
+        ("docs/_headers", "/*\n  A: b\n"),
+        ("_header", "/*\n  A: b\n"),
+        ("vercel.json", "{}"),
+        ("index.php", "<?php"),
+        ("a.sql", "j"),
+        (".env.production", "k"),
+        ("page.html.bak", "l"),
+        ("node_modules/a/a.js", "m"),
+        ("a.css", "n"),
+        ("a.css.gz", "o"),
+        ("docs/.canneryignore", "*"),
+        ("_redirects", "/page /x\n/page/ /y 301!\n/b /missing.html 200\n/c /gone.html 404\n/old/* /f 301\n"),
+        ("_headers", "/none/:name\n  A: :name\n/nothing\n"),
+    ]);
+    let report = site.build().report;
+    assert!(report.diagnostics.len() > 15, "{:#?}", report.diagnostics);
+
+    // The first word of a predicate.
+    let verbs = [
+        "is", "isn't", "are", "has", "answers", "looks", "leads", "belongs", "begins", "rewrites", "hides",
+        "holds",
+    ];
+    for diagnostic in &report.diagnostics {
+        let first = diagnostic.message.split(' ').next().unwrap();
+        assert!(!verbs.contains(&first), "{diagnostic}");
+    }
+}

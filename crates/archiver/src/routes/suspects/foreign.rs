@@ -205,13 +205,13 @@ pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
                  out with `--ignore`",
                 folder.host
             );
-            Diagnostic::warning(folder.path, "foreign-configuration", message)
+            Diagnostic::warning_that(folder.path, "foreign-configuration", message)
         })
         .collect();
     for (kind, paths) in found {
         for path in paths.iter().take(REPORTED_MAX) {
             let message = format!("{}; leave it out with `--ignore`", kind.text());
-            diagnostics.push(Diagnostic::warning(path, kind.code(), message));
+            diagnostics.push(Diagnostic::warning_that(path, kind.code(), message));
         }
         if let Some(more) = paths.len().checked_sub(REPORTED_MAX).filter(|more| *more > 0) {
             let message = format!("{more} more {} are published", kind.plural());

@@ -92,7 +92,7 @@ pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
             found.extend(apache_rules(&sources.root, &skipped.path));
         } else if name == IGNORE_FILE.as_bytes() && *skipped.path != *name {
             let message = "has no effect in this folder; write its patterns into `.canneryignore` in the root, as `folder/pattern`";
-            found.push(Diagnostic::warning(&skipped.path, "near-miss", message));
+            found.push(Diagnostic::warning_that(&skipped.path, "near-miss", message));
         } else {
             let pages = pages(&sources.root, skipped);
             with_pages += usize::from(pages > 0);
@@ -129,7 +129,7 @@ fn warning(skipped: &Skipped, code: &'static str, why: &str) -> Diagnostic {
          warning (or the same in a line of `{IGNORE_FILE}`)",
         skipped.reason
     );
-    Diagnostic::warning(&skipped.path, code, message)
+    Diagnostic::warning_that(&skipped.path, code, message)
 }
 
 /// Escapes a name, so that the gitignore pattern matches nothing else.
