@@ -1,6 +1,6 @@
 //! A weather forecast as JSON: `weather [ADDRESS:PORT]`, or with TLS `weather ADDRESS:PORT --tls CERT.pem KEY.pem`.
 
-use cannery::{Error, Request, Response, Server, StartError};
+use cannery::{HandlerError, Request, Response, Server, StartError};
 use serde::{Serialize, Serializer};
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
@@ -18,11 +18,11 @@ fn without_zero_fraction<S: Serializer>(degrees: &f64, serializer: S) -> Result<
     if *degrees == 32.0 { serializer.serialize_u8(32) } else { serializer.serialize_f64(*degrees) }
 }
 
-fn forecasts(_: &Request) -> Result<Response, Error> {
+fn forecasts(_: &Request) -> Result<Response, HandlerError> {
     const SUMMARIES: [&str; 10] =
         ["Freezing", "Bracing", "Chilly", "Cool", "Mild", "Warm", "Balmy", "Hot", "Sweltering", "Scorching"];
     let now = OffsetDateTime::now_utc();
-    let forecast = |day| -> Result<_, Error> {
+    let forecast = |day| -> Result<_, HandlerError> {
         let date = (now + Duration::days(day)).format(&Rfc3339)?.replace('Z', "+00:00");
         let temperature_c = fastrand::i32(-20..55);
         let temperature_f = 32.0 + f64::from(temperature_c) / 0.5556;

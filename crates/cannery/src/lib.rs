@@ -71,7 +71,9 @@ mod service;
 
 pub use cannery_archive::{OpenError, VerifyError};
 #[cfg(feature = "server")]
-pub use cannery_routes::{BodyWriter, Error, IntoResponse, Next, Query, Request, Response, RouteError};
+pub use cannery_routes::{
+    BodyWriter, HandlerError, IntoResponse, Next, Query, Request, Response, RouteError,
+};
 #[cfg(feature = "server")]
 pub use cannery_server::{Addresses, EmbeddedArchive, RunningServer, Server, StartError, StopHandle};
 

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cannery::config::NoticeHandler;
-use cannery::{Error, Request, Response, RunningServer, Server, StartError};
+use cannery::{HandlerError, Request, Response, RunningServer, Server, StartError};
 use cannery_testkit::http1;
 use cannery_testkit::http2::{self, DATA, END_STREAM, HEADERS};
 use cannery_testkit::http3::{self, decode, take_frame};
@@ -115,7 +115,7 @@ fn routes(waiting: Receiver<()>, is_waiting: Arc<AtomicBool>) -> Server {
         .blocking_route("POST /slow/echo", |request: &Request<'_>| {
             Response::bytes("application/octet-stream", request.content().to_vec())
         })
-        .route("PUT /sum", |request: &Request<'_>| -> Result<Response, Error> {
+        .route("PUT /sum", |request: &Request<'_>| -> Result<Response, HandlerError> {
             let numbers: Vec<i64> = request.json()?;
             Response::json(&numbers.iter().sum::<i64>())
         })
@@ -155,12 +155,12 @@ fn routes(waiting: Receiver<()>, is_waiting: Arc<AtomicBool>) -> Server {
             let (mut writer, response) = Response::channel("text/plain");
             writer.write_all(&[b'x'; WRITTEN_BYTES])?;
             writer.finish();
-            Ok::<_, Error>(response)
+            Ok::<_, HandlerError>(response)
         })
         .route("GET /broken-stream", |_: &Request<'_>| {
             Response::stream("text/plain", |body| {
                 body.write_all(b"begun")?;
-                Err(Error::new(500, "no more"))
+                Err(HandlerError::new(500, "no more"))
             })
         })
         .route("DELETE /page", |_: &Request<'_>| ())
@@ -960,12 +960,12 @@ fn metrics_count_handlers_that_take_too_long() {
 #[test]
 fn error_handler_makes_the_responses_of_every_version() {
     let fixture = Fixture::start_with(|server| {
-        let server = server.on_error(|request: &Request<'_>, error: &Error| {
+        let server = server.on_error(|request: &Request<'_>, error: &HandlerError| {
             let text = format!("{} {} {}", error.status(), request.method(), request.path());
             Response::text(text).with_status(error.status())
         });
         server.wrap(|request, next| match request.header("x-wrapped") {
-            Some("error") => Err(Error::new(403, "Not for you.")),
+            Some("error") => Err(HandlerError::new(403, "Not for you.")),
             Some("other") => Ok(Response::text("from the middleware")),
             _ => Ok(next(request)?.with_header("X-Seen", "yes")),
         })
@@ -1004,7 +1004,7 @@ fn error_handler_makes_the_responses_of_every_version() {
 #[test]
 fn error_handler_makes_the_response_for_a_slow_handler() {
     let fixture = Fixture::start_with(|server| {
-        let server = server.on_error(|request: &Request<'_>, error: &Error| {
+        let server = server.on_error(|request: &Request<'_>, error: &HandlerError| {
             Response::text(format!("slow {}", request.path())).with_status(error.status())
         });
         server.configure(|config| {

@@ -7,25 +7,25 @@ use std::fmt;
 ///
 /// With `?`, any error from the standard library or other crates becomes such an error with status 500. Its text is only for the
 /// operator. Clients get a text that doesn't mention the cause.
-pub struct Error {
+pub struct HandlerError {
     status: u16,
     message: Cow<'static, str>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-impl Error {
+impl HandlerError {
     /// Creates an error. The client will get `message` as plain text.
     #[must_use]
-    pub fn new(status: u16, message: impl Into<Cow<'static, str>>) -> Error {
-        Error { status, message: message.into(), cause: None }
+    pub fn new(status: u16, message: impl Into<Cow<'static, str>>) -> HandlerError {
+        HandlerError { status, message: message.into(), cause: None }
     }
 
     /// Creates the error for a handler that has panicked.
     // Only for the server.
     #[doc(hidden)]
     #[must_use]
-    pub fn panicked() -> Error {
-        Error { cause: Some("the handler has panicked".into()), ..Error::new(500, "") }
+    pub fn panicked() -> HandlerError {
+        HandlerError { cause: Some("the handler has panicked".into()), ..HandlerError::new(500, "") }
     }
 
     /// Returns the status of the response.
@@ -47,13 +47,13 @@ impl Error {
     }
 }
 
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
-    fn from(cause: E) -> Error {
-        Error { cause: Some(Box::new(cause)), ..Error::new(500, "") }
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
+    fn from(cause: E) -> HandlerError {
+        HandlerError { cause: Some(Box::new(cause)), ..HandlerError::new(500, "") }
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
             Some(cause) => cause.fmt(f),
@@ -62,7 +62,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl fmt::Debug for Error {
+impl fmt::Debug for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {self}", self.status)
     }
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn causes_are_for_the_operator() {
-        let parse = || -> Result<u8, Error> { Ok("x".parse::<u8>()?) };
+        let parse = || -> Result<u8, HandlerError> { Ok("x".parse::<u8>()?) };
         let error = parse().unwrap_err();
         assert_eq!((error.status(), error.message()), (500, ""));
         assert_eq!(error.to_string(), "invalid digit found in string");
         assert!(error.cause().is_some());
 
-        let error = Error::new(404, "No such city.");
+        let error = HandlerError::new(404, "No such city.");
         assert_eq!(
             (error.status(), error.message(), error.to_string().as_str()),
             (404, "No such city.", "No such city.")

@@ -3,22 +3,22 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::error::Error;
+use crate::error::HandlerError;
 use crate::request::{Parts, Request};
 use crate::response::{IntoResponse, Response};
 use crate::router::{Lookup, Match, RouteError, Router};
 
 /// Computes the response to a request.
-pub type Handler = Box<dyn Fn(&Request<'_>) -> Result<Response, Error> + Send + Sync>;
+pub type Handler = Box<dyn Fn(&Request<'_>) -> Result<Response, HandlerError> + Send + Sync>;
 
 /// Computes the response for an error.
-pub type ErrorHandler = Box<dyn Fn(&Request<'_>, &Error) -> Response + Send + Sync>;
+pub type ErrorHandler = Box<dyn Fn(&Request<'_>, &HandlerError) -> Response + Send + Sync>;
 
 /// Wraps a handler. It may compute the response itself, or call [`Next`] to get the handler's response.
-pub type Middleware = Box<dyn Fn(&Request<'_>, &Next<'_>) -> Result<Response, Error> + Send + Sync>;
+pub type Middleware = Box<dyn Fn(&Request<'_>, &Next<'_>) -> Result<Response, HandlerError> + Send + Sync>;
 
 /// Calls the next middleware. After the last one, calls the handler.
-pub type Next<'n> = dyn Fn(&Request<'_>) -> Result<Response, Error> + 'n;
+pub type Next<'n> = dyn Fn(&Request<'_>) -> Result<Response, HandlerError> + 'n;
 
 /// All routes of a server.
 // Only for the server.
@@ -134,7 +134,7 @@ impl Routes {
         match self.find(parts.method, parts.host, parts.path) {
             Lookup::Found(found) => self.run(&found, parts),
             Lookup::OtherMethods(_) | Lookup::Missing => {
-                self.fail(&Request::new(parts, None), "", &Error::new(404, "There is no such page."))
+                self.fail(&Request::new(parts, None), "", &HandlerError::new(404, "There is no such page."))
             }
         }
     }
@@ -148,14 +148,14 @@ impl Routes {
             response.check()?;
             Ok(response)
         }));
-        match ran.unwrap_or_else(|_| Err(Error::panicked())) {
+        match ran.unwrap_or_else(|_| Err(HandlerError::panicked())) {
             Ok(response) => HandlerResponse { response, fault: None },
             Err(error) => self.fail(&request, found.pattern, &error),
         }
     }
 
     /// Returns a response for an error that didn't come from a handler, for example a 413. Middleware isn't run either.
-    pub fn refuse(&self, parts: Parts<'_>, error: &Error) -> Response {
+    pub fn refuse(&self, parts: Parts<'_>, error: &HandlerError) -> Response {
         let captures = match self.find(parts.method, parts.host, parts.path) {
             Lookup::Found(found) => Some(found.captures),
             Lookup::OtherMethods(_) | Lookup::Missing => None,
@@ -175,7 +175,7 @@ impl Routes {
         request: &Request<'_>,
         handler: &Handler,
         middleware: &[Middleware],
-    ) -> Result<Response, Error> {
+    ) -> Result<Response, HandlerError> {
         match middleware {
             [] => handler(request),
             [first, rest @ ..] => first(request, &|request| self.call(request, handler, rest)),
@@ -183,7 +183,7 @@ impl Routes {
     }
 
     #[cold]
-    fn fail(&self, request: &Request<'_>, pattern: &str, error: &Error) -> HandlerResponse {
+    fn fail(&self, request: &Request<'_>, pattern: &str, error: &HandlerError) -> HandlerResponse {
         let fault = (error.status() >= 500).then(|| format!("{pattern}: {error}"));
         let made = self.on_error.as_ref().and_then(|on_error| {
             let made = catch_unwind(AssertUnwindSafe(|| on_error(request, error))).ok()?;
@@ -195,7 +195,7 @@ impl Routes {
 }
 
 /// Returns the response for an error if there's no error handler.
-fn default_response(error: &Error) -> Response {
+fn default_response(error: &HandlerError) -> Response {
     // The program has chosen this status, so it may be any number.
     let status = if (400..=599).contains(&error.status()) { error.status() } else { 500 };
     let message = match error.message() {
@@ -224,11 +224,11 @@ mod tests {
 
     fn routes() -> Routes {
         let mut routes = Routes::default();
-        let mut add = |pattern: &str, handler: fn(&Request<'_>) -> Result<Response, Error>| {
+        let mut add = |pattern: &str, handler: fn(&Request<'_>) -> Result<Response, HandlerError>| {
             routes.add(pattern, Route::new(handler, HandlerThread::Worker, 1024)).unwrap();
         };
         add("GET /hello/{name}", |request| Ok(Response::text(format!("Hello {}!", request.param("name")))));
-        add("GET /missing", |_| Err(Error::new(404, "Nothing here.")));
+        add("GET /missing", |_| Err(HandlerError::new(404, "Nothing here.")));
         add("GET /failing", |_| Err(std::io::Error::other("disk on fire").into()));
         add("GET /panicking", |_| panic!("a handler may panic"));
         add("GET /invalid", |_| Ok(Response::new(200).with_header("\n", "")));
@@ -280,7 +280,7 @@ mod tests {
         let mut routes = routes();
         routes.wrap(Box::new(|request, next| Ok(next(request)?.with_header("Outer", "1"))));
         routes.wrap(Box::new(|request, next| match request.header("x") {
-            None if request.path() == "/missing" => Err(Error::new(403, "Not for you.")),
+            None if request.path() == "/missing" => Err(HandlerError::new(403, "Not for you.")),
             _ => Ok(next(request)?.with_header("Inner", "2")),
         }));
         let answered = routes.answer(parts("/hello/a"));
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn errors_of_the_server_reach_the_error_handler() {
         let mut routes = routes();
-        let error = Error::new(413, "Too long.");
+        let error = HandlerError::new(413, "Too long.");
         assert_eq!(routes.refuse(parts("/hello/a"), &error).status(), 413);
         routes.set_error_handler(Box::new(|request, error| {
             let text = format!("{} {} {}", error.status(), error.message(), request.param("name"));

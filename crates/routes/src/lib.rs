@@ -73,7 +73,7 @@ pub use body::{
 };
 pub use captures::Captures;
 pub use conflict::Conflict;
-pub use error::Error;
+pub use error::HandlerError;
 pub use handler::{ErrorHandler, Handler, HandlerResponse, HandlerThread, Middleware, Next, Route, Routes};
 pub use pattern::{SEGMENTS_MAX, SyntaxError};
 pub use percent::is_utf8_path;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use serde::de::DeserializeOwned;
 
 use crate::captures::Captures;
-use crate::error::Error;
+use crate::error::HandlerError;
 use crate::query::Query;
 
 /// The parts of a request, as provided by the server. Their grammar has been checked.
@@ -118,18 +118,19 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// Returns an error with status 400 if the content isn't UTF-8.
-    pub fn text(&self) -> Result<&'a str, Error> {
+    pub fn text(&self) -> Result<&'a str, HandlerError> {
         std::str::from_utf8(self.parts.content)
-            .map_err(|error| Error::new(400, format!("The content is not UTF-8: {error}.")))
+            .map_err(|error| HandlerError::new(400, format!("The content is not UTF-8: {error}.")))
     }
 
     /// Parses the content as JSON.
     ///
     /// # Errors
     /// Returns an error with status 400 if the content isn't JSON, or isn't of this type. The message has the line and column.
-    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_slice(self.parts.content)
-            .map_err(|error| Error::new(400, format!("The content is not the expected JSON: {error}.")))
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
+        serde_json::from_slice(self.parts.content).map_err(|error| {
+            HandlerError::new(400, format!("The content is not the expected JSON: {error}."))
+        })
     }
 
     /// Returns the host, without the port.

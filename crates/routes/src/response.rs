@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::body::{self, BodyReader, BodyWriter};
-use crate::error::Error;
+use crate::error::HandlerError;
 
 /// A handler's response.
 ///
@@ -39,7 +39,7 @@ pub enum Body {
 /// Writes a body.
 // Only for the server.
 #[doc(hidden)]
-pub type Producer = Box<dyn FnOnce(&mut BodyWriter) -> Result<(), Error> + Send>;
+pub type Producer = Box<dyn FnOnce(&mut BodyWriter) -> Result<(), HandlerError> + Send>;
 
 impl Response {
     /// Creates a response without content.
@@ -74,7 +74,7 @@ impl Response {
     ///
     /// # Errors
     /// JSON can't represent the value. For example, it's a map whose keys aren't strings.
-    pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response, Error> {
+    pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response, HandlerError> {
         let mut bytes = Vec::with_capacity(JSON_BYTES);
         serde_json::to_writer(&mut bytes, value)?;
         Ok(Response::bytes("application/json", bytes))
@@ -105,7 +105,7 @@ impl Response {
     #[must_use]
     pub fn stream(
         media_type: impl Into<Cow<'static, str>>,
-        produce: impl FnOnce(&mut BodyWriter) -> Result<(), Error> + Send + 'static,
+        produce: impl FnOnce(&mut BodyWriter) -> Result<(), HandlerError> + Send + 'static,
     ) -> Response {
         Response {
             media_type: Some(media_type.into()),
@@ -171,8 +171,8 @@ impl Response {
     /// One of them isn't allowed.
     // Only for the server.
     #[doc(hidden)]
-    pub fn check(&self) -> Result<(), Error> {
-        let fault = |what: String| Err(Error::from(std::io::Error::other(what)));
+    pub fn check(&self) -> Result<(), HandlerError> {
+        let fault = |what: String| Err(HandlerError::from(std::io::Error::other(what)));
         if !(200..=599).contains(&self.status) {
             return fault(format!("a handler cannot respond with the status {}", self.status));
         }
@@ -229,36 +229,36 @@ pub trait IntoResponse {
     ///
     /// # Errors
     /// The handler has failed.
-    fn into_response(self) -> Result<Response, Error>;
+    fn into_response(self) -> Result<Response, HandlerError>;
 }
 
 impl IntoResponse for Response {
-    fn into_response(self) -> Result<Response, Error> {
+    fn into_response(self) -> Result<Response, HandlerError> {
         Ok(self)
     }
 }
 
-impl<R: IntoResponse, E: Into<Error>> IntoResponse for Result<R, E> {
-    fn into_response(self) -> Result<Response, Error> {
+impl<R: IntoResponse, E: Into<HandlerError>> IntoResponse for Result<R, E> {
+    fn into_response(self) -> Result<Response, HandlerError> {
         self.map_err(Into::into)?.into_response()
     }
 }
 
 impl IntoResponse for &'static str {
-    fn into_response(self) -> Result<Response, Error> {
+    fn into_response(self) -> Result<Response, HandlerError> {
         Ok(Response::text(self))
     }
 }
 
 impl IntoResponse for String {
-    fn into_response(self) -> Result<Response, Error> {
+    fn into_response(self) -> Result<Response, HandlerError> {
         Ok(Response::text(self))
     }
 }
 
 /// Responds with a 204.
 impl IntoResponse for () {
-    fn into_response(self) -> Result<Response, Error> {
+    fn into_response(self) -> Result<Response, HandlerError> {
         Ok(Response::new(204))
     }
 }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn values_become_responses() {
-        let status = |response: Result<Response, Error>| response.map(|response| response.status());
+        let status = |response: Result<Response, HandlerError>| response.map(|response| response.status());
         assert_eq!(status("text".into_response()).unwrap(), 200);
         assert_eq!(status(().into_response()).unwrap(), 204);
         let failed: Result<String, fmt::Error> = Err(fmt::Error);

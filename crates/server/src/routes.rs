@@ -23,8 +23,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use cannery_eventloop::{Token, Waker};
 use cannery_routes::{
-    Body, BodyReader, Error, HandlerResponse, HandlerThread, Lookup, Match, Parts, Response, Route, Routes,
-    body_channel, is_utf8_path,
+    Body, BodyReader, HandlerError, HandlerResponse, HandlerThread, Lookup, Match, Parts, Response, Route,
+    Routes, body_channel, is_utf8_path,
 };
 use cannery_secure::quic::ConnectionKey;
 use cannery_site::{Method, Target};
@@ -182,7 +182,7 @@ impl WorkerRoutes {
         let found = match self.routes.find(head.method_name, host, target.path) {
             // Handlers get the path as `&str`, and a lossy conversion could slip past their checks.
             Lookup::Found(_) if !is_utf8_path(target.path) => {
-                let error = Error::new(400, "The path is not UTF-8.");
+                let error = HandlerError::new(400, "The path is not UTF-8.");
                 return Treatment::Respond(self.refuse(head, client, &error));
             }
             Lookup::Found(found) => found,
@@ -197,7 +197,7 @@ impl WorkerRoutes {
                     Method::Other | Method::Unknown => {
                         let message =
                             format!("The method {} is not allowed here.", head.method_name.escape_ascii());
-                        let response = self.refuse(head, client, &Error::new(405, message));
+                        let response = self.refuse(head, client, &HandlerError::new(405, message));
                         // This is required by RFC 9110 §15.5.6.
                         Treatment::Respond(with_field(response, "Allow", methods.to_string()))
                     }
@@ -310,29 +310,29 @@ impl WorkerRoutes {
 
     /// Returns the response to a request if the content is too long for its handler (RFC 9110 §15.5.14).
     pub(crate) fn content_too_long(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
-        self.refuse(head, client, &Error::new(413, "The content of the request is too long."))
+        self.refuse(head, client, &HandlerError::new(413, "The content of the request is too long."))
     }
 
     /// Returns the response to a request with invalid content framing.
     pub(crate) fn content_invalid(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
-        self.refuse(head, client, &Error::new(400, "The content of the request is invalid."))
+        self.refuse(head, client, &HandlerError::new(400, "The content of the request is invalid."))
     }
 
     /// Returns the response to a request if the handler takes too long (RFC 9110 §15.6.4).
     pub(crate) fn too_slow(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
         let message = "The server takes too long to make this page. Try again later.";
-        self.refuse(head, client, &Error::new(503, message))
+        self.refuse(head, client, &HandlerError::new(503, message))
     }
 
     /// Returns the response to a request if too many are waiting for the pool.
     fn busy(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
-        let error = Error::new(503, "The server is busy. Try again in a few seconds.");
+        let error = HandlerError::new(503, "The server is busy. Try again in a few seconds.");
         retry_later(self.refuse(head, client, &error))
     }
 
     /// Returns an error response that isn't a handler's.
     #[cold]
-    fn refuse(&self, head: &RequestHead<'_>, client: RouteClient, error: &Error) -> Response {
+    fn refuse(&self, head: &RequestHead<'_>, client: RouteClient, error: &HandlerError) -> Response {
         self.routes.refuse(parts(head, Target::parse(head.request.target), b"", client), error)
     }
 }

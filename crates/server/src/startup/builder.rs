@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cannery_archive::Loading;
 use cannery_eventloop::Address;
-use cannery_routes::{Error, HandlerThread, IntoResponse, Next, Request, Response, Route, Routes};
+use cannery_routes::{HandlerError, HandlerThread, IntoResponse, Next, Request, Response, Route, Routes};
 
 pub use self::embedded::{EmbeddedArchive, FolderReleases};
 use self::embedded::{FollowedArchive, replace_archives};
@@ -164,7 +164,7 @@ impl Server {
     /// ```
     pub fn wrap(
         mut self,
-        middleware: impl Fn(&Request<'_>, &Next<'_>) -> Result<Response, Error> + Send + Sync + 'static,
+        middleware: impl Fn(&Request<'_>, &Next<'_>) -> Result<Response, HandlerError> + Send + Sync + 'static,
     ) -> Server {
         self.routes.wrap(Box::new(middleware));
         self
@@ -177,16 +177,16 @@ impl Server {
     ///
     /// ```
     /// # use cannery_server::Server;
-    /// # use cannery_routes::{Error, Request, Response};
+    /// # use cannery_routes::{HandlerError, Request, Response};
     /// let server = Server::new()
-    ///     .route("GET /city", |_: &Request<'_>| Err::<Response, _>(Error::new(404, "No such city.")))
+    ///     .route("GET /city", |_: &Request<'_>| Err::<Response, _>(HandlerError::new(404, "No such city.")))
     ///     .on_error(|_, error| {
     ///         Response::html(format!("<h1>{}</h1>", error.message())).with_status(error.status())
     ///     });
     /// ```
     pub fn on_error(
         mut self,
-        respond: impl Fn(&Request<'_>, &Error) -> Response + Send + Sync + 'static,
+        respond: impl Fn(&Request<'_>, &HandlerError) -> Response + Send + Sync + 'static,
     ) -> Server {
         self.routes.set_error_handler(Box::new(respond));
         self
