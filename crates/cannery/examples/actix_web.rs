@@ -41,7 +41,7 @@ async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse<Bod
         return HttpResponse::with_body(StatusCode::BAD_REQUEST, Body::default());
     };
 
-    let (head, body) = site.answer(&request).into_parts();
+    let (head, body) = site.respond(&request).into_parts();
     let length =
         head.headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let body = Body { body, length };

@@ -56,13 +56,13 @@ impl Site {
     /// let site = cannery::Site::open(&archive)?;
     ///
     /// let request = http::Request::get("/").body(())?;
-    /// let response = site.answer(&request);
+    /// let response = site.respond(&request);
     /// assert_eq!(response.status(), 200);
     /// assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn answer<B>(&self, request: &http::Request<B>) -> HttpResponse<Body> {
+    pub fn respond<B>(&self, request: &http::Request<B>) -> HttpResponse<Body> {
         answer_below(&self.release(), "", request)
     }
 
@@ -81,13 +81,13 @@ impl Site {
     /// let site = cannery::Site::open(&archive)?;
     ///
     /// let page = http::Request::get("/").body(())?;
-    /// assert_eq!(site.try_answer(&page).unwrap().status(), 200);
+    /// assert_eq!(site.try_respond(&page).unwrap().status(), 200);
     /// let other = http::Request::get("/api/hello").body(())?;
-    /// assert!(site.try_answer(&other).is_none());
+    /// assert!(site.try_respond(&other).is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn try_answer<B>(&self, request: &http::Request<B>) -> Option<HttpResponse<Body>> {
+    pub fn try_respond<B>(&self, request: &http::Request<B>) -> Option<HttpResponse<Body>> {
         try_answer_below(&self.release(), "", request)
     }
 }

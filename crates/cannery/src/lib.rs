@@ -10,7 +10,7 @@
 //! let site = cannery::Site::open("site.cdb")?;
 //!
 //! let request = http::Request::get("/docs/").header("Accept-Encoding", "br").body(()).unwrap();
-//! let response: http::Response<cannery::Body> = site.answer(&request);
+//! let response: http::Response<cannery::Body> = site.respond(&request);
 //! # }
 //! # Ok::<(), cannery::OpenError>(())
 //! ```
@@ -23,7 +23,7 @@
 //!
 //! None of them is enabled by default.
 //!
-//! - `http`: adds `Site::answer` and `Site::try_answer`, which use the types of the [`http`](https://docs.rs/http) crate.
+//! - `http`: adds `Site::respond` and `Site::try_respond`, which use the types of the [`http`](https://docs.rs/http) crate.
 //! - `tower`: adds `Site::service`, a `tower::Service` for axum and others.
 //! - `hyper`: the same for hyper servers.
 //! - `server`: adds `Server`, the whole server as a library: a site, routes with your own handlers, HTTP/1, HTTP/2, HTTP/3 and TLS.

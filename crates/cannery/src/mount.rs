@@ -31,11 +31,11 @@ impl Site {
     /// let docs = cannery::Site::open(&archive)?.mount("/docs");
     ///
     /// let page = http::Request::get("/docs/").body(())?;
-    /// assert_eq!(docs.answer(&page).status(), 200);
+    /// assert_eq!(docs.respond(&page).status(), 200);
     /// let without_slash = http::Request::get("/docs").body(())?;
-    /// assert_eq!(docs.answer(&without_slash).headers()["location"], "/docs/");
+    /// assert_eq!(docs.respond(&without_slash).headers()["location"], "/docs/");
     /// let outside = http::Request::get("/").body(())?;
-    /// assert_eq!(docs.answer(&outside).status(), 404);
+    /// assert_eq!(docs.respond(&outside).status(), 404);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -49,7 +49,7 @@ impl Site {
 impl Mount {
     /// Answers any request. Paths outside the mount don't exist (404).
     #[must_use]
-    pub fn answer<B>(&self, request: &http::Request<B>) -> Response<Body> {
+    pub fn respond<B>(&self, request: &http::Request<B>) -> Response<Body> {
         match self.place(request) {
             Place::Root => self.redirect(request),
             Place::Inside => answer_below(&self.site.release(), &self.prefix, request),
@@ -58,9 +58,9 @@ impl Mount {
     }
 
     /// Answers a request, or returns `None` if the path is outside the mount or the site has nothing for it. See
-    /// [`Site::try_answer`].
+    /// [`Site::try_respond`].
     #[must_use]
-    pub fn try_answer<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {
+    pub fn try_respond<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {
         match self.place(request) {
             Place::Root => Some(self.redirect(request)),
             Place::Inside => try_answer_below(&self.site.release(), &self.prefix, request),

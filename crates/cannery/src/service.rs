@@ -63,7 +63,7 @@ impl<B> tower_service::Service<Request<B>> for Service {
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        ready(Ok(self.mount.answer(&request)))
+        ready(Ok(self.mount.respond(&request)))
     }
 }
 
@@ -74,6 +74,6 @@ impl<B> hyper::service::Service<Request<B>> for Service {
     type Future = Ready<Result<Response<Body>, Infallible>>;
 
     fn call(&self, request: Request<B>) -> Self::Future {
-        ready(Ok(self.mount.answer(&request)))
+        ready(Ok(self.mount.respond(&request)))
     }
 }

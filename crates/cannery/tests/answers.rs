@@ -1,4 +1,4 @@
-//! Compares `Site::answer` and its variants with `cannery-server`, and tests where they may differ.
+//! Compares `Site::respond` and its variants with `cannery-server`, and tests where they may differ.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -86,7 +86,7 @@ fn responses_are_those_of_the_server() {
         let (status, wanted) = expected(&archive(), &reference, &case);
         // Fields from a site's first response could remain in the second.
         for site in sites.iter().chain(&sites) {
-            let response = site.answer(&case);
+            let response = site.respond(&case);
             assert_eq!((response.status().as_u16(), fields(&response)), (status, wanted.clone()), "{case:?}");
 
             let length = response.headers().get(header::CONTENT_LENGTH);
@@ -102,8 +102,8 @@ fn responses_are_those_of_the_server() {
 fn several_ranges_are_one_body() {
     let fixture = support::site();
     let site = Site::open(&fixture.archive).unwrap();
-    let whole = Bytes::from(site.answer(&request("GET", "/page", &[])).into_body());
-    let response = site.answer(&request("GET", "/page", &[("range", "bytes=0-9,20-29")]));
+    let whole = Bytes::from(site.respond(&request("GET", "/page", &[])).into_body());
+    let response = site.respond(&request("GET", "/page", &[("range", "bytes=0-9,20-29")]));
     let body = Bytes::from(response.into_body());
     let text = String::from_utf8(body.to_vec()).unwrap();
     assert!(
@@ -116,7 +116,7 @@ fn several_ranges_are_one_body() {
 fn invalid_hosts_are_refused() {
     let fixture = support::site();
     let site = Site::open(&fixture.archive).unwrap();
-    let status = |target, fields: &[_]| site.answer(&request("GET", target, fields)).status().as_u16();
+    let status = |target, fields: &[_]| site.respond(&request("GET", target, fields)).status().as_u16();
     for host in ["a b", "a/b", "user@a", "a:x", "[::1"] {
         assert_eq!(status("/page", &[("host", host)]), 400, "{host}");
         assert_eq!(status("http://a/page", &[("host", host)]), 400, "{host}");
@@ -135,7 +135,7 @@ fn missing_pages_are_left_to_others() {
     let fixture = support::site();
     let site = Site::open(&fixture.archive).unwrap();
     let status = |method, target| {
-        site.try_answer(&request(method, target, &[])).map(|response| response.status().as_u16())
+        site.try_respond(&request(method, target, &[])).map(|response| response.status().as_u16())
     };
     assert_eq!(status("GET", "/page"), Some(200));
     assert_eq!(status("GET", "/docs"), Some(308));
@@ -148,7 +148,7 @@ fn missing_pages_are_left_to_others() {
     assert_eq!(status("GET", "/app/missing.js"), None);
     assert_eq!(status("GET", "/%00"), None);
     for target in ["/page", "/api/forecast"] {
-        let response = site.try_answer(&request("GET", target, &[("host", "a b")]));
+        let response = site.try_respond(&request("GET", target, &[("host", "a b")]));
         assert_eq!(response.map(|response| response.status().as_u16()), Some(400), "{target}");
     }
 }
@@ -158,7 +158,7 @@ fn mounted_site_stays_below_its_path() {
     let fixture = support::site();
     let site = Site::open(&fixture.archive).unwrap().mount("/help/");
     let location = |target| {
-        let response = site.answer(&request("GET", target, &[]));
+        let response = site.respond(&request("GET", target, &[]));
         let location =
             response.headers().get(header::LOCATION).map(|value| value.to_str().unwrap().to_owned());
         (response.status().as_u16(), location)
@@ -170,8 +170,8 @@ fn mounted_site_stays_below_its_path() {
     assert_eq!(location("/help/elsewhere"), (302, Some("https://example.com/".into())));
     assert_eq!(location("/helpful"), (404, None));
     assert_eq!(location("/page"), (404, None));
-    assert!(site.try_answer(&request("GET", "/page", &[])).is_none());
-    assert!(site.try_answer(&request("GET", "/help/missing", &[])).is_none());
+    assert!(site.try_respond(&request("GET", "/page", &[])).is_none());
+    assert!(site.try_respond(&request("GET", "/help/missing", &[])).is_none());
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn only_retrievals_of_a_mount_are_redirected() {
     let site = Site::open(&fixture.archive).unwrap().mount("/help");
     let status = |method| {
         let request = request(method, "/help?a", &[]);
-        let tried = site.try_answer(&request).unwrap();
-        let answered = site.answer(&request);
+        let tried = site.try_respond(&request).unwrap();
+        let answered = site.respond(&request);
         assert_eq!(tried.status(), answered.status(), "{method}");
         assert_eq!(tried.headers().get(header::ALLOW), answered.headers().get(header::ALLOW), "{method}");
         (answered.status().as_u16(), answered.headers().contains_key(header::ALLOW))
@@ -197,7 +197,7 @@ fn replaced_archive_answers_the_next_request() {
     let fixture = support::site();
     let site = Site::open(&fixture.archive).unwrap();
     let clone = site.clone();
-    let old = site.answer(&request("GET", "/", &[]));
+    let old = site.respond(&request("GET", "/", &[]));
 
     let folder = fixture.directory.path().join("site");
     std::fs::write(folder.join("index.html"), "<title>New</title>").unwrap();
@@ -205,7 +205,7 @@ fn replaced_archive_answers_the_next_request() {
     cannery_archiver::compile(&cannery_archiver::Options::new(folder, &next), &()).unwrap();
     site.replace(&Site::open(&next).unwrap());
 
-    let new = clone.answer(&request("GET", "/", &[]));
+    let new = clone.respond(&request("GET", "/", &[]));
     assert_eq!(Bytes::from(new.into_body()), "<title>New</title>");
     assert_eq!(Bytes::from(old.into_body()), "<title>Home</title>");
 }
@@ -231,10 +231,10 @@ fn few_allocations_are_made() {
     let fixture = support::site();
     let site = Site::open(&fixture.archive).unwrap();
     let request = request("GET", "/page", &[("accept-encoding", "br"), ("host", "localhost")]);
-    drop(site.answer(&request));
+    drop(site.respond(&request));
     let mut most = 0;
     for _ in 0..200 {
-        let counted = allocation_counter::measure(|| drop(site.answer(&request)));
+        let counted = allocation_counter::measure(|| drop(site.respond(&request)));
         most = most.max(counted.count_total);
     }
     // For the map of fields.
@@ -297,10 +297,10 @@ proptest! {
 
         if let Some(request) = arbitrary_request(&method, &target, &fields) {
             let mount = site.mount("/help");
-            for response in [site.answer(&request), mount.answer(&request)]
+            for response in [site.respond(&request), mount.respond(&request)]
                 .into_iter()
-                .chain(site.try_answer(&request))
-                .chain(mount.try_answer(&request))
+                .chain(site.try_respond(&request))
+                .chain(mount.try_respond(&request))
             {
                 prop_assert!((200..600).contains(&response.status().as_u16()), "{}", response.status());
                 let length = response.headers().get(header::CONTENT_LENGTH).map(|value| value.to_str().unwrap().to_owned());

@@ -39,7 +39,7 @@ fn embedded_site_follows_its_folder() {
     assert_eq!(site.file("/").unwrap().content, "<title>Home</title>");
     assert!(site.file("/docs/").is_none(), "the build leaves it out");
     let request = http::Request::get("/a%20b.txt").body(()).unwrap();
-    let caching = site.answer(&request).headers()[http::header::CACHE_CONTROL].clone();
+    let caching = site.respond(&request).headers()[http::header::CACHE_CONTROL].clone();
     assert_eq!(caching, "no-cache", "a copy is revalidated while the folder is edited");
 
     fs::write(folder.join("index.html"), "<title>Edited</title>").unwrap();

@@ -1,4 +1,4 @@
-//! Runs the examples on real sockets. Each framework sends the same as `Site::answer` returns.
+//! Runs the examples on real sockets. Each framework sends the same as `Site::respond` returns.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -54,7 +54,7 @@ fn check(serve: Serve) {
 
         let request = http::Request::builder().method(method).uri(target);
         let request = lines.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let expected = site.answer(&request.body(()).unwrap());
+        let expected = site.respond(&request.body(()).unwrap());
         assert_eq!(received.status, expected.status().as_u16(), "{text}");
         let wanted = expected.headers().iter();
         let mut wanted: Vec<_> =
