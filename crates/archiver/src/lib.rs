@@ -107,7 +107,7 @@ use crate::releases::replaced;
 use crate::routes::listing::Listings;
 use crate::routes::stand_ins::StandIns;
 use crate::routes::suspects::{self, left_out};
-use crate::routes::{Routes, access_control, content_encoding, header_rules, immutable, rules};
+use crate::routes::{Routes, access_control, content_encoding, header_rules, immutable, rules, stand_ins};
 use crate::sources::snapshot::Bodies;
 use crate::sources::source::Sources;
 use crate::sources::source_facts::SourceFacts;
@@ -187,6 +187,7 @@ pub(crate) fn build(
     let may_be_unfinished = session.as_ref().is_some_and(|session| session.may_be_unfinished);
     prepare::check_unfinished(options, &sources, has_start_page, may_be_unfinished)?;
     prepare::check_start_page(options, &sources, &routes)?;
+    stand_ins::repeat_for_hosts(&mut routes, &mut header_rules);
 
     stopwatch.stage(Stage::Read, Some(sources.len() as u64));
     // Read and hash each source. Contents that need no compression are stored right away.
@@ -245,13 +246,13 @@ pub(crate) fn build(
     let write_error = || Error::write(&archive);
 
     // Routes and response heads refer to the bodies by their IDs, so they come last.
-    let stand_ins = StandIns::find(&sources, &routes, &header_rules);
+    let own_fields = StandIns::find(&sources, &routes, &header_rules);
     let emission = Emission::new(
         options,
         &sources,
         &read.contents,
         &routes,
-        Rules { headers: &header_rules, stand_ins: &stand_ins },
+        Rules { headers: &header_rules, stand_ins: &own_fields },
     );
     let emitted = emission.run(&mut writer, &carried, progress).map_err(write_error())?;
 

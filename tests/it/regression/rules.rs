@@ -361,3 +361,41 @@ fn placeholders_apply_beside_rules_for_a_host() {
         assert_eq!(response.field("X-Host").is_some(), host == "a.example");
     }
 }
+
+/// Rules for one host didn't reach the pages that answer in place of a missing path, unless the host had a site of its own.
+#[test]
+fn rules_for_a_host_describe_its_pages_in_place_of_others() {
+    let headers = "/*\n  Cache-Control: no-cache\n  Content-Language: en\n\
+         https://a.example/*\n  Cache-Control: no-store\n  Content-Language: de\n  X-Host: 1\n\
+         ://*.below.example/*\n  Cache-Control: private\n\
+         https://b.example/*\n  X-Host: 2\n";
+    let files = [
+        ("index.html", "home"),
+        ("200.html", "fallback"),
+        ("docs/404.html", "none"),
+        ("docs/200.html", "below"),
+        ("app.html", "app"),
+        ("_redirects", "/app/* /app.html 200\n/old /new 302\n"),
+        ("_headers", headers),
+    ];
+    let server = site(&files);
+    let targets = [("/user", 200), ("/docs/user", 200), ("/docs/none.png", 404), ("/app/1", 200)];
+
+    for (host, caching, language, own) in [
+        ("other.example", "no-cache", "en", None),
+        ("a.example", "no-store", "en, de", Some("1")),
+        ("c.below.example", "private", "en", None),
+        ("b.example", "no-cache", "en", Some("2")),
+    ] {
+        for (target, status) in targets {
+            let response = server.request_host(host, "GET", target, "");
+            let found = |name| values(&response, name).to_vec();
+            assert_eq!(response.status, status, "{host} {target}");
+            assert_eq!(found("Cache-Control"), [caching], "{host} {target}");
+            assert_eq!(found("Content-Language"), [language], "{host} {target}");
+            assert_eq!(found("X-Host"), own.as_slice(), "{host} {target}");
+        }
+        let redirect = server.request_host(host, "GET", "/old", "");
+        assert_eq!((redirect.status, redirect.field("X-Host")), (302, own), "{host}");
+    }
+}

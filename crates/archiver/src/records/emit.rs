@@ -67,7 +67,10 @@ pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u
         let host_bytes = routes.host_name(*host).map_or(0, |name| name.len() + 2);
         (16 + host_bytes + key.len() + 5) as u64 + representations * (17 + 24)
     });
-    let rule_bytes = routes.rules.iter().map(|rule| rule_bytes(rule) + representations * 41);
+    // A rule may be in the scopes of several hosts.
+    let in_scopes = routes.scopes.values().flat_map(|scope| &scope.rules);
+    let in_scopes = in_scopes.map(|ordinal| &routes.rules[*ordinal as usize]);
+    let rule_bytes = routes.rules.iter().chain(in_scopes).map(|rule| rule_bytes(rule) + representations * 41);
     let hidden_bytes = routes.hidden.iter().map(|id| sources.path(*id).len() as u64 + 40);
     let bytes = path_bytes.chain(rule_bytes).chain(hidden_bytes).sum();
     (bytes, (routes.paths.len() + routes.scopes.len() + routes.hidden.len()) as u64)
@@ -102,6 +105,8 @@ fn rule_bytes(rule: &RedirectRule) -> u64 {
 
 /// A source to be sent in a response.
 struct Delivery<'p> {
+    /// The site for which it is sent.
+    host: HostId,
     id: SourceId,
     status: u16,
     /// Path whose header rules are merged into the heads. If it's `None`, the server applies the rules.
@@ -111,8 +116,8 @@ struct Delivery<'p> {
 
 impl Delivery<'_> {
     /// Returns a page that is sent for paths that aren't known at build time.
-    fn without_path(id: SourceId, status: u16) -> Delivery<'static> {
-        Delivery { id, status, path: None, origin: Origin::Alias }
+    fn without_path(host: HostId, id: SourceId, status: u16) -> Delivery<'static> {
+        Delivery { host, id, status, path: None, origin: Origin::Alias }
     }
 
     /// Returns `true` for fallback pages, error pages, and pages shown by a rule.
@@ -149,7 +154,8 @@ impl<'a> Emission<'a> {
             let record = match &route.target {
                 Target::Source { id, status } => {
                     let origin = route.origin;
-                    let delivery = Delivery { id: *id, status: *status, path: Some(path), origin };
+                    let delivery =
+                        Delivery { host: *host, id: *id, status: *status, path: Some(path), origin };
                     self.resource(writer, &delivery)?
                 }
                 Target::Rule(place) => {
@@ -193,7 +199,13 @@ impl<'a> Emission<'a> {
             let path = Some(self.rule_path(*host, key, route.origin));
             match &route.target {
                 Target::Source { id, status } => {
-                    self.note(&Delivery { id: *id, status: *status, path, origin: route.origin });
+                    self.note(&Delivery {
+                        host: *host,
+                        id: *id,
+                        status: *status,
+                        path,
+                        origin: route.origin,
+                    });
                 }
                 Target::Rule(place) => self.note_rule(*host, path, &routes.rules[*place as usize]),
             }
@@ -215,10 +227,10 @@ impl<'a> Emission<'a> {
         // Pages that aren't bound to a path.
         for ((host, _), scope) in &routes.scopes {
             for (_, id) in &scope.fallbacks {
-                self.note(&Delivery::without_path(*id, 200));
+                self.note(&Delivery::without_path(*host, *id, 200));
             }
             for (status, id) in &scope.error_pages {
-                self.note(&Delivery::without_path(*id, *status));
+                self.note(&Delivery::without_path(*host, *id, *status));
             }
             for ordinal in &scope.rules {
                 self.note_rule(*host, None, &routes.rules[*ordinal as usize]);
@@ -232,7 +244,7 @@ impl<'a> Emission<'a> {
         if let Action::Rewrite { status, path: target } = &rule.action
             && let Some(id) = self.constant_source(host, target, *status)
         {
-            self.note(&Delivery { id, status: *status, path, origin: Origin::Rule });
+            self.note(&Delivery { host, id, status: *status, path, origin: Origin::Rule });
         }
     }
 
@@ -249,7 +261,7 @@ impl<'a> Emission<'a> {
         'a: 'p,
     {
         let path = self.rule_path(host, path, Origin::Rule);
-        Delivery { id, status: WITHDRAWN_STATUS, path: Some(path), origin: Origin::Rule }
+        Delivery { host, id, status: WITHDRAWN_STATUS, path: Some(path), origin: Origin::Rule }
     }
 
     fn rule_path<'p>(&self, host: HostId, path: &'p [u8], origin: Origin) -> RulePath<'p>
@@ -265,19 +277,19 @@ impl<'a> Emission<'a> {
 
     /// Returns the header fields of a page's own file, if the page is sent in place of another path.
     fn own_fields(&self, delivery: &Delivery<'_>) -> &'a MergedFields {
-        let own = delivery.is_stand_in().then(|| self.stand_ins.representation(delivery.id));
+        let own = delivery.is_stand_in().then(|| self.stand_ins.representation(delivery.host, delivery.id));
         own.flatten().unwrap_or(&NO_FIELDS)
     }
 
     /// Returns everything that determines a source's heads, except for the coding.
     fn look(&self, delivery: &Delivery<'_>) -> Look<'a> {
-        let Delivery { id, status, .. } = *delivery;
+        let Delivery { host, id, status, .. } = *delivery;
         let (content, known) = self.contents.source_content(id);
         let source_path = self.sources.type_path(id);
         let media_type = self.options.media_types.of(source_path);
 
         let cache_control = if delivery.is_stand_in() {
-            self.stand_ins.caching(self.options, id, source_path, media_type, status)
+            self.stand_ins.caching(self.options, (host, id), source_path, media_type, status)
         } else {
             caching(self.options, source_path, media_type, known.fingerprinted, status)
         };
@@ -348,7 +360,7 @@ impl<'a> Emission<'a> {
         writer: &mut Writer,
         delivery: &Delivery<'_>,
     ) -> Result<NewRecord<'a>, WriteError> {
-        let Delivery { id, status, path, origin } = *delivery;
+        let Delivery { id, status, path, origin, .. } = *delivery;
         let (content, _) = self.contents.source_content(id);
         let (look, own) = (self.look(delivery), self.own_fields(delivery));
 
@@ -384,11 +396,11 @@ impl<'a> Emission<'a> {
         let mut new = NewScope { own_site, ..NewScope::default() };
 
         for (suffix, id) in &scope.fallbacks {
-            let page = self.resource(writer, &Delivery::without_path(*id, 200))?;
+            let page = self.resource(writer, &Delivery::without_path(host, *id, 200))?;
             new.fallbacks.push((suffix, page));
         }
         for (status, id) in &scope.error_pages {
-            let page = self.resource(writer, &Delivery::without_path(*id, *status))?;
+            let page = self.resource(writer, &Delivery::without_path(host, *id, *status))?;
             new.error_pages.push((*status, page));
         }
 
@@ -433,7 +445,7 @@ impl<'a> Emission<'a> {
             }
             Action::Rewrite { status, path: target } => match self.constant_source(host, target, *status) {
                 Some(id) => {
-                    self.resource(writer, &Delivery { id, status: *status, path, origin: Origin::Rule })
+                    self.resource(writer, &Delivery { host, id, status: *status, path, origin: Origin::Rule })
                 }
                 None => Ok(NewRecord::Rewrite { status: *status, path: pieces(target) }),
             },

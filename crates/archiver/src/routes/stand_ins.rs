@@ -15,15 +15,17 @@ use cannery_site::{is_representation_field, is_short_lived};
 use crate::hosts::site_path::{Site, site_of};
 use crate::properties::caching::{cache_control, cache_kind};
 use crate::properties::classify::MediaType;
-use crate::routes::{Route, Routes, Target, site_index};
+use crate::routes::{HostId, Route, Routes, Target, site_index};
 use crate::rulefiles::headers::{self, HeaderRule, MergedFields};
 use crate::rulefiles::redirects::Action;
 use crate::settings::options::Options;
 use crate::sources::source::{SourceId, Sources};
 
 /// For each page that stands in for other paths, the fields that header rules set for its own file.
+///
+/// The key contains the site that the page is sent for, because rules may be for one host.
 #[derive(Default)]
-pub(crate) struct StandIns(HashMap<SourceId, OwnFields>);
+pub(crate) struct StandIns(HashMap<(HostId, SourceId), OwnFields>);
 
 #[derive(Default)]
 struct OwnFields {
@@ -37,47 +39,47 @@ impl StandIns {
         if rules.iter().all(Vec::is_empty) {
             return StandIns::default();
         }
-        let values = ids(routes).into_iter().filter_map(|id| {
-            let (host, path) = match site_of(sources.path(id)) {
-                Site::Default(path) => (None, path),
-                Site::Host(name, path) => (routes.host_id(&name)?, path),
-                Site::Invalid(_) => return None,
-            };
-
+        let values = ids(routes).into_iter().filter_map(|(host, id)| {
+            let (Site::Default(path) | Site::Host(_, path)) = site_of(sources.path(id)) else { return None };
             let mut buffer = KeyBuffer::new();
             let key = Key::from_file(path, &mut buffer).ok()?;
             let rules = rules.get(site_index(host))?;
-            let host = routes.host_name(host);
+            let name = routes.host_name(host);
             let mut representation = MergedFields::default();
 
             // Our generated texts don't have a file.
             if !routes.status_texts.values().any(|text| *text == id) {
-                representation = headers::merge(rules, host, key.bytes());
+                representation = headers::merge(rules, name, key.bytes());
                 representation.retain(|name| is_representation_field(name.as_bytes()));
             }
 
-            let cache_control = own_caching(rules, host, key.bytes());
-            Some((id, OwnFields { cache_control, representation }))
+            let cache_control = own_caching(rules, name, key.bytes());
+            Some(((host, id), OwnFields { cache_control, representation }))
         });
         StandIns(values.collect())
     }
 
-    /// If rules set fields that describe a source, returns those that apply when it stands in for another path.
-    pub(crate) fn representation(&self, id: SourceId) -> Option<&MergedFields> {
-        self.0.get(&id).map(|own| &own.representation).filter(|fields| !fields.is_empty())
+    /// If rules set fields that describe a source, returns those that apply when it stands in for another path of a site.
+    pub(crate) fn representation(&self, host: HostId, id: SourceId) -> Option<&MergedFields> {
+        self.0.get(&(host, id)).map(|own| &own.representation).filter(|fields| !fields.is_empty())
     }
 
-    /// Returns the `Cache-Control` of a source with this status when it stands in for another path.
+    /// Returns the `Cache-Control` that rules set for a source when it stands in for another path of a site.
+    fn own_caching(&self, host: HostId, id: SourceId) -> Option<&str> {
+        self.0.get(&(host, id)).and_then(|own| own.cache_control.as_deref())
+    }
+
+    /// Returns the `Cache-Control` of a source with this status when it stands in for another path of a site.
     pub(crate) fn caching<'a>(
         &'a self,
         options: &'a Options,
-        id: SourceId,
+        (host, id): (HostId, SourceId),
         path: &[u8],
         media_type: MediaType<'_>,
         status: u16,
     ) -> Option<&'a str> {
         if !options.preview {
-            if let Some(own) = self.0.get(&id).and_then(|own| own.cache_control.as_deref()) {
+            if let Some(own) = self.own_caching(host, id) {
                 return Some(own);
             }
             if options.exclude_cache {
@@ -97,27 +99,82 @@ impl StandIns {
     }
 }
 
-/// Returns all sources that stand in for other paths.
-fn ids(routes: &Routes) -> BTreeSet<SourceId> {
+/// Returns all sources that stand in for other paths, each with its site.
+fn ids(routes: &Routes) -> BTreeSet<(HostId, SourceId)> {
     let mut ids = BTreeSet::new();
-    for Route { target, origin } in routes.paths.values() {
-        if let (Target::Source { id, .. }, Origin::Rule) = (target, origin) {
-            ids.insert(*id);
+    for ((host, _), Route { target, origin }) in &routes.paths {
+        match (target, origin) {
+            (Target::Source { id, .. }, Origin::Rule) => {
+                ids.insert((*host, *id));
+            }
+            (Target::Rule(ordinal), _) => ids.extend(constant_source(routes, *host, *ordinal)),
+            _ => {}
         }
     }
 
     for ((host, _), scope) in &routes.scopes {
-        ids.extend(scope.fallbacks.iter().map(|(_, id)| *id));
-        ids.extend(scope.error_pages.values());
-        for ordinal in &scope.rules {
-            if let Action::Rewrite { path, .. } = &routes.rules[*ordinal as usize].action
-                && let Some(path) = path.constant()
-            {
-                ids.extend(routes.source_at(*host, &path));
-            }
-        }
+        let pages = scope.fallbacks.iter().map(|(_, id)| *id).chain(scope.error_pages.values().copied());
+        ids.extend(pages.map(|id| (*host, id)));
+        ids.extend(scope.rules.iter().filter_map(|ordinal| constant_source(routes, *host, *ordinal)));
     }
     ids
+}
+
+/// Returns the source that a rule shows, if it is the same for all paths.
+fn constant_source(routes: &Routes, host: HostId, ordinal: u32) -> Option<(HostId, SourceId)> {
+    let Action::Rewrite { path, .. } = &routes.rules[ordinal as usize].action else { return None };
+    Some((host, routes.source_at(host, &path.constant()?)?))
+}
+
+/// Gives each host that shares a site, and that a header rule names, its own copies of the pages that stand in for other paths.
+///
+/// This is done only for rules with fields about content, which the heads of the shared site's pages can't have.
+pub(crate) fn repeat_for_hosts(routes: &mut Routes, rules: &mut Vec<Vec<HeaderRule>>) {
+    let named: BTreeSet<String> = rules
+        .iter()
+        .flatten()
+        .filter(|rule| rule.fields.iter().any(|field| headers::is_about_content(field.name())))
+        .filter_map(|rule| rule.host.clone())
+        // An archive can't have a site for a host such as `:project.pages.dev`.
+        .filter(|host| host.starts_with('[') || !host.contains(':'))
+        .collect();
+
+    for name in named {
+        if routes.host_id(&name).is_some_and(|host| routes.has_site(host)) {
+            continue;
+        }
+        let Some(shared) = routes.sites_of_name(&name).last().copied() else { continue };
+        let host = Some(routes.add_host(&name));
+        let of_shared = rules[site_index(shared)].clone();
+        rules.resize(rules.len().max(site_index(host) + 1), Vec::new());
+        rules[site_index(host)] = of_shared;
+        repeat(routes, shared, host);
+    }
+}
+
+fn repeat(routes: &mut Routes, shared: HostId, host: HostId) {
+    // The host's own rules come before all rules of the shared site. If there are any, the shared site keeps its rules, since those of
+    // deeper folders would otherwise come first.
+    let has_rules = routes.scopes.iter().any(|((site, _), scope)| *site == host && !scope.rules.is_empty());
+    let start = (shared, Box::default());
+    let scopes: Vec<_> = routes
+        .scopes
+        .range(start..)
+        .take_while(|((site, _), _)| *site == shared)
+        .map(|((_, folder), scope)| {
+            let rules = if has_rules { Vec::new() } else { scope.rules.clone() };
+            (folder.clone(), scope.fallbacks.clone(), scope.error_pages.clone(), rules)
+        })
+        .filter(|(_, fallbacks, error_pages, rules)| {
+            !(fallbacks.is_empty() && error_pages.is_empty() && rules.is_empty())
+        })
+        .collect();
+    for (folder, fallbacks, error_pages, rules) in scopes {
+        let scope = routes.scope(host, &folder);
+        scope.fallbacks = fallbacks;
+        scope.error_pages = error_pages;
+        scope.rules.extend(rules);
+    }
 }
 
 /// Returns the `Cache-Control` that rules set for a file, if it's suitable for a page that stands in for other paths.

@@ -251,7 +251,7 @@ pub(crate) fn is_named_exactly(rules: &[HeaderRule], path: &[u8], name: &str) ->
 }
 
 /// Returns `true` for fields about the content that is sent, which say what it is and how to cache it.
-fn is_about_content(name: &str) -> bool {
+pub(crate) fn is_about_content(name: &str) -> bool {
     is_caching_field(name.as_bytes()) || is_representation_field(name.as_bytes())
 }
 
