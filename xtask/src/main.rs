@@ -14,7 +14,7 @@ mod pgo;
 mod project;
 mod steps;
 mod tidy;
-mod vocabulary;
+mod wording;
 mod words;
 
 use std::env;

@@ -7,7 +7,7 @@ use std::fs;
 use crate::error::Error;
 use crate::links;
 use crate::project;
-use crate::vocabulary;
+use crate::wording;
 
 /// Runs all checks.
 ///
@@ -24,7 +24,7 @@ pub(crate) fn check() -> Result<(), Error> {
     }
     findings.extend(closed_changelog(&changelog));
     findings.extend(links::check()?);
-    findings.extend(vocabulary::check()?);
+    findings.extend(wording::check()?);
     if findings.is_empty() { Ok(()) } else { Err(Error::Untidy { findings }) }
 }
 
